@@ -1,0 +1,18 @@
+# Writes OUT: a C++ file that holds the text of each of FILES under its path relative to ROOT.
+set(body "#include \"base/embedded.h\"\n\nnamespace weft::embedded {\n\nstd::span<const File> files() {\n  static constexpr File kFiles[] = {\n")
+foreach(file IN LISTS FILES)
+  file(RELATIVE_PATH name ${ROOT} ${file})
+  file(READ ${file} text)
+  # One string literal is limited by compilers; adjacent literals are not.
+  string(LENGTH "${text}" length)
+  set(literal "")
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${text}" ${at} 8000 piece)
+    string(APPEND literal "R\"~~~~(${piece})~~~~\" ")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND body "      {\"${name}\", ${literal}},\n")
+endforeach()
+string(APPEND body "  };\n  return kFiles;\n}\n\n}  // namespace weft::embedded\n")
+file(WRITE ${OUT} "${body}")

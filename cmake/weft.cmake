@@ -1,0 +1,47 @@
+# weft_module(NAME DEPS...): one folder = one library weft_NAME, with the tests and benchmarks that stand beside
+# the code. DEPS are other modules or imported targets; they are the only folders NAME may include.
+function(weft_module name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  set(benches ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
+
+  if(sources)
+    add_library(weft_${name} STATIC ${sources})
+    target_link_libraries(weft_${name} PUBLIC ${ARGN} weft_options)
+  else()
+    add_library(weft_${name} INTERFACE)
+    target_link_libraries(weft_${name} INTERFACE ${ARGN} weft_options)
+  endif()
+
+  if(WEFT_TESTS AND tests)
+    add_executable(weft_${name}_test ${tests})
+    target_link_libraries(weft_${name}_test PRIVATE weft_${name} GTest::gtest_main)
+    gtest_discover_tests(weft_${name}_test TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+  endif()
+  if(WEFT_BENCHMARKS AND benches)
+    add_executable(weft_${name}_bench ${benches})
+    target_link_libraries(weft_${name}_bench PRIVATE weft_${name} benchmark::benchmark_main)
+  endif()
+endfunction()
+
+# weft_embed(TARGET HEADER_NAME FILE...): compiles data files into TARGET, so that the command needs no install
+# path. `weft::embedded::files()` lists them; declared in base/embedded.h.
+function(weft_embed target)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cc)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DFILES=${ARGN}" -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
+add_library(weft_options INTERFACE)
+target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(weft_options INTERFACE -Wall -Wextra -Wpedantic -Werror=return-type
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+if(WEFT_SANITIZE)
+  target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
+endif()

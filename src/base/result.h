@@ -1,0 +1,69 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace weft {
+
+// What a failure permanently affects, so that the caller knows what to replace (STYLE 19).
+enum class Blame {
+  kInput,         // the arguments or a file; call again, corrected
+  kOperation,     // this operation; the communicator still works
+  kCommunicator,  // a peer died or the job lost step; build a new communicator
+  kProcess,       // out of memory, no shared memory; nothing weft can do here
+};
+
+enum class Code {
+  kInvalidArgument,
+  kNotFound,
+  kUnsupported,
+  kMismatch,      // ranks called different operations
+  kPeerDied,
+  kTimeout,
+  kAborted,
+  kNoResources,
+  kSystem,        // a system call failed; the message names it
+  kInternal,
+};
+
+struct Error {
+  Code code = Code::kInternal;
+  Blame blame = Blame::kOperation;
+  std::string message;  // one line, for a person
+
+  bool operator==(const Error&) const = default;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+using Status = tl::expected<void, Error>;
+
+// Bad arguments or files: `return bad_input("…", …);`
+template <class... Args>
+tl::unexpected<Error> bad_input(fmt::format_string<Args...> format, Args&&... args) {
+  return tl::make_unexpected(Error{Code::kInvalidArgument, Blame::kInput, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+template <class... Args>
+tl::unexpected<Error> failure(Code code, Blame blame, fmt::format_string<Args...> format, Args&&... args) {
+  return tl::make_unexpected(Error{code, blame, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+// Passes an error up: WEFT_TRY(auto x, parse(text)); WEFT_CHECK(step());
+#define WEFT_CONCAT_(a, b) a##b
+#define WEFT_CONCAT(a, b) WEFT_CONCAT_(a, b)
+#define WEFT_TRY(declaration, expression) WEFT_TRY_(WEFT_CONCAT(weft_try_, __COUNTER__), declaration, expression)
+#define WEFT_TRY_(name, declaration, expression)                          \
+  auto name = (expression);                                               \
+  if (!name) return tl::make_unexpected(std::move(name).error());         \
+  declaration = std::move(*name)
+#define WEFT_CHECK(expression)                                            \
+  do {                                                                    \
+    if (auto weft_status = (expression); !weft_status)                    \
+      return tl::make_unexpected(std::move(weft_status).error());         \
+  } while (false)
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+#include "base/text.h"
+
+#include <charconv>
+
+namespace weft {
+namespace {
+
+int shift_of(char unit) {
+  switch (unit) {
+    case 'k': case 'K': return 10;
+    case 'm': case 'M': return 20;
+    case 'g': case 'G': return 30;
+    case 't': case 'T': return 40;
+    default: return -1;
+  }
+}
+
+std::string three_digits(double v, std::string_view unit) {
+  const int decimals = v >= 100 ? 0 : v >= 10 ? 1 : 2;
+  return fmt::format("{:.{}f} {}", v, decimals, unit);
+}
+
+}  // namespace
+
+Result<Bytes> parse_bytes(std::string_view text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  int shift = 0;
+  if (!unit.empty() && shift_of(unit[0]) > 0) {
+    shift = shift_of(unit[0]);
+    unit.remove_prefix(1);
+    if (unit.starts_with('i')) unit.remove_prefix(1);
+  }
+  if (unit == "B" || unit == "b") unit.remove_suffix(1);
+  if (error == std::errc::result_out_of_range || (error == std::errc{} && value > (INT64_MAX >> shift)))
+    return bad_input("size '{}' is too large", text);
+  if (error != std::errc{} || value < 0 || !unit.empty())
+    return bad_input("size '{}' is not a number of bytes such as 8, 64K, 1M or 1G", text);
+  return value << shift;
+}
+
+Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || rest != end) return bad_input("{} '{}' is not a whole number", what, text);
+  if (value < low || value > high) return bad_input("{} {} is outside {} … {}", what, value, low, high);
+  return value;
+}
+
+std::string format_bytes(Bytes bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (unit < 4 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, ++unit;
+  return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+std::string format_rate(BytesPerSecond rate) {
+  return rate.gb() >= 1000 ? three_digits(rate.gb() / 1000, "TB/s") : three_digits(rate.gb(), "GB/s");
+}
+
+std::string format_duration(Duration d) {
+  const double us = d.us();
+  if (us < 1) return three_digits(us * 1e3, "ns");
+  if (us < 1e3) return three_digits(us, "us");
+  if (us < 1e6) return three_digits(us / 1e3, "ms");
+  return three_digits(us / 1e6, "s");
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace weft {
+
+// "8", "64K", "1M", "1G", "1T" (binary; an optional "iB" or "B" may follow) to bytes.
+// Errors: not a number, negative, or not representable.
+Result<Bytes> parse_bytes(std::string_view text);
+
+// A whole number in [low, high]. `what` names the option in the error.
+Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, std::int64_t low, std::int64_t high);
+
+// 65536 -> "64 KiB"; not a multiple of a unit -> bytes: "1000 B".
+std::string format_bytes(Bytes bytes);
+
+// Three significant digits and a unit: "450 GB/s".
+std::string format_rate(BytesPerSecond rate);
+
+// Three significant digits and a unit: "1.25 us".
+std::string format_duration(Duration duration);
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+TEST(ParseBytes, ReadsBinaryUnits) {
+  EXPECT_EQ(parse_bytes("8").value(), 8);
+  EXPECT_EQ(parse_bytes("64K").value(), 64 * 1024);
+  EXPECT_EQ(parse_bytes("1MiB").value(), 1 << 20);
+  EXPECT_EQ(parse_bytes("1G").value(), 1 << 30);
+}
+
+TEST(ParseBytes, NamesTheTextItCannotRead) {
+  for (const char* text : {"", "abc", "1X", "-1", "1.5M", "9999999999G", "99999999999999999999"}) {
+    auto r = parse_bytes(text);
+    ASSERT_FALSE(r.has_value()) << text;
+    EXPECT_NE(r.error().message.find(text), std::string::npos);
+    EXPECT_EQ(r.error().blame, Blame::kInput);
+  }
+}
+
+TEST(FormatBytes, PicksTheLargestUnitThatDivides) {
+  EXPECT_EQ(format_bytes(65536), "64 KiB");
+  EXPECT_EQ(format_bytes(1000), "1000 B");
+}
+
+TEST(Duration, SaturatesInsteadOfWrapping) { EXPECT_EQ(Bytes{1} / BytesPerSecond(0), Duration::max()); }
+
+}  // namespace
+}  // namespace weft
