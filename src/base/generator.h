@@ -7,17 +7,18 @@
 namespace weft {
 
 // A lazy sequence: a coroutine that `co_yield`s values of T one at a time.
-// Owns: its coroutine frame. Thread: one at a time; may move between threads when not running.
+// Owns: its coroutine frame. Thread: one at a time; may move between threads while it is not running.
 template <class T>
 class Generator {
  public:
   struct promise_type {
-    T value{};
+    const T* value = nullptr;
     Generator get_return_object() { return Generator(std::coroutine_handle<promise_type>::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
-    std::suspend_always yield_value(const T& v) {
-      value = v;
+    // A yielded temporary lives until the coroutine is resumed, so its address is enough.
+    std::suspend_always yield_value(const T& v) noexcept {
+      value = &v;
       return {};
     }
     void return_void() noexcept {}
@@ -39,7 +40,7 @@ class Generator {
   const T* next() {
     if (!handle_ || handle_.done()) return nullptr;
     handle_.resume();
-    return handle_.done() ? nullptr : &handle_.promise().value;
+    return handle_.done() ? nullptr : handle_.promise().value;
   }
 
  private:

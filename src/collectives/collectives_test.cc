@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include "collectives/double_binary_tree.h"
+#include "collectives/registry.h"
+#include "collectives/ring.h"
+#include "schedule/verify/verify.h"
+
+namespace weft::collectives {
+namespace {
+
+using namespace schedule;
+
+// Messages one rank sends and chunks it moves over its links, counted from its own story.
+struct Count {
+  int steps = 0, sends = 0, remote = 0;
+};
+Count count(const Algorithm& algorithm, Story story) {
+  Count n;
+  for (story.lane = 0; story.lane < algorithm.lanes; ++story.lane) {
+    auto steps = algorithm.steps(story);
+    while (const Step* step = steps.next()) {
+      ++n.steps;
+      for (const auto* side : {&step->sources, &step->destinations})
+        for (const Operand& o : *side) n.remote += o.kind == Operand::Kind::kRemote;
+      for (const Operand& o : step->destinations) n.sends += o.kind == Operand::Kind::kMessage;
+    }
+  }
+  return n;
+}
+
+TEST(Collectives, EveryAlgorithmIsProvedForOneToSeventeenRanks) {
+  for (const Algorithm& a : algorithms()) {
+    for (Rank n = 1; n <= 17; ++n) {
+      for (Rank root = 0; root < (a.collective == Collective::kBroadcast ? n : 1); ++root) {
+        for (const bool in_place : {false, true}) {
+          for (const bool staged : {false, true}) {
+            const auto proof = verify(write_out(a, {.ranks = n, .root = root, .ranks_per_node = n, .staged = staged}),
+                                      {.in_place = in_place});
+            EXPECT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << n << " root " << root << ": "
+                                    << proof.counterexample->text;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Collectives, EveryChannelOfEveryNodeSizeIsProved) {
+  for (const Algorithm& a : algorithms())
+    for (const Rank per_node : {1, 2, 4})
+      for (int channel = 0; channel < 4; ++channel) {
+        const auto proof = verify(write_out(a, {.ranks = 8, .root = 3, .ranks_per_node = per_node, .channel = channel}));
+        EXPECT_TRUE(proof.ok()) << a.name << ": " << proof.counterexample->text;
+      }
+}
+
+TEST(RingAllReduce, SendsTwiceNMinusOneChunksOfOneNthEach) {
+  for (Rank n = 2; n <= 9; ++n) EXPECT_EQ(count(ring_all_reduce(), {.ranks = n, .ranks_per_node = n}).sends, 2 * (n - 1));
+}
+
+TEST(RingAllReduce, EveryChannelLeavesANodeThroughAnotherRank) {
+  std::set<Rank> exits;
+  for (int channel = 0; channel < 4; ++channel)
+    for (Rank r = 0; r < 4; ++r)
+      if (Ring ring({.rank = r, .ranks = 8, .ranks_per_node = 4, .channel = channel}); ring.next() >= 4) exits.insert(r);
+  EXPECT_EQ(exits.size(), 4u);
+}
+
+TEST(RingBroadcast, EveryRankButTheLastForwardsOnce) {
+  int sends = 0;
+  for (Rank r = 0; r < 6; ++r) sends += count(ring_broadcast(), {.rank = r, .ranks = 6, .root = 4, .ranks_per_node = 6}).sends;
+  EXPECT_EQ(sends, 5);
+}
+
+// Vectors: reference facts on NCCL's trees.cc for 8 and 5 vertices.
+TEST(DoubleBinaryTree, HasNcclsParentsAndChildren) {
+  const auto expect = [](Rank n, int tree, Rank rank, Rank parent, std::initializer_list<Rank> children) {
+    Vertex v = double_binary_tree(rank, n, tree);
+    EXPECT_EQ(v.parent, parent) << n << " ranks, tree " << tree << ", rank " << rank;
+    std::multiset<Rank> got(v.children.begin(), v.children.end());
+    EXPECT_EQ(got, std::multiset<Rank>(children)) << n << " ranks, tree " << tree << ", rank " << rank;
+  };
+  expect(8, 0, 0, -1, {4});
+  expect(8, 0, 2, 4, {1, 3});
+  expect(8, 0, 4, 0, {2, 6});
+  expect(8, 0, 7, 6, {});
+  expect(8, 1, 0, 1, {});
+  expect(8, 1, 1, 3, {2, 0});
+  expect(8, 1, 3, 7, {5, 1});
+  expect(8, 1, 7, -1, {3});
+  expect(5, 0, 0, -1, {4});
+  expect(5, 0, 2, 4, {1, 3});
+  expect(5, 0, 4, 0, {2});
+  expect(5, 1, 0, 1, {3});
+  expect(5, 1, 1, -1, {0});
+  expect(5, 1, 3, 0, {2, 4});
+}
+
+TEST(DoubleBinaryTree, NoRankIsInnerInBothTreesForEvenCounts) {
+  for (Rank n = 2; n <= 32; n += 2)
+    for (Rank r = 0; r < n; ++r)
+      EXPECT_FALSE(double_binary_tree(r, n, 0).children.size() == 2 && double_binary_tree(r, n, 1).children.size() == 2);
+}
+
+TEST(OneShot, SendsTheWholeMessageToEveryPeer) {
+  EXPECT_EQ(count(*find_algorithm(Collective::kAllReduce, "one_shot").value(), {.ranks = 5}).sends, 4);
+}
+
+TEST(TwoShot, TouchesEveryPeersMemoryOnceToLoadAndOnceToStore) {
+  const Count n = count(*find_algorithm(Collective::kAllReduce, "two_shot").value(), {.ranks = 5});
+  EXPECT_EQ(n.remote, 2 * 4);
+  EXPECT_EQ(n.steps, 4 * 4 + 1);
+}
+
+TEST(Registry, NamesTheAlternativesWhenAnAlgorithmCannotServe) {
+  auto r = find_algorithm(Collective::kBroadcast, "tree");
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(r.error().message, "algorithm 'tree' cannot do broadcast; there are ring");
+}
+
+}  // namespace
+}  // namespace weft::collectives

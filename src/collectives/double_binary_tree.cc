@@ -1,0 +1,87 @@
+#include "collectives/double_binary_tree.h"
+
+#include <bit>
+
+namespace weft::collectives {
+
+using namespace schedule;
+
+namespace {
+
+//        0
+//        └──── 4          ranks 0 … 7: the lowest set bit of a rank is its height
+//          2 ──┴── 6
+//         1 3     5 7
+Vertex in_order_tree(Rank rank, Rank ranks) {
+  const auto n = static_cast<unsigned>(ranks);
+  const auto r = static_cast<unsigned>(rank);
+  const unsigned height = r == 0 ? std::bit_ceil(n) : r & (~r + 1);
+  Vertex v;
+  if (r != 0) {
+    const unsigned up = (r ^ height) | (height << 1);
+    v.parent = static_cast<Rank>(up < n ? up : r ^ height);
+  }
+  if (height > 1) {
+    if (r >= height / 2 && r != 0) v.children.push_back(static_cast<Rank>(r - height / 2));
+    unsigned low = height / 2;
+    while (low > 0 && r + low >= n) low /= 2;
+    if (low > 0) v.children.push_back(static_cast<Rank>(r + low));
+  }
+  return v;
+}
+
+enum Direction { kUp, kDown };
+constexpr int kLanes = 4;  // two trees, each with a way up and a way down that run at the same time
+int lane_of(int tree, Direction direction) { return 2 * tree + direction; }
+
+// Half of the message climbs each tree, summed at every vertex; the root's sum descends again. Up and down are separate
+// lanes, so that slices of the result descend while later slices still climb.
+// Steps: 1 per lane; critical path about 2 log2(n) hops. Bytes sent per rank: at most 2 messages' worth, less at leaves.
+Generator<Step> all_reduce_steps(Story story) {
+  const int tree = story.lane / 2;
+  const int down = lane_of(tree, kDown);
+  const Vertex v = double_binary_tree(story.rank, story.ranks, tree);
+  Operands sources, destinations;
+  if (story.lane != down) {
+    for (Rank child : v.children) sources.push_back(from(child));
+    sources.push_back(in(tree));
+    if (v.parent >= 0) {
+      destinations.push_back(to(v.parent));
+    } else {  // the root turns the sum round
+      destinations.push_back(out(tree));
+      for (Rank child : v.children) destinations.push_back(to(child, down));
+    }
+  } else if (v.parent >= 0) {
+    sources.push_back(from(v.parent));
+    destinations.push_back(out(tree));
+    for (Rank child : v.children) destinations.push_back(to(child));
+  } else {
+    co_return;
+  }
+  co_yield move(tree, sources, destinations);
+}
+
+}  // namespace
+
+Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {
+  if (tree == 0) return in_order_tree(rank, ranks);
+  const bool mirror = ranks % 2 == 0;
+  const auto to_first = [&](Rank r) { return mirror ? ranks - 1 - r : (r - 1 + ranks) % ranks; };
+  const auto to_second = [&](Rank r) { return mirror ? ranks - 1 - r : (r + 1) % ranks; };
+  Vertex v = in_order_tree(to_first(rank), ranks);
+  if (v.parent >= 0) v.parent = to_second(v.parent);
+  for (Rank& child : v.children) child = to_second(child);
+  return v;
+}
+
+Algorithm double_binary_tree_all_reduce() {
+  return {.name = "tree",
+          .collective = Collective::kAllReduce,
+          .when = "many ranks and small to medium messages: latency grows with the logarithm of the ranks",
+          .source = "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
+          .lanes = kLanes,
+          .chunks = [](Rank) { return 2; },
+          .steps = all_reduce_steps};
+}
+
+}  // namespace weft::collectives

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "schedule/algorithm.h"
+
+namespace weft::collectives {
+
+// Every algorithm weft knows. A new one is added here and nowhere else.
+const std::vector<schedule::Algorithm>& algorithms();
+
+std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective collective);
+
+// Errors (bad input): no such algorithm for this collective; names those there are.
+Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collective, std::string_view name);
+
+}  // namespace weft::collectives

@@ -1,0 +1,142 @@
+#include "collectives/ring.h"
+
+namespace weft::collectives {
+
+using namespace schedule;
+
+Ring::Ring(const Story& story)
+    : ranks_(story.ranks),
+      per_node_(story.ranks % story.ranks_per_node == 0 ? story.ranks_per_node : 1),
+      shift_(story.channel % per_node_),
+      position_(position_of(story.rank)) {}
+
+int Ring::position_of(Rank rank) const {
+  const Rank local = rank % per_node_;
+  return rank - local + (local - shift_ + per_node_) % per_node_;
+}
+
+Rank Ring::at(int distance) const {
+  const int position = ((position_ + distance) % ranks_ + ranks_) % ranks_;
+  const Rank local = position % per_node_;
+  return position - local + (local + shift_) % per_node_;
+}
+
+namespace {
+
+int chunk_per_rank(Rank ranks) { return ranks; }
+int one_chunk(Rank) { return 1; }
+
+// Every chunk travels once around the ring collecting contributions, and once more delivering the sum.
+//   chunk of rank i:  i+1 -> i+2 -> … -> i (complete) -> i+1 -> … -> i-1
+// Steps: 2(n-1)+1 per rank. Bytes sent per rank: 2(n-1)/n of the message, the least possible without a reducing switch.
+Generator<Step> all_reduce_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  if (n == 1) {
+    co_yield move(0, {in(0)}, {out(0)});
+    co_return;
+  }
+  co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
+  for (int k = 2; k < n; ++k) {
+    const int c = ring.at(-k);
+    co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
+  }
+  const int own = story.rank;
+  co_yield move(own, {from(ring.previous()), in(own)}, {out(own), to(ring.next())});
+  for (int k = 1; k < n - 1; ++k) {
+    const int c = ring.at(-k);
+    co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
+  }
+  co_yield move(ring.next(), {from(ring.previous())}, {out(ring.next())});
+}
+
+// The second half of the ring all-reduce: each rank passes on what it received last.
+// Steps: n per rank. Bytes sent per rank: (n-1)/n of the message.
+Generator<Step> all_gather_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  const int own = story.rank;
+  if (n == 1) {
+    co_yield move(own, {in(own)}, {out(own)});
+    co_return;
+  }
+  co_yield move(own, {in(own)}, {out(own), to(ring.next())});
+  for (int k = 1; k < n - 1; ++k) {
+    const int c = ring.at(-k);
+    co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
+  }
+  co_yield move(ring.next(), {from(ring.previous())}, {out(ring.next())});
+}
+
+// The first half of the ring all-reduce: a chunk visits every rank and ends, complete, at its owner.
+// Steps: n per rank. Bytes sent per rank: (n-1)/n of the message.
+Generator<Step> reduce_scatter_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  const int own = story.rank;
+  if (n == 1) {
+    co_yield move(own, {in(own)}, {out(own)});
+    co_return;
+  }
+  co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
+  for (int k = 2; k < n; ++k) {
+    const int c = ring.at(-k);
+    co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
+  }
+  co_yield move(own, {from(ring.previous()), in(own)}, {out(own)});
+}
+
+// A pipeline: the root feeds slices into the ring, every rank keeps and forwards them, the last one only keeps.
+// Steps: 1 per rank. Bytes sent per rank: the message (the last rank: none).
+Generator<Step> broadcast_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
+  const bool last = behind_root == n - 1;
+  const Operand source = behind_root == 0 ? in(0) : from(ring.previous());
+  if (last) co_yield move(0, {source}, {out(0)});
+  else co_yield move(0, {source}, {out(0), to(ring.next())});
+}
+
+constexpr std::string_view kSource =
+    "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009; NCCL";
+
+}  // namespace
+
+Algorithm ring_all_reduce() {
+  return {.name = "ring",
+          .collective = Collective::kAllReduce,
+          .when = "large messages: every link carries the least possible bytes, but latency grows with the ranks",
+          .source = kSource,
+          .chunks = chunk_per_rank,
+          .steps = all_reduce_steps};
+}
+
+Algorithm ring_all_gather() {
+  return {.name = "ring",
+          .collective = Collective::kAllGather,
+          .when = "large messages",
+          .source = kSource,
+          .chunks = chunk_per_rank,
+          .steps = all_gather_steps};
+}
+
+Algorithm ring_reduce_scatter() {
+  return {.name = "ring",
+          .collective = Collective::kReduceScatter,
+          .when = "large messages",
+          .source = kSource,
+          .chunks = chunk_per_rank,
+          .steps = reduce_scatter_steps};
+}
+
+Algorithm ring_broadcast() {
+  return {.name = "ring",
+          .collective = Collective::kBroadcast,
+          .when = "large messages; the pipeline fills once per rank",
+          .source = kSource,
+          .chunks = one_chunk,
+          .steps = broadcast_steps};
+}
+
+}  // namespace weft::collectives

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace weft::schedule {
+
+// What is wrong with a schedule, where.
+struct Finding {
+  enum class Kind {
+    kBadOperand,   // names a rank, chunk or buffer that does not exist, or writes the input
+    kUndefined,    // reads memory that nothing was written to
+    kDoubled,      // a contribution is reduced in twice
+    kMissing,      // a contribution is not in the result
+    kForeign,      // the result holds another chunk's data
+    kRace,         // two accesses to the same memory that nothing orders, one of them a write
+    kWrongChunk,   // a message is received as another chunk than it was sent as
+    kNeverSent,    // waits for a message or signal of a rank that has finished
+    kNeverTaken,   // a message or signal is left over at the end
+    kSlotOverrun,  // sends more than the connection's slots hold before the peer takes any
+    kDeadlock,     // ranks wait for each other in a cycle
+  };
+  Kind kind = Kind::kBadOperand;
+  Rank rank = -1;
+  int lane = 0;
+  int step = -1;   // index in the strand; -1: at the end
+  int chunk = -1;
+  Rank peer = -1;  // the other rank concerned: the missing contributor, the racing rank, …
+  std::string text;  // one line for a person, naming all of the above
+};
+
+std::string_view name(Finding::Kind kind);
+
+struct VerifyOptions {
+  int slots = 2;          // chunks that a connection holds before its sender must wait
+  bool in_place = false;  // output and input are the same memory
+};
+
+struct Proof {
+  std::int64_t steps = 0;
+  std::int64_t messages = 0;
+  std::int64_t remote_accesses = 0;
+  std::optional<Finding> counterexample;  // none: proved
+
+  bool ok() const { return !counterexample; }
+};
+
+// Runs the schedule symbolically: every chunk is the multiset of contributions it holds. Proves, for these ranks and
+// slots, that it ends, that the postcondition holds, and that no two unordered accesses conflict; or stops at the
+// first counterexample. One execution suffices: strands communicate only by first-in-first-out channels and counted
+// signals, so where no race is found every interleaving gives the same values (Kahn, 1974).
+// Cost: steps x ranks x lanes for the clocks; meant for up to a few hundred ranks.
+Proof verify(const Schedule& schedule, VerifyOptions options = {});
+
+}  // namespace weft::schedule
