@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <limits>
 
-namespace weft {
+#include "weft/types.h"
 
-// A rank's number in its communicator, 0 … ranks-1.
-using Rank = std::int32_t;
+namespace weft {
 
 // A count of bytes: 64 bit, signed so that differences are representable.
 using Bytes = std::int64_t;

@@ -15,6 +15,7 @@ struct End {
   enum class Kind : std::uint8_t { kLocal, kMessage, kRemote };
   Kind kind = Kind::kLocal;
   Memory memory = Memory::kIn;
+  std::int16_t strand = 0;  // messages: which of the connections between the two ranks
   Rank peer = -1;
   Bytes offset = 0;  // in the rank's or peer's memory; 0 for messages
 

@@ -56,7 +56,7 @@ double bus_factor(Collective collective, Rank ranks) {
 }
 
 Layout::Layout(Collective collective, Rank ranks, int chunks, Bytes elements, Bytes element_bytes)
-    : collective_(collective), chunks_(chunks), bytes_(elements * element_bytes) {
+    : collective_(collective), chunks_(chunks), element_bytes_(element_bytes), bytes_(elements * element_bytes) {
   WEFT_REQUIRE(chunks > 0 && element_bytes > 0 && elements >= 0);
   const bool owned = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
   WEFT_REQUIRE(!owned || (chunks == ranks && elements % chunks == 0), "{} elements, {} chunks", elements, chunks);

@@ -9,7 +9,7 @@
 
 namespace weft::schedule {
 
-enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
+using weft::Collective;
 
 inline constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
                                               Collective::kBroadcast};
@@ -42,6 +42,7 @@ class Layout {
   Layout(Collective collective, Rank ranks, int chunks, Bytes elements, Bytes element_bytes);
 
   Bytes message_bytes() const { return bytes_; }
+  Bytes element_bytes() const { return element_bytes_; }
   int chunks() const { return chunks_; }
   Bytes chunk_bytes(int chunk) const { return begin(chunk + 1) - begin(chunk); }
   Bytes largest_chunk() const { return chunk_bytes(0); }
@@ -52,7 +53,7 @@ class Layout {
   Bytes begin(int chunk) const { return std::min(bytes_, chunk * stride_); }
   Collective collective_;
   int chunks_;
-  Bytes bytes_, stride_;
+  Bytes element_bytes_, bytes_, stride_;
 };
 
 }  // namespace weft::schedule

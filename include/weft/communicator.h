@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft {
+
+namespace session {
+class Session;
+struct Pending;
+}  // namespace session
+
+// One collective call. `count` is elements: of the whole message for all_reduce and broadcast, of one rank's part for
+// all_gather (in: count, out: count * ranks) and reduce_scatter (in: count * ranks, out: count).
+// In place: in == out (all_reduce, broadcast); in == out + rank * count (all_gather); out == in + rank * count
+// (reduce_scatter). Owns: nothing; the memory must stay valid, and `in` unchanged, until the operation has finished.
+struct Request {
+  Collective collective = Collective::kAllReduce;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  Rank root = 0;
+  // Forces a choice; empty or 0: weft chooses. All ranks must force the same.
+  std::string algorithm = {};
+  std::string protocol = {};
+  int channels = 0;
+};
+
+// A started operation. Thread: the communicator's. May be dropped; the operation still completes.
+class Work {
+ public:
+  // True once the operation has finished; moves it on meanwhile. Errors: as Communicator::run.
+  Result<bool> test();
+  Status wait();
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<session::Session> session_;
+  std::shared_ptr<session::Pending> pending_;
+};
+
+// Memory that all ranks of the communicator can load and store: collectives on it need no intermediate copy.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+
+  void* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  template <class T>
+  std::span<T> as() const {
+    return {static_cast<T*>(data_), size_ / sizeof(T)};
+  }
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<session::Session> session_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+template <class T>
+constexpr DataType data_type_of() {
+  if constexpr (std::is_same_v<T, float>) return DataType::kFloat32;
+  else if constexpr (std::is_same_v<T, double>) return DataType::kFloat64;
+  else if constexpr (std::is_same_v<T, std::int32_t>) return DataType::kInt32;
+  else {
+    static_assert(std::is_same_v<T, std::int64_t>, "float, double, int32_t or int64_t");
+    return DataType::kInt64;
+  }
+}
+
+// A group of ranks that call the same collectives in the same order.
+// Thread: one at a time per communicator; different communicators are independent.
+// Large messages (from a few KiB): either all ranks pass memory from allocate(), or none does.
+class Communicator {
+ public:
+  // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when all
+  // ranks have joined. Without these variables: a communicator of one rank.
+  // Errors: see net::shm::attach; bad input for a variable that does not parse.
+  static Result<Communicator> from_environment();
+  // All ranks of a communicator inside this process, one per thread that the caller starts.
+  static Result<std::vector<Communicator>> threads(Rank ranks);
+
+  explicit Communicator(std::shared_ptr<session::Session> session) : session_(std::move(session)) {}
+
+  Rank rank() const;
+  Rank ranks() const;
+
+  // Errors: kInvalidArgument (blames the input; nothing was done); kPeerDied, kTimeout, kAborted, kMismatch: blame the
+  // communicator, which only returns this error from then on. Every message names the operation and the rank at fault.
+  Status run(const Request& request);
+  // Queues the operation behind those already started. It moves on while the caller is inside any call of this
+  // communicator, its works included. Errors: kInvalidArgument.
+  Result<Work> start(const Request& request);
+
+  // Registered memory. Errors: kNoResources.
+  Result<Memory> allocate(std::size_t bytes);
+
+  template <class T>
+  Status all_reduce(std::span<const T> in, std::span<T> out) {
+    if (in.size() != out.size()) return size_mismatch(in.size(), out.size());
+    return run({.collective = Collective::kAllReduce, .in = in.data(), .out = out.data(), .count = in.size(), .type = data_type_of<T>()});
+  }
+  template <class T>
+  Status all_gather(std::span<const T> in, std::span<T> out) {
+    if (in.size() * static_cast<std::size_t>(ranks()) != out.size()) return size_mismatch(in.size(), out.size());
+    return run({.collective = Collective::kAllGather, .in = in.data(), .out = out.data(), .count = in.size(), .type = data_type_of<T>()});
+  }
+  template <class T>
+  Status reduce_scatter(std::span<const T> in, std::span<T> out) {
+    if (in.size() != out.size() * static_cast<std::size_t>(ranks())) return size_mismatch(in.size(), out.size());
+    return run({.collective = Collective::kReduceScatter, .in = in.data(), .out = out.data(), .count = out.size(), .type = data_type_of<T>()});
+  }
+  // In place: every rank's `data` becomes the root's.
+  template <class T>
+  Status broadcast(std::span<T> data, Rank root) {
+    return run({.collective = Collective::kBroadcast, .in = data.data(), .out = data.data(), .count = data.size(), .type = data_type_of<T>(), .root = root});
+  }
+  // Returns when all ranks have called it.
+  Status barrier();
+
+  // What the last finished operation was done with, e.g. {"two_shot", "Direct", 1}.
+  struct Choice {
+    std::string algorithm, protocol;
+    int channels = 0;
+  };
+  Choice last_choice() const;
+
+ private:
+  static Status size_mismatch(std::size_t in, std::size_t out);
+  std::shared_ptr<session::Session> session_;
+};
+
+}  // namespace weft

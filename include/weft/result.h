@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+
+namespace weft {
+
+// What a failure permanently affects, so that the caller knows what to replace (STYLE 19).
+enum class Blame {
+  kInput,         // the arguments or a file; call again, corrected
+  kOperation,     // this operation; the communicator still works
+  kCommunicator,  // a peer died or the job lost step; build a new communicator
+  kProcess,       // out of memory, no shared memory; nothing weft can do here
+};
+
+enum class Code {
+  kInvalidArgument,
+  kNotFound,
+  kUnsupported,
+  kMismatch,      // ranks called different operations
+  kPeerDied,
+  kTimeout,
+  kAborted,
+  kNoResources,
+  kSystem,        // a system call failed; the message names it
+  kInternal,
+};
+
+struct Error {
+  Code code = Code::kInternal;
+  Blame blame = Blame::kOperation;
+  std::string message;  // one line, for a person
+
+  bool operator==(const Error&) const = default;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+using Status = tl::expected<void, Error>;
+
+}  // namespace weft

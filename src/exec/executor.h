@@ -1,0 +1,124 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "exec/interpreter.h"
+#include "schedule/lower/lower.h"
+
+namespace weft::exec {
+
+// A rank's engine on some fabric: the one virtual call per collective. Programs run one at a time.
+// Thread: one at a time.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual Rank rank() const = 0;
+  virtual Rank ranks() const = 0;
+  virtual const fabric::Capabilities& capabilities() const = 0;
+  // Can every peer load and store these bytes of this rank directly?
+  virtual bool reaches(const void* memory, Bytes bytes) const = 0;
+
+  // Memory that peers reach. Owns: the caller, until `deallocate`; aligned to a page.
+  // Errors: kNoResources with the size and what to raise.
+  virtual Result<void*> allocate(Bytes bytes) = 0;
+  virtual void deallocate(void* memory) = 0;
+
+  // Requires: nothing is running. Owns: keeps the program until it has finished.
+  virtual void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) = 0;
+  // Moves on as far as possible without waiting; true: finished (or nothing is running).
+  virtual Result<bool> poll() = 0;
+  virtual Status wait() = 0;
+};
+
+struct ProgramCursor {
+  const protocol::Operation* at = nullptr;
+  const protocol::Operation* end = nullptr;
+  const protocol::Operation* next() { return at == end ? nullptr : at++; }
+};
+
+// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset() and
+// pause(waiting_for), and the memory functions.
+template <class World>
+class WorldExecutor final : public Executor {
+ public:
+  explicit WorldExecutor(std::unique_ptr<World> world) : world_(std::move(world)) {}
+
+  Rank rank() const override { return world_->endpoint.rank(); }
+  Rank ranks() const override { return world_->endpoint.segment().ranks(); }
+  const fabric::Capabilities& capabilities() const override { return world_->endpoint.capabilities(); }
+  bool reaches(const void* memory, Bytes bytes) const override { return world_->endpoint.reaches(memory, bytes); }
+  Result<void*> allocate(Bytes bytes) override { return world_->allocate(bytes); }
+  void deallocate(void* memory) override { world_->deallocate(memory); }
+
+  void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
+    program_ = std::move(program);
+    strands_.clear();
+    for (std::size_t s = 0; s < program_->size(); ++s) {
+      const auto& operations = (*program_)[s];
+      if (!operations.empty())
+        strands_.emplace_back(static_cast<int>(s), ProgramCursor{operations.data(), operations.data() + operations.size()});
+    }
+    world_->endpoint.begin(call);
+  }
+
+  Result<bool> poll() override {
+    const std::int64_t before = posted();
+    if (advance_all()) return true;
+    if (posted() != before) {
+      world_->patience.reset();
+      return false;
+    }
+    WEFT_CHECK(check_agreement());
+    WEFT_CHECK(world_->patience.look([this] { return waiting_for(); }));
+    return false;
+  }
+
+  Status wait() override {
+    std::int64_t before = posted();
+    while (!advance_all()) {
+      if (const std::int64_t now = posted(); now != before) {
+        before = now;
+        world_->patience.reset();
+        continue;
+      }
+      WEFT_CHECK(check_agreement());
+      WEFT_CHECK(world_->patience.pause([this] { return waiting_for(); }));
+    }
+    world_->patience.reset();
+    return {};
+  }
+
+ private:
+  using Strand = Interpreter<typename World::Endpoint, ProgramCursor>;
+
+  bool advance_all() {
+    bool done = true;
+    for (Strand& strand : strands_) done &= strand.advance(world_->endpoint) == Progress::kDone;
+    return done;
+  }
+  std::int64_t posted() const {
+    std::int64_t n = 0;
+    for (const Strand& strand : strands_) n += strand.posted();
+    return n;
+  }
+  Status check_agreement() {
+    const Rank other = world_->endpoint.mismatched();
+    if (other < 0) return {};
+    return failure(Code::kMismatch, Blame::kCommunicator, "rank {} called another collective, size, type or kind of memory", other);
+  }
+  Rank waiting_for() {
+    for (const Strand& strand : strands_) {
+      if (strand.done() || strand.current() == nullptr) continue;
+      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0) return peer;
+    }
+    return rank();
+  }
+
+  std::unique_ptr<World> world_;
+  std::shared_ptr<const schedule::Program> program_;
+  std::vector<Strand> strands_;
+};
+
+}  // namespace weft::exec

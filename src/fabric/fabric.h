@@ -1,0 +1,56 @@
+#pragma once
+
+#include <concepts>
+#include <string_view>
+
+#include "base/result.h"
+#include "protocol/operation.h"
+
+namespace weft::fabric {
+
+// Combines: value = source 0 ⊕ source 1 ⊕ … elementwise, stored to every destination. A destination may be one of the
+// sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements.
+using Fold = void (*)(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count,
+                      Bytes bytes);
+
+// One collective as a fabric sees it: the memories that operations name, and the arithmetic.
+// Owns: nothing; in and out must stay valid until all strands have finished.
+struct Call {
+  protocol::Protocol protocol = protocol::Protocol::kSimple;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  Fold fold = nullptr;
+  bool publishes = false;  // peers will load and store in and out directly
+  std::uint64_t signature = 0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
+};
+
+// What a fabric can do, as data; conformance tests and the choice of algorithms go by it.
+struct Capabilities {
+  std::string_view name;
+  bool load_store = false;    // remote operands
+  bool moves_data = true;     // false: only time passes
+  bool virtual_time = false;  // completions come from an event queue, not from the world
+  int max_strands = 1;        // connections between two ranks
+  Bytes max_slice = 0;        // the most data one Simple message carries
+};
+
+enum class Posted { kDone, kPending };
+
+// The seam: what the interpreter asks of the world, as one rank. Completion levels are the same everywhere:
+//   ready     every source message has arrived, every destination has a free slot, a waited-for signal is there
+//   done      (local completion) sources may be changed, received slots are free again, destinations here are written
+//   visible   what was done before a signal is seen by the peer after its wait; a message is seen when it is ready
+// Thread: all calls of one endpoint from one thread at a time.
+template <class E>
+concept Endpoint = requires(E& e, const E& c, int strand, const protocol::Operation& operation, const Call& call) {
+  { c.capabilities() } -> std::same_as<const Capabilities&>;
+  { c.rank() } -> std::same_as<Rank>;
+  // Starts a collective; all strands of the one before have finished.
+  { e.begin(call) };
+  { e.ready(strand, operation) } -> std::same_as<bool>;
+  // Requires: ready. Carries the operation out; kPending: finished(strand) tells when it is done.
+  { e.post(strand, operation) } -> std::same_as<Posted>;
+  { e.finished(strand) } -> std::same_as<bool>;
+};
+
+}  // namespace weft::fabric

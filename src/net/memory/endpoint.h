@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "fabric/fabric.h"
+#include "net/memory/doorbell.h"
+#include "net/memory/segment.h"
+
+namespace weft::net::memory {
+
+// One rank's view of a segment: the fabric of ranks that share memory, as threads or as processes.
+// Thread: one at a time. Owns: its cursors; the mapping must outlive it.
+class Endpoint {
+ public:
+  // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
+  Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
+
+  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  Rank rank() const { return rank_; }
+  const Segment& segment() const { return segment_; }
+
+  // Can peers load and store there directly?
+  bool reaches(const void* memory, Bytes bytes) const {
+    const auto* p = static_cast<const std::byte*>(memory);
+    return addressable_ || (p >= segment_.heap(rank_) && p + bytes <= segment_.heap(rank_) + segment_.heap_bytes());
+  }
+
+  void begin(const fabric::Call& call);
+  bool ready(int strand, const protocol::Operation& operation);
+  fabric::Posted post(int strand, const protocol::Operation& operation);
+  bool finished(int) const { return true; }  // every operation completes in post
+
+  // Whom a strand waits for at an operation that is not ready, for error messages.
+  Rank blocker(int strand, const protocol::Operation& operation);
+  // A peer that published another call than this rank's; -1 while none did.
+  Rank mismatched() const { return mismatched_; }
+
+ private:
+  // Both directions between this rank and a peer, one strand: shared memory and private cursors.
+  struct Link {
+    Connection* out = nullptr;
+    Connection* in = nullptr;
+    std::uint64_t sent = 0, taken_by_peer = 0;  // messages; the latter a cached out->head
+    std::uint64_t received = 0;
+    std::uint64_t signals_sent = 0, signals_taken = 0;
+    std::vector<std::byte> staging;  // LL64 messages longer than a line, without their flags
+  };
+
+  Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
+  bool line_protocol() const { return call_.protocol == protocol::Protocol::kLL64; }
+  bool arrived(Link& link, Bytes bytes) const;
+  bool has_room(Link& link) const;
+  const std::byte* take(Link& link, Bytes bytes);
+  void release(Link& link, Rank peer);
+  void publish(Link& link, Rank peer, Bytes bytes, const std::byte* packed_from);
+  std::byte* slot(Link& link, Bytes bytes);
+  std::byte* local(protocol::Memory memory) const;
+  // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
+  bool agrees(Rank peer);
+  std::byte* remote(Rank peer, protocol::Memory memory);
+  void move(const protocol::Operation& operation);
+
+  Segment segment_;
+  Rank rank_;
+  bool addressable_;
+  fabric::Capabilities capabilities_;
+  fabric::Call call_;
+  std::uint64_t published_calls_ = 0;
+  Rank mismatched_ = -1;
+  std::vector<Link> links_;
+  std::vector<const std::byte*> sources_;  // of the current move
+  std::vector<std::byte*> destinations_;
+};
+
+inline bool Endpoint::arrived(Link& l, Bytes bytes) const {
+  const std::uint64_t expected = l.received + 1;
+  if (!line_protocol()) return l.in->tail.value.load(std::memory_order_acquire) >= expected;
+  const std::size_t last = (static_cast<std::size_t>(bytes) - 1) / FlaggedLine::kData;
+  return l.in->lines[l.received % kSlots][last].flag.load(std::memory_order_acquire) == expected;
+}
+
+inline bool Endpoint::has_room(Link& l) const {
+  if (l.sent - l.taken_by_peer < kSlots) return true;
+  l.taken_by_peer = l.out->head.value.load(std::memory_order_acquire);
+  return l.sent - l.taken_by_peer < kSlots;
+}
+
+inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
+  using Kind = protocol::Operation::Kind;
+  if (operation.kind == Kind::kSignal) return true;
+  if (operation.kind == Kind::kWait) {
+    Link& l = link(operation.peer, strand);
+    return l.in->signal.value.load(std::memory_order_acquire) > l.signals_taken;
+  }
+  for (const protocol::End& end : operation.sources) {
+    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes)) return false;
+    if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
+  }
+  for (const protocol::End& end : operation.destinations)
+    if (end.kind == protocol::End::Kind::kMessage && !has_room(link(end.peer, end.strand))) return false;
+  return true;
+}
+
+inline fabric::Posted Endpoint::post(int strand, const protocol::Operation& operation) {
+  using Kind = protocol::Operation::Kind;
+  if (operation.kind == Kind::kMove) {
+    move(operation);
+  } else if (operation.kind == Kind::kSignal) {
+    Link& l = link(operation.peer, strand);
+    l.out->signal.value.store(++l.signals_sent, std::memory_order_release);
+    Doorbell::notify(segment_.block(operation.peer));
+  } else {
+    ++link(operation.peer, strand).signals_taken;
+  }
+  return fabric::Posted::kDone;
+}
+
+static_assert(fabric::Endpoint<Endpoint>);
+
+}  // namespace weft::net::memory

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace weft::net::memory {
+
+// Hands out page-aligned blocks of one range, first fit. Registered memory is allocated rarely and in large blocks.
+// Thread: one at a time. Owns: nothing; the range must outlive it.
+class Heap {
+ public:
+  static constexpr Bytes kPage = 4096;
+
+  Heap(std::byte* base, Bytes bytes) : base_(base) { free_[0] = bytes; }
+
+  // Errors: kNoResources.
+  Result<void*> allocate(Bytes bytes);
+  // Returns the size of the block. Requires: `memory` came from allocate and was not freed.
+  Bytes deallocate(void* memory);
+
+ private:
+  std::byte* base_;
+  std::map<Bytes, Bytes> free_, used_;  // offset -> size; free blocks never touch each other
+};
+
+}  // namespace weft::net::memory

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "base/result.h"
+#include "net/memory/doorbell.h"
+
+namespace weft::net::memory {
+
+// How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. Notices, while
+// it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
+// Thread: the endpoint's.
+class Patience {
+ public:
+  struct Limits {
+    int spins = 2000;                        // looks before the first yield; few where ranks outnumber cores
+    std::chrono::microseconds yielding{500}; // before the first sleep
+    std::chrono::milliseconds timeout{30000};
+  };
+  // `find_dead` names a peer that has died or left, or -1; called every few milliseconds at most, while waiting. A peer
+  // found dead is only reported when another look finds nothing that it still sent.
+  Patience(Segment segment, Rank rank, Limits limits, std::function<Rank()> find_dead);
+
+  // Call when something has moved.
+  void reset() {
+    if (looks_ != 0) restart();
+  }
+  // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
+  Status look(const std::function<Rank()>& waiting_for);
+  // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout; all blame the communicator and
+  // mark it as broken for every rank. `waiting_for` is asked only then.
+  Status pause(const std::function<Rank()>& waiting_for) {
+    if (++looks_ < limits_.spins) [[likely]] {
+      relax();
+      return {};
+    }
+    return pause_slowly(waiting_for);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  void restart();
+  Status pause_slowly(const std::function<Rank()>& waiting_for);
+  Status examine(Clock::time_point now, const std::function<Rank()>& waiting_for);
+  void mark_broken(Rank culprit);
+
+  Segment segment_;
+  Rank rank_;
+  Limits limits_;
+  std::function<Rank()> find_dead_;
+  Doorbell doorbell_;
+  int looks_ = 0;
+  bool announced_ = false;
+  Rank suspect_ = -1;
+  Clock::time_point since_{}, examined_{};
+};
+
+}  // namespace weft::net::memory

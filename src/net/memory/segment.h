@@ -1,0 +1,119 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+
+// The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
+//
+//   Header | RankBlock x n | Connection x n x n x strands | scratch x n | heap x n
+//
+// A fresh segment is all zero, which is a valid initial state of every field but the header's. Both ends compute the
+// same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
+namespace weft::net::memory {
+
+inline constexpr std::uint64_t kMagic = 0x31747366'65770001;  // changes with the format
+inline constexpr std::size_t kLine = 64;                      // a cache line
+inline constexpr int kSlots = 8;
+inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
+inline constexpr std::size_t kLinesPerSlot = 64;
+inline constexpr std::size_t kSlotBytes = 32 << 10;   // Simple: half of an L1, eight fill a quarter of a usual L2
+inline constexpr std::size_t kScratchBytes = 1 << 20;
+
+// The LL64 protocol: one cache line carries 56 bytes of data and the number of the message they belong to.
+//   Writer  stores the data, then the flag (release). Reader polls the flag (acquire), then loads the data.
+//   Messages are numbered from 1, never repeat on a connection, and slots are reused every kSlots messages, so an old
+//   flag never equals an expected one. Lines of one message are written in order: seeing the last flag means that all
+//   lines are there. A torn read is impossible: data is read only after its flag, and the writer does not touch the slot
+//   again before the reader has moved `head` past it.
+struct alignas(kLine) FlaggedLine {
+  static constexpr std::size_t kData = 56;
+  std::byte data[kData];
+  std::atomic<std::uint64_t> flag;
+};
+static_assert(sizeof(FlaggedLine) == kLine && std::atomic<std::uint64_t>::is_always_lock_free);
+
+struct alignas(kLine) Counter {
+  std::atomic<std::uint64_t> value;
+};
+
+// From one rank to another, one strand. Only the sender writes tail, signal and the slots; only the receiver head.
+struct Connection {
+  Counter tail;    // Simple: messages published; slot contents are ordered by its release store
+  Counter head;    // messages taken; the slot of message m is free again when head >= m
+  Counter signal;  // signals sent
+  FlaggedLine lines[kSlots][kLinesPerSlot];
+  std::byte slots[kSlots][kSlotBytes];
+};
+
+// What a rank publishes about a call whose memory peers will touch. Written before its first signal of the call, read
+// after a wait. A rank is never two such calls ahead of a peer, so kBoards = 2 would do; 4 leaves a margin for tests.
+struct alignas(kLine) Board {
+  std::uint64_t call;       // number of the call on this communicator, from 1
+  std::uint64_t signature;  // of collective, size, type: differs if the ranks called different things
+  std::int64_t in, out;     // offsets from the segment's start
+};
+inline constexpr int kBoards = 4;
+
+enum class RankState : std::uint32_t { kAbsent = 0, kPresent, kLeft };
+
+struct RankBlock {
+  alignas(kLine) std::atomic<std::uint32_t> doorbell;  // futex; changes when the rank should look again
+  std::atomic<std::uint32_t> sleeping;                 // 1: ring the doorbell after publishing
+  alignas(kLine) std::atomic<RankState> state;
+  std::atomic<std::int32_t> pid;
+  Board boards[kBoards];
+};
+
+struct Header {
+  std::uint64_t magic;
+  std::int32_t ranks;
+  std::int64_t heap_bytes;
+  alignas(kLine) std::atomic<std::uint32_t> ready;     // 1: rank 0 has filled the header
+  std::atomic<std::uint32_t> attached;                 // ranks that have mapped it
+  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault.
+  alignas(kLine) std::atomic<std::uint32_t> broken;
+};
+
+// Where things are in a segment mapped at `base`. A value; owns nothing.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(std::byte* base, Rank ranks, std::int64_t heap_bytes) : base_(base), ranks_(ranks), heap_bytes_(heap_bytes) {}
+
+  static std::size_t total_bytes(Rank ranks, std::int64_t heap_bytes) {
+    return Segment(nullptr, ranks, heap_bytes).heap_offset(ranks);
+  }
+
+  Rank ranks() const { return ranks_; }
+  std::byte* base() const { return base_; }
+  std::int64_t heap_bytes() const { return heap_bytes_; }
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  RankBlock& block(Rank r) const { return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock)); }
+  Connection& connection(Rank source, Rank destination, int strand) const {
+    return *reinterpret_cast<Connection*>(base_ + connections_offset() +
+                                          (size(source) * size(ranks_) + size(destination)) * kStrands * sizeof(Connection) +
+                                          size(strand) * sizeof(Connection));
+  }
+  std::byte* scratch(Rank r) const { return base_ + scratch_offset() + size(r) * kScratchBytes; }
+  std::byte* heap(Rank r) const { return base_ + heap_offset(r); }
+
+ private:
+  static std::size_t size(std::int64_t v) { return static_cast<std::size_t>(v); }
+  static std::size_t page_up(std::size_t v) { return (v + 4095) & ~std::size_t{4095}; }
+  std::size_t connections_offset() const { return page_up(sizeof(Header) + size(ranks_) * sizeof(RankBlock)); }
+  std::size_t scratch_offset() const {
+    return page_up(connections_offset() + size(ranks_) * size(ranks_) * kStrands * sizeof(Connection));
+  }
+  std::size_t heap_offset(Rank r) const { return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * page_up(size(heap_bytes_)); }
+
+  std::byte* base_ = nullptr;
+  Rank ranks_ = 0;
+  std::int64_t heap_bytes_ = 0;
+};
+
+static_assert(sizeof(Header) % kLine == 0 && sizeof(RankBlock) % kLine == 0 && sizeof(Connection) % kLine == 0);
+
+}  // namespace weft::net::memory

@@ -1,0 +1,67 @@
+#include "net/threads/threads.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace weft::net::threads {
+
+class Room {
+ public:
+  static Result<std::shared_ptr<Room>> open(Rank ranks) {
+    const std::size_t bytes = memory::Segment::total_bytes(ranks, 0);
+    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+      return failure(Code::kNoResources, Blame::kProcess, "mmap of {} bytes: {}", bytes, std::strerror(errno));
+    return std::shared_ptr<Room>(new Room(memory::Segment(static_cast<std::byte*>(base), ranks, 0), bytes));
+  }
+  ~Room() { munmap(segment.base(), bytes_); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  const memory::Segment segment;
+
+ private:
+  Room(memory::Segment s, std::size_t bytes) : segment(s), bytes_(bytes) {}
+  std::size_t bytes_;
+};
+
+namespace {
+
+Rank find_left(const memory::Segment& segment) {
+  for (Rank r = 0; r < segment.ranks(); ++r)
+    if (segment.block(r).state.load(std::memory_order_acquire) == memory::RankState::kLeft) return r;
+  return -1;
+}
+
+}  // namespace
+
+World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits limits)
+    : room(std::move(shared)),
+      endpoint(room->segment, rank, true, "threads"),
+      patience(room->segment, rank, limits, [segment = room->segment] { return find_left(segment); }) {
+  room->segment.block(rank).state.store(memory::RankState::kPresent, std::memory_order_release);
+}
+
+World::~World() {
+  room->segment.block(endpoint.rank()).state.store(memory::RankState::kLeft, std::memory_order_release);
+}
+
+Result<void*> World::allocate(Bytes bytes) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
+  if (void* p = std::aligned_alloc(kPage, std::max(size, kPage))) return p;
+  return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
+}
+
+void World::deallocate(void* memory) { std::free(memory); }
+
+Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::Patience::Limits limits) {
+  WEFT_TRY(auto room, Room::open(ranks));
+  std::vector<std::unique_ptr<World>> worlds;
+  for (Rank r = 0; r < ranks; ++r) worlds.push_back(std::make_unique<World>(room, r, limits));
+  return worlds;
+}
+
+}  // namespace weft::net::threads

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "net/memory/endpoint.h"
+#include "net/memory/patience.h"
+
+namespace weft::net::threads {
+
+// The segment that the ranks of one process share. Every pointer is reachable: all memory is everybody's.
+class Room;
+
+// One rank of a room. See exec::WorldExecutor for what it is used as.
+struct World {
+  using Endpoint = memory::Endpoint;
+
+  World(std::shared_ptr<Room> room, Rank rank, memory::Patience::Limits limits);
+  ~World();
+
+  Result<void*> allocate(Bytes bytes);
+  void deallocate(void* memory);
+
+  std::shared_ptr<Room> room;
+  Endpoint endpoint;
+  memory::Patience patience;
+};
+
+// All ranks of a new communicator; each is then used by a thread of its own. Errors: kNoResources.
+Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::Patience::Limits limits);
+
+}  // namespace weft::net::threads
