@@ -110,7 +110,7 @@ const Part* Catalog::find(std::string_view kind, std::string_view key, std::stri
   for (const Part& part : parts_) {
     const auto fact = part.facts.find(std::string(key));
     if (part.kind != kind || fact == part.facts.end()) continue;
-    const std::string padded = " " + fact->second + " ";
+    const std::string padded = fmt::format(" {} ", fact->second);
     if (padded.find(fmt::format(" {} ", word)) != std::string::npos) return &part;
   }
   return nullptr;
@@ -139,6 +139,14 @@ Result<Link> Catalog::link(std::string_view name, std::int32_t count, bool at_ho
   }
   link.rate_ba = link.rate_ab;
   return link;
+}
+
+Result<Link> Catalog::socket_link(std::string_view cpu_id) const {
+  const Part* part = find("cpu", "id", cpu_id);
+  if (!part) part = find("xeon-skylake");
+  if (!part || !part->figure("links") || !part->facts.contains("socket_link"))
+    return bad_input("the catalogue does not say how the sockets of '{}' are joined", cpu_id);
+  return link(part->facts.at("socket_link"), static_cast<std::int32_t>(part->figure("links")->value));
 }
 
 }  // namespace weft::topology

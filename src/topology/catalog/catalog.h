@@ -24,7 +24,7 @@ struct Figure {
 // A link generation, accelerator, NIC or network.
 struct Part {
   std::string name;
-  std::string kind;  // "nvlink", "xgmi", "pcie", "inter-socket", "memory", "network", "accelerator", "nic"
+  std::string kind;  // "nvlink", "xgmi", "pcie", "inter-socket", "memory", "network", "accelerator", "nic", "cpu"
   std::string title;
   std::map<std::string, Figure> figures;
   std::map<std::string, std::string> facts;  // what is not a number: PCI ids, the part it plugs into
@@ -49,6 +49,10 @@ class Catalog {
   // with rates and latency; its ends are left to the caller. `at_host`: the PCIe link ends at a CPU's root port.
   // Errors (bad input): unknown part, or one that is no link.
   Result<Link> link(std::string_view part, std::int32_t count, bool at_host = false) const;
+
+  // All links between two sockets of the CPU "vendor/family/model", e.g. "GenuineIntel/6/143". An unknown CPU counts as
+  // the slowest server CPU still common.
+  Result<Link> socket_link(std::string_view cpu_id) const;
 
  private:
   std::vector<Part> parts_;
