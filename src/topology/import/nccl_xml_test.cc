@@ -136,7 +136,7 @@ TEST(NcclXml, ErrorsNameFileAndLine) {
 
 TEST(NcclXml, DeepNestingIsRefused) {
   std::string text = "<system><cpu>";
-  for (int i = 0; i < 100'000; ++i) text += "<pci busid=\"" + std::to_string(i) + "\" class=\"0x060400\">";
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("<pci busid=\"{}\" class=\"0x060400\">", i);
   for (int i = 0; i < 100'000; ++i) text += "</pci>";
   EXPECT_NE(error_of(text + "</cpu></system>").find("nested deeper than 64"), std::string::npos);
 }
@@ -164,7 +164,7 @@ TEST(NcclXml, DamagedTextNeverCrashes) {
           text.insert(at, text.substr(random() % text.size(), random() % 60));
           break;
       }
-      if (text.empty()) text = "x";
+      if (text.empty()) text.push_back('x');
     }
     const auto t = parse(text);
     accepted += t.has_value();
