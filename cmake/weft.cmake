@@ -1,7 +1,15 @@
 # weft_module(NAME DEPS...): one folder = one library weft_NAME, with the tests and benchmarks that stand beside
 # the code. DEPS are other modules or imported targets; they are the only folders NAME may include.
+# A subfolder with a CMakeLists.txt of its own is a module of its own and is left out.
 function(weft_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB_RECURSE nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list IN LISTS nested)
+    get_filename_component(folder ${list} DIRECTORY)
+    if(NOT folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+      list(FILTER sources EXCLUDE REGEX "^${folder}/")
+    endif()
+  endforeach()
   set(tests ${sources})
   set(benches ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

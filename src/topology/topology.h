@@ -46,6 +46,7 @@ struct Device {
   std::int32_t index = 0;   // among the devices of this kind in its node (or in the network)
   std::string model;        // catalogue part, e.g. "H100-SXM5"; may be empty
   std::string bus_id;       // PCI address when known, e.g. "0000:0f:00.0"
+  BytesPerSecond port_rate;  // NICs: all ports together towards the network, each direction; 0 when unknown
 
   bool operator==(const Device&) const = default;
 };
@@ -100,7 +101,7 @@ class Topology {
 
   // Devices that ranks sit on, in rank order: GPUs by (node, index); cores on a machine without GPUs.
   std::vector<DeviceId> endpoints() const;
-  std::int32_t nodes() const;
+  std::int32_t nodes() const { return nodes_; }
 
   // "gpu3", or "node2/gpu3" when there is more than one node.
   std::string name_of(DeviceId id) const;
@@ -114,6 +115,7 @@ class Topology {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   std::vector<std::vector<LinkId>> adjacency_;
+  std::int32_t nodes_ = 0;
 };
 
 }  // namespace weft::topology

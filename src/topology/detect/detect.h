@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "topology/detect/host_probe.h"
+#include "topology/topology.h"
+
+namespace weft::topology {
+
+// What the operating system does not tell and has to be measured.
+struct MeasuredRates {
+  BytesPerSecond memory;  // one NUMA node's DRAM
+  BytesPerSecond core;    // one core copying to or from the cache it shares with the others
+  Duration core_to_core;  // one cache line from a core to another of the same CPU, one way
+  std::string source;     // the run that measured them, e.g. "weft calibrate 2026-11-21"
+};
+
+// The machine a probe describes, titled "this": its NUMA nodes (or sockets, where those are more) as CPUs with their
+// memory, PCI bridges, NICs and GPUs; the cores too when there is no GPU. Links between CPUs are the catalogue's for
+// that CPU model; a PCIe link whose speed is not reported counts as PCIe 3.0 x16.
+// Errors: those of the probe; bad input: a measured rate of 0, no core.
+Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates);
+
+}  // namespace weft::topology

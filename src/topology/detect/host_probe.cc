@@ -1,0 +1,42 @@
+#include "topology/detect/host_probe.h"
+
+namespace weft::topology {
+namespace {
+
+Result<HwlocTopology> create() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return failure(Code::kSystem, Blame::kProcess, "hwloc_topology_init failed");
+  HwlocTopology topology(raw);
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  return topology;
+}
+
+Result<HwlocTopology> load(HwlocTopology topology) {
+  if (hwloc_topology_load(topology.get()) != 0)
+    return failure(Code::kSystem, Blame::kOperation, "hwloc_topology_load failed: the machine cannot be read");
+  return topology;
+}
+
+}  // namespace
+
+Result<HwlocTopology> ThisHost::read() const {
+  WEFT_TRY(HwlocTopology topology, create());
+  return load(std::move(topology));
+}
+
+Result<HwlocTopology> SyntheticHost::read() const {
+  WEFT_TRY(HwlocTopology topology, create());
+  if (hwloc_topology_set_synthetic(topology.get(), description_.c_str()) != 0)
+    return bad_input("'{}' is no hwloc synthetic description", description_);
+  return load(std::move(topology));
+}
+
+Result<HwlocTopology> RecordedHost::read() const {
+  WEFT_TRY(HwlocTopology topology, create());
+  // hwloc counts the terminating zero in the length.
+  if (hwloc_topology_set_xmlbuffer(topology.get(), xml_.c_str(), static_cast<int>(xml_.size() + 1)) != 0)
+    return bad_input("not an hwloc XML file");
+  return load(std::move(topology));
+}
+
+}  // namespace weft::topology

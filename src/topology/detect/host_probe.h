@@ -1,0 +1,52 @@
+#pragma once
+
+#include <hwloc.h>
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+
+namespace weft::topology {
+
+struct HwlocDeleter {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocDeleter>;
+
+// Where the description of a machine comes from: the machine itself, or one recorded or made up for a test.
+class HostProbe {
+ public:
+  virtual ~HostProbe() = default;
+
+  // Errors: kSystem or bad input, when hwloc cannot read or build it.
+  virtual Result<HwlocTopology> read() const = 0;
+};
+
+// The machine this process runs on, restricted to the CPUs it may use.
+class ThisHost : public HostProbe {
+ public:
+  Result<HwlocTopology> read() const override;
+};
+
+// hwloc's synthetic description, e.g. "pack:2 [numa] l3:1 core:4 pu:1".
+class SyntheticHost : public HostProbe {
+ public:
+  explicit SyntheticHost(std::string description) : description_(std::move(description)) {}
+  Result<HwlocTopology> read() const override;
+
+ private:
+  std::string description_;
+};
+
+// The text of an hwloc XML file (`lstopo machine.xml`).
+class RecordedHost : public HostProbe {
+ public:
+  explicit RecordedHost(std::string xml) : xml_(std::move(xml)) {}
+  Result<HwlocTopology> read() const override;
+
+ private:
+  std::string xml_;
+};
+
+}  // namespace weft::topology

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <pugixml.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::topology {
+
+// Reads a whole file of at most 64 MiB.
+// Errors (bad input): names the file and what is wrong with it.
+Result<std::string> read_text_file(const std::filesystem::path& file);
+
+// A parsed XML text that knows the line of everything in it.
+class XmlFile {
+ public:
+  // Errors (bad input): "name:12: …" when it is not XML.
+  static Result<XmlFile> parse(std::string_view name, std::string_view text);
+
+  pugi::xml_node root() const { return document_.document_element(); }
+  // "name:12", for messages.
+  std::string where(pugi::xml_node node) const;
+
+  // A whole number in [low, high] of an attribute, or `fallback` when it is missing or empty.
+  // Errors (bad input): "name:12: link_width '99' …".
+  Result<std::int64_t> integer(pugi::xml_node node, const char* attribute, std::int64_t low, std::int64_t high,
+                               std::int64_t fallback) const;
+
+ private:
+  std::string name_;
+  std::vector<std::ptrdiff_t> line_starts_;
+  pugi::xml_document document_;
+
+  std::int64_t line_of(std::ptrdiff_t offset) const;
+};
+
+}  // namespace weft::topology

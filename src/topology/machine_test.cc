@@ -1,0 +1,120 @@
+#include "topology/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace weft::topology {
+namespace {
+
+std::int64_t count(const Topology& t, DeviceKind kind) { return std::ranges::count(t.devices(), kind, &Device::kind); }
+
+std::string error_of(std::string_view machine) {
+  const auto result = load_machine(machine);
+  return result ? "" : result.error().message;
+}
+
+TEST(Machine, EveryPresetLoadsAloneWithoutNetworkSwitches) {
+  ASSERT_GE(presets().size(), 2u);
+  for (const PresetInfo& preset : presets()) {
+    const auto t = load_machine(preset.name);
+    ASSERT_TRUE(t) << t.error().message;
+    EXPECT_EQ(t->title, preset.name);
+    EXPECT_EQ(t->nodes(), 1);
+    EXPECT_EQ(count(*t, DeviceKind::kNetworkSwitch), 0);
+    EXPECT_FALSE(preset.summary.empty() || preset.source.empty());
+  }
+}
+
+TEST(Machine, DgxH100HasEightGpusWith450GigabytesPerSecondOfNvlinkEach) {
+  const auto t = load_machine("dgx-h100");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->endpoints().size(), 8u);
+  // 18 links of 25 GB/s each way: 450 GB/s per GPU; eight of them: 3.6 TB/s into the switches, which is the data
+  // sheet's bisection counted in both directions (4 GPUs on each side, 2 · 4 · 450).
+  double into_switches = 0;
+  for (const Link& link : t->links())
+    if (link.kind == LinkKind::kNvlink) {
+      EXPECT_DOUBLE_EQ(link.rate_ab.gb(), 450);
+      EXPECT_EQ(link.count, 18);
+      into_switches += link.rate_ab.gb();
+    }
+  EXPECT_DOUBLE_EQ(into_switches, 3600);
+}
+
+TEST(Machine, TwoRtx4090SitAtOneCpuOverPcie4) {
+  const auto t = load_machine("pcie-2x4090");
+  ASSERT_TRUE(t) << t.error().message;
+  for (const Link& link : t->links())
+    if (link.kind == LinkKind::kPcie) {
+      EXPECT_NEAR(link.rate_ab.gb(), 31.508, 0.001);  // 16 GT/s · 16 lanes · 128/130 / 8 bit
+    }
+}
+
+TEST(Machine, AClusterThatFitsOneSwitchHasOne) {
+  const auto t = load_machine("dgx-h100:nodes=8,net=ib-ndr");  // 64 NICs, 64 ports
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(count(*t, DeviceKind::kNetworkSwitch), 1);
+}
+
+TEST(Machine, ALargerClusterHasOneLeafPerRailAndNonBlockingSpines) {
+  const auto t = load_machine("dgx-h100:nodes=16,net=ib-ndr");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->endpoints().size(), 128u);
+  // 16 nodes · 8 rails = 128 NICs: 8 leaves of 16 NICs and 16 uplinks; 128 uplinks need 2 spines of 64 ports.
+  EXPECT_EQ(count(*t, DeviceKind::kNetworkSwitch), 8 + 2);
+  double down = 0, up = 0;
+  for (const Link& link : t->links()) {
+    if (link.kind != LinkKind::kNetwork) continue;
+    const bool nic = t->device(link.a).kind == DeviceKind::kNic;
+    (nic ? down : up) += link.rate_ab.gb();
+  }
+  EXPECT_DOUBLE_EQ(down, 128 * 50);
+  EXPECT_DOUBLE_EQ(up, down);
+}
+
+TEST(Machine, OversubscriptionLeavesThatFractionOfTheUplinks) {
+  const auto t = load_machine("dgx-h100:nodes=16,net=ib-ndr,oversub=4");
+  ASSERT_TRUE(t) << t.error().message;
+  double down = 0, up = 0;
+  for (const Link& link : t->links())
+    if (link.kind == LinkKind::kNetwork) (t->device(link.a).kind == DeviceKind::kNic ? down : up) += link.rate_ab.gb();
+  EXPECT_DOUBLE_EQ(down / up, 4);
+}
+
+TEST(Machine, RailsChooseHowManyNicsOfANodeAreWired) {
+  const auto t = load_machine("dgx-h100:nodes=4,net=ib-ndr,rails=2");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(std::ranges::count(t->links(), LinkKind::kNetwork, &Link::kind), 4 * 2);
+}
+
+TEST(Machine, ANodeWithoutNicsGetsOneForTheNetwork) {
+  const auto t = load_machine("pcie-2x4090:nodes=2,net=roce-100");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(count(*t, DeviceKind::kNic), 2);
+}
+
+TEST(Machine, SeveralNodesWithoutANamedNetworkUseThePresetsOwn) {
+  const auto t = load_machine("dgx-a100:nodes=2");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->device(static_cast<DeviceId>(t->devices().size()) - 1).model, "ib-hdr");
+}
+
+TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
+  const std::string unknown = error_of("dgx-h900");
+  EXPECT_NE(unknown.find("'dgx-h900'"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("dgx-h100, "), std::string::npos) << unknown;
+  EXPECT_EQ(error_of("dgx-h100:nodes=0"), "'dgx-h100:nodes=0': nodes 0 is outside 1 … 131072");
+  EXPECT_EQ(error_of("dgx-h100:nodes=two"), "'dgx-h100:nodes=two': nodes 'two' is not a whole number");
+  EXPECT_EQ(error_of("dgx-h100:foo=1"), "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub");
+  EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
+  EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
+            "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");
+  const std::string net = error_of("dgx-h100:nodes=2,net=token-ring");
+  EXPECT_NE(net.find("unknown net 'token-ring'; there are ib-edr, ib-hdr"), std::string::npos) << net;
+  EXPECT_NE(error_of(""), "");
+}
+
+}  // namespace
+}  // namespace weft::topology

@@ -1,0 +1,267 @@
+#include "topology/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "topology/node_paths.h"
+
+namespace weft::topology {
+namespace {
+
+constexpr std::uint16_t kUnreached = std::numeric_limits<std::uint16_t>::max();
+
+std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// splitmix64's finaliser: the choice among equal routes depends on the two NICs and nothing else.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+template <class T>
+void append_raw(std::string& key, const T& value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+}  // namespace
+
+// Nodes that look alike share one Shape: its paths are kept in node-local numbers, so a cluster of equal nodes keeps
+// the paths of one node.
+struct Routes::Cache {
+  struct Node {
+    std::vector<DeviceId> devices;  // ascending; local number = position
+    std::vector<LinkId> links;      // both ends inside the node; ascending
+    std::int32_t shape = 0;
+  };
+  struct Shape {
+    std::unordered_map<std::uint64_t, Path> paths;                      // hops hold local link numbers
+    std::unordered_map<std::int32_t, std::vector<std::int32_t>> exits;  // equally near NICs, local numbers
+  };
+
+  explicit Cache(const Topology& t) : topology(t) {
+    nodes.resize(index(t.nodes()));
+    for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id) {
+      if (t.device(id).node >= 0) {
+        nodes[index(t.device(id).node)].devices.push_back(id);
+        local.push_back(static_cast<std::int32_t>(nodes[index(t.device(id).node)].devices.size()) - 1);
+      } else {
+        switches.push_back(id);
+        local.push_back(static_cast<std::int32_t>(switches.size()) - 1);
+      }
+    }
+    for (LinkId id = 0; id < static_cast<LinkId>(t.links().size()); ++id) {
+      const std::int32_t node = t.device(t.link(id).a).node;
+      if (node >= 0 && node == t.device(t.link(id).b).node && t.link(id).kind != LinkKind::kNetwork)
+        nodes[index(node)].links.push_back(id);
+    }
+    distances.resize(switches.size());
+    std::unordered_map<std::string, std::int32_t> known;
+    for (Node& node : nodes) {
+      const auto next = static_cast<std::int32_t>(known.size());
+      node.shape = known.emplace(describe(node), next).first->second;
+    }
+    shapes.resize(known.size());
+  }
+
+  // Everything about a node that a path depends on, as bytes.
+  std::string describe(const Node& node) const {
+    std::string key;
+    for (const DeviceId id : node.devices) {
+      append_raw(key, topology.device(id).kind);
+      append_raw(key, topology.device(id).index);
+      append_raw(key, !ports_of(id).empty());
+    }
+    for (const LinkId id : node.links) {
+      const Link& l = topology.link(id);
+      append_raw(key, l.kind);
+      append_raw(key, local[index(l.a)]);
+      append_raw(key, local[index(l.b)]);
+      append_raw(key, l.rate_ab.value());
+      append_raw(key, l.rate_ba.value());
+      append_raw(key, l.latency.ps());
+    }
+    return key;
+  }
+
+  std::vector<LinkId> ports_of(DeviceId id) const {
+    std::vector<LinkId> found;
+    for (const LinkId l : topology.links_of(id))
+      if (topology.link(l).kind == LinkKind::kNetwork) found.push_back(l);
+    return found;
+  }
+
+  // Local numbers of the node; type kDis when there is no path.
+  const Path& local_path(const Node& node, std::int32_t from, std::int32_t to) {
+    auto& paths = shapes[index(node.shape)].paths;
+    const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to);
+    if (const auto at = paths.find(key); at != paths.end()) return at->second;
+    Path path;
+    if (auto found = find_node_path(topology, node.devices, node.devices[index(from)], node.devices[index(to)])) {
+      path = *std::move(found);
+      for (Hop& hop : path.hops)
+        hop.link = static_cast<LinkId>(std::ranges::lower_bound(node.links, hop.link) - node.links.begin());
+    }
+    return paths.emplace(key, std::move(path)).first->second;
+  }
+
+  static auto nearness(const Path& p) { return std::tuple(p.type, -p.rate.value(), p.hops.size(), p.latency); }
+
+  // The NICs with a network port that are nearest to a device of the node, all equally near.
+  const std::vector<std::int32_t>& exits(const Node& node, std::int32_t from) {
+    auto& memo = shapes[index(node.shape)].exits;
+    if (const auto at = memo.find(from); at != memo.end()) return at->second;
+    std::vector<std::int32_t> best;
+    for (std::int32_t nic = 0; nic < static_cast<std::int32_t>(node.devices.size()); ++nic) {
+      if (topology.device(node.devices[index(nic)]).kind != DeviceKind::kNic ||
+          ports_of(node.devices[index(nic)]).empty())
+        continue;
+      if (nic == from) {
+        best = {nic};
+        break;
+      }
+      const Path& path = local_path(node, from, nic);
+      if (path.type == PathType::kDis) continue;
+      if (!best.empty() && nearness(path) > nearness(local_path(node, from, best[0]))) continue;
+      if (!best.empty() && nearness(path) < nearness(local_path(node, from, best[0]))) best.clear();
+      best.push_back(nic);
+    }
+    return memo.emplace(from, std::move(best)).first->second;
+  }
+
+  // Switch-to-switch hops from every switch to `target` (a position in `switches`).
+  const std::vector<std::uint16_t>& distances_to(std::int32_t target) {
+    std::vector<std::uint16_t>& far = distances[index(target)];
+    if (!far.empty()) return far;
+    far.assign(switches.size(), kUnreached);
+    far[index(target)] = 0;
+    std::vector<std::int32_t> queue = {target};
+    for (std::size_t head = 0; head < queue.size(); ++head) {
+      const DeviceId at = switches[index(queue[head])];
+      for (const LinkId l : topology.links_of(at)) {
+        const DeviceId to = topology.other_end(l, at);
+        if (topology.device(to).node >= 0 || far[index(local[index(to)])] != kUnreached) continue;
+        far[index(local[index(to)])] = static_cast<std::uint16_t>(far[index(queue[head])] + 1);
+        queue.push_back(local[index(to)]);
+      }
+    }
+    return far;
+  }
+
+  void add_hop(Path& path, LinkId id, DeviceId from) const {
+    const Link& l = topology.link(id);
+    const bool forward = l.a == from;
+    path.hops.push_back({id, forward});
+    path.rate = std::min(path.rate, forward ? l.rate_ab : l.rate_ba);
+    path.latency += l.latency;
+  }
+
+  void add_local(Path& path, const Node& node, std::int32_t from, std::int32_t to) {
+    if (from == to) return;
+    const Path& part = local_path(node, from, to);
+    for (const Hop& hop : part.hops) path.hops.push_back({node.links[index(hop.link)], hop.forward});
+    path.rate = std::min(path.rate, part.rate);
+    path.latency += part.latency;
+  }
+
+  // From `a` to `b`, each a NIC or a network switch, over network links only. False when there is no way.
+  bool add_network(Path& path, DeviceId a, DeviceId b) {
+    const std::uint64_t hash = mix(static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b));
+    DeviceId at = a;
+    if (topology.device(a).node >= 0) {
+      for (const LinkId l : ports_of(a)) {
+        if (topology.other_end(l, a) != b) continue;
+        add_hop(path, l, a);
+        return true;
+      }
+    }
+    // The last port, on b's side, is drawn first: it fixes the switch to go to.
+    LinkId last = -1;
+    DeviceId target = b;
+    if (topology.device(b).node >= 0) {
+      const std::vector<LinkId> ports = ports_of(b);
+      if (ports.empty()) return false;
+      last = ports[hash % ports.size()];
+      target = topology.other_end(last, b);
+      if (topology.device(target).node >= 0) return false;
+    }
+    const std::vector<std::uint16_t>& far = distances_to(local[index(target)]);
+    for (std::uint64_t level = 0; at != target; ++level) {
+      std::vector<LinkId> choices;
+      std::uint16_t nearest = kUnreached;
+      for (const LinkId l : topology.links_of(at)) {
+        const DeviceId to = topology.other_end(l, at);
+        if (topology.device(to).node >= 0) continue;
+        const std::uint16_t d = far[index(local[index(to)])];
+        if (d > nearest || d == kUnreached) continue;
+        if (d < nearest) choices.clear();
+        nearest = d;
+        choices.push_back(l);
+      }
+      if (choices.empty()) return false;
+      const LinkId taken = choices[mix(hash + level) % choices.size()];
+      add_hop(path, taken, at);
+      at = topology.other_end(taken, at);
+    }
+    if (last >= 0) add_hop(path, last, target);
+    return true;
+  }
+
+  // The NIC (or the switch itself) through which a device talks to the network, or -1.
+  DeviceId exit_of(DeviceId id) {
+    const Device& d = topology.device(id);
+    if (d.node < 0) return id;
+    const Node& node = nodes[index(d.node)];
+    const std::vector<std::int32_t>& near = exits(node, local[index(id)]);
+    return near.empty() ? -1 : node.devices[index(near[index(d.index) % near.size()])];
+  }
+
+  Path path(DeviceId from, DeviceId to) {
+    const Path none;
+    Path path;
+    path.rate = BytesPerSecond(std::numeric_limits<double>::infinity());
+    const Device& a = topology.device(from);
+    const Device& b = topology.device(to);
+    if (a.node >= 0 && a.node == b.node) {
+      const Node& node = nodes[index(a.node)];
+      path.type = local_path(node, local[index(from)], local[index(to)]).type;
+      if (path.type != PathType::kDis) {
+        add_local(path, node, local[index(from)], local[index(to)]);
+        return path;
+      }
+    }
+    const DeviceId out = exit_of(from), in = exit_of(to);
+    if (out < 0 || in < 0 || out == in) return none;
+    path.type = PathType::kNet;
+    if (a.node >= 0) add_local(path, nodes[index(a.node)], local[index(from)], local[index(out)]);
+    if (!add_network(path, out, in)) return none;
+    if (b.node >= 0) add_local(path, nodes[index(b.node)], local[index(in)], local[index(to)]);
+    return path;
+  }
+
+  const Topology& topology;
+  std::vector<Node> nodes;
+  std::vector<DeviceId> switches;
+  std::vector<std::int32_t> local;  // of each device: position in its node, or in `switches`
+  std::vector<Shape> shapes;
+  std::vector<std::vector<std::uint16_t>> distances;  // by target switch; empty until asked for
+};
+
+Routes::Routes(const Topology& topology) : cache_(std::make_unique<Cache>(topology)) {}
+Routes::~Routes() = default;
+Routes::Routes(Routes&&) noexcept = default;
+
+Path Routes::path(DeviceId from, DeviceId to) const {
+  const auto count = static_cast<DeviceId>(cache_->topology.devices().size());
+  WEFT_REQUIRE(from >= 0 && from < count && to >= 0 && to < count, "{} to {} of {}", from, to, count);
+  if (from == to) return {PathType::kLoc, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
+  return cache_->path(from, to);
+}
+
+}  // namespace weft::topology
