@@ -1,0 +1,53 @@
+# The commands a newcomer types. CMake does the work; `make help` lists the targets.
+#   JOBS=N  how many compilers and tests run at once (default: one per core)
+
+JOBS ?= $(shell nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+export CTEST_PARALLEL_LEVEL ?= $(JOBS)
+
+# ThreadSanitizer of GCC 12 refuses the address layouts that newer kernels randomise; without randomisation it runs.
+NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.DEFAULT_GOAL := all
+.PHONY: all demo test dev tsan check format peers clean help setup configure
+
+all: configure ## build everything (Release); the command is build/weft
+	cmake --build --preset release
+
+demo: configure ## build the command and show what weft does: run, simulate, explain, prove, draw
+	cmake --build --preset release --target weft
+	scripts/demo
+
+test: all ## build everything and run the tests
+	ctest --preset release
+
+dev: setup ## build and test with AddressSanitizer and UBSan, in build-dev
+	cmake --workflow --preset dev
+
+tsan: setup ## build and test with ThreadSanitizer, in build-tsan
+	$(NO_RANDOM_LAYOUT) cmake --workflow --preset tsan
+
+check: ## the checks of style that CI runs besides the tests
+	scripts/check-format
+	scripts/check-includes --self-test
+	scripts/check-includes
+	scripts/check-headers
+
+format: ## rewrite the C++ files in the project's format
+	scripts/check-format --fix
+
+peers: all ## compare with Gloo, Open MPI and MPICH on this machine (some minutes)
+	scripts/setup --peers
+	bench/peers/run
+
+clean: ## remove everything that was built
+	rm -rf build build-dev build-tsan demo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup:
+	@scripts/setup
+
+configure: setup
+	cmake --preset release
