@@ -104,7 +104,7 @@ Status Session::run(const Request& request) {
     return wait(*pending);
   }
   if (!broken_) return broken_;
-  Pending now{.request = request, .prepared = nullptr};
+  Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
   now.number = ++operations_;
   begin(now);
@@ -116,7 +116,7 @@ Status Session::run(const Request& request) {
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   if (!broken_) return tl::make_unexpected(broken_.error());
-  auto pending = std::make_shared<Pending>(Pending{.request = request, .prepared = nullptr});
+  auto pending = std::make_shared<Pending>(Pending{.request = request});
   WEFT_TRY(pending->prepared, prepare(request));
   pending->number = ++operations_;
   queue_.push_back(pending);

@@ -23,10 +23,10 @@ struct Prepared {
 
 struct Pending {
   Request request;
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const Prepared> prepared = nullptr;
   std::uint64_t number = 0;  // of the operation on its communicator, from 1
   bool done = false;
-  Status status;
+  Status status = {};
 };
 
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
