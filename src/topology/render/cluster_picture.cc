@@ -15,7 +15,7 @@ namespace {
 using Align = SvgCanvas::Align;
 
 // Pixels.
-constexpr double kColumn = 110, kBox = 92, kHeight = 32, kRowGap = 96, kCaption = 16;
+constexpr double kColumn = 110, kBox = 92, kHeight = 32, kRowGap = 96, kCaptionGap = 14;
 constexpr std::size_t kMostShown = 8;
 
 // A row's members: nodes by number, switches by device.
@@ -42,7 +42,8 @@ using Bundles = std::map<std::pair<std::int32_t, std::int32_t>, Bundle>;
 
 void draw_row(SvgCanvas& canvas, const Row& row, std::string_view caption, std::string_view word,
               std::string_view fill) {
-  canvas.text(0, row.y - 6, caption, 12, Align::kLeft);
+  const std::size_t boxes = row.shown() + (row.shown() < row.members.size() ? 1 : 0);
+  canvas.text(static_cast<double>(boxes) * kColumn + kCaptionGap, row.y + 21, caption, 12, Align::kLeft);
   for (std::size_t i = 0; i < row.shown(); ++i) {
     const double x = static_cast<double>(i) * kColumn;
     canvas.box(x, row.y, kBox, kHeight, fill);
@@ -59,16 +60,16 @@ void draw_bundles(SvgCanvas& canvas, const Row& upper, const Row& lower, const B
   for (const auto& [ends, bundle] : bundles)
     if (lower.shows(ends.first) && upper.shows(ends.second))
       canvas.line(lower.x_of(ends.first), lower.y, upper.x_of(ends.second), upper.y + kHeight, LinkKind::kNetwork,
-                  bundle.rate, 0.55);
+                  bundle.rate, true);
 }
 
-// "4 to each of 2 spines" as text about the first member's bundles.
+// "2 spines by 200 GB/s": what one member is linked to, `what` in the plural.
 std::string describe(const Bundles& bundles, std::int32_t lower, std::string_view what) {
   std::size_t count = 0;
   Bundle one;
   for (const auto& [ends, bundle] : bundles)
     if (ends.first == lower) one = bundle, ++count;
-  return fmt::format("{} {}{} by {} GB/s", count, what, count == 1 ? "" : "s", rate_label(one.rate));
+  return fmt::format("{} {} by {} GB/s", count, what, rate_label(one.rate));
 }
 
 }  // namespace
@@ -100,7 +101,6 @@ double draw_cluster(SvgCanvas& canvas, const Topology& topology, double y) {
   }
 
   const std::string model = leaves.members.empty() ? "" : topology.device(leaves.members[0]).model;
-  y += kCaption;
   if (!spines.members.empty()) {
     spines.y = y;
     draw_row(canvas, spines, fmt::format("{} spines", spines.members.size()), "spine",
@@ -108,14 +108,15 @@ double draw_cluster(SvgCanvas& canvas, const Topology& topology, double y) {
     y += kHeight + kRowGap;
   }
   leaves.y = y;
-  const std::string up = spines.members.empty() ? "" : ", each to " + describe(leaf_spine, leaves.members[0], "spine");
-  draw_row(canvas, leaves,
-           fmt::format("{} {} {} ({}){}", leaves.members.size(), spines.members.empty() ? "switch" : "leaf",
-                       leaves.members.size() == 1 ? "" : "switches", model, up),
-           spines.members.empty() ? "switch" : "leaf", fill_of(DeviceKind::kNetworkSwitch));
+  const std::string up = spines.members.empty() ? "" : ", each to " + describe(leaf_spine, leaves.members[0], "spines");
+  const bool leaf = !spines.members.empty();
+  draw_row(canvas, leaves, fmt::format("{} {} of {}{}", leaves.members.size(), leaf ? "leaves" : "switch", model, up),
+           leaf ? "leaf" : "switch", fill_of(DeviceKind::kNetworkSwitch));
   nodes.y = leaves.y + kHeight + kRowGap;
-  draw_row(canvas, nodes, fmt::format("{} nodes, each to {}", nodes.members.size(), describe(node_leaf, 0, "switch")),
-           "node", fill_of(DeviceKind::kGpu));
+  draw_row(
+      canvas, nodes,
+      fmt::format("{} nodes, each to {}", nodes.members.size(), describe(node_leaf, 0, leaf ? "leaves" : "switch")),
+      "node", fill_of(DeviceKind::kGpu));
   if (!spines.members.empty()) draw_bundles(canvas, spines, leaves, leaf_spine);
   draw_bundles(canvas, leaves, nodes, node_leaf);
   return nodes.y + kHeight;

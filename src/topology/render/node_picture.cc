@@ -13,7 +13,7 @@ using enum DeviceKind;
 using Align = SvgCanvas::Align;
 
 // Pixels.
-constexpr double kColumn = 80, kBox = 68, kCpuLeast = 150, kCpuGap = 64;
+constexpr double kColumn = 80, kBox = 68, kCpuLeast = 190, kCpuGap = 64;
 constexpr double kCpuHeight = 46, kSwitchHeight = 24, kLeafHeight = 50, kNvSwitchHeight = 28, kDrop = 40;
 constexpr double kPageWidth = 24 * kColumn;
 constexpr std::size_t kMostCores = 8;  // of one CPU
@@ -43,8 +43,7 @@ class Picture {
     }
     leaf_y_ = top + kCpuHeight + levels_ * (kDrop + kSwitchHeight) + kDrop;
     bottom_ = leaf_y_ + kLeafHeight;
-    arcs_above_ = cpus_.size() > 2;
-    if (arcs_above_) leaf_y_ += kDrop, bottom_ += kDrop, top += kDrop;
+    if (has_socket_arcs()) leaf_y_ += kDrop, bottom_ += kDrop, top += kDrop;
     for (const Branch& cpu : cpus_) draw_cpu(cpu, top);
     draw_sockets(top);
     draw_gpu_links();
@@ -104,6 +103,12 @@ class Picture {
     return std::max(width, kColumn);
   }
 
+  std::int64_t count_gpus(const Branch& b) const {
+    std::int64_t count = b.device >= 0 && topology_.device(b.device).kind == kGpu;
+    for (const Branch& child : b.below) count += count_gpus(child);
+    return count;
+  }
+
   // CPUs beyond the page become one box.
   void fold_cpus() {
     double width = 0;
@@ -115,8 +120,10 @@ class Picture {
     }
     if (kept + 1 >= cpus_.size()) return;
     const std::size_t more = cpus_.size() - kept;
+    std::int64_t gpus = 0;
+    for (std::size_t i = kept; i < cpus_.size(); ++i) gpus += count_gpus(cpus_[i]);
     cpus_.resize(kept);
-    cpus_.push_back({.device = -1, .up = -1, .folded = fmt::format("{} more CPUs like these", more), .below = {}});
+    cpus_.push_back({.device = -1, .up = -1, .folded = fmt::format("{} more CPUs, {} GPUs", more, gpus), .below = {}});
   }
 
   void place(Branch& b, double x, double least) {
@@ -145,7 +152,7 @@ class Picture {
           memory = fmt::format("memory {} GB/s", rate_label(topology_.link(l).rate_ab));
       const double middle = cpu.x + cpu.width / 2, room = cpu.width - 12;
       canvas_.text(middle, y + 19,
-                   fmt::format("{} {}", topology_.name_of(cpu.device), topology_.device(cpu.device).model), 13,
+                   fmt::format("cpu{} {}", topology_.device(cpu.device).index, topology_.device(cpu.device).model), 13,
                    Align::kMiddle, room, "bold");
       canvas_.text(middle, y + 36, memory, 11, Align::kMiddle, room);
     } else if (!cpu.folded.empty()) {
@@ -190,6 +197,14 @@ class Picture {
     canvas_.text(middle, leaf_y_ + 21, fmt::format("{}{}", name(d.kind), d.index), 13, Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
     if (d.kind == kGpu) gpu_x_[b.device] = middle;
+  }
+
+  bool has_socket_arcs() const {
+    for (std::size_t i = 0; i < cpus_.size(); ++i)
+      for (std::size_t j = i + 2; j < cpus_.size(); ++j)
+        for (const LinkId l : cpus_[i].device < 0 ? std::span<const LinkId>() : topology_.links_of(cpus_[i].device))
+          if (topology_.other_end(l, cpus_[i].device) == cpus_[j].device) return true;
+    return false;
   }
 
   void draw_sockets(double top) {
@@ -242,8 +257,9 @@ class Picture {
       right = std::max(right + kBox / 2, left + kCpuLeast);
       canvas_.box(left, y, right - left, kNvSwitchHeight, fill_of(kNvSwitch));
       canvas_.text((left + right) / 2, y + 19,
-                   fmt::format("NVSwitch: {} links of each GPU", ports.front().second.count), 13, Align::kMiddle,
-                   right - left - 12, "bold");
+                   fmt::format("NVSwitch: {} GPUs, {} links each", topology_.links_of(device).size(),
+                               ports.front().second.count),
+                   13, Align::kMiddle, right - left - 12, "bold");
       bottom_ = y + kNvSwitchHeight;
     }
   }
@@ -255,7 +271,6 @@ class Picture {
   std::map<DeviceId, bool> seen_;
   std::map<DeviceId, double> gpu_x_;
   int levels_ = 0;  // of PCIe switches
-  bool arcs_above_ = false;
   double leaf_y_ = 0, bottom_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <pugixml.hpp>
 
 #include "topology/machine.h"
@@ -57,8 +55,6 @@ TEST(Svg, IsWellFormedAndShowsEveryGpuOfTheFirstNode) {
       EXPECT_TRUE(document.load_string(text.c_str())) << preset.name;
       EXPECT_NE(text.find(">gpu0<"), std::string::npos);
       EXPECT_NE(text.find(">gpu1<"), std::string::npos);
-      if (const char* folder = std::getenv("WEFT_PICTURES"))
-        std::ofstream(fmt::format("{}/{}{}.svg", folder, preset.name, options)) << text;
     }
   }
 }

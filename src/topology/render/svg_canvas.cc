@@ -8,8 +8,9 @@
 namespace weft::topology {
 namespace {
 
-constexpr double kMargin = 24;        // px around the picture
-constexpr double kLetterWidth = 0.6;  // of the font size, on average, with room to spare
+constexpr double kMargin = 24;  // px around the picture
+// Of the font size, on average, with room to spare for whatever font the viewer substitutes.
+constexpr double kLetterWidth = 0.6, kBoldLetterWidth = 0.68;
 
 std::string escape(std::string_view text) {
   std::string out;
@@ -101,11 +102,11 @@ void SvgCanvas::box(double x, double y, double width, double height, std::string
   reach(x + width, y + height);
 }
 
-void SvgCanvas::line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, double opacity) {
+void SvgCanvas::line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint) {
   lines_ += fmt::format(
       "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
       "opacity=\"{}\"/>\n",
-      x1, y1, x2, y2, colour_of(kind), width_of(rate), opacity);
+      x1, y1, x2, y2, colour_of(kind), faint ? width_of(rate) * 0.4 : width_of(rate), faint ? 0.6 : 1.0);
   reach(std::max(x1, x2), std::max(y1, y2));
 }
 
@@ -120,9 +121,9 @@ void SvgCanvas::arc(double x1, double x2, double y, double depth, LinkKind kind,
 
 void SvgCanvas::text(double x, double y, std::string_view text, double size, Align align, double room,
                      std::string_view weight) {
-  const double natural = size * kLetterWidth * static_cast<double>(letters(text));
-  if (room > 0 && natural > room) size *= room / natural;
-  const double width = size * kLetterWidth * static_cast<double>(letters(text));
+  const double per_size = (weight == "bold" ? kBoldLetterWidth : kLetterWidth) * static_cast<double>(letters(text));
+  if (room > 0 && size * per_size > room) size = room / per_size;
+  const double width = size * per_size;
   const char* anchor = align == Align::kLeft ? "start" : align == Align::kMiddle ? "middle" : "end";
   texts_ += fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y,
