@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "topology/import/text_file.h"
 #include "topology/import/xml_file.h"
 
 namespace weft::topology {

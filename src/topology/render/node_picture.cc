@@ -151,7 +151,7 @@ class Picture {
         if (topology_.device(topology_.other_end(l, cpu.device)).kind == kMemory)
           memory = fmt::format("memory {} GB/s", rate_label(topology_.link(l).rate_ab));
       const double middle = cpu.x + cpu.width / 2, room = cpu.width - 12;
-      canvas_.text(middle, y + 19,
+      canvas_.text(middle, y + (memory.empty() ? 28 : 19),
                    fmt::format("cpu{} {}", topology_.device(cpu.device).index, topology_.device(cpu.device).model), 13,
                    Align::kMiddle, room, "bold");
       canvas_.text(middle, y + 36, memory, 11, Align::kMiddle, room);
@@ -194,7 +194,8 @@ class Picture {
     }
     const Device& d = topology_.device(b.device);
     canvas_.box(x, leaf_y_, kBox, kLeafHeight, fill_of(d.kind));
-    canvas_.text(middle, leaf_y_ + 21, fmt::format("{}{}", name(d.kind), d.index), 13, Align::kMiddle, room, "bold");
+    canvas_.text(middle, leaf_y_ + (model_text(d).empty() ? 30 : 21), fmt::format("{}{}", name(d.kind), d.index), 13,
+                 Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
     if (d.kind == kGpu) gpu_x_[b.device] = middle;
   }

@@ -36,18 +36,22 @@ std::string summary(const Topology& topology) {
 // One sample per kind of link, with the range of its rates.
 double draw_legend(SvgCanvas& canvas, const Topology& topology, double y) {
   double x = 0;
-  for (const LinkKind kind :
-       {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kPcie, LinkKind::kInterSocket, LinkKind::kNetwork}) {
+  for (const LinkKind kind : {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kPcie, LinkKind::kInterSocket,
+                              LinkKind::kMemory, LinkKind::kNetwork}) {
     BytesPerSecond low(std::numeric_limits<double>::infinity()), high;
     for (const Link& link : topology.links()) {
-      if (link.kind != kind) continue;
+      // Memory is written into the CPU's box; only the links of cores are drawn.
+      if (link.kind != kind || topology.device(link.a).kind == DeviceKind::kMemory ||
+          topology.device(link.b).kind == DeviceKind::kMemory)
+        continue;
       low = std::min(low, link.rate_ab);
       high = std::max(high, link.rate_ab);
     }
     if (high.value() <= 0) continue;
     const std::string rates =
         rate_label(low) == rate_label(high) ? rate_label(low) : rate_label(low) + " to " + rate_label(high);
-    const std::string label = fmt::format("{} {} GB/s", name(kind), rates);
+    const std::string label =
+        fmt::format("{} {} GB/s", kind == LinkKind::kMemory ? "core to cache" : name(kind), rates);
     canvas.line(x, y - 4, x + 28, y - 4, kind, high);
     canvas.text(x + 36, y, label, 12, Align::kLeft);
     x += 36 + 7.5 * static_cast<double>(label.size()) + 20;
