@@ -138,8 +138,13 @@ class Writer {
       const bool xgmi = link.kind == LinkKind::kXgmi;
       const DeviceId to = topology_.other_end(l, id);
       const DeviceKind kind = topology_.device(to).kind;
-      if ((!xgmi && link.kind != LinkKind::kNvlink) || (kind != DeviceKind::kGpu && kind != DeviceKind::kNvSwitch))
-        continue;
+      if (!xgmi && link.kind != LinkKind::kNvlink) continue;
+      if (kind == DeviceKind::kCpu) {
+        pugi::xml_node c2c = gpu.append_child("c2c");
+        set(c2c, "bw", fmt::format("{:.0f}", link.rate_ab.value() / link.count * 1e-6));  // MB/s
+        set(c2c, "count", std::to_string(link.count));
+      }
+      if (kind != DeviceKind::kGpu && kind != DeviceKind::kNvSwitch) continue;
       const char* generation = xgmi ? "gcn" : "sm";
       if (!gpu.attribute(generation)) set(gpu, generation, generation_of(link, part, generation));
       pugi::xml_node edge = gpu.append_child(xgmi ? "xgmi" : "nvlink");

@@ -47,7 +47,7 @@ void expect_same_paths(const Catalog& catalog, const Topology& before) {
 TEST(NcclXmlWrite, PresetsKeepTheirPaths) {
   const auto catalog = Catalog::load(embedded::files());
   ASSERT_TRUE(catalog) << catalog.error().message;
-  // gb200-nvl72 joins GPUs and CPUs by NVLink-C2C, which the format cannot say.
+  // gb200-nvl72's CPUs are not joined; the reader of a file would join every pair.
   for (const PresetInfo& preset : presets())
     if (preset.name != "gb200-nvl72") expect_same_paths(*catalog, *load_machine(preset.name));
 }
