@@ -49,7 +49,7 @@ endfunction()
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wpedantic -Werror=return-type
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-missing-field-initializers>)
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})

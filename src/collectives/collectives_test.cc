@@ -69,8 +69,9 @@ TEST(RingAllReduce, EveryChannelLeavesANodeThroughAnotherRank) {
 TEST(RingAllReduce, CrossesBetweenEvenNodesOnOneRail) {
   for (int channel = 0; channel < 4; ++channel)
     for (Rank r = 0; r < 16; ++r)
-      if (Ring ring({.rank = r, .ranks = 16, .ranks_per_node = 4, .channel = channel}); ring.next() / 4 != r / 4)
+      if (Ring ring({.rank = r, .ranks = 16, .ranks_per_node = 4, .channel = channel}); ring.next() / 4 != r / 4) {
         EXPECT_EQ(ring.next() % 4, r % 4) << "channel " << channel << " rank " << r;
+      }
 }
 
 TEST(RingBroadcast, EveryRankButTheLastForwardsOnce) {

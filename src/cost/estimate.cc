@@ -45,6 +45,7 @@ class Walk {
     strands_.clear();
     messages_.clear();
     signals_.clear();
+    core_free_.assign(static_cast<std::size_t>(task_.ranks), 0);
     for (Rank r = 0; r < task_.ranks; ++r)
       for (int lane = 0; lane < plan_.algorithm->lanes; ++lane) strands_.push_back(Strand{.rank = r, .lane = lane});
     const double rounds = std::max(rounds_, piece_ > 0 ? 1.0 : 0.0);
@@ -97,7 +98,7 @@ class Walk {
           while (const Step* step = steps.next()) {
             if (step->kind != Step::Kind::kMove) open(r, step->peer, lane, channel, false, users, hops, paths);
             for (const Operand& o : step->sources)
-              if (o.kind == Operand::Kind::kRemote) open(o.peer, r, lane, channel, true, users, hops, paths);
+              if (o.kind == Operand::Kind::kRemote) open(o.peer, r, lane, channel, true, users, hops, paths, true);
             for (const Operand& o : step->destinations)
               if (o.kind != Operand::Kind::kLocal)
                 open(r, o.peer, o.lane == Operand::kSameLane ? lane : o.lane, channel, true, users, hops, paths);
@@ -114,13 +115,15 @@ class Walk {
     }
   }
 
-  // `carries`: data, not only signals.
+  // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there itself.
   void open(Rank from, Rank to, int lane, int channel, bool carries, std::unordered_map<std::int64_t, int>& users,
             std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops,
-            std::unordered_map<std::uint64_t, topology::Path>& paths) {
+            std::unordered_map<std::uint64_t, topology::Path>& paths, bool loads = false) {
     const std::uint64_t key = pair_key(from, to, channel * plan_.algorithm->lanes + lane);
-    auto& known = opened_[key];
-    if (known == 2 || (known == 1 && !carries)) return;
+    int& known = opened_[key];
+    const int use = loads ? kLoads : carries ? kStores : kSignals;
+    if ((known & use) != 0) return;
+    known |= use;
     auto [path, added] = paths.try_emplace(pair_key(from, to, 0));
     if (added) path->second = machine_.path(from, to);
     const protocol::HopCost* cost = machine_.costs().find(name(path->second.type), plan_.protocol);
@@ -132,8 +135,7 @@ class Walk {
     }
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
-    known = carries ? 2 : 1;
-    if (channel > 0) return;
+    if (channel > 0 || links_.contains(key)) return;
     links_[key] = {std::max(cost->latency, path->second.latency).s(), cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
@@ -177,7 +179,9 @@ class Walk {
     }
     for (const Operand& o : step.sources)
       if (o.kind == Operand::Kind::kMessage && messages_[pair_key(o.peer, s.rank, lane_of(o, s))].empty()) return false;
-    Stream input{s.free, s.free};
+    // The strands of a CPU rank share its core; those of a GPU run side by side.
+    double& free = machine_.costs().gpu() ? s.free : core_free_[static_cast<std::size_t>(s.rank)];
+    Stream input{std::max(free, s.free), std::max(free, s.free)};
     for (const Operand& o : step.sources) {
       if (o.kind != Operand::Kind::kMessage) continue;
       auto& queue = messages_[pair_key(o.peer, s.rank, lane_of(o, s))];
@@ -191,7 +195,7 @@ class Walk {
       const double latency = link(s.rank, o.peer, lane_of(o, s)).latency;
       messages_[pair_key(s.rank, o.peer, lane_of(o, s))].push_back({output.first + latency, output.last + latency});
     }
-    s.free = output.last;
+    s.free = free = output.last;
     return true;
   }
 
@@ -200,8 +204,13 @@ class Walk {
     const auto data = static_cast<Bytes>(piece_);
     const double wire = static_cast<double>(protocol::wire_bytes(plan_.protocol, data));
     if (!machine_.costs().gpu()) {
-      const auto operands = static_cast<double>(step.sources.size() + step.destinations.size());
-      return operands * piece_ / cpu_rate().value();
+      const double memory = 1 / cpu_rate().value();
+      double seconds = 0;
+      for (const Operand& o : step.sources)
+        seconds += o.kind != Operand::Kind::kMessage ? piece_ * memory : wire * std::max(memory, 1 / link(o.peer, s.rank, lane_of(o, s)).rate);
+      for (const Operand& o : step.destinations)
+        seconds += o.kind != Operand::Kind::kMessage ? piece_ * memory : wire * std::max(memory, 1 / link(s.rank, o.peer, lane_of(o, s)).rate);
+      return seconds;
     }
     double slowest = 0, local = 0;
     const auto account = [&](const Operand& o, bool source) {
@@ -236,8 +245,10 @@ class Walk {
   double piece_ = 0, rounds_ = 0, slices_ = 1;
   std::unordered_map<std::uint64_t, Link> links_;      // of channel 0
   std::unordered_map<std::uint64_t, double> efficiency_;
-  std::unordered_map<std::uint64_t, int> opened_;      // 1: for signals, 2: for data
+  static constexpr int kSignals = 1, kStores = 2, kLoads = 4;
+  std::unordered_map<std::uint64_t, int> opened_;      // what for
   std::vector<Strand> strands_;
+  std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
   std::optional<Error> failure_;
@@ -273,7 +284,7 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
       Task t = task;
       t.ranks = task.ranks / nodes * to_nodes;
       t.root = std::min(task.root, t.ranks - 1);
-      t.elements = task.elements / t.ranks * t.ranks;
+      if (plan.algorithm->chunks(2) == 2) t.elements = std::max<Bytes>(1, task.elements / t.ranks) * t.ranks;
       return t;
     };
     constexpr Rank kSmall = 4, kLarge = 8;

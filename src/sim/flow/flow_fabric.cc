@@ -65,9 +65,8 @@ std::span<const MaxMin::Resource> FlowFabric::keep(const std::vector<topology::H
   return {kept.get(), count};
 }
 
-void FlowFabric::push(Duration time, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  heap_.push_back({time, order_++, kind, subject, version});
-  std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
+void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
+  events_waiting_.push(now_, delay, {kind, subject, version});
 }
 
 void FlowFabric::launch() {
@@ -80,17 +79,15 @@ void FlowFabric::launch() {
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
   settle();
-  if (heap_.empty()) return false;
-  const Event event = heap_.front();
-  std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
-  heap_.pop_back();
+  if (events_waiting_.empty()) return false;
+  const auto [time, order, event] = events_waiting_.pop();
   if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
   if (++events_ > options_.max_events) {
     failure_ = Error{Code::kNoResources, Blame::kOperation,
                      fmt::format("stopped after {} events at {:.3f} us of virtual time", options_.max_events, now_.us())};
     return false;
   }
-  now_ = event.time;
+  now_ = time;
   switch (event.kind) {
     case Event::kFlowEnds: end_flow(event.subject); break;
     case Event::kLocalEnds: part_done(event.subject); break;
@@ -119,7 +116,7 @@ void FlowFabric::settle() {
     t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
     t.since = now_;
     t.rate = rates_.rate(f);
-    push(now_ + Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
+    push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
   }
 }
 
@@ -148,7 +145,7 @@ void FlowFabric::part_done(std::int32_t a) {
   for (const End& end : operation.destinations)
     if (end.kind == End::Kind::kMessage) {
       const std::int32_t c = connection_index(rank, end.peer, end.strand);
-      push(now_ + connections_[index(c)].latency, Event::kMessageArrives, c);
+      push(connections_[index(c)].latency, Event::kMessageArrives, c);
     }
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage) {
@@ -187,6 +184,8 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
     c.cap = cost->channel.value() * c.raw_per_wire;
   }
   if (options_.costs.gpu()) c.path = keep(path.hops, path.hops.size());
+  // No faster than the slowest link even alone: so a single flow never has to be solved for.
+  for (const MaxMin::Resource r : c.path) c.cap = std::min(c.cap, rates_.capacity(r));
   connections_.push_back(std::move(c));
   const auto id = static_cast<std::int32_t>(connections_.size() - 1);
   places_[index(from)].from.push_back({to, strand, id});
@@ -224,7 +223,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
 fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
   if (operation.kind == Operation::Kind::kSignal) {
     const std::int32_t c = connection_index(rank, operation.peer, strand);
-    push(now_ + connections_[index(c)].latency, Event::kSignalArrives, c);
+    push(connections_[index(c)].latency, Event::kSignalArrives, c);
     return fabric::Posted::kDone;
   }
   if (operation.kind == Operation::Kind::kWait) {
@@ -240,11 +239,15 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const double bytes = static_cast<double>(operation.bytes);
   const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
   const bool gpu = options_.costs.gpu();
-  double local = 0;
+  const auto own = places_[index(rank)].memory_path;
+  const double core = own.empty() ? 0 : rates_.capacity(own[0]);
+  double local = 0, flow_seconds = 0;
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kMessage) {
       Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
       source ? --c.arrived : ++c.in_flight;
+      // A CPU packs and unpacks lines more slowly than it copies.
+      if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
     }
     if (!gpu || end.kind == End::Kind::kLocal || (source && end.kind == End::Kind::kMessage)) {
       local += source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
@@ -252,20 +255,22 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
     start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
+    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
   if (gpu) {
-    if (local > 0) {
+    // Copying at home only matters where it takes longer than the slowest flow takes at the least.
+    if (const double seconds = local / options_.costs.local_channel().value(); seconds > flow_seconds) {
       ++actor.outstanding;
-      push(now_ + Duration::seconds(local / options_.costs.local_channel().value()), Event::kLocalEnds, self);
+      push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
-  } else if (const auto path = places_[index(rank)].memory_path; !path.empty()) {
-    start_flow(self, path, local, rates_.capacity(path[0]));
+  } else if (!own.empty()) {
+    start_flow(self, own, local, core);
   }
   if (--actor.outstanding == 0) {
     actor.outstanding = 1;
-    push(now_, Event::kLocalEnds, self);
+    push({}, Event::kLocalEnds, self);
   }
   return fabric::Posted::kPending;
 }

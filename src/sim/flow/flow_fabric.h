@@ -7,6 +7,7 @@
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/event_queue.h"
 #include "sim/flow/max_min.h"
 #include "topology/routes.h"
 
@@ -88,12 +89,9 @@ class FlowFabric {
   };
   struct Event {
     enum Kind : std::uint8_t { kFlowEnds, kLocalEnds, kMessageArrives, kSignalArrives, kResume };
-    Duration time;
-    std::uint64_t order;
     Kind kind;
     std::int32_t subject;  // flow, actor or connection
     std::uint32_t version;
-    bool operator>(const Event& o) const { return time != o.time ? time > o.time : order > o.order; }
   };
   struct Transfer {
     std::int32_t actor = -1;
@@ -105,7 +103,7 @@ class FlowFabric {
 
   void launch();
   bool step();
-  void push(Duration time, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
+  void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   void settle();
   void start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap);
   void end_flow(std::int32_t flow);
@@ -133,10 +131,9 @@ class FlowFabric {
   std::vector<Transfer> transfers_;  // by flow
   MaxMin rates_;
   std::vector<double> carried_;      // bytes per resource
-  std::vector<Event> heap_;
+  EventQueue<Event> events_waiting_;
   std::deque<std::int32_t> runnable_;
   Duration now_;
-  std::uint64_t order_ = 0;
   std::int64_t events_ = 0;
   std::optional<Error> failure_;
 };
