@@ -69,7 +69,7 @@ class Walk {
     const Step* step = nullptr;
   };
   struct Link {
-    double latency = 0, rate = 0;
+    double latency = 0, overhead = 0, rate = 0;  // latency: after the sender is done with the message
   };
 
   schedule::Story story(Rank rank, int lane, int channel) const {
@@ -136,7 +136,7 @@ class Walk {
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0 || links_.contains(key)) return;
-    links_[key] = {std::max(cost->latency, path->second.latency).s(), cost->channel.value()};
+    links_[key] = {(std::max(cost->latency, path->second.latency) - cost->overhead).s(), cost->overhead.s(), cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
@@ -188,7 +188,8 @@ class Walk {
       input = {std::max(input.first, queue.front().first), std::max(input.last, queue.front().last)};
       queue.pop_front();
     }
-    const double whole = empty_ ? 0 : seconds_of(s, step), slice = whole / slices_;
+    const double whole = std::max(empty_ ? 0 : seconds_of(s, step), posting_of(s, step) * (empty_ ? 1 : slices_));
+    const double slice = whole / slices_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
     for (const Operand& o : step.destinations) {
       if (o.kind != Operand::Kind::kMessage) continue;
@@ -199,7 +200,15 @@ class Walk {
     return true;
   }
 
-  // How long one move keeps its strand busy.
+  // How long posting one slice's messages keeps the strand busy.
+  double posting_of(const Strand& s, const Step& step) {
+    double seconds = 0;
+    for (const Operand& o : step.destinations)
+      if (o.kind == Operand::Kind::kMessage) seconds += link(s.rank, o.peer, lane_of(o, s)).overhead;
+    return seconds;
+  }
+
+  // How long moving one move's bytes keeps its strand busy.
   double seconds_of(const Strand& s, const Step& step) {
     const auto data = static_cast<Bytes>(piece_);
     const double wire = static_cast<double>(protocol::wire_bytes(plan_.protocol, data));

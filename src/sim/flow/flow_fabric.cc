@@ -179,7 +179,8 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
                                    name(path.type))};
     c.cap = 1;
   } else {
-    c.latency = std::max(cost->latency, path.latency);
+    c.overhead = cost->overhead;
+    c.latency = std::max(cost->latency, path.latency) - cost->overhead;
     c.raw_per_wire = 1 / cost->efficiency;
     c.cap = cost->channel.value() * c.raw_per_wire;
   }
@@ -241,7 +242,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const bool gpu = options_.costs.gpu();
   const auto own = places_[index(rank)].memory_path;
   const double core = own.empty() ? 0 : rates_.capacity(own[0]);
-  double local = 0, flow_seconds = 0;
+  double local = 0, flow_seconds = 0, posting = 0;
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kMessage) {
       Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
@@ -254,14 +255,15 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       return;
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
+    posting += c.overhead.s();
     start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
   if (gpu) {
-    // Copying at home only matters where it takes longer than the slowest flow takes at the least.
-    if (const double seconds = local / options_.costs.local_channel().value(); seconds > flow_seconds) {
+    // Copying and posting only matter where they take longer than the slowest flow takes at the least.
+    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value()); seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }

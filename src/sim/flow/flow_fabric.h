@@ -25,7 +25,8 @@ struct FlowOptions {
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
-//              links; it is done when the slowest of them is. Messages then arrive one latency later.
+//              links, and posts its messages one after the other; it is done when the slowest of these is. Messages then
+//              arrive what is left of the latency later.
 //   CPU ranks  a move takes all its operands' bytes through the core's link (and memory's, beyond the cache).
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
 class FlowFabric {
@@ -68,7 +69,8 @@ class FlowFabric {
  private:
   struct Connection {
     std::span<const MaxMin::Resource> path;
-    Duration latency;
+    Duration latency;         // after the sender is done with a message
+    Duration overhead;        // how long a message keeps the sender busy at least
     double cap = 0;           // raw link bytes per second that one channel can use
     double raw_per_wire = 1;  // raw link bytes per wire byte
     int in_flight = 0, arrived = 0, signals = 0;

@@ -1,13 +1,25 @@
 #include "sim/flow/max_min.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 namespace weft::sim {
 
 MaxMin::Resource MaxMin::add_resource(double capacity) {
   resources_.push_back({.capacity = capacity});
   return static_cast<Resource>(resources_.size() - 1);
+}
+
+void MaxMin::enqueue(Resource r) {
+  if (resource(r).waiting) return;
+  resource(r).waiting = true;
+  queue_.push_back(r);
+}
+
+void MaxMin::touch(Flow f) {
+  if (flow(f).touched) return;
+  flow(f).touched = true;
+  touched_.push_back(f);
 }
 
 MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
@@ -19,124 +31,92 @@ MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
     id = free_.back();
     free_.pop_back();
   }
-  FlowState& flow = at(id, 0);
-  flow = {.path = path, .cap = cap, .rate = 0, .live = true};
-  bool constrained = false;
+  const bool touched = flow(id).touched;  // a number that was freed and taken again within one batch
+  flow(id) = {.path = path, .cap = cap, .rate = 0, .live = true, .touched = touched};
+  touch(id);
   for (const Resource r : path) {
-    ResourceState& resource = at(r);
-    resource.flows.push_back(id);
-    resource.demand += cap;
-    if (resource.constrains()) {
-      constrained = true;
-      dirty_.push_back(r);
-    }
-  }
-  if (!constrained) {
-    flow.rate = cap;
-    changed_.push_back(id);
+    ResourceState& state = resource(r);
+    state.flows.push_back(id);
+    state.demand += cap;
+    if (state.demand > state.capacity) enqueue(r);
   }
   return id;
 }
 
 void MaxMin::stop(Flow id) {
-  FlowState& flow = at(id, 0);
-  for (const Resource r : flow.path) {
-    ResourceState& resource = at(r);
-    if (resource.constrains()) dirty_.push_back(r);
-    auto& flows = resource.flows;
-    *std::find(flows.begin(), flows.end(), id) = flows.back();
-    flows.pop_back();
-    resource.demand = flows.empty() ? 0 : resource.demand - flow.cap;
+  FlowState& gone = flow(id);
+  for (const Resource r : gone.path) {
+    ResourceState& state = resource(r);
+    if (state.share < kUnlimited) enqueue(r);
+    *std::find(state.flows.begin(), state.flows.end(), id) = state.flows.back();
+    state.flows.pop_back();
+    state.demand = state.flows.empty() ? 0 : state.demand - gone.cap;
   }
-  flow.live = false;
+  gone.live = false;
   free_.push_back(id);
 }
 
+// What a flow gets from its cap and all its resources but one.
+double MaxMin::granted(const FlowState& f, Resource except) const {
+  double least = f.cap;
+  for (const Resource r : f.path)
+    if (r != except) least = std::min(least, resources_[static_cast<std::size_t>(r)].share);
+  return least;
+}
+
+// The share s with sum over flows of min(granted elsewhere, s) = capacity; unlimited if all grants fit.
+double MaxMin::share_of(Resource r) {
+  const ResourceState& state = resource(r);
+  if (state.demand <= state.capacity * (1 + 1e-12)) return kUnlimited;
+  limits_.clear();
+  for (const Flow f : state.flows) limits_.push_back(granted(flow(f), r));
+  std::sort(limits_.begin(), limits_.end());
+  double left = state.capacity;
+  auto open = static_cast<double>(limits_.size());
+  for (const double limit : limits_) {
+    if (limit * open >= left * (1 + 1e-12)) return left / open;
+    left -= limit;
+    open -= 1;
+  }
+  return kUnlimited;
+}
+
+void MaxMin::recompute(Resource r) {
+  ResourceState& state = resource(r);
+  const double before = state.share, now = share_of(r);
+  if (now == before) return;
+  state.share = now;
+  const bool spreads = !(std::abs(now - before) <= kTolerance * std::min(now, before));
+  const double least = std::min(now, before);
+  for (const Flow f : state.flows) {
+    touch(f);
+    if (!spreads) continue;
+    // Only a neighbour that grants more than this one granted or grants can notice.
+    for (const Resource other : flow(f).path)
+      if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity) enqueue(other);
+  }
+}
+
 std::span<const MaxMin::Flow> MaxMin::solve() {
-  if (!dirty_.empty()) {
-    ++visit_;
-    for (const Resource r : dirty_) {
-      component_.clear();
-      component_flows_.clear();
-      reach(r);
-      fill();
-    }
-    dirty_.clear();
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    const Resource r = queue_[i];
+    resource(r).waiting = false;
+    recompute(r);
   }
-  // A flow that started unconstrained and was then reached is listed twice; one that ended meanwhile is dropped.
-  std::sort(changed_.begin(), changed_.end());
-  changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-  std::erase_if(changed_, [this](Flow f) { return !at(f, 0).live; });
-  component_flows_.swap(changed_);
+  queue_.clear();
   changed_.clear();
-  return component_flows_;
-}
-
-// Collects the flows and constraining resources that `first` is coupled with.
-void MaxMin::reach(Resource first) {
-  if (at(first).visit == visit_) return;
-  at(first).visit = visit_;
-  component_.push_back(first);
-  for (std::size_t i = 0; i < component_.size(); ++i) {
-    for (const Flow f : at(component_[i]).flows) {
-      FlowState& flow = at(f, 0);
-      if (flow.visit == visit_) continue;
-      flow.visit = visit_;
-      component_flows_.push_back(f);
-      for (const Resource r : flow.path) {
-        if (at(r).visit == visit_ || !at(r).constrains()) continue;
-        at(r).visit = visit_;
-        component_.push_back(r);
-      }
-    }
+  for (const Flow f : touched_) {
+    FlowState& state = flow(f);
+    state.touched = false;
+    if (!state.live) continue;
+    const double rate = granted(state, -1);
+    if (rate == state.rate) continue;
+    state.rate = rate;
+    changed_.push_back(f);
   }
-}
-
-void MaxMin::fix(FlowState& flow, double rate) {
-  flow.rate = rate;
-  flow.fixed = true;
-  for (const Resource r : flow.path) {
-    at(r).left -= rate;
-    --at(r).open;
-  }
-}
-
-// Progressive filling: all open rates grow together until a flow meets its cap or a resource is full.
-void MaxMin::fill() {
-  for (const Resource r : component_) {
-    at(r).left = at(r).capacity;
-    at(r).open = static_cast<int>(at(r).flows.size());
-  }
-  // By cap, so that the flows that can be content are always at the front.
-  std::sort(component_flows_.begin(), component_flows_.end(), [this](Flow a, Flow b) {
-    return at(a, 0).cap != at(b, 0).cap ? at(a, 0).cap < at(b, 0).cap : a < b;
-  });
-  std::vector<double> before(component_flows_.size());
-  for (std::size_t i = 0; i < component_flows_.size(); ++i) {
-    before[i] = at(component_flows_[i], 0).rate;
-    at(component_flows_[i], 0).fixed = false;
-  }
-  std::size_t next = 0;
-  while (true) {
-    while (next < component_flows_.size() && at(component_flows_[next], 0).fixed) ++next;
-    if (next == component_flows_.size()) break;
-    double share = std::numeric_limits<double>::infinity();
-    Resource tightest = -1;
-    for (const Resource r : component_) {
-      if (at(r).open == 0) continue;
-      if (const double s = std::max(0.0, at(r).left) / at(r).open; s < share) share = s, tightest = r;
-    }
-    FlowState& smallest = at(component_flows_[next], 0);
-    if (smallest.cap <= share || tightest < 0) {
-      fix(smallest, smallest.cap);
-      continue;
-    }
-    // Index loop: fix() does not change the list.
-    for (std::size_t i = 0; i < at(tightest).flows.size(); ++i)
-      if (FlowState& flow = at(at(tightest).flows[i], 0); !flow.fixed) fix(flow, share);
-  }
-  for (std::size_t i = 0; i < component_flows_.size(); ++i)
-    if (at(component_flows_[i], 0).rate != before[i]) changed_.push_back(component_flows_[i]);
+  touched_.clear();
+  std::sort(changed_.begin(), changed_.end());
+  return changed_;
 }
 
 }  // namespace weft::sim
