@@ -9,19 +9,21 @@
 namespace weft::tests {
 
 session::Chooser forcing_chooser(bool always_staged) {
-  return [always_staged](const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
-    schedule::Plan plan;
-    WEFT_TRY(plan.algorithm, collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
-    plan.protocol = plan.algorithm->load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple;
-    if (!request.protocol.empty()) {
-      WEFT_TRY(plan.protocol, protocol::parse_protocol(request.protocol));
-    }
-    plan.channels = std::max(request.channels, 1);
-    plan.staged = plan.algorithm->load_store && (always_staged || !registered);
-    plan.scratch_bytes = static_cast<Bytes>(net::memory::kScratchBytes);
-    plan.slice_bytes = std::min(schedule::default_slice(task, plan), static_cast<Bytes>(net::memory::kSlotBytes));
-    return plan;
-  };
+  return
+      [always_staged](const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
+        schedule::Plan plan;
+        WEFT_TRY(plan.algorithm,
+                 collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
+        plan.protocol = plan.algorithm->load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple;
+        if (!request.protocol.empty()) {
+          WEFT_TRY(plan.protocol, protocol::parse_protocol(request.protocol));
+        }
+        plan.channels = std::max(request.channels, 1);
+        plan.staged = plan.algorithm->load_store && (always_staged || !registered);
+        plan.scratch_bytes = static_cast<Bytes>(net::memory::kScratchBytes);
+        plan.slice_bytes = std::min(schedule::default_slice(task, plan), static_cast<Bytes>(net::memory::kSlotBytes));
+        return plan;
+      };
 }
 
 net::memory::Patience::Limits patient(Rank ranks) {
@@ -33,15 +35,15 @@ std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience
   std::vector<Communicator> all;
   auto worlds = net::threads::open(ranks, limits).value();
   for (auto& world : worlds)
-    all.emplace_back(std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world)),
-                                                        ranks, forcing_chooser(always_staged)));
+    all.emplace_back(
+        std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world)),
+                                           ranks, forcing_chooser(always_staged)));
   return all;
 }
 
 void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& story) {
   std::vector<std::thread> threads;
-  for (Communicator& rank : ranks)
-    threads.emplace_back([&story, own = std::move(rank)]() mutable { story(own); });
+  for (Communicator& rank : ranks) threads.emplace_back([&story, own = std::move(rank)]() mutable { story(own); });
   for (std::thread& t : threads) t.join();
 }
 

@@ -24,7 +24,8 @@ struct Case {
   std::string label() const {
     return fmt::format("{} {} on {} ranks, {} elements of {} B, {}, {} channels, slice {}{}", plan.algorithm->name,
                        name(task.collective), task.ranks, task.elements, task.element_bytes,
-                       protocol::traits(plan.protocol).name, plan.channels, plan.slice_bytes, plan.staged ? ", staged" : "");
+                       protocol::traits(plan.protocol).name, plan.channels, plan.slice_bytes,
+                       plan.staged ? ", staged" : "");
   }
 };
 
@@ -59,7 +60,9 @@ void for_all_cases(Check&& check) {
                           .elements = per_rank(algorithm.collective) ? count * ranks : count,
                           .element_bytes = element};
                 c.plan = {.algorithm = &algorithm,
-                          .protocol = algorithm.load_store ? Protocol::kDirect : small ? Protocol::kLL64 : Protocol::kSimple,
+                          .protocol = algorithm.load_store ? Protocol::kDirect
+                                      : small              ? Protocol::kLL64
+                                                           : Protocol::kSimple,
                           .channels = channels,
                           .staged = staged,
                           .scratch_bytes = small ? Bytes{64} * channels * algorithm.chunks(ranks) * 2 : Bytes{1} << 20};
@@ -91,7 +94,8 @@ TEST(Lowering, WritesEveryByteOfEveryOutputExactlyOnce) {
       for (const End& end : o.destinations) {
         if (end.kind == End::Kind::kMessage || end.memory != Memory::kOut) continue;
         const Rank owner = end.kind == End::Kind::kRemote ? end.peer : self;
-        EXPECT_TRUE(written[owner].emplace(end.offset, end.offset + o.bytes).second) << "rank " << owner << " at " << end.offset;
+        EXPECT_TRUE(written[owner].emplace(end.offset, end.offset + o.bytes).second)
+            << "rank " << owner << " at " << end.offset;
       }
     });
     for (Rank r = 0; r < c.task.ranks; ++r) {
@@ -163,7 +167,8 @@ class SlotModel {
       for (std::size_t r = 0; r < next.size(); ++r)
         for (std::size_t s = 0; s < next[r].size(); ++s) {
           const auto& operations = case_.programs[r][s];
-          while (next[r][s] < operations.size() && run(static_cast<Rank>(r), static_cast<int>(s), operations[next[r][s]]))
+          while (next[r][s] < operations.size() &&
+                 run(static_cast<Rank>(r), static_cast<int>(s), operations[next[r][s]]))
             ++next[r][s], moved = true;
           left += operations.size() - next[r][s];
         }

@@ -41,7 +41,9 @@ struct Cell {
   int chunk;
   auto operator<=>(const Cell&) const = default;
 };
-Cell cell_of(const Operand& o, Rank self) { return {o.kind == Operand::Kind::kRemote ? o.peer : self, o.buffer, o.chunk}; }
+Cell cell_of(const Operand& o, Rank self) {
+  return {o.kind == Operand::Kind::kRemote ? o.peer : self, o.buffer, o.chunk};
+}
 
 bool touches(const Step& step, Rank self, const Cell& cell, bool writes_only) {
   for (const Operand& o : step.destinations)
@@ -91,7 +93,8 @@ std::string why_they_commute(const Schedule& s, Rank self, const Step& first, co
     return "the moves use different connections and neither writes what the other touches";
   }
   if (!is_move(first) && !is_move(second)) {
-    if (first.kind == second.kind) return first.peer != second.peer ? "signals, or waits, of different peers do not order each other" : "";
+    if (first.kind == second.kind)
+      return first.peer != second.peer ? "signals, or waits, of different peers do not order each other" : "";
     return first.kind == Step::Kind::kSignal ? "a signal after a wait orders more than before it" : "";
   }
   const Step& sync = is_move(first) ? second : first;
@@ -135,7 +138,8 @@ class Mutation : public testing::Test {
     auto& strand = mutant.strand(at.rank, at.lane);
     const Step before = strand[at.step];
     apply(strand);
-    judge(mutant, fmt::format("rank {} lane {} step {} ({}): {}", at.rank, at.lane, at.step, to_string(before), what), why_harmless);
+    judge(mutant, fmt::format("rank {} lane {} step {} ({}): {}", at.rank, at.lane, at.step, to_string(before), what),
+          why_harmless);
   }
 
   void mutate_strand(const Place& at) {
@@ -144,15 +148,19 @@ class Mutation : public testing::Test {
     const Step& now = original_.strand(at.rank, at.lane)[i];
     const Step seen = as_seen(now, at.rank);
     change(at, "dropped", [&](Strand& s) { s.erase(s.begin() + static_cast<std::ptrdiff_t>(i)); });
-    change(at, "done twice", [&](Strand& s) { s.insert(s.begin() + static_cast<std::ptrdiff_t>(i), Step(s[i])); },
-           idempotent(seen, at.rank) ? "a move between memories that does not write what it reads is idempotent" : "");
+    change(
+        at, "done twice", [&](Strand& s) { s.insert(s.begin() + static_cast<std::ptrdiff_t>(i), Step(s[i])); },
+        idempotent(seen, at.rank) ? "a move between memories that does not write what it reads is idempotent" : "");
     if (i + 1 < original_.strand(at.rank, at.lane).size()) {
       const Step& next = original_.strand(at.rank, at.lane)[i + 1];
-      change(at, "swapped with the next", [&](Strand& s) { std::swap(s[i], s[i + 1]); },
-             why_they_commute(original_, at.rank, seen, as_seen(next, at.rank)));
+      change(
+          at, "swapped with the next", [&](Strand& s) { std::swap(s[i], s[i + 1]); },
+          why_they_commute(original_, at.rank, seen, as_seen(next, at.rank)));
     }
-    if (is_move(now)) mutate_move(at, now);
-    else mutate_sync(at);
+    if (is_move(now))
+      mutate_move(at, now);
+    else
+      mutate_sync(at);
   }
 
   void mutate_sync(const Place& at) {
@@ -167,7 +175,8 @@ class Mutation : public testing::Test {
   }
 
   void mutate_move(const Place& at, const Step& now) {
-    const int other = (now.chunk + 1) % original_.chunks == now.chunk ? now.chunk + 1 : (now.chunk + 1) % original_.chunks;
+    const int other =
+        (now.chunk + 1) % original_.chunks == now.chunk ? now.chunk + 1 : (now.chunk + 1) % original_.chunks;
     change(at, fmt::format("moves chunk {} instead", other), [&](auto& s) {
       s[at.step].chunk = other;
       for (Operands* side : {&s[at.step].sources, &s[at.step].destinations})
@@ -181,14 +190,19 @@ class Mutation : public testing::Test {
     }
     const Step seen = as_seen(now, at.rank);
     for (std::size_t k = 0; k < now.destinations.size(); ++k)
-      change(at, fmt::format("destination {} dropped", k), [&](auto& s) { s[at.step].destinations = without(now.destinations, k); },
-             seen.sources.size() == 1 && seen.sources[0] == seen.destinations[k] ? "in place, the copy of a memory to itself" : "");
+      change(
+          at, fmt::format("destination {} dropped", k),
+          [&](auto& s) { s[at.step].destinations = without(now.destinations, k); },
+          seen.sources.size() == 1 && seen.sources[0] == seen.destinations[k]
+              ? "in place, the copy of a memory to itself"
+              : "");
     for (const auto side : {&Step::sources, &Step::destinations}) {
       for (std::size_t k = 0; k < (now.*side).size(); ++k) {
         const Operand& o = (now.*side)[k];
         if (o.kind == Operand::Kind::kLocal) continue;
         for (const Rank peer : {another(o.peer, at.rank), original_.ranks, -1, at.rank})
-          change(at, fmt::format("operand {} names rank {} instead", k, peer), [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
+          change(at, fmt::format("operand {} names rank {} instead", k, peer),
+                 [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
       }
     }
   }

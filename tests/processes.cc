@@ -67,9 +67,13 @@ Process::~Process() {
 void Process::send(int signal) const { kill(pid_, signal); }
 
 void Process::await_word() const {
-  pollfd word{fd_, POLLIN, 0};
-  while (poll(&word, 1, -1) < 0) {
+  while (!has_word(std::chrono::hours(1))) {
   }
+}
+
+bool Process::has_word(std::chrono::milliseconds limit) const {
+  pollfd word{fd_, POLLIN, 0};
+  return poll(&word, 1, static_cast<int>(limit.count())) > 0;
 }
 
 Outcome Process::join() {

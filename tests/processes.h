@@ -1,8 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <functional>
 #include <string>
-#include <sys/types.h>
 
 namespace weft::tests {
 
@@ -43,6 +45,8 @@ class Process {
   void send(int signal) const;
   // Waits until the child has said something (without taking it) or has ended.
   void await_word() const;
+  // The same, but gives up after a while: false.
+  bool has_word(std::chrono::milliseconds limit) const;
   // Waits for the end. Once.
   Outcome join();
 

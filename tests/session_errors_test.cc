@@ -26,7 +26,8 @@ TEST(SessionErrors, ANullBufferIsRefusedAndNamesTheOperation) {
   auto c = std::move(thread_communicators(1)[0]);
   float x[3] = {1, 2, 3};
   expect_refused(c.run({.in = nullptr, .out = x, .count = 3}), {"all_reduce", "null"});
-  expect_refused(c.run({.collective = Collective::kBroadcast, .in = x, .out = nullptr, .count = 3}), {"broadcast", "null"});
+  expect_refused(c.run({.collective = Collective::kBroadcast, .in = x, .out = nullptr, .count = 3}),
+                 {"broadcast", "null"});
   EXPECT_TRUE(c.run({.in = nullptr, .out = nullptr, .count = 0}));
 }
 
@@ -53,9 +54,11 @@ TEST(SessionErrors, ARootThatDoesNotExistIsRefused) {
 TEST(SessionErrors, ACountThatOverflowsIsRefused) {
   auto all = thread_communicators(2);  // nothing is sent, so one rank may ask alone
   float x = 1;
-  for (const Collective c : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kBroadcast})
-    for (const std::size_t count : {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2,
-                                    std::numeric_limits<std::size_t>::max() / 4, std::size_t{1} << 61})
+  for (const Collective c :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kBroadcast})
+    for (const std::size_t count :
+         {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2,
+          std::numeric_limits<std::size_t>::max() / 4, std::size_t{1} << 61})
       for (const DataType type : {DataType::kFloat32, DataType::kInt64})
         expect_refused(all[0].run({.collective = c, .in = &x, .out = &x, .count = count, .type = type}),
                        {schedule::name(c).data(), std::to_string(count).c_str()});
@@ -79,8 +82,9 @@ TEST(SessionErrors, DifferentCountsOnPeersMemoryAreAMismatchThatNamesTheRank) {
     ASSERT_FALSE(s);
     EXPECT_EQ(s.error().code, Code::kMismatch) << s.error().message;
     EXPECT_EQ(s.error().blame, Blame::kCommunicator);
-    for (const std::string& word : {fmt::format("rank {} called another", 1 - c.rank()), fmt::format("rank {}: all_reduce #2", c.rank()),
-                                    fmt::format("{} elements", count), std::string("two_shot")})
+    for (const std::string& word :
+         {fmt::format("rank {} called another", 1 - c.rank()), fmt::format("rank {}: all_reduce #2", c.rank()),
+          fmt::format("{} elements", count), std::string("two_shot")})
       EXPECT_NE(s.error().message.find(word), std::string::npos) << s.error().message;
     // From then on the communicator answers with this error only.
     EXPECT_EQ(c.barrier().error(), s.error());

@@ -38,17 +38,27 @@ class Buffers {
     for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = value<T>(rank, i);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       switch (r.collective) {
-        case Collective::kAllReduce: expected_[i] = sum<T>(ranks, i); break;
-        case Collective::kReduceScatter: expected_[i] = sum<T>(ranks, self * r.count + i); break;
-        case Collective::kAllGather: expected_[i] = value<T>(static_cast<Rank>(i / r.count), i % r.count); break;
-        case Collective::kBroadcast: expected_[i] = value<T>(r.root, i); break;
+        case Collective::kAllReduce:
+          expected_[i] = sum<T>(ranks, i);
+          break;
+        case Collective::kReduceScatter:
+          expected_[i] = sum<T>(ranks, self * r.count + i);
+          break;
+        case Collective::kAllGather:
+          expected_[i] = value<T>(static_cast<Rank>(i / r.count), i % r.count);
+          break;
+        case Collective::kBroadcast:
+          expected_[i] = value<T>(r.root, i);
+          break;
       }
     }
     out_.assign(std::max(in_.size(), expected_.size()) + kGuard, T(-7));
     in_offset_ = gathers ? self * r.count : 0;
     out_offset_ = scatters ? self * r.count : 0;
-    if (in_place) std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(in_offset_));
-    else in_offset_ = out_offset_ = 0;
+    if (in_place)
+      std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(in_offset_));
+    else
+      in_offset_ = out_offset_ = 0;
   }
 
   // Valid for as long as these buffers.
@@ -84,10 +94,14 @@ std::string run_and_check(Communicator& c, const Request& request, bool in_place
 
 std::string run_and_check(Communicator& c, const Request& r, bool in_place) {
   switch (r.type) {
-    case DataType::kInt32: return run_and_check<std::int32_t>(c, r, in_place);
-    case DataType::kInt64: return run_and_check<std::int64_t>(c, r, in_place);
-    case DataType::kFloat32: return run_and_check<float>(c, r, in_place);
-    case DataType::kFloat64: return run_and_check<double>(c, r, in_place);
+    case DataType::kInt32:
+      return run_and_check<std::int32_t>(c, r, in_place);
+    case DataType::kInt64:
+      return run_and_check<std::int64_t>(c, r, in_place);
+    case DataType::kFloat32:
+      return run_and_check<float>(c, r, in_place);
+    case DataType::kFloat64:
+      return run_and_check<double>(c, r, in_place);
   }
   return "?";
 }
@@ -103,8 +117,9 @@ class EveryCall : public testing::TestWithParam<Rank> {
           for (const std::size_t count : {0, 1, 3, 17, 1000, 65537, 300007}) {
             for (int variant = 0; variant < 8; ++variant) {
               const bool in_place = variant % 2 == 1;
-              if (count > 100000 && variant / 2 != call % 4) continue;  // many rounds through scratch; one type is enough
-              ++call;  // roots and channels take turns, the same on every rank
+              if (count > 100000 && variant / 2 != call % 4)
+                continue;  // many rounds through scratch; one type is enough
+              ++call;      // roots and channels take turns, the same on every rank
               const Request r{.collective = a.collective,
                               .count = count,
                               .type = static_cast<DataType>(variant / 2),
@@ -113,8 +128,9 @@ class EveryCall : public testing::TestWithParam<Rank> {
                               .protocol = a.load_store ? "Direct" : protocol,
                               .channels = 1 + call / 3 % 2};
               ASSERT_EQ(run_and_check(c, r, in_place), "")
-                  << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " " << schedule::name(a.collective) << " " << protocol << ", "
-                  << count << " elements of type " << static_cast<int>(r.type) << (in_place ? ", in place" : "");
+                  << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " " << schedule::name(a.collective)
+                  << " " << protocol << ", " << count << " elements of type " << static_cast<int>(r.type)
+                  << (in_place ? ", in place" : "");
             }
           }
         }
@@ -131,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, EveryCall, testing::Range(1, 9),
 
 TEST(Session, AllTypesOfOneShapeDoNotShareAPlan) {
   on_threads(thread_communicators(2), [](Communicator& c) {
-    for (const DataType type : {DataType::kInt32, DataType::kFloat32, DataType::kInt64, DataType::kFloat64, DataType::kInt32})
+    for (const DataType type :
+         {DataType::kInt32, DataType::kFloat32, DataType::kInt64, DataType::kFloat64, DataType::kInt32})
       ASSERT_EQ(run_and_check(c, {.count = 100, .type = type}, false), "");
   });
 }
@@ -185,11 +202,12 @@ class Nonblocking : public testing::Test {
   using Finish = std::function<Status(Communicator&, std::vector<Work>&)>;
   void run(Rank ranks, const Finish& finish) {
     on_threads(thread_communicators(ranks), [&](Communicator& c) {
-      const Request requests[] = {{.collective = Collective::kAllReduce, .count = 100000, .type = DataType::kInt32},
-                                  {.collective = Collective::kBroadcast, .count = 7, .type = DataType::kInt32, .root = ranks - 1},
-                                  {.collective = Collective::kAllGather, .count = 3000, .type = DataType::kInt32},
-                                  {.collective = Collective::kAllReduce, .count = 5, .type = DataType::kInt32, .algorithm = "two_shot"},
-                                  {.collective = Collective::kReduceScatter, .count = 999, .type = DataType::kInt32}};
+      const Request requests[] = {
+          {.collective = Collective::kAllReduce, .count = 100000, .type = DataType::kInt32},
+          {.collective = Collective::kBroadcast, .count = 7, .type = DataType::kInt32, .root = ranks - 1},
+          {.collective = Collective::kAllGather, .count = 3000, .type = DataType::kInt32},
+          {.collective = Collective::kAllReduce, .count = 5, .type = DataType::kInt32, .algorithm = "two_shot"},
+          {.collective = Collective::kReduceScatter, .count = 999, .type = DataType::kInt32}};
       for (int repeat = 0; repeat < 5; ++repeat) {
         std::vector<Buffers<std::int32_t>> buffers;
         for (const Request& r : requests) buffers.emplace_back(r, c.rank(), ranks, false);
@@ -286,7 +304,8 @@ TEST(Session, ARankThatIsDoneMayLeaveWhileOthersAreLate) {
   on_threads(thread_communicators(3), [](Communicator& c) {
     std::int32_t x = c.rank() == 0 ? 42 : 0;
     if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));  // rank 0 sends to 1, 1 to 2
-    const Status s = c.run({.collective = Collective::kBroadcast, .in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
+    const Status s =
+        c.run({.collective = Collective::kBroadcast, .in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
     ASSERT_TRUE(s) << s.error().message;
     EXPECT_EQ(x, 42);
   });

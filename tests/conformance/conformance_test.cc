@@ -23,7 +23,8 @@ class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
 constexpr Protocol kMessageProtocols[] = {Protocol::kSimple, Protocol::kLL64};
 
 Bytes largest(Protocol protocol, const fabric::Capabilities& can) {
-  return protocol == Protocol::kSimple ? can.max_slice : std::min(can.max_slice, protocol::traits(protocol).slice_bytes);
+  return protocol == Protocol::kSimple ? can.max_slice
+                                       : std::min(can.max_slice, protocol::traits(protocol).slice_bytes);
 }
 
 TEST_P(Conformance, AdvertisesWhatMessagesNeed) {

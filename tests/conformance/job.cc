@@ -14,7 +14,8 @@ namespace {
 
 // Bytes that differ between ranks and between neighbouring places: a message from elsewhere does not look right.
 std::byte pattern(Rank rank, Bytes at) {
-  auto x = static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(at) * 0xbf58476d1ce4e5b9u;
+  auto x =
+      static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(at) * 0xbf58476d1ce4e5b9u;
   x ^= x >> 29;
   x *= 0x94d049bb133111ebu;
   return static_cast<std::byte>(x >> 56);

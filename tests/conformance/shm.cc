@@ -10,7 +10,11 @@ namespace weft::conformance {
 namespace {
 
 net::shm::Options options(Rank rank, Rank ranks, const std::string& id) {
-  return {.id = id, .rank = rank, .ranks = ranks, .heap_bytes = Bytes{64} << 20, .limits = {.timeout = std::chrono::seconds(60)}};
+  return {.id = id,
+          .rank = rank,
+          .ranks = ranks,
+          .heap_bytes = Bytes{64} << 20,
+          .limits = {.timeout = std::chrono::seconds(60)}};
 }
 
 fabric::Capabilities capabilities() {

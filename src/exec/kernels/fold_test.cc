@@ -16,12 +16,14 @@ namespace {
 template <class T>
 class Guarded {
  public:
-  Guarded(std::size_t count, std::size_t skew) : count_(count), skew_(skew), memory_(count + skew + 2 * kGuard, guard()) {}
+  Guarded(std::size_t count, std::size_t skew)
+      : count_(count), skew_(skew), memory_(count + skew + 2 * kGuard, guard()) {}
 
   T* data() { return memory_.data() + kGuard + skew_; }
   std::byte* bytes() { return reinterpret_cast<std::byte*>(data()); }
   void expect_guards() {
-    for (std::size_t i = 0; i < kGuard + skew_; ++i) ASSERT_EQ(std::memcmp(&memory_[i], &kPattern, sizeof(T)), 0) << "before";
+    for (std::size_t i = 0; i < kGuard + skew_; ++i)
+      ASSERT_EQ(std::memcmp(&memory_[i], &kPattern, sizeof(T)), 0) << "before";
     for (std::size_t i = kGuard + skew_ + count_; i < memory_.size(); ++i)
       ASSERT_EQ(std::memcmp(&memory_[i], &kPattern, sizeof(T)), 0) << "after";
   }
@@ -40,8 +42,10 @@ class Guarded {
 
 template <class T>
 T add(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
-  else return a + b;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return a + b;
 }
 
 template <class T>
@@ -49,11 +53,14 @@ class Fold : public testing::Test {
  protected:
   // Values whose sums depend on the order (floats) or wrap (integers).
   T value() {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(random_());
-    else return std::ldexp(static_cast<T>(static_cast<std::int64_t>(random_())), static_cast<int>(random_() % 40) - 60);
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(random_());
+    else
+      return std::ldexp(static_cast<T>(static_cast<std::int64_t>(random_())), static_cast<int>(random_() % 40) - 60);
   }
 
-  // Folds and compares with a scalar loop, bit by bit. `in_place`: the source that is also the first destination, or -1.
+  // Folds and compares with a scalar loop, bit by bit. `in_place`: the source that is also the first destination, or
+  // -1.
   void check(std::size_t count, int source_count, int destination_count, int in_place = -1) {
     SCOPED_TRACE(testing::Message() << count << " elements, " << source_count << " sources, " << destination_count
                                     << " destinations, in place " << in_place);
@@ -66,7 +73,8 @@ class Fold : public testing::Test {
     fold_and_compare(sources, destinations, count, in_place);
   }
 
-  void fold_and_compare(std::vector<Guarded<T>>& sources, std::vector<Guarded<T>>& destinations, std::size_t count, int in_place) {
+  void fold_and_compare(std::vector<Guarded<T>>& sources, std::vector<Guarded<T>>& destinations, std::size_t count,
+                        int in_place) {
     std::vector<T> expected(count);
     for (std::size_t i = 0; i < count; ++i) {
       expected[i] = sources[0].data()[i];
@@ -77,8 +85,8 @@ class Fold : public testing::Test {
     for (auto& s : sources) from.push_back(s.bytes());
     for (auto& d : destinations) to.push_back(d.bytes());
     if (in_place >= 0) to[0] = sources[static_cast<std::size_t>(in_place)].bytes();
-    fold_for(data_type_of<T>(), ReduceOp::kSum)(to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()),
-                                                static_cast<Bytes>(count * sizeof(T)));
+    fold_for(data_type_of<T>(), ReduceOp::kSum)(to.data(), static_cast<int>(to.size()), from.data(),
+                                                static_cast<int>(from.size()), static_cast<Bytes>(count * sizeof(T)));
     for (const std::byte* d : to) ASSERT_TRUE(count == 0 || std::memcmp(d, expected.data(), count * sizeof(T)) == 0);
     for (auto& s : sources) s.expect_guards();
     for (auto& d : destinations) d.expect_guards();

@@ -24,8 +24,15 @@ Generator<Step> stage(Story story) {
   co_yield wait((story.rank + story.ranks - 1) % story.ranks);
 }
 
-const Algorithm kPassOn{.name = "pass_on", .when = {}, .source = {}, .chunks = [](Rank) { return 2; }, .steps = pass_on};
-const Algorithm kStage{.name = "stage", .when = {}, .source = {}, .load_store = true, .lanes = 2, .chunks = [](Rank) { return 2; }, .steps = stage};
+const Algorithm kPassOn{
+    .name = "pass_on", .when = {}, .source = {}, .chunks = [](Rank) { return 2; }, .steps = pass_on};
+const Algorithm kStage{.name = "stage",
+                       .when = {},
+                       .source = {},
+                       .load_store = true,
+                       .lanes = 2,
+                       .chunks = [](Rank) { return 2; },
+                       .steps = stage};
 
 Task floats(Bytes elements) { return {.ranks = 3, .elements = elements, .element_bytes = 4}; }
 
@@ -76,18 +83,20 @@ TEST(Lower, AddressesMessagesByPeerAndStrand) {
 TEST(Lower, SharesScratchAmongChannelsAndChunksAndRepeatsWhatDoesNotFit) {
   // 4096 floats: chunks of 8 KiB, two channels: pieces of 4 KiB. 6 KiB of scratch for 2 x 2 pieces: 1536 B each, so
   // 3 rounds of 1536 + 1536 + 1024 B. Channel 1 uses the scratch from 2 * 1536 on.
-  const Plan plan{.algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
+  const Plan plan{
+      .algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
   const Program p = lower(floats(4096), plan, 0);
   ASSERT_EQ(p.size(), 4u);  // two channels of two lanes
   EXPECT_EQ(sizes(p[2]), (std::vector<Bytes>{1536, 1536, 0, 0, 1536, 1536, 0, 0, 1024, 1024, 0, 0}));
   EXPECT_EQ(p[2][0].destinations[0].offset, 2 * 1536);
   EXPECT_EQ(p[2][5].destinations[0].offset, 3 * 1536);
-  EXPECT_EQ(p[2][0].sources[0].offset, 4096);          // channel 1's piece of chunk 0
+  EXPECT_EQ(p[2][0].sources[0].offset, 4096);                // channel 1's piece of chunk 0
   EXPECT_EQ(p[2][5].sources[0].offset, 8192 + 4096 + 1536);  // and of chunk 1, second round
 }
 
 TEST(Lower, SignalsOncePerRoundAndStrand) {
-  const Plan plan{.algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
+  const Plan plan{
+      .algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
   int signals = 0, waits = 0;
   for (const auto& strand : lower(floats(4096), plan, 2))
     for (const Operation& o : strand) {
@@ -127,11 +136,13 @@ TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
 }
 
 TEST(DefaultSlice, IsAQuarterOfThePieceBetween64KiBAndASlot) {
-  // 2^20 floats = 4 MiB in two chunks of 2 MiB, 2 channels: pieces of 1 MiB, a quarter is 256 KiB; a Simple slot 512 KiB.
+  // 2^20 floats = 4 MiB in two chunks of 2 MiB, 2 channels: pieces of 1 MiB, a quarter is 256 KiB; a Simple slot 512
+  // KiB.
   EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .channels = 2}), 256 << 10);
   EXPECT_EQ(default_slice(floats(1 << 10), {.algorithm = &kPassOn}), 64 << 10);
   EXPECT_EQ(default_slice(floats(1 << 24), {.algorithm = &kPassOn}), 512 << 10);
-  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .protocol = Protocol::kLL64}), 3584);  // 64 lines of 56 B
+  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .protocol = Protocol::kLL64}),
+            3584);  // 64 lines of 56 B
 }
 
 }  // namespace

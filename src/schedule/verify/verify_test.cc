@@ -21,12 +21,12 @@ Finding refuted(const Schedule& schedule, VerifyOptions options = {}) {
 
 #define EXPECT_FINDING(found, expected_kind, expected_rank, expected_step, expected_chunk, expected_peer) \
   do {                                                                                                    \
-    const Finding was = (found);                                                                            \
-    EXPECT_EQ(name(was.kind), name(expected_kind)) << was.text;                                               \
-    EXPECT_EQ(was.rank, expected_rank) << was.text;                                                           \
-    EXPECT_EQ(was.step, expected_step) << was.text;                                                           \
-    EXPECT_EQ(was.chunk, expected_chunk) << was.text;                                                         \
-    EXPECT_EQ(was.peer, expected_peer) << was.text;                                                           \
+    const Finding was = (found);                                                                          \
+    EXPECT_EQ(name(was.kind), name(expected_kind)) << was.text;                                           \
+    EXPECT_EQ(was.rank, expected_rank) << was.text;                                                       \
+    EXPECT_EQ(was.step, expected_step) << was.text;                                                       \
+    EXPECT_EQ(was.chunk, expected_chunk) << was.text;                                                     \
+    EXPECT_EQ(was.peer, expected_peer) << was.text;                                                       \
   } while (false)
 
 // Two ranks exchange their inputs and add them up.
@@ -175,15 +175,15 @@ TEST(Verify, MissingNamesTheRankThatLacksItAlsoIfAPeerStoredIt) {
 // sent as, so nothing of another chunk can reach a buffer without being reported earlier. It stays as a check of last
 // resort for collectives that permute chunks.
 TEST(Verify, WhatWouldBeForeignIsFoundWhereItEnters) {
-  Schedule s = written(Collective::kAllReduce, 2,
-                       {{move(0, {in(0)}, {out(0)}), move(1, {in(1)}, {out(1)})}});
+  Schedule s = written(Collective::kAllReduce, 2, {{move(0, {in(0)}, {out(0)}), move(1, {in(1)}, {out(1)})}});
   s.strand(0, 0)[1] = move(1, {in(0)}, {out(1)});
   EXPECT_FINDING(refuted(s), Kind::kBadOperand, 0, 1, 0, -1);
 }
 
 TEST(Verify, RaceNamesBothSides) {
   // Two lanes of rank 0 write the same output unordered.
-  const Schedule s = written(Collective::kBroadcast, 1, {{move(0, {in(0)}, {out(0)})}, {move(0, {in(0)}, {out(0)})}}, 2);
+  const Schedule s =
+      written(Collective::kBroadcast, 1, {{move(0, {in(0)}, {out(0)})}, {move(0, {in(0)}, {out(0)})}}, 2);
   EXPECT_FINDING(refuted(s), Kind::kRace, 0, 0, 0, 0);
 }
 
@@ -280,8 +280,9 @@ TEST(Verify, DeadlockPrintsItsCycle) {
 }
 
 TEST(Verify, DeadlockOfSignalsIsFoundToo) {
-  const Schedule s = written(Collective::kBroadcast, 1, {{wait(1), move(0, {in(0)}, {out(0), to(1)}), signal(1)},
-                                                         {wait(0), move(0, {from(0)}, {out(0)}), signal(0)}});
+  const Schedule s = written(
+      Collective::kBroadcast, 1,
+      {{wait(1), move(0, {in(0)}, {out(0), to(1)}), signal(1)}, {wait(0), move(0, {from(0)}, {out(0)}), signal(0)}});
   const Finding f = refuted(s);
   EXPECT_FINDING(f, Kind::kDeadlock, 0, 0, -1, 1);
   EXPECT_NE(f.text.find("signal"), std::string::npos) << f.text;
