@@ -54,6 +54,21 @@ TEST(Collectives, EveryChannelOfEveryNodeSizeIsProved) {
       }
 }
 
+// Lowering tells the story once per round, and calls follow each other, without a barrier in between.
+TEST(Collectives, EveryAlgorithmMayBeRepeatedAtOnce) {
+  for (const Algorithm& a : algorithms())
+    for (const Rank n : {1, 2, 3, 8})
+      for (const bool staged : {false, true}) {
+        Schedule s = write_out(a, {.ranks = n, .ranks_per_node = n, .staged = staged});
+        for (auto& strand : s.strands) {
+          const auto once = strand;
+          strand.insert(strand.end(), once.begin(), once.end());
+        }
+        const auto proof = verify(s);
+        EXPECT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << n << ": " << proof.counterexample->text;
+      }
+}
+
 TEST(RingAllReduce, SendsTwiceNMinusOneChunksOfOneNthEach) {
   for (Rank n = 2; n <= 9; ++n) EXPECT_EQ(count(ring_all_reduce(), {.ranks = n, .ranks_per_node = n}).sends, 2 * (n - 1));
 }

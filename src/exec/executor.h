@@ -61,11 +61,15 @@ class WorldExecutor final : public Executor {
         strands_.emplace_back(static_cast<int>(s), ProgramCursor{operations.data(), operations.data() + operations.size()});
     }
     world_->endpoint.begin(call);
+    world_->patience.reset();  // time between operations is not time spent waiting
   }
 
   Result<bool> poll() override {
     const std::int64_t before = posted();
-    if (advance_all()) return true;
+    if (advance_all()) {
+      world_->patience.reset();
+      return true;
+    }
     if (posted() != before) {
       world_->patience.reset();
       return false;
@@ -108,12 +112,14 @@ class WorldExecutor final : public Executor {
     if (other < 0) return {};
     return failure(Code::kMismatch, Blame::kCommunicator, "rank {} called another collective, size, type or kind of memory", other);
   }
-  Rank waiting_for() {
+  // Whom the strands wait for; empty if one of them can go on by now.
+  std::vector<Rank> waiting_for() {
+    std::vector<Rank> peers;
     for (const Strand& strand : strands_) {
       if (strand.done() || strand.current() == nullptr) continue;
-      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0) return peer;
+      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0) peers.push_back(peer);
     }
-    return rank();
+    return peers;
   }
 
   std::unique_ptr<World> world_;

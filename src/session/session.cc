@@ -1,7 +1,5 @@
 #include "session/session.h"
 
-#include <limits>
-
 #include "exec/kernels/fold.h"
 
 namespace weft::session {
@@ -28,17 +26,20 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
     : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)) {}
 
 Status Session::check(const Request& r) const {
-  const auto size = static_cast<std::size_t>(size_of(r.type));
+  constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
+  const auto name = schedule::name(r.collective);
   const std::size_t parts = per_rank_count(r.collective) ? static_cast<std::size_t>(executor_->ranks()) : 1;
-  if (r.count > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) / size / parts)
-    return bad_input("{} elements do not fit into memory", r.count);
-  if (r.count > 0 && (r.in == nullptr || r.out == nullptr)) return bad_input("{}: null buffer", schedule::name(r.collective));
-  if (r.root < 0 || r.root >= executor_->ranks()) return bad_input("root {} of {} ranks", r.root, executor_->ranks());
-  if (r.channels < 0) return bad_input("{} channels", r.channels);
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) || bytes > kAddressSpace)
+    return bad_input("{}: {} elements do not fit into memory", name, r.count);
+  if (r.count > 0 && (r.in == nullptr || r.out == nullptr)) return bad_input("{} of {} elements: null buffer", name, r.count);
+  if (r.root < 0 || r.root >= executor_->ranks()) return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
+  if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
   return {};
 }
 
 Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
+  WEFT_CHECK(check(r));  // also of a known shape: buffers differ from call to call
   const Bytes part = static_cast<Bytes>(r.count) * size_of(r.type);
   const Bytes whole = part * (per_rank_count(r.collective) ? executor_->ranks() : 1);
   const bool registered = executor_->reaches(r.in, r.collective == Collective::kReduceScatter ? whole : part) &&
@@ -47,7 +48,6 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
 
   auto& known = prepared_[key_of(r, registered)];
   if (!known) {
-    WEFT_CHECK(check(r));
     const Task task{.collective = r.collective,
                     .ranks = executor_->ranks(),
                     .root = r.root,

@@ -98,8 +98,10 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
     if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes)) return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }
-  for (const protocol::End& end : operation.destinations)
+  for (const protocol::End& end : operation.destinations) {
     if (end.kind == protocol::End::Kind::kMessage && !has_room(link(end.peer, end.strand))) return false;
+    if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
+  }
   return true;
 }
 

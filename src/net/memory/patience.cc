@@ -2,6 +2,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <string>
+
 namespace weft::net::memory {
 namespace {
 
@@ -9,18 +12,19 @@ constexpr std::chrono::milliseconds kExamineEvery{20};
 
 }  // namespace
 
-Patience::Patience(Segment segment, Rank rank, Limits limits, std::function<Rank()> find_dead)
-    : segment_(segment), rank_(rank), limits_(limits), find_dead_(std::move(find_dead)) {}
+Patience::Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended)
+    : segment_(segment), rank_(rank), limits_(limits), has_ended_(std::move(has_ended)) {}
 
 void Patience::restart() {
   looks_ = 0;
   since_ = {};
   suspect_ = -1;
+  segment_.block(rank_).awaited.store(0, std::memory_order_relaxed);
   if (announced_) doorbell_.withdraw(segment_.block(rank_));
   announced_ = false;
 }
 
-Status Patience::look(const std::function<Rank()>& waiting_for) {
+Status Patience::look(const WaitingFor& waiting_for) {
   looks_ = limits_.spins;  // stays out of the fast path until something moves
   const auto now = Clock::now();
   if (since_ == Clock::time_point{}) since_ = examined_ = now;
@@ -29,7 +33,7 @@ Status Patience::look(const std::function<Rank()>& waiting_for) {
   return examine(now, waiting_for);
 }
 
-Status Patience::pause_slowly(const std::function<Rank()>& waiting_for) {
+Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
   const auto now = Clock::now();
   if (now - since_ < limits_.yielding) {
@@ -44,25 +48,44 @@ Status Patience::pause_slowly(const std::function<Rank()>& waiting_for) {
   return {};
 }
 
-Status Patience::examine(Clock::time_point now, const std::function<Rank()>& waiting_for) {
+Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   if (const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire); broken != 0)
     return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} failed", broken - 1);
-  if (const Rank dead = find_dead_(); dead >= 0) {
-    if (suspect_ != dead) {
-      suspect_ = dead;
+  const std::vector<Rank> awaited = waiting_for();
+  if (awaited.empty()) return {};
+  RankBlock& self = segment_.block(rank_);
+  self.waiting_at.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  self.awaited.store(awaited.front() + 1, std::memory_order_relaxed);
+  for (const Rank peer : awaited) {
+    if (!has_ended_(peer)) continue;
+    if (suspect_ != peer) {
+      suspect_ = peer;
       return {};
     }
-    mark_broken(dead);
-    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", dead,
-                   segment_.block(dead).pid.load(std::memory_order_relaxed));
+    mark_broken(peer);
+    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", peer,
+                   segment_.block(peer).pid.load(std::memory_order_relaxed));
   }
-  if (now - since_ >= limits_.timeout) {
-    const Rank late = waiting_for();
-    mark_broken(late);
-    return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {})", limits_.timeout.count(), late,
-                   segment_.block(late).pid.load(std::memory_order_relaxed));
+  return now - since_ < limits_.timeout ? Status{} : time_out(now, awaited.front());
+}
+
+// At fault is not who is waited for if that rank waits itself, but the one at the end of the chain: it is stopped, or does
+// something else. A rank that was stopped while it waited still says that it waits, but has not said so lately.
+Status Patience::time_out(Clock::time_point now, Rank awaited) {
+  const auto lately = std::max<Clock::duration>(10 * kExamineEvery, limits_.timeout / 4);
+  Rank culprit = awaited;
+  for (Rank hops = 0; hops < segment_.ranks(); ++hops) {
+    const RankBlock& block = segment_.block(culprit);
+    const Rank next = block.awaited.load(std::memory_order_relaxed) - 1;
+    const Clock::time_point said(Clock::duration(block.waiting_at.load(std::memory_order_relaxed)));
+    if (next < 0 || now - said > lately) break;
+    culprit = next;
   }
-  return {};
+  if (culprit == rank_) culprit = awaited;  // a cycle: everyone waits
+  mark_broken(culprit);
+  const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
+  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}", limits_.timeout.count(), culprit,
+                 segment_.block(culprit).pid.load(std::memory_order_relaxed), through);
 }
 
 void Patience::mark_broken(Rank culprit) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <vector>
 
 #include "base/result.h"
 #include "net/memory/doorbell.h"
@@ -18,19 +19,22 @@ class Patience {
     std::chrono::microseconds yielding{500}; // before the first sleep
     std::chrono::milliseconds timeout{30000};
   };
-  // `find_dead` names a peer that has died or left, or -1; called every few milliseconds at most, while waiting. A peer
-  // found dead is only reported when another look finds nothing that it still sent.
-  Patience(Segment segment, Rank rank, Limits limits, std::function<Rank()> find_dead);
+  // Whom the caller waits for; empty: it can go on.
+  using WaitingFor = std::function<std::vector<Rank>()>;
+
+  // `has_ended`: that peer has died or left; asked every few milliseconds at most, about peers that are waited for. Others
+  // may leave: they have done their part. A peer is only reported when another look finds nothing that it still sent.
+  Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended);
 
   // Call when something has moved.
   void reset() {
     if (looks_ != 0) restart();
   }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
-  Status look(const std::function<Rank()>& waiting_for);
+  Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout; all blame the communicator and
   // mark it as broken for every rank. `waiting_for` is asked only then.
-  Status pause(const std::function<Rank()>& waiting_for) {
+  Status pause(const WaitingFor& waiting_for) {
     if (++looks_ < limits_.spins) [[likely]] {
       relax();
       return {};
@@ -46,14 +50,15 @@ class Patience {
 #endif
   }
   void restart();
-  Status pause_slowly(const std::function<Rank()>& waiting_for);
-  Status examine(Clock::time_point now, const std::function<Rank()>& waiting_for);
+  Status pause_slowly(const WaitingFor& waiting_for);
+  Status examine(Clock::time_point now, const WaitingFor& waiting_for);
+  Status time_out(Clock::time_point now, Rank awaited);
   void mark_broken(Rank culprit);
 
   Segment segment_;
   Rank rank_;
   Limits limits_;
-  std::function<Rank()> find_dead_;
+  std::function<bool(Rank)> has_ended_;
   Doorbell doorbell_;
   int looks_ = 0;
   bool announced_ = false;

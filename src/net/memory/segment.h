@@ -14,7 +14,7 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770001;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770002;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
 inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
@@ -64,6 +64,8 @@ struct RankBlock {
   std::atomic<std::uint32_t> sleeping;                 // 1: ring the doorbell after publishing
   alignas(kLine) std::atomic<RankState> state;
   std::atomic<std::int32_t> pid;
+  std::atomic<std::int32_t> awaited;       // while the rank waits: 1 + whom for
+  std::atomic<std::int64_t> waiting_at;    // when it last said so, by the steady clock: old if the rank is stopped
   Board boards[kBoards];
 };
 

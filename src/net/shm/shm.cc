@@ -123,27 +123,22 @@ Mapping::~Mapping() {
 }
 
 void Mapping::watch(Rank self) {
-  self_ = self;
   process_fds_.assign(static_cast<std::size_t>(segment.ranks()), -1);
   for (Rank r = 0; r < segment.ranks(); ++r)
     if (r != self) process_fds_[static_cast<std::size_t>(r)] = static_cast<int>(syscall(SYS_pidfd_open, segment.block(r).pid.load(), 0));
 }
 
-Rank Mapping::find_dead() const {
-  for (Rank r = 0; r < segment.ranks(); ++r) {
-    if (r == self_) continue;
-    const memory::RankBlock& block = segment.block(r);
-    if (block.state.load(std::memory_order_acquire) == RankState::kLeft) return r;
-    pollfd watched{process_fds_[static_cast<std::size_t>(r)], POLLIN, 0};
-    if (watched.fd >= 0 ? poll(&watched, 1, 0) > 0 : kill(block.pid.load(), 0) != 0 && errno == ESRCH) return r;
-  }
-  return -1;
+bool Mapping::has_ended(Rank peer) const {
+  const memory::RankBlock& block = segment.block(peer);
+  if (block.state.load(std::memory_order_acquire) == RankState::kLeft) return true;
+  pollfd watched{process_fds_[static_cast<std::size_t>(peer)], POLLIN, 0};
+  return watched.fd >= 0 ? poll(&watched, 1, 0) > 0 : kill(block.pid.load(), 0) != 0 && errno == ESRCH;
 }
 
 World::World(std::unique_ptr<Mapping> mapped, Rank rank, memory::Patience::Limits limits)
     : mapping(std::move(mapped)),
       endpoint(mapping->segment, rank, false, "shm"),
-      patience(mapping->segment, rank, limits, [m = mapping.get()] { return m->find_dead(); }),
+      patience(mapping->segment, rank, limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); }),
       heap(mapping->segment.heap(rank), mapping->segment.heap_bytes()) {}
 
 World::~World() { mapping->segment.block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release); }

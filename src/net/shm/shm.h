@@ -29,13 +29,12 @@ class Mapping {
 
   // Watches the peers' processes. Requires: all ranks are attached.
   void watch(Rank self);
-  Rank find_dead() const;
+  bool has_ended(Rank peer) const;
 
   const memory::Segment segment;
 
  private:
   std::size_t bytes_;
-  Rank self_ = 0;
   std::vector<int> process_fds_;  // -1: watched by process number instead
 };
 

@@ -1,6 +1,7 @@
 #include "net/threads/threads.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -27,20 +28,13 @@ class Room {
   std::size_t bytes_;
 };
 
-namespace {
-
-Rank find_left(const memory::Segment& segment) {
-  for (Rank r = 0; r < segment.ranks(); ++r)
-    if (segment.block(r).state.load(std::memory_order_acquire) == memory::RankState::kLeft) return r;
-  return -1;
-}
-
-}  // namespace
-
 World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits limits)
     : room(std::move(shared)),
       endpoint(room->segment, rank, true, "threads"),
-      patience(room->segment, rank, limits, [segment = room->segment] { return find_left(segment); }) {
+      patience(room->segment, rank, limits, [segment = room->segment](Rank peer) {
+        return segment.block(peer).state.load(std::memory_order_acquire) == memory::RankState::kLeft;
+      }) {
+  room->segment.block(rank).pid.store(getpid(), std::memory_order_relaxed);
   room->segment.block(rank).state.store(memory::RankState::kPresent, std::memory_order_release);
 }
 

@@ -34,6 +34,8 @@ struct Strand {
   Clock clock;
 };
 
+constexpr int kEntry = -1;  // as an epoch's step: the rank's call
+
 class Verifier {
  public:
   Verifier(const Schedule& schedule, VerifyOptions options)
@@ -45,6 +47,9 @@ class Verifier {
     }
     messages_.resize(s_.strands.size() * static_cast<std::size_t>(s_.ranks));
     signals_.resize(messages_.size());
+    senders_.resize(messages_.size(), -1);
+    takers_.resize(messages_.size(), -1);
+    for (Strand& strand : strands_) enter(strand);
   }
 
   Proof run() {
@@ -56,10 +61,21 @@ class Verifier {
     if (!proof_.counterexample) check_all_finished();
     if (!proof_.counterexample) check_nothing_left();
     if (!proof_.counterexample) check_postcondition();
+    if (!proof_.counterexample) check_exits();
     return std::move(proof_);
   }
 
  private:
+  // Until a rank calls, its memory is its own: the caller may still fill the input and read the last call's output, and
+  // weft the last call's scratch. So every buffer counts as written at the rank's entry, which its own strands know of.
+  void enter(Strand& strand) {
+    strand.clock[index(of(strand.rank, 0))] = 1;
+    if (strand.lane != 0) return;
+    for (const Buffer buffer : {Buffer::kIn, Buffer::kOut, Buffer::kScratch})
+      for (int c = 0; c < s_.chunks; ++c)
+        cell(strand.rank, buffer, c).history.write({static_cast<int>(index(strand)), 1, kEntry}, strand.clock);
+  }
+
   // Runs the strand's next step; false if it must wait, has ended, or is wrong.
   bool step(Strand& self) {
     const auto& steps = s_.strand(self.rank, self.lane);
@@ -146,9 +162,8 @@ class Verifier {
   }
 
   bool well_formed(Strand& self, const Step& now) {
-    const auto exists = [&](Rank r) { return r >= 0 && r < s_.ranks; };
     if (now.kind != Step::Kind::kMove) {
-      if (exists(now.peer) && now.peer != self.rank) return true;
+      if (now.peer >= 0 && now.peer < s_.ranks && now.peer != self.rank) return true;
       fail(Kind::kBadOperand, self, -1, now.peer, "names rank {}, which is not a peer", now.peer);
       return false;
     }
@@ -156,26 +171,53 @@ class Verifier {
       fail(Kind::kBadOperand, self, now.chunk, -1, "moves nothing or nowhere");
       return false;
     }
-    for (const auto* side : {&now.sources, &now.destinations}) {
-      for (const Operand& o : *side) {
-        const bool remote = o.kind != Operand::Kind::kLocal;
-        const bool message = o.kind == Operand::Kind::kMessage;
-        if (o.lane < Operand::kSameLane || o.lane >= s_.lanes) {
-          fail(Kind::kBadOperand, self, now.chunk, o.peer, "names lane {} of {}", o.lane, s_.lanes);
-        } else if (remote && (!exists(o.peer) || o.peer == self.rank)) {
-          fail(Kind::kBadOperand, self, now.chunk, o.peer, "names rank {}, which is not a peer", o.peer);
-        } else if (!message && (o.chunk < 0 || o.chunk >= s_.chunks || o.chunk != now.chunk ||
-                                (o.buffer != Buffer::kScratch &&
-                                 !holds(s_.collective, o.buffer, o.chunk, remote ? o.peer : self.rank, s_.ranks, s_.root)))) {
-          fail(Kind::kBadOperand, self, o.chunk, o.peer, "names chunk {}, which the buffer does not hold or the step does not move",
-               o.chunk);
-        } else if (!message && side == &now.destinations && o.buffer == Buffer::kIn) {
-          fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} of the input", o.chunk);
-        }
-        if (proof_.counterexample) return false;
-      }
+    if (now.chunk < 0 || now.chunk >= s_.chunks) {
+      fail(Kind::kBadOperand, self, now.chunk, -1, "moves chunk {} of {}", now.chunk, s_.chunks);
+      return false;
     }
+    for (const Operand& o : now.sources)
+      if (!well_formed(self, now, o, now.sources, false)) return false;
+    for (const Operand& o : now.destinations)
+      if (!well_formed(self, now, o, now.destinations, true)) return false;
     return true;
+  }
+
+  bool well_formed(Strand& self, const Step& now, const Operand& o, const Operands& side, bool destination) {
+    const bool remote = o.kind != Operand::Kind::kLocal;
+    if (o.lane < Operand::kSameLane || o.lane >= s_.lanes) {
+      fail(Kind::kBadOperand, self, now.chunk, o.peer, "names lane {} of {}", o.lane, s_.lanes);
+    } else if (remote && (o.peer < 0 || o.peer >= s_.ranks || o.peer == self.rank)) {
+      fail(Kind::kBadOperand, self, now.chunk, o.peer, "names rank {}, which is not a peer", o.peer);
+    } else if (o.kind == Operand::Kind::kMessage) {
+      own_connection(self, now, o, side, destination);
+    } else if (o.chunk != now.chunk ||
+               (o.buffer != Buffer::kScratch &&
+                !holds(s_.collective, o.buffer, o.chunk, remote ? o.peer : self.rank, s_.ranks, s_.root))) {
+      fail(Kind::kBadOperand, self, o.chunk, o.peer, "names chunk {}, which the buffer does not hold or the step does not move",
+           o.chunk);
+    } else if (destination && o.buffer == Buffer::kIn) {
+      fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} of the input", o.chunk);
+    } else if (destination && std::count(side.begin(), side.end(), o) > 1) {
+      fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} twice in one step", o.chunk);
+    }
+    return !proof_.counterexample;
+  }
+
+  // A step moves at most one message over a connection, and each end of a connection belongs to one strand: otherwise
+  // which message is meant would depend on which strand comes first.
+  void own_connection(Strand& self, const Step& now, const Operand& o, const Operands& side, bool destination) {
+    int same = 0;
+    for (const Operand& other : side)
+      same += other.kind == o.kind && other.peer == o.peer && lane_of(self, other) == lane_of(self, o);
+    const char* verb = destination ? "sends to" : "receives from";
+    if (same > 1)
+      return fail(Kind::kBadOperand, self, now.chunk, o.peer, "{} rank {} {} times in one step", verb, o.peer, same);
+    int& owner = destination ? senders_[channel(of(self.rank, lane_of(self, o)), o.peer)]
+                             : takers_[channel(of(o.peer, lane_of(self, o)), self.rank)];
+    if (owner < 0) owner = self.lane;
+    if (owner != self.lane)
+      fail(Kind::kRace, self, now.chunk, o.peer, "{} rank {} on the connection of lane {}, which lane {} uses unordered", verb,
+           o.peer, lane_of(self, o), owner);
   }
 
   void check_all_finished() {
@@ -229,6 +271,22 @@ class Verifier {
     }
   }
 
+  // When a rank returns, its memory is its own again: whatever peers did there must be ordered before. This also keeps
+  // rounds and calls apart, because the next one begins after the exit.
+  void check_exits() {
+    for (Rank r = 0; r < s_.ranks; ++r) {
+      Strand exit{r, 0, s_.strand(r, 0).size(), Clock(s_.strands.size(), 0)};
+      for (int lane = 0; lane < s_.lanes; ++lane) symbolic::join(exit.clock, of(r, lane).clock);
+      for (const Buffer buffer : {Buffer::kIn, Buffer::kOut, Buffer::kScratch})
+        for (int c = 0; c < s_.chunks; ++c)
+          if (const Epoch* other = cell(r, buffer, c).history.write(epoch(exit), exit.clock)) {
+            const Strand& rival = strands_[static_cast<std::size_t>(other->strand)];
+            return fail(Kind::kRace, exit, c, rival.rank, "returns while step {} of rank {} lane {} may still touch its chunk {}",
+                        other->step, rival.rank, rival.lane, c);
+          }
+    }
+  }
+
   void check_postcondition() {
     for (Rank r = 0; r < s_.ranks; ++r) {
       for (int c = 0; c < s_.chunks; ++c) {
@@ -236,19 +294,27 @@ class Verifier {
         Cell& result = cell(r, Buffer::kOut, c);
         Strand end{r, 0, s_.strand(r, 0).size(), {}};
         const Epoch& writer = result.history.last_write();
-        if (writer.strand >= 0) end = {r, writer.strand % s_.lanes, static_cast<std::size_t>(writer.step), {}};
+        std::string who = "never written";
+        if (writer.step != kEntry) {
+          const Strand& strand = strands_[static_cast<std::size_t>(writer.strand)];
+          who = fmt::format("written in step {} of rank {} lane {}", writer.step, strand.rank, strand.lane);
+          if (strand.rank == r) end = {r, strand.lane, static_cast<std::size_t>(writer.step), {}};
+        }
         for (const auto& part : result.value.parts())
           if (part.chunk != c)
-            return fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {}", c, part.chunk, part.rank);
+            return fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {} ({})", c, part.chunk, part.rank, who);
         for (Rank peer = 0; peer < s_.ranks; ++peer)
           if (contributes(s_.collective, peer, c, s_.root) && result.value.count(peer, c) == 0)
-            return fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {}", c, peer);
+            return fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer, who);
       }
     }
   }
 
   void race(const Strand& self, const Operand& o, const Epoch& other) {
     const Strand& rival = strands_[static_cast<std::size_t>(other.strand)];
+    if (other.step == kEntry)
+      return fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} of rank {}, which may not have called yet", o.chunk,
+                  rival.rank);
     fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} unordered with step {} of rank {} lane {}", o.chunk, other.step,
          rival.rank, rival.lane);
   }
@@ -297,6 +363,7 @@ class Verifier {
   std::vector<Strand> strands_;
   std::vector<std::deque<Message>> messages_;  // [sending rank and lane][receiving rank]
   std::vector<std::deque<Clock>> signals_;     // [sending strand][receiving rank]
+  std::vector<int> senders_, takers_;          // the lane at each end of messages_; -1 before the first use
   Proof proof_;
 };
 

@@ -10,12 +10,13 @@ namespace weft::schedule {
 // What is wrong with a schedule, where.
 struct Finding {
   enum class Kind {
-    kBadOperand,   // names a rank, chunk or buffer that does not exist, or writes the input
+    kBadOperand,   // names a rank, chunk or buffer that does not exist, writes the input, or uses a connection twice
     kUndefined,    // reads memory that nothing was written to
     kDoubled,      // a contribution is reduced in twice
     kMissing,      // a contribution is not in the result
     kForeign,      // the result holds another chunk's data
-    kRace,         // two accesses to the same memory that nothing orders, one of them a write
+    kRace,         // two accesses to the same memory (or end of a connection) that nothing orders, one of them a write;
+                   // a rank's call writes all its memory once before its first step and once after its last
     kWrongChunk,   // a message is received as another chunk than it was sent as
     kNeverSent,    // waits for a message or signal of a rank that has finished
     kNeverTaken,   // a message or signal is left over at the end

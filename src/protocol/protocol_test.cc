@@ -1,0 +1,41 @@
+#include "protocol/protocol.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::protocol {
+namespace {
+
+TEST(Protocol, NamesAreReadBack) {
+  for (const Protocol p : kProtocols) EXPECT_EQ(parse_protocol(traits(p).name).value(), p);
+}
+
+TEST(Protocol, AnUnknownNameIsAnsweredWithTheKnownOnes) {
+  const auto r = parse_protocol("LL256");
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(r.error().message, "unknown protocol 'LL256'; there are Simple, LL, LL64, LL128, Direct");
+  EXPECT_EQ(r.error().blame, Blame::kInput);
+}
+
+TEST(Protocol, WireBytesAreWholeLines) {
+  EXPECT_EQ(wire_bytes(Protocol::kSimple, 1000), 1000);  // no inline flags
+  EXPECT_EQ(wire_bytes(Protocol::kLL, 5), 16);           // 2 lines of 4 data + 4 flag
+  EXPECT_EQ(wire_bytes(Protocol::kLL64, 56), 64);        // exactly one line
+  EXPECT_EQ(wire_bytes(Protocol::kLL64, 57), 128);
+  EXPECT_EQ(wire_bytes(Protocol::kLL128, 121), 256);
+  for (const Protocol p : kProtocols) EXPECT_EQ(wire_bytes(p, 0), 0);
+}
+
+TEST(Protocol, ASlotHoldsWholeLinesOfWholeElements) {
+  for (const Protocol p : kProtocols) {
+    const Traits& t = traits(p);
+    EXPECT_EQ(t.slice_bytes % t.line_data, 0) << t.name;
+    EXPECT_EQ(t.slice_bytes % 8, 0) << t.name;
+    EXPECT_GE(t.slots, 1) << t.name;
+  }
+  // NCCL 2.30: a 4 MiB Simple buffer and a 4,915,200 B LL128 buffer, each in 8 steps, 15/16 of the latter data.
+  EXPECT_EQ(traits(Protocol::kSimple).slice_bytes * 8, 4 << 20);
+  EXPECT_EQ(wire_bytes(Protocol::kLL128, traits(Protocol::kLL128).slice_bytes) * 8, 4915200);
+}
+
+}  // namespace
+}  // namespace weft::protocol

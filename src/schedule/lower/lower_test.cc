@@ -1,0 +1,149 @@
+#include "schedule/lower/lower.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::schedule {
+namespace {
+
+using protocol::End;
+using protocol::Memory;
+using protocol::Operation;
+using protocol::Protocol;
+
+// Every rank sends each of its two chunks to its neighbour, then receives two.
+Generator<Step> pass_on(Story story) {
+  const Rank next = (story.rank + 1) % story.ranks, previous = (story.rank + story.ranks - 1) % story.ranks;
+  for (int c = 0; c < 2; ++c) co_yield move(c, {in(c)}, {to(next)});
+  for (int c = 0; c < 2; ++c) co_yield move(c, {from(previous)}, {out(c)});
+}
+
+// Every rank copies its chunks to scratch and signals its neighbour.
+Generator<Step> stage(Story story) {
+  for (int c = 0; c < 2; ++c) co_yield move(c, {in(c)}, {scratch(c)});
+  co_yield signal((story.rank + 1) % story.ranks);
+  co_yield wait((story.rank + story.ranks - 1) % story.ranks);
+}
+
+const Algorithm kPassOn{
+    .name = "pass_on", .when = {}, .source = {}, .chunks = [](Rank) { return 2; }, .steps = pass_on};
+const Algorithm kStage{.name = "stage",
+                       .when = {},
+                       .source = {},
+                       .load_store = true,
+                       .lanes = 2,
+                       .chunks = [](Rank) { return 2; },
+                       .steps = stage};
+
+Task floats(Bytes elements) { return {.ranks = 3, .elements = elements, .element_bytes = 4}; }
+
+std::vector<Bytes> sizes(const std::vector<Operation>& operations) {
+  std::vector<Bytes> found;
+  for (const Operation& o : operations) found.push_back(o.bytes);
+  return found;
+}
+
+TEST(Lower, CutsAChunkIntoSlicesAndAMessageIntoRounds) {
+  // 500 floats are 2000 B; two chunks of 1000 B, rounded up to cache lines: 1024 B and the remaining 976 B.
+  // Slices of 64 B, 8 slots: a round is 4 slices = 256 B, so there are 4 rounds. The second chunk's last round has
+  // 976 - 3 * 256 = 208 B = 3 * 64 + 16.
+  const Program p = lower(floats(500), {.algorithm = &kPassOn, .protocol = Protocol::kLL64, .slice_bytes = 64}, 1);
+  ASSERT_EQ(p.size(), 1u);
+  std::vector<Bytes> expected(64, 64);  // 4 rounds of (send 4+4, receive 4+4) slices
+  expected[3 * 16 + 7] = expected[3 * 16 + 15] = 16;
+  EXPECT_EQ(sizes(p[0]), expected);
+  // The first round sends bytes 0 … 255 of each chunk; the second one goes on at 256.
+  EXPECT_EQ(p[0][0].sources[0].offset, 0);
+  EXPECT_EQ(p[0][3].sources[0].offset, 192);
+  EXPECT_EQ(p[0][4].sources[0].offset, 1024);
+  EXPECT_EQ(p[0][16].sources[0].offset, 256);
+}
+
+TEST(Lower, GivesEveryChannelItsPieceOfEveryChunk) {
+  // 100 floats: chunks of 256 B and 144 B. Two channels: pieces of 128 B and 72 rounded up to 128 B, so the second
+  // channel has 128 B of the first chunk and 16 B of the second.
+  const Program p = lower(floats(100), {.algorithm = &kPassOn, .channels = 2, .slice_bytes = 4096}, 0);
+  ASSERT_EQ(p.size(), 2u);
+  EXPECT_EQ(sizes(p[0]), (std::vector<Bytes>{128, 128, 128, 128}));
+  EXPECT_EQ(sizes(p[1]), (std::vector<Bytes>{128, 16, 128, 16}));
+  EXPECT_EQ(p[1][0].sources[0].offset, 128);
+  EXPECT_EQ(p[1][1].sources[0].offset, 256 + 128);
+}
+
+TEST(Lower, AddressesMessagesByPeerAndStrand) {
+  const Program p = lower(floats(100), {.algorithm = &kPassOn, .channels = 2, .slice_bytes = 4096}, 0);
+  const Operation& send = p[1][0];
+  EXPECT_EQ(send.sources[0].kind, End::Kind::kLocal);
+  EXPECT_EQ(send.sources[0].memory, Memory::kIn);
+  EXPECT_EQ(send.destinations[0].kind, End::Kind::kMessage);
+  EXPECT_EQ(send.destinations[0].peer, 1);
+  EXPECT_EQ(send.destinations[0].strand, 1);
+  EXPECT_EQ(p[1][2].sources[0].peer, 2);
+}
+
+TEST(Lower, SharesScratchAmongChannelsAndChunksAndRepeatsWhatDoesNotFit) {
+  // 4096 floats: chunks of 8 KiB, two channels: pieces of 4 KiB. 6 KiB of scratch for 2 x 2 pieces: 1536 B each, so
+  // 3 rounds of 1536 + 1536 + 1024 B. Channel 1 uses the scratch from 2 * 1536 on.
+  const Plan plan{
+      .algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
+  const Program p = lower(floats(4096), plan, 0);
+  ASSERT_EQ(p.size(), 4u);  // two channels of two lanes
+  EXPECT_EQ(sizes(p[2]), (std::vector<Bytes>{1536, 1536, 0, 0, 1536, 1536, 0, 0, 1024, 1024, 0, 0}));
+  EXPECT_EQ(p[2][0].destinations[0].offset, 2 * 1536);
+  EXPECT_EQ(p[2][5].destinations[0].offset, 3 * 1536);
+  EXPECT_EQ(p[2][0].sources[0].offset, 4096);                // channel 1's piece of chunk 0
+  EXPECT_EQ(p[2][5].sources[0].offset, 8192 + 4096 + 1536);  // and of chunk 1, second round
+}
+
+TEST(Lower, SignalsOncePerRoundAndStrand) {
+  const Plan plan{
+      .algorithm = &kStage, .protocol = Protocol::kDirect, .channels = 2, .staged = true, .scratch_bytes = 6144};
+  int signals = 0, waits = 0;
+  for (const auto& strand : lower(floats(4096), plan, 2))
+    for (const Operation& o : strand) {
+      signals += o.kind == Operation::Kind::kSignal && o.peer == 0;
+      waits += o.kind == Operation::Kind::kWait && o.peer == 1;
+    }
+  EXPECT_EQ(signals, 3 * 4);  // rounds x strands
+  EXPECT_EQ(waits, 3 * 4);
+}
+
+TEST(Lower, OneElementIsOneOperationPerStepThatHasIt) {
+  // One int64: the first chunk has its 8 B, the second nothing.
+  const Program p = lower({.ranks = 2, .elements = 1, .element_bytes = 8},
+                          {.algorithm = &kPassOn, .channels = 4, .slice_bytes = 1 << 16}, 0);
+  EXPECT_EQ(sizes(p[0]), (std::vector<Bytes>{8, 8}));
+  for (int channel = 1; channel < 4; ++channel) EXPECT_TRUE(p[static_cast<std::size_t>(channel)].empty());
+}
+
+TEST(Lower, NothingIsNoOperationAtAll) {
+  for (const auto& strand : lower(floats(0), {.algorithm = &kPassOn, .channels = 2, .slice_bytes = 0}, 0))
+    EXPECT_TRUE(strand.empty());
+}
+
+TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
+  const Plan plan{.algorithm = &kPassOn, .channels = 2, .slice_bytes = 640};
+  const Program p = lower(floats(10007), plan, 2);
+  for (int strand = 0; strand < 2; ++strand) {
+    StrandStream stream(floats(10007), plan, 2, strand);
+    for (const Operation& expected : p[static_cast<std::size_t>(strand)]) {
+      const Operation* o = stream.next();
+      ASSERT_NE(o, nullptr);
+      ASSERT_EQ(*o, expected);
+    }
+    EXPECT_EQ(stream.next(), nullptr);
+    EXPECT_EQ(stream.next(), nullptr);  // the end stays the end
+  }
+}
+
+TEST(DefaultSlice, IsAQuarterOfThePieceBetween64KiBAndASlot) {
+  // 2^20 floats = 4 MiB in two chunks of 2 MiB, 2 channels: pieces of 1 MiB, a quarter is 256 KiB; a Simple slot 512
+  // KiB.
+  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .channels = 2}), 256 << 10);
+  EXPECT_EQ(default_slice(floats(1 << 10), {.algorithm = &kPassOn}), 64 << 10);
+  EXPECT_EQ(default_slice(floats(1 << 24), {.algorithm = &kPassOn}), 512 << 10);
+  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .protocol = Protocol::kLL64}),
+            3584);  // 64 lines of 56 B
+}
+
+}  // namespace
+}  // namespace weft::schedule

@@ -1,0 +1,50 @@
+#include "tests/communicators.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "collectives/registry.h"
+#include "net/threads/threads.h"
+
+namespace weft::tests {
+
+session::Chooser forcing_chooser(bool always_staged) {
+  return
+      [always_staged](const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
+        schedule::Plan plan;
+        WEFT_TRY(plan.algorithm,
+                 collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
+        plan.protocol = plan.algorithm->load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple;
+        if (!request.protocol.empty()) {
+          WEFT_TRY(plan.protocol, protocol::parse_protocol(request.protocol));
+        }
+        plan.channels = std::max(request.channels, 1);
+        plan.staged = plan.algorithm->load_store && (always_staged || !registered);
+        plan.scratch_bytes = static_cast<Bytes>(net::memory::kScratchBytes);
+        plan.slice_bytes = std::min(schedule::default_slice(task, plan), static_cast<Bytes>(net::memory::kSlotBytes));
+        return plan;
+      };
+}
+
+net::memory::Patience::Limits patient(Rank ranks) {
+  const auto cores = static_cast<Rank>(std::thread::hardware_concurrency());
+  return {.spins = ranks > cores ? 20 : 2000, .timeout = std::chrono::seconds(60)};
+}
+
+std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits, bool always_staged) {
+  std::vector<Communicator> all;
+  auto worlds = net::threads::open(ranks, limits).value();
+  for (auto& world : worlds)
+    all.emplace_back(
+        std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world)),
+                                           ranks, forcing_chooser(always_staged)));
+  return all;
+}
+
+void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& story) {
+  std::vector<std::thread> threads;
+  for (Communicator& rank : ranks) threads.emplace_back([&story, own = std::move(rank)]() mutable { story(own); });
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace weft::tests

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "exec/executor.h"
+#include "fabric/fabric.h"
+#include "schedule/lower/lower.h"
+#include "weft/types.h"
+
+namespace weft::conformance {
+
+// What all ranks do on a fabric, and what must come out. The programs hold operations only, no waiting and no clock, so
+// that one job runs on threads, on processes and in virtual time alike.
+class Job {
+ public:
+  // Every rank has `bytes` of input, filled with pattern(), and `bytes` of output, all zero.
+  Job(Rank ranks, Bytes bytes);
+
+  struct Phase {  // one collective call of every rank
+    protocol::Protocol protocol = protocol::Protocol::kSimple;
+    bool publishes = false;
+    std::vector<std::shared_ptr<schedule::Program>> programs;  // by rank
+  };
+  // Later operations belong to a new call.
+  void begin(protocol::Protocol protocol, bool publishes = false, int strands = 1);
+
+  // input of `source` at `from` -> one message -> output of `destination` at `to`.
+  void message(Rank source, Rank destination, Bytes from, Bytes to, Bytes bytes, int strand = 0);
+  // Any operation; says nothing of what it leaves in an output.
+  void add(Rank rank, protocol::Operation operation, int strand = 0);
+  void signal(Rank rank, Rank peer, int strand = 0);
+  void wait(Rank rank, Rank peer, int strand = 0);
+  // What rank's output holds at the end: the sum, as int32, of these inputs at `from`.
+  void expect(Rank rank, Bytes to, const std::vector<Rank>& inputs, Bytes from, Bytes bytes);
+
+  Rank ranks() const { return ranks_; }
+  Bytes bytes() const { return bytes_; }
+  const std::vector<Phase>& phases() const { return phases_; }
+  void fill(Rank rank, std::byte* in) const;
+  // "" or the first byte that is wrong.
+  std::string compare(Rank rank, const std::byte* out) const;
+
+ private:
+  Rank ranks_;
+  Bytes bytes_;
+  std::vector<Phase> phases_;
+  std::vector<std::vector<std::byte>> inputs_, expected_;
+};
+
+// The words operations are written in.
+protocol::End in(Bytes offset);
+protocol::End out(Bytes offset);
+protocol::End scratch(Bytes offset);
+protocol::End message_of(Rank peer, int strand = 0);
+protocol::End remote(Rank peer, protocol::End local);
+protocol::Operation move(Bytes bytes, SmallList<protocol::End, 2> sources, SmallList<protocol::End, 2> destinations);
+
+// Runs one rank's part over a real-time fabric. "" or what went wrong.
+std::string run_rank(exec::Executor& executor, const Job& job);
+
+// A fabric as the suite sees it.
+struct FabricUnderTest {
+  const char* name;
+  fabric::Capabilities (*capabilities)();
+  // Runs all ranks to their end; one line for each thing that went wrong.
+  std::vector<std::string> (*run)(const Job& job);
+};
+extern const FabricUnderTest kThreads;  // ranks are threads of this process
+extern const FabricUnderTest kShm;      // ranks are forked processes
+
+}  // namespace weft::conformance

@@ -1,0 +1,207 @@
+// Properties of lowered programs that need all ranks of a real algorithm at once.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "collectives/registry.h"
+#include "schedule/lower/lower.h"
+
+namespace weft::schedule {
+namespace {
+
+using protocol::End;
+using protocol::Memory;
+using protocol::Operation;
+using protocol::Protocol;
+
+struct Case {
+  Task task;
+  Plan plan;
+  std::vector<Program> programs;  // by rank
+
+  std::string label() const {
+    return fmt::format("{} {} on {} ranks, {} elements of {} B, {}, {} channels, slice {}{}", plan.algorithm->name,
+                       name(task.collective), task.ranks, task.elements, task.element_bytes,
+                       protocol::traits(plan.protocol).name, plan.channels, plan.slice_bytes,
+                       plan.staged ? ", staged" : "");
+  }
+};
+
+bool per_rank(Collective c) { return c == Collective::kAllGather || c == Collective::kReduceScatter; }
+
+// Bytes of a rank's buffer.
+Bytes size_of(Memory memory, const Case& c) {
+  const Bytes message = c.task.elements * c.task.element_bytes;
+  if (memory == Memory::kScratch) return c.plan.scratch_bytes;
+  const bool part = (memory == Memory::kIn && c.task.collective == Collective::kAllGather) ||
+                    (memory == Memory::kOut && c.task.collective == Collective::kReduceScatter);
+  return part ? message / c.task.ranks : message;
+}
+
+// Calls `check` on every algorithm, rank count, message and way to cut it that is worth looking at.
+template <class Check>
+void for_all_cases(Check&& check) {
+  for (const Algorithm& algorithm : collectives::algorithms()) {
+    for (const Rank ranks : {1, 2, 3, 7, 8}) {
+      for (const Bytes count : {0, 1, 3, 17, 1009, 65537}) {  // primes and other uneven sizes
+        for (const Bytes element : {4, 8}) {
+          for (const int channels : {1, 3}) {
+            for (const bool small : {false, true}) {  // small slices and little scratch: many rounds
+              if (small && count > 2000) continue;
+              for (const bool staged : {false, true}) {
+                if (staged && !algorithm.load_store) continue;
+                Case c;
+                c.task = {.collective = algorithm.collective,
+                          .ranks = ranks,
+                          .root = ranks / 2,
+                          .ranks_per_node = ranks,
+                          .elements = per_rank(algorithm.collective) ? count * ranks : count,
+                          .element_bytes = element};
+                c.plan = {.algorithm = &algorithm,
+                          .protocol = algorithm.load_store ? Protocol::kDirect
+                                      : small              ? Protocol::kLL64
+                                                           : Protocol::kSimple,
+                          .channels = channels,
+                          .staged = staged,
+                          .scratch_bytes = small ? Bytes{64} * channels * algorithm.chunks(ranks) * 2 : Bytes{1} << 20};
+                c.plan.slice_bytes = small ? 64 : default_slice(c.task, c.plan);
+                for (Rank r = 0; r < ranks; ++r) c.programs.push_back(lower(c.task, c.plan, r));
+                SCOPED_TRACE(c.label());
+                check(c);
+                if (testing::Test::HasFailure()) return;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class Visit>
+void for_all_operations(const Case& c, Visit&& visit) {
+  for (Rank r = 0; r < c.task.ranks; ++r)
+    for (std::size_t strand = 0; strand < c.programs[static_cast<std::size_t>(r)].size(); ++strand)
+      for (const Operation& o : c.programs[static_cast<std::size_t>(r)][strand]) visit(r, static_cast<int>(strand), o);
+}
+
+TEST(Lowering, WritesEveryByteOfEveryOutputExactlyOnce) {
+  for_all_cases([](const Case& c) {
+    std::map<Rank, std::map<Bytes, Bytes>> written;  // rank -> begin -> end, in its output
+    for_all_operations(c, [&](Rank self, int, const Operation& o) {
+      for (const End& end : o.destinations) {
+        if (end.kind == End::Kind::kMessage || end.memory != Memory::kOut) continue;
+        const Rank owner = end.kind == End::Kind::kRemote ? end.peer : self;
+        EXPECT_TRUE(written[owner].emplace(end.offset, end.offset + o.bytes).second)
+            << "rank " << owner << " at " << end.offset;
+      }
+    });
+    for (Rank r = 0; r < c.task.ranks; ++r) {
+      Bytes at = 0;
+      for (const auto& [begin, end] : written[r]) {
+        ASSERT_EQ(begin, at) << "rank " << r;  // neither a gap nor an overlap
+        at = end;
+      }
+      EXPECT_EQ(at, size_of(Memory::kOut, c)) << "rank " << r;
+    }
+  });
+}
+
+TEST(Lowering, BothEndsOfEveryConnectionSeeTheSameMessageSizes) {
+  using Connection = std::tuple<Rank, Rank, int>;  // from, to, strand
+  for_all_cases([](const Case& c) {
+    std::map<Connection, std::vector<Bytes>> sent, received;
+    for_all_operations(c, [&](Rank self, int, const Operation& o) {
+      for (const End& end : o.destinations)
+        if (end.kind == End::Kind::kMessage) sent[{self, end.peer, end.strand}].push_back(o.bytes);
+      for (const End& end : o.sources)
+        if (end.kind == End::Kind::kMessage) received[{end.peer, self, end.strand}].push_back(o.bytes);
+    });
+    EXPECT_EQ(sent, received);
+  });
+}
+
+TEST(Lowering, StaysInsideEveryBufferAndEverySlice) {
+  for_all_cases([](const Case& c) {
+    for_all_operations(c, [&](Rank, int strand, const Operation& o) {
+      if (o.kind != Operation::Kind::kMove) return;
+      ASSERT_GT(o.bytes, 0);
+      ASSERT_EQ(o.bytes % c.task.element_bytes, 0);
+      for (const auto* side : {&o.sources, &o.destinations}) {
+        for (const End& end : *side) {
+          if (end.kind == End::Kind::kMessage) {
+            ASSERT_LE(o.bytes, c.plan.slice_bytes);
+            ASSERT_EQ(end.strand / c.plan.algorithm->lanes, strand / c.plan.algorithm->lanes) << "leaves its channel";
+          } else {
+            ASSERT_GE(end.offset, 0);
+            ASSERT_LE(end.offset + o.bytes, size_of(end.memory, c)) << "memory " << static_cast<int>(end.memory);
+          }
+        }
+      }
+    });
+  });
+}
+
+TEST(Lowering, SendsAndSignalsNothingForAnEmptyMessage) {
+  for_all_cases([](const Case& c) {
+    if (c.task.elements > 0) return;
+    for_all_operations(c, [](Rank, int, const Operation&) { ADD_FAILURE() << "an operation"; });
+  });
+}
+
+// Runs all programs with nothing but counters: messages in flight per connection, signals under way.
+class SlotModel {
+ public:
+  explicit SlotModel(const Case& c) : case_(c), slots_(protocol::traits(c.plan.protocol).slots) {}
+
+  // The operations that never came to run.
+  std::size_t left_over() {
+    std::vector<std::vector<std::size_t>> next;
+    for (const Program& p : case_.programs) next.emplace_back(p.size(), 0);
+    std::size_t left = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      left = 0;
+      for (std::size_t r = 0; r < next.size(); ++r)
+        for (std::size_t s = 0; s < next[r].size(); ++s) {
+          const auto& operations = case_.programs[r][s];
+          while (next[r][s] < operations.size() &&
+                 run(static_cast<Rank>(r), static_cast<int>(s), operations[next[r][s]]))
+            ++next[r][s], moved = true;
+          left += operations.size() - next[r][s];
+        }
+    }
+    return left;
+  }
+
+ private:
+  bool run(Rank self, int strand, const Operation& o) {
+    if (o.kind == Operation::Kind::kSignal) return ++signals_[{self, o.peer, strand}], true;
+    if (o.kind == Operation::Kind::kWait) {
+      int& here = signals_[{o.peer, self, strand}];
+      return here > 0 && here-- > 0;
+    }
+    for (const End& end : o.sources)
+      if (end.kind == End::Kind::kMessage && flight_[{end.peer, self, end.strand}] == 0) return false;
+    for (const End& end : o.destinations)
+      if (end.kind == End::Kind::kMessage && flight_[{self, end.peer, end.strand}] == slots_) return false;
+    for (const End& end : o.sources)
+      if (end.kind == End::Kind::kMessage) --flight_[{end.peer, self, end.strand}];
+    for (const End& end : o.destinations)
+      if (end.kind == End::Kind::kMessage) ++flight_[{self, end.peer, end.strand}];
+    return true;
+  }
+
+  const Case& case_;
+  int slots_;
+  std::map<std::tuple<Rank, Rank, int>, int> flight_, signals_;
+};
+
+TEST(Lowering, EndsWithTheSlotsThatTheProtocolHas) {
+  for_all_cases([](const Case& c) { EXPECT_EQ(SlotModel(c).left_over(), 0u); });
+}
+
+}  // namespace
+}  // namespace weft::schedule

@@ -1,0 +1,154 @@
+// What a communicator answers to calls that cannot be served.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "tests/communicators.h"
+
+namespace weft {
+namespace {
+
+using tests::on_threads;
+using tests::thread_communicators;
+
+void expect_refused(const Status& s, std::initializer_list<const char*> words) {
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(s.error().blame, Blame::kInput);
+  for (const char* word : words) EXPECT_NE(s.error().message.find(word), std::string::npos) << s.error().message;
+}
+
+TEST(SessionErrors, ANullBufferIsRefusedAndNamesTheOperation) {
+  auto c = std::move(thread_communicators(1)[0]);
+  float x[3] = {1, 2, 3};
+  expect_refused(c.run({.in = nullptr, .out = x, .count = 3}), {"all_reduce", "null"});
+  expect_refused(c.run({.collective = Collective::kBroadcast, .in = x, .out = nullptr, .count = 3}),
+                 {"broadcast", "null"});
+  EXPECT_TRUE(c.run({.in = nullptr, .out = nullptr, .count = 0}));
+}
+
+TEST(SessionErrors, ANullBufferIsAlsoRefusedWhenTheShapeIsKnown) {
+  auto c = std::move(thread_communicators(1)[0]);
+  float x[3] = {1, 2, 3};
+  ASSERT_TRUE(c.run({.in = x, .out = x, .count = 3}));
+  expect_refused(c.run({.in = x, .out = nullptr, .count = 3}), {"all_reduce", "null"});  // the last call's plan
+  ASSERT_TRUE(c.run({.in = x, .out = x, .count = 2}));
+  expect_refused(c.run({.in = nullptr, .out = x, .count = 3}), {"all_reduce", "null"});  // an older one's
+  const auto work = c.start({.in = nullptr, .out = x, .count = 3});
+  ASSERT_FALSE(work);
+  EXPECT_EQ(work.error().blame, Blame::kInput);
+}
+
+TEST(SessionErrors, ARootThatDoesNotExistIsRefused) {
+  auto c = std::move(thread_communicators(1)[0]);
+  float x = 1;
+  for (const Rank root : {-1, 1, 100})
+    expect_refused(c.run({.collective = Collective::kBroadcast, .in = &x, .out = &x, .count = 1, .root = root}),
+                   {"broadcast", "root", std::to_string(root).c_str()});
+}
+
+TEST(SessionErrors, ACountThatOverflowsIsRefused) {
+  auto all = thread_communicators(2);  // nothing is sent, so one rank may ask alone
+  float x = 1;
+  for (const Collective c :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kBroadcast})
+    for (const std::size_t count :
+         {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2,
+          std::numeric_limits<std::size_t>::max() / 4, std::size_t{1} << 61})
+      for (const DataType type : {DataType::kFloat32, DataType::kInt64})
+        expect_refused(all[0].run({.collective = c, .in = &x, .out = &x, .count = count, .type = type}),
+                       {schedule::name(c).data(), std::to_string(count).c_str()});
+}
+
+TEST(SessionErrors, AnUnknownAlgorithmOrProtocolIsRefusedAndTheNextCallServed) {
+  auto c = std::move(thread_communicators(1)[0]);
+  float x = 1;
+  expect_refused(c.run({.in = &x, .out = &x, .count = 1, .algorithm = "rnig"}), {"rnig", "all_reduce", "ring"});
+  expect_refused(c.run({.in = &x, .out = &x, .count = 1, .protocol = "LL65"}), {"LL65", "LL64"});
+  expect_refused(c.run({.in = &x, .out = &x, .count = 1, .channels = -1}), {"all_reduce", "-1"});
+  EXPECT_TRUE(c.run({.in = &x, .out = &x, .count = 1}));
+}
+
+TEST(SessionErrors, DifferentCountsOnPeersMemoryAreAMismatchThatNamesTheRank) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    std::vector<float> x(1000, 1);
+    ASSERT_TRUE(c.run({.in = x.data(), .out = x.data(), .count = 500, .algorithm = "two_shot"}));
+    const std::size_t count = c.rank() == 0 ? 1000 : 900;
+    const Status s = c.run({.in = x.data(), .out = x.data(), .count = count, .algorithm = "two_shot"});
+    ASSERT_FALSE(s);
+    EXPECT_EQ(s.error().code, Code::kMismatch) << s.error().message;
+    EXPECT_EQ(s.error().blame, Blame::kCommunicator);
+    for (const std::string& word :
+         {fmt::format("rank {} called another", 1 - c.rank()), fmt::format("rank {}: all_reduce #2", c.rank()),
+          fmt::format("{} elements", count), std::string("two_shot")})
+      EXPECT_NE(s.error().message.find(word), std::string::npos) << s.error().message;
+    // From then on the communicator answers with this error only.
+    EXPECT_EQ(c.barrier().error(), s.error());
+    EXPECT_EQ(c.start({.in = x.data(), .out = x.data(), .count = 1}).error(), s.error());
+  });
+}
+
+TEST(SessionErrors, DifferentTypesOnPeersMemoryAreAMismatch) {
+  on_threads(thread_communicators(3), [](Communicator& c) {
+    std::vector<double> x(100, 1);
+    const DataType type = c.rank() == 2 ? DataType::kInt64 : DataType::kFloat64;
+    const Status s = c.run({.in = x.data(), .out = x.data(), .count = 100, .type = type, .algorithm = "two_shot"});
+    ASSERT_FALSE(s);
+    EXPECT_EQ(s.error().blame, Blame::kCommunicator);
+    EXPECT_TRUE(c.rank() == 2 || s.error().message.find("rank 2") != std::string::npos) << s.error().message;
+  });
+}
+
+TEST(SessionErrors, StartedOperationsBehindAFailureFailWithIt) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    std::vector<float> x(100, 1);
+    auto bad = c.start({.in = x.data(), .out = x.data(), .count = c.rank() == 0 ? 100u : 99u, .algorithm = "two_shot"});
+    auto behind = c.start({.in = x.data(), .out = x.data(), .count = 10});
+    if (bad && behind) {  // or the failure has shown already
+      EXPECT_FALSE(behind->wait());
+      EXPECT_FALSE(bad->wait());
+    }
+    EXPECT_FALSE(c.barrier());
+  });
+}
+
+TEST(SessionErrors, ARankThatNeverCallsIsATimeoutThatNamesIt) {
+  using namespace std::chrono_literals;
+  const auto begin = std::chrono::steady_clock::now();
+  std::atomic<bool> over{false};
+  on_threads(thread_communicators(2, {.spins = 20, .timeout = 300ms}), [&](Communicator& c) {
+    if (c.rank() == 1) {
+      while (!over) std::this_thread::sleep_for(1ms);
+      return;
+    }
+    float x = 1;
+    const Status s = c.run({.in = &x, .out = &x, .count = 1});
+    over = true;
+    ASSERT_FALSE(s);
+    EXPECT_EQ(s.error().code, Code::kTimeout);
+    EXPECT_EQ(s.error().blame, Blame::kCommunicator);
+    for (const char* word : {"rank 0: all_reduce #1", "rank 1", "300 ms"})
+      EXPECT_NE(s.error().message.find(word), std::string::npos) << s.error().message;
+  });
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 300ms);
+}
+
+TEST(SessionErrors, ARankThatLeavesWithoutCallingIsNamedLongBeforeTheTimeout) {
+  const auto begin = std::chrono::steady_clock::now();
+  on_threads(thread_communicators(3), [](Communicator& c) {
+    if (c.rank() == 1) return;
+    float x = 1;
+    const Status s = c.run({.in = &x, .out = &x, .count = 1});
+    ASSERT_FALSE(s);
+    EXPECT_TRUE(s.error().code == Code::kPeerDied || s.error().code == Code::kAborted) << s.error().message;
+    EXPECT_NE(s.error().message.find("rank 1"), std::string::npos) << s.error().message;
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace weft

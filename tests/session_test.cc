@@ -1,0 +1,315 @@
+// Communicators of threads: every collective with every algorithm and protocol gives the exact result.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "collectives/registry.h"
+#include "tests/communicators.h"
+
+namespace weft {
+namespace {
+
+using tests::on_threads;
+using tests::thread_communicators;
+
+// Small whole numbers: their sums are exact in every type. Differs between ranks and neighbouring places.
+template <class T>
+T value(Rank rank, std::size_t at) {
+  return static_cast<T>((rank + 1) * static_cast<int>(at % 13 + 1));
+}
+template <class T>
+T sum(Rank ranks, std::size_t at) {
+  return static_cast<T>(ranks * (ranks + 1) / 2 * static_cast<int>(at % 13 + 1));  // 1 + 2 + … + n
+}
+
+// One rank's buffers for one call, and what must be in them afterwards.
+template <class T>
+class Buffers {
+ public:
+  Buffers(const Request& r, Rank rank, Rank ranks, bool in_place) : in_place_(in_place) {
+    const std::size_t n = static_cast<std::size_t>(ranks), self = static_cast<std::size_t>(rank);
+    const bool gathers = r.collective == Collective::kAllGather, scatters = r.collective == Collective::kReduceScatter;
+    in_.resize(scatters ? r.count * n : r.count);
+    expected_.resize(gathers ? r.count * n : r.count);
+    for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = value<T>(rank, i);
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      switch (r.collective) {
+        case Collective::kAllReduce:
+          expected_[i] = sum<T>(ranks, i);
+          break;
+        case Collective::kReduceScatter:
+          expected_[i] = sum<T>(ranks, self * r.count + i);
+          break;
+        case Collective::kAllGather:
+          expected_[i] = value<T>(static_cast<Rank>(i / r.count), i % r.count);
+          break;
+        case Collective::kBroadcast:
+          expected_[i] = value<T>(r.root, i);
+          break;
+      }
+    }
+    out_.assign(std::max(in_.size(), expected_.size()) + kGuard, T(-7));
+    in_offset_ = gathers ? self * r.count : 0;
+    out_offset_ = scatters ? self * r.count : 0;
+    if (in_place)
+      std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(in_offset_));
+    else
+      in_offset_ = out_offset_ = 0;
+  }
+
+  // Valid for as long as these buffers.
+  Request point(Request r) {
+    r.in = in_place_ ? out_.data() + in_offset_ : in_.data();
+    r.out = out_.data() + out_offset_;
+    return r;
+  }
+
+  // "" or what is wrong.
+  std::string verdict() const {
+    for (std::size_t i = 0; i < expected_.size(); ++i)
+      if (const T got = out_[out_offset_ + i]; got != expected_[i])
+        return fmt::format("element {} is {} instead of {}", i, got, expected_[i]);
+    for (std::size_t i = 0; i < kGuard; ++i)
+      if (out_[out_.size() - kGuard + i] != T(-7)) return "the memory behind the output was written";
+    return "";
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 16;
+  bool in_place_;
+  std::size_t in_offset_ = 0, out_offset_ = 0;
+  std::vector<T> in_, out_, expected_;
+};
+
+template <class T>
+std::string run_and_check(Communicator& c, const Request& request, bool in_place) {
+  Buffers<T> buffers(request, c.rank(), c.ranks(), in_place);
+  if (const Status s = c.run(buffers.point(request)); !s) return s.error().message;
+  return buffers.verdict();
+}
+
+std::string run_and_check(Communicator& c, const Request& r, bool in_place) {
+  switch (r.type) {
+    case DataType::kInt32:
+      return run_and_check<std::int32_t>(c, r, in_place);
+    case DataType::kInt64:
+      return run_and_check<std::int64_t>(c, r, in_place);
+    case DataType::kFloat32:
+      return run_and_check<float>(c, r, in_place);
+    case DataType::kFloat64:
+      return run_and_check<double>(c, r, in_place);
+  }
+  return "?";
+}
+
+class EveryCall : public testing::TestWithParam<Rank> {
+ protected:
+  void run_all(bool staged) {
+    on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), staged), [staged](Communicator& c) {
+      int call = 0;
+      for (const schedule::Algorithm& a : collectives::algorithms()) {
+        if (staged && !a.load_store) continue;
+        for (const char* protocol : {"Simple", "LL64"}) {
+          for (const std::size_t count : {0, 1, 3, 17, 1000, 65537, 300007}) {
+            for (int variant = 0; variant < 8; ++variant) {
+              const bool in_place = variant % 2 == 1;
+              if (count > 100000 && variant / 2 != call % 4)
+                continue;  // many rounds through scratch; one type is enough
+              ++call;      // roots and channels take turns, the same on every rank
+              const Request r{.collective = a.collective,
+                              .count = count,
+                              .type = static_cast<DataType>(variant / 2),
+                              .root = a.collective == Collective::kBroadcast ? call % c.ranks() : 0,
+                              .algorithm = std::string(a.name),
+                              .protocol = a.load_store ? "Direct" : protocol,
+                              .channels = 1 + call / 3 % 2};
+              ASSERT_EQ(run_and_check(c, r, in_place), "")
+                  << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " " << schedule::name(a.collective)
+                  << " " << protocol << ", " << count << " elements of type " << static_cast<int>(r.type)
+                  << (in_place ? ", in place" : "");
+            }
+          }
+        }
+      }
+    });
+  }
+};
+
+TEST_P(EveryCall, GivesTheExactResult) { run_all(false); }
+TEST_P(EveryCall, GivesTheExactResultThroughScratch) { run_all(true); }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryCall, testing::Range(1, 9),
+                         [](const auto& info) { return "On" + std::to_string(info.param); });
+
+TEST(Session, AllTypesOfOneShapeDoNotShareAPlan) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    for (const DataType type :
+         {DataType::kInt32, DataType::kFloat32, DataType::kInt64, DataType::kFloat64, DataType::kInt32})
+      ASSERT_EQ(run_and_check(c, {.count = 100, .type = type}, false), "");
+  });
+}
+
+TEST(Session, AnswersWhatItChose) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    float x[4] = {1, 2, 3, 4};
+    ASSERT_TRUE(c.run({.in = x, .out = x, .count = 4, .algorithm = "tree", .protocol = "LL64", .channels = 2}));
+    EXPECT_EQ(c.last_choice().algorithm, "tree");
+    EXPECT_EQ(c.last_choice().protocol, "LL64");
+    EXPECT_EQ(c.last_choice().channels, 2);
+  });
+}
+
+TEST(Session, ABarrierHoldsEarlyRanksBack) {
+  std::atomic<int> arrived{0};
+  on_threads(thread_communicators(4), [&](Communicator& c) {
+    for (int round = 1; round <= 20; ++round) {
+      if (c.rank() == round % 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++arrived;
+      ASSERT_TRUE(c.barrier());
+      EXPECT_GE(arrived.load(), 4 * round);
+      ASSERT_TRUE(c.barrier());
+    }
+  });
+}
+
+TEST(Session, SpansAreCheckedAgainstEachOther) {
+  auto one = thread_communicators(1);
+  const std::vector<float> in(3);
+  std::vector<float> out(4);
+  const Status s = one[0].all_reduce<float>(in, out);
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().blame, Blame::kInput);
+}
+
+TEST(Session, AllocatedMemoryIsUsedLikeAnyOther) {
+  on_threads(thread_communicators(3), [](Communicator& c) {
+    auto memory = c.allocate(5000 * sizeof(std::int64_t));
+    ASSERT_TRUE(memory);
+    auto data = memory->as<std::int64_t>();
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = value<std::int64_t>(c.rank(), i);
+    ASSERT_TRUE(c.all_reduce<std::int64_t>(data, data));
+    for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], sum<std::int64_t>(3, i));
+  });
+}
+
+// Five different operations, all started before any has finished.
+class Nonblocking : public testing::Test {
+ protected:
+  using Finish = std::function<Status(Communicator&, std::vector<Work>&)>;
+  void run(Rank ranks, const Finish& finish) {
+    on_threads(thread_communicators(ranks), [&](Communicator& c) {
+      const Request requests[] = {
+          {.collective = Collective::kAllReduce, .count = 100000, .type = DataType::kInt32},
+          {.collective = Collective::kBroadcast, .count = 7, .type = DataType::kInt32, .root = ranks - 1},
+          {.collective = Collective::kAllGather, .count = 3000, .type = DataType::kInt32},
+          {.collective = Collective::kAllReduce, .count = 5, .type = DataType::kInt32, .algorithm = "two_shot"},
+          {.collective = Collective::kReduceScatter, .count = 999, .type = DataType::kInt32}};
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        std::vector<Buffers<std::int32_t>> buffers;
+        for (const Request& r : requests) buffers.emplace_back(r, c.rank(), ranks, false);
+        std::vector<Work> works;
+        for (std::size_t i = 0; i < std::size(requests); ++i) {
+          auto work = c.start(buffers[i].point(requests[i]));
+          ASSERT_TRUE(work) << work.error().message;
+          works.push_back(std::move(*work));
+        }
+        const Status s = finish(c, works);
+        ASSERT_TRUE(s) << s.error().message;
+        for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_EQ(buffers[i].verdict(), "") << "operation " << i;
+      }
+    });
+  }
+};
+
+TEST_F(Nonblocking, WorksAreWaitedForInOrder) {
+  run(3, [](Communicator&, std::vector<Work>& works) -> Status {
+    for (Work& w : works)
+      if (Status s = w.wait(); !s) return s;
+    return {};
+  });
+}
+
+TEST_F(Nonblocking, WorksAreWaitedForInReverse) {
+  run(3, [](Communicator&, std::vector<Work>& works) -> Status {
+    for (auto w = works.rbegin(); w != works.rend(); ++w)
+      if (Status s = w->wait(); !s) return s;
+    return {};
+  });
+}
+
+TEST_F(Nonblocking, WorksAreTestedUntilAllAreDone) {
+  run(2, [](Communicator& c, std::vector<Work>& works) -> Status {
+    for (std::size_t done = 0; done < works.size();) {
+      done = 0;
+      for (std::size_t i = 0; i < works.size(); ++i) {  // ranks look at them in different orders
+        auto finished = works[c.rank() == 0 ? i : works.size() - 1 - i].test();
+        if (!finished) return tl::make_unexpected(finished.error());
+        done += *finished;
+      }
+      std::this_thread::yield();
+    }
+    return {};
+  });
+}
+
+TEST_F(Nonblocking, ABlockingCallFinishesWhatWasStartedBefore) {
+  run(3, [](Communicator& c, std::vector<Work>& works) -> Status {
+    if (Status s = c.barrier(); !s) return s;
+    for (Work& w : works) {
+      auto done = w.test();
+      if (!done) return tl::make_unexpected(done.error());
+      EXPECT_TRUE(*done);
+    }
+    return {};
+  });
+}
+
+TEST_F(Nonblocking, DroppedWorksStillComplete) {
+  run(2, [](Communicator& c, std::vector<Work>& works) -> Status {
+    works.clear();
+    return c.barrier();
+  });
+}
+
+// The time a caller spends between two operations is not time spent waiting.
+TEST(Session, TimeBetweenOperationsDoesNotCountAsWaiting) {
+  using namespace std::chrono_literals;
+  on_threads(thread_communicators(2, {.spins = 20, .timeout = 1500ms}), [](Communicator& c) {
+    std::int32_t x = 1, y = 1;
+    if (c.rank() == 1) std::this_thread::sleep_for(100ms);
+    auto first = c.start({.in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
+    ASSERT_TRUE(first);
+    if (c.rank() == 0) {
+      std::this_thread::sleep_for(1000ms);  // rank 1 has long sent; rank 0 computes
+      auto done = first->test();
+      ASSERT_TRUE(done);
+      EXPECT_TRUE(*done);
+      std::this_thread::sleep_for(1000ms);
+    } else {
+      ASSERT_TRUE(first->wait());
+      std::this_thread::sleep_for(2500ms);  // later than rank 0, which must now wait, from zero on
+    }
+    const Status second = c.run({.in = &y, .out = &y, .count = 1, .type = DataType::kInt32});
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_EQ(y, 2);
+  });
+}
+
+// A rank that has done its part may go; the others need not have finished.
+TEST(Session, ARankThatIsDoneMayLeaveWhileOthersAreLate) {
+  on_threads(thread_communicators(3), [](Communicator& c) {
+    std::int32_t x = c.rank() == 0 ? 42 : 0;
+    if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));  // rank 0 sends to 1, 1 to 2
+    const Status s =
+        c.run({.collective = Collective::kBroadcast, .in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
+    ASSERT_TRUE(s) << s.error().message;
+    EXPECT_EQ(x, 42);
+  });
+}
+
+}  // namespace
+}  // namespace weft
