@@ -72,9 +72,12 @@ class Memory {
 
 template <class T>
 constexpr DataType data_type_of() {
-  if constexpr (std::is_same_v<T, float>) return DataType::kFloat32;
-  else if constexpr (std::is_same_v<T, double>) return DataType::kFloat64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DataType::kInt32;
+  if constexpr (std::is_same_v<T, float>)
+    return DataType::kFloat32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DataType::kFloat64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DataType::kInt32;
   else {
     static_assert(std::is_same_v<T, std::int64_t>, "float, double, int32_t or int64_t");
     return DataType::kInt64;
@@ -86,9 +89,9 @@ constexpr DataType data_type_of() {
 // Large messages (from a few KiB): either all ranks pass memory from allocate(), or none does.
 class Communicator {
  public:
-  // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when all
-  // ranks have joined. Without these variables: a communicator of one rank.
-  // Errors: see net::shm::attach; bad input for a variable that does not parse.
+  // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when
+  // all ranks have joined. Without these variables: a communicator of one rank. Errors: see net::shm::attach; bad input
+  // for a variable that does not parse.
   static Result<Communicator> from_environment();
   // All ranks of a communicator inside this process, one per thread that the caller starts.
   static Result<std::vector<Communicator>> threads(Rank ranks);
@@ -111,22 +114,39 @@ class Communicator {
   template <class T>
   Status all_reduce(std::span<const T> in, std::span<T> out) {
     if (in.size() != out.size()) return size_mismatch(in.size(), out.size());
-    return run({.collective = Collective::kAllReduce, .in = in.data(), .out = out.data(), .count = in.size(), .type = data_type_of<T>()});
+    return run({.collective = Collective::kAllReduce,
+                .in = in.data(),
+                .out = out.data(),
+                .count = in.size(),
+                .type = data_type_of<T>()});
   }
   template <class T>
   Status all_gather(std::span<const T> in, std::span<T> out) {
     if (in.size() * static_cast<std::size_t>(ranks()) != out.size()) return size_mismatch(in.size(), out.size());
-    return run({.collective = Collective::kAllGather, .in = in.data(), .out = out.data(), .count = in.size(), .type = data_type_of<T>()});
+    return run({.collective = Collective::kAllGather,
+                .in = in.data(),
+                .out = out.data(),
+                .count = in.size(),
+                .type = data_type_of<T>()});
   }
   template <class T>
   Status reduce_scatter(std::span<const T> in, std::span<T> out) {
     if (in.size() != out.size() * static_cast<std::size_t>(ranks())) return size_mismatch(in.size(), out.size());
-    return run({.collective = Collective::kReduceScatter, .in = in.data(), .out = out.data(), .count = out.size(), .type = data_type_of<T>()});
+    return run({.collective = Collective::kReduceScatter,
+                .in = in.data(),
+                .out = out.data(),
+                .count = out.size(),
+                .type = data_type_of<T>()});
   }
   // In place: every rank's `data` becomes the root's.
   template <class T>
   Status broadcast(std::span<T> data, Rank root) {
-    return run({.collective = Collective::kBroadcast, .in = data.data(), .out = data.data(), .count = data.size(), .type = data_type_of<T>(), .root = root});
+    return run({.collective = Collective::kBroadcast,
+                .in = data.data(),
+                .out = data.data(),
+                .count = data.size(),
+                .type = data_type_of<T>(),
+                .root = root});
   }
   // Returns when all ranks have called it.
   Status barrier();

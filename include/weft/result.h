@@ -17,12 +17,12 @@ enum class Code {
   kInvalidArgument,
   kNotFound,
   kUnsupported,
-  kMismatch,      // ranks called different operations
+  kMismatch,  // ranks called different operations
   kPeerDied,
   kTimeout,
   kAborted,
   kNoResources,
-  kSystem,        // a system call failed; the message names it
+  kSystem,  // a system call failed; the message names it
   kInternal,
 };
 

@@ -15,8 +15,6 @@ enum class DataType : std::uint8_t { kInt32, kInt64, kFloat32, kFloat64 };
 // How contributions are combined.
 enum class ReduceOp : std::uint8_t { kSum };
 
-constexpr std::int64_t size_of(DataType type) {
-  return type == DataType::kInt32 || type == DataType::kFloat32 ? 4 : 8;
-}
+constexpr std::int64_t size_of(DataType type) { return type == DataType::kInt32 || type == DataType::kFloat32 ? 4 : 8; }
 
 }  // namespace weft

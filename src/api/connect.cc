@@ -24,8 +24,8 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
   // Threads that share the machine view take turns: its routes cache.
   return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = settings.channels](const schedule::Task& task, const Request& request,
-                                                                      bool registered) -> Result<schedule::Plan> {
+          protocol = settings.protocol, channels = settings.channels](
+             const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
     const std::lock_guard guard(*lock);
     tune::Question question = question_of(task, request, registered);
     if (question.algorithm.empty()) question.algorithm = algorithm;
@@ -66,7 +66,8 @@ Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const c
                                          .heap_bytes = settings.heap_bytes,
                                          .limits = limits_of(settings, ranks, *machine)}));
   auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
-  return Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(std::move(machine), settings)));
+  return Communicator(
+      std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(std::move(machine), settings)));
 }
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,

@@ -9,7 +9,8 @@ Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
                                                                   .core = rates.core,
                                                                   .core_to_core = rates.core_to_core,
                                                                   .source = rates.source}));
-  return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu), rates.cache);
+  return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu),
+                           rates.cache);
 }
 
 }  // namespace weft::api

@@ -6,15 +6,16 @@
 
 namespace weft::detail {
 
-[[noreturn]] void check_failed(const char* kind, const char* condition, const char* file, int line, const std::string& detail);
+[[noreturn]] void check_failed(const char* kind, const char* condition, const char* file, int line,
+                               const std::string& detail);
 
 }  // namespace weft::detail
 
 // A broken promise stops the process, in release builds too. WEFT_REQUIRE: the caller's mistake. WEFT_ASSERT: ours.
 // Further arguments are a format string and its values, printed with the condition. Never for input.
-#define WEFT_CHECK_IMPL_(kind, condition, ...)                                                                   \
-  do {                                                                                                           \
-    if (!(condition)) [[unlikely]]                                                                               \
+#define WEFT_CHECK_IMPL_(kind, condition, ...)                                                                     \
+  do {                                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                                 \
       ::weft::detail::check_failed(kind, #condition, __FILE__, __LINE__, ::weft::detail::check_text(__VA_ARGS__)); \
   } while (false)
 #define WEFT_REQUIRE(condition, ...) WEFT_CHECK_IMPL_("requirement", condition, __VA_ARGS__)

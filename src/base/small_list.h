@@ -22,8 +22,10 @@ class SmallList {
 
   void push_back(const T& v) {
     if (size_ == N) spill_.assign(inline_.begin(), inline_.end());
-    if (size_ >= N) spill_.push_back(v);
-    else inline_[size_] = v;
+    if (size_ >= N)
+      spill_.push_back(v);
+    else
+      inline_[size_] = v;
     ++size_;
   }
   void clear() {

@@ -7,11 +7,20 @@ namespace {
 
 int shift_of(char unit) {
   switch (unit) {
-    case 'k': case 'K': return 10;
-    case 'm': case 'M': return 20;
-    case 'g': case 'G': return 30;
-    case 't': case 'T': return 40;
-    default: return -1;
+    case 'k':
+    case 'K':
+      return 10;
+    case 'm':
+    case 'M':
+      return 20;
+    case 'g':
+    case 'G':
+      return 30;
+    case 't':
+    case 'T':
+      return 40;
+    default:
+      return -1;
   }
 }
 

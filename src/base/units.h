@@ -30,7 +30,10 @@ class Duration {
   constexpr auto operator<=>(const Duration&) const = default;
   constexpr Duration operator+(Duration o) const { return Duration(ps_ + o.ps_); }
   constexpr Duration operator-(Duration o) const { return Duration(ps_ - o.ps_); }
-  constexpr Duration& operator+=(Duration o) { ps_ += o.ps_; return *this; }
+  constexpr Duration& operator+=(Duration o) {
+    ps_ += o.ps_;
+    return *this;
+  }
   constexpr Duration operator*(double k) const { return from(static_cast<double>(ps_) * k); }
   constexpr double operator/(Duration o) const { return static_cast<double>(ps_) / static_cast<double>(o.ps_); }
 
@@ -39,7 +42,8 @@ class Duration {
   // Saturates: an absurd size over a slow link must not wrap into the past.
   static constexpr Duration from(double v) {
     constexpr double kLimit = 9.2e18;
-    return Duration(v >= kLimit ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(v + (v < 0 ? -0.5 : 0.5)));
+    return Duration(v >= kLimit ? std::numeric_limits<std::int64_t>::max()
+                                : static_cast<std::int64_t>(v + (v < 0 ? -0.5 : 0.5)));
   }
   std::int64_t ps_ = 0;
 };

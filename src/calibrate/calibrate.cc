@@ -150,8 +150,9 @@ Rates typical() {
 namespace {
 
 nlohmann::json to_json(const Rates& r) {
-  return {{"schema", "weft.rates/1"},     {"core_GBps", r.core.gb()},  {"memory_GBps", r.memory.gb()},
-          {"core_to_core_ns", r.core_to_core.ns()}, {"cache_bytes", r.cache}, {"source", r.source}};
+  return {{"schema", "weft.rates/1"},     {"core_GBps", r.core.gb()},
+          {"memory_GBps", r.memory.gb()}, {"core_to_core_ns", r.core_to_core.ns()},
+          {"cache_bytes", r.cache},       {"source", r.source}};
 }
 
 Result<Rates> from_json(const std::string& where, const std::string& text) {

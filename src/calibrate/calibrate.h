@@ -9,11 +9,11 @@ namespace weft::calibrate {
 
 // What this machine's cores and memory do, measured in about half a second.
 struct Rates {
-  BytesPerSecond core;     // one core: bytes read and written per second while they stay in its own cache
-  BytesPerSecond memory;   // all cores together, far beyond the caches
-  Duration core_to_core;   // one cache line, one way; with one core: a thread switch
-  Bytes cache = 0;         // bytes of all cores' own caches together
-  std::string source;      // "measured 2026-11-21"
+  BytesPerSecond core;    // one core: bytes read and written per second while they stay in its own cache
+  BytesPerSecond memory;  // all cores together, far beyond the caches
+  Duration core_to_core;  // one cache line, one way; with one core: a thread switch
+  Bytes cache = 0;        // bytes of all cores' own caches together
+  std::string source;     // "measured 2026-11-21"
 
   bool operator==(const Rates&) const = default;
 };

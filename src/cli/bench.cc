@@ -52,7 +52,8 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
 Command add_bench(CLI::App& app) {
   auto spec = std::make_shared<BenchSpec>();
   CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
-  sub->add_option("collective", spec->collective_name, "all_reduce, all_gather, reduce_scatter or broadcast")->required();
+  sub->add_option("collective", spec->collective_name, "all_reduce, all_gather, reduce_scatter or broadcast")
+      ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of a simulated machine)");
   sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
@@ -67,7 +68,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
   sub->add_flag("--check", spec->check, "look at every element of every result");
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
-  sub->add_flag("--unregistered", spec->unregistered, "here: ordinary memory instead of shared memory that peers reach");
+  sub->add_flag("--unregistered", spec->unregistered,
+                "here: ordinary memory instead of shared memory that peers reach");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

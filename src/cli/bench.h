@@ -48,5 +48,4 @@ class BenchTable {
 // Prints the footer, writes the JSON, and gives the exit code: 1 if results were wrong.
 Result<int> finish_bench(const BenchSpec& spec, const report::BenchReport& report, const BenchTable& table);
 
-
 }  // namespace weft::cli

@@ -75,8 +75,14 @@ class Bench {
       target = in + first_element(spec_.collective, false, comm_.rank(), comm_.ranks(), elements) * size_of(spec_.type);
       source = in + first_element(spec_.collective, true, comm_.rank(), comm_.ranks(), elements) * size_of(spec_.type);
     }
-    return {.collective = spec_.collective, .in = source, .out = target, .count = static_cast<std::size_t>(per_rank), .type = spec_.type,
-            .algorithm = spec_.algorithm, .protocol = spec_.protocol, .channels = static_cast<int>(spec_.channels)};
+    return {.collective = spec_.collective,
+            .in = source,
+            .out = target,
+            .count = static_cast<std::size_t>(per_rank),
+            .type = spec_.type,
+            .algorithm = spec_.algorithm,
+            .protocol = spec_.protocol,
+            .channels = static_cast<int>(spec_.channels)};
   }
 
   Result<BenchRow> measure(Bytes bytes, std::byte* in, std::byte* out) {
@@ -102,7 +108,8 @@ class Bench {
     with_type(spec_.type, [&](auto sample) {
       using T = decltype(sample);
       const auto n = static_cast<std::size_t>(buffer_elements(spec_.collective, true, comm_.ranks(), elements));
-      fill_input(std::span<T>(const_cast<T*>(static_cast<const T*>(request.in)), n), spec_.collective, comm_.rank(), comm_.ranks(), elements);
+      fill_input(std::span<T>(const_cast<T*>(static_cast<const T*>(request.in)), n), spec_.collective, comm_.rank(),
+                 comm_.ranks(), elements);
     });
   }
 
@@ -111,7 +118,8 @@ class Bench {
     const std::int64_t mine = with_type(spec_.type, [&](auto sample) {
       using T = decltype(sample);
       const auto n = static_cast<std::size_t>(buffer_elements(spec_.collective, false, comm_.ranks(), elements));
-      return wrong_elements(std::span<const T>(static_cast<const T*>(request.out), n), spec_.collective, comm_.rank(), comm_.ranks(), elements, 0);
+      return wrong_elements(std::span<const T>(static_cast<const T*>(request.out), n), spec_.collective, comm_.rank(),
+                            comm_.ranks(), elements, 0);
     });
     std::int64_t all = 0;
     WEFT_CHECK(comm_.all_reduce(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(&all, 1)));
@@ -126,7 +134,8 @@ class Bench {
     if (n == 0) {
       n = 1;
       WEFT_TRY(double once, run_of(request, 1));
-      WEFT_TRY(once, run_of(request, std::clamp<std::int64_t>(static_cast<std::int64_t>(kRunSeconds / 10 / once), 1, 1000)));
+      WEFT_TRY(once,
+               run_of(request, std::clamp<std::int64_t>(static_cast<std::int64_t>(kRunSeconds / 10 / once), 1, 1000)));
       n = std::clamp<std::int64_t>(static_cast<std::int64_t>(kRunSeconds / once), 1, 100000);
     }
     std::vector<double> runs;
@@ -150,8 +159,11 @@ class Bench {
   }
 
   void describe(BenchRow& row, const Request& request, Bytes elements) const {
-    const schedule::Task task{.collective = spec_.collective, .ranks = comm_.ranks(), .ranks_per_node = comm_.ranks(),
-                              .elements = elements, .element_bytes = size_of(spec_.type)};
+    const schedule::Task task{.collective = spec_.collective,
+                              .ranks = comm_.ranks(),
+                              .ranks_per_node = comm_.ranks(),
+                              .elements = elements,
+                              .element_bytes = size_of(spec_.type)};
     tune::Question question = api::question_of(task, request, !spec_.unregistered);
     question.algorithm = row.algorithm;
     question.protocol = row.protocol;
@@ -180,19 +192,32 @@ int run_rank(const BenchSpec& spec, const Machine& machine, Result<Communicator>
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
-  BenchReport report{.world = "real", .machine = "this", .transport = spec.transport, .collective = spec.collective_name,
-                     .type = spec.type_name, .op = schedule::reduces(spec.collective) ? spec.op_name : "none", .ranks = 0,
-                     .rates = "rates " + rates.source, .rows = {}};
+  BenchReport report{.world = "real",
+                     .machine = "this",
+                     .transport = spec.transport,
+                     .collective = spec.collective_name,
+                     .type = spec.type_name,
+                     .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
+                     .ranks = 0,
+                     .rates = "rates " + rates.source,
+                     .rows = {}};
   if (settings.size) {  // started by `weft run` or alike: one rank of a job
     report.ranks = *settings.size;
     return run_rank(spec, machine, api::join(settings, machine.view), report);
   }
   WEFT_TRY(report.ranks, ranks_on(machine, spec.ranks));
   // A forced choice that cannot serve is said once, before anything starts.
-  const schedule::Task probe{.collective = spec.collective, .ranks = report.ranks, .ranks_per_node = report.ranks,
-                             .elements = report.ranks, .element_bytes = size_of(spec.type)};
-  WEFT_TRY(const auto possible, tune::choose(*machine.view, api::question_of(probe, {.algorithm = spec.algorithm, .protocol = spec.protocol,
-                                                                                    .channels = static_cast<int>(spec.channels)}, !spec.unregistered)));
+  const schedule::Task probe{.collective = spec.collective,
+                             .ranks = report.ranks,
+                             .ranks_per_node = report.ranks,
+                             .elements = report.ranks,
+                             .element_bytes = size_of(spec.type)};
+  WEFT_TRY(const auto possible,
+           tune::choose(*machine.view, api::question_of(probe,
+                                                        {.algorithm = spec.algorithm,
+                                                         .protocol = spec.protocol,
+                                                         .channels = static_cast<int>(spec.channels)},
+                                                        !spec.unregistered)));
   (void)possible;
   if (spec.transport == "threads") {
     WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, machine.view));

@@ -43,7 +43,8 @@ struct Buffers {
   std::int64_t wrong(const schedule::Task& task) const {
     std::int64_t n = 0;
     for (Rank r = 0; r < task.ranks; ++r)
-      n += wrong_elements(std::span<const T>(out[static_cast<std::size_t>(r)]), task.collective, r, task.ranks, task.elements, task.root);
+      n += wrong_elements(std::span<const T>(out[static_cast<std::size_t>(r)]), task.collective, r, task.ranks,
+                          task.elements, task.root);
     return n;
   }
   std::vector<std::vector<T>> in, out;
@@ -51,7 +52,9 @@ struct Buffers {
 
 Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const schedule::Task& task) {
   const cost::MachineView& view = *machine.view;
-  WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task, .algorithm = spec.algorithm, .protocol = spec.protocol,
+  WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task,
+                                                             .algorithm = spec.algorithm,
+                                                             .protocol = spec.protocol,
                                                              .channels = static_cast<int>(spec.channels)}));
   const schedule::Plan& plan = choice.plan;
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
@@ -66,21 +69,26 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
 
   const bool checks = spec.check && row.bytes * task.ranks * 2 <= kCheckedMemory;
   sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
-                         {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks,
-                          .working_set = 2 * row.bytes * task.ranks, .cache = view.cache()});
-  const fabric::Call call{.protocol = plan.protocol, .fold = exec::fold_for(spec.type, ReduceOp::kSum), .publishes = plan.algorithm->load_store};
+                         {.costs = view.costs(),
+                          .strands = plan.channels * plan.algorithm->lanes,
+                          .moves_data = checks,
+                          .working_set = 2 * row.bytes * task.ranks,
+                          .cache = view.cache()});
+  const fabric::Call call{.protocol = plan.protocol,
+                          .fold = exec::fold_for(spec.type, ReduceOp::kSum),
+                          .publishes = plan.algorithm->load_store};
   if (checks) {
     WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-      Buffers<decltype(sample)> buffers(task);
-      auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
-        fabric::Call own = call;
-        own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
-        own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
-        return own;
-      });
-      row.errors = buffers.wrong(task);
-      return time;
-    }));
+               Buffers<decltype(sample)> buffers(task);
+               auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
+                 fabric::Call own = call;
+                 own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
+                 own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
+                 return own;
+               });
+               row.errors = buffers.wrong(task);
+               return time;
+             }));
   } else {
     WEFT_TRY(row.time, exec::run_virtually(fabric, task, plan, [&](Rank) { return call; }));
   }
@@ -95,18 +103,26 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   WEFT_TRY(const auto sizes, sizes_of(spec));
-  BenchReport report{.world = "simulated", .machine = machine.name, .transport = "", .collective = spec.collective_name,
-                     .type = spec.type_name, .op = schedule::reduces(spec.collective) ? spec.op_name : "none", .ranks = ranks,
-                     .rates = "flow-level, catalogue rates", .rows = {}};
+  BenchReport report{.world = "simulated",
+                     .machine = machine.name,
+                     .transport = "",
+                     .collective = spec.collective_name,
+                     .type = spec.type_name,
+                     .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
+                     .ranks = ranks,
+                     .rates = "flow-level, catalogue rates",
+                     .rows = {}};
   const BenchTable table(report, terminal_width());
   const bool shows = spec.json != "-";
   Progress progress;
   for (const Bytes bytes : sizes) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
-    WEFT_TRY(const BenchRow row, simulate(spec, machine, {.collective = spec.collective, .ranks = ranks,
-                                                          .ranks_per_node = machine.view->ranks_per_node(ranks),
-                                                          .elements = elements_of(spec.collective, ranks, bytes, spec.type),
-                                                          .element_bytes = size_of(spec.type)}));
+    WEFT_TRY(const BenchRow row, simulate(spec, machine,
+                                          {.collective = spec.collective,
+                                           .ranks = ranks,
+                                           .ranks_per_node = machine.view->ranks_per_node(ranks),
+                                           .elements = elements_of(spec.collective, ranks, bytes, spec.type),
+                                           .element_bytes = size_of(spec.type)}));
     progress.show("");
     if (shows && report.rows.empty()) table.header();
     report.rows.push_back(row);

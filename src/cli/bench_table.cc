@@ -25,13 +25,14 @@ void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
   if (wide_) {
-    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size", "count", "type",
-               "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit", "limit");
-    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)", "(elements)", "", "",
-               "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "(us)", "");
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
+               "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
+               "limit");
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)",
+               "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "(us)", "");
   } else {
-    fmt::print("# {:>11} {:>11} {:>8} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>6}\n", "size (B)", "time (us)", "busbw", "#wrong", "algo",
-               "proto", "ch", "predicted", "%limit");
+    fmt::print("# {:>11} {:>11} {:>8} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>6}\n", "size (B)", "time (us)", "busbw",
+               "#wrong", "algo", "proto", "ch", "predicted", "%limit");
   }
   std::fflush(stdout);
 }
@@ -40,12 +41,12 @@ void BenchTable::row(const BenchRow& r) const {
   const std::string wrong = r.errors < 0 ? "N/A" : std::to_string(r.errors);
   const int percent = static_cast<int>(100 * r.of_limit() + 0.5);
   if (wide_)
-    fmt::print("  {:>12} {:>12} {:>7} {:>5} {:>11} {:>8.2f} {:>8.2f} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>5}%  {}\n", r.bytes, r.count,
-               report_.type, report_.op, time_text(r.time), r.algbw_gb(), r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels,
-               time_text(r.predicted), percent, r.limit_resource);
+    fmt::print("  {:>12} {:>12} {:>7} {:>5} {:>11} {:>8.2f} {:>8.2f} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>5}%  {}\n",
+               r.bytes, r.count, report_.type, report_.op, time_text(r.time), r.algbw_gb(), r.busbw_gb(), wrong,
+               r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent, r.limit_resource);
   else
-    fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time), r.busbw_gb(), wrong,
-               r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
+    fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
+               r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
   std::fflush(stdout);
 }
 
@@ -58,7 +59,8 @@ void BenchTable::footer(const BenchReport& report) const {
     unchecked += r.errors < 0;
   }
   fmt::print("# {} wrong elements{}, average busbw {:.2f} GB/s\n", wrong,
-             unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "", report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
+             unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "",
+             report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
 }
 
 Result<int> finish_bench(const BenchSpec& spec, const BenchReport& report, const BenchTable& table) {

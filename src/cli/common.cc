@@ -29,8 +29,10 @@ Result<Machine> load_machine(const std::string& on) {
   }
   WEFT_TRY(auto topology, topology::load_machine(on));
   const auto first = topology.device(topology.endpoints().front()).kind;
-  const auto kind = first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
-  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind), calibrate::typical().cache);
+  const auto kind =
+      first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
+  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind),
+                                                     calibrate::typical().cache);
   return machine;
 }
 
@@ -44,10 +46,14 @@ Result<DataType> parse_type(const std::string& name) {
 
 std::string_view name_of(DataType type) {
   switch (type) {
-    case DataType::kFloat32: return "float";
-    case DataType::kFloat64: return "double";
-    case DataType::kInt32: return "int32";
-    case DataType::kInt64: return "int64";
+    case DataType::kFloat32:
+      return "float";
+    case DataType::kFloat64:
+      return "double";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kInt64:
+      return "int64";
   }
   return "?";
 }

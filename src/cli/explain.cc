@@ -26,28 +26,34 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
                        const std::vector<tune::Candidate>& all) {
   nlohmann::json candidates = nlohmann::json::array();
   for (const tune::Candidate& c : all) {
-    nlohmann::json entry = {{"algorithm", c.plan.algorithm->name}, {"protocol", protocol::traits(c.plan.protocol).name},
-                            {"channels", c.plan.channels},         {"predicted_us", nullptr},
-                            {"chosen", c.chosen},                  {"reason", c.reason}};
+    nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
+                            {"protocol", protocol::traits(c.plan.protocol).name},
+                            {"channels", c.plan.channels},
+                            {"predicted_us", nullptr},
+                            {"chosen", c.chosen},
+                            {"reason", c.reason}};
     if (c.possible) {
       entry["predicted_us"] = c.estimate.total.us();
       entry["latency_us"] = c.estimate.latency.us();
     }
     candidates.push_back(std::move(entry));
   }
-  return {{"schema", "weft.explain/1"}, {"machine", machine.name}, {"collective", spec.collective},
-          {"bytes", task.elements * task.element_bytes}, {"ranks", task.ranks},
-          {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}}, {"candidates", candidates}};
+  return {{"schema", "weft.explain/1"},    {"machine", machine.name},
+          {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
+          {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
+          {"candidates", candidates}};
 }
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
            const std::vector<tune::Candidate>& all) {
-  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective, format_bytes(task.elements * task.element_bytes),
-             task.ranks, machine.name, format_duration(limit.time), limit.resource);
+  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective,
+             format_bytes(task.elements * task.element_bytes), task.ranks, machine.name, format_duration(limit.time),
+             limit.resource);
   fmt::print("  {:<9} {:<7} {:>3} {:>12}  {}\n", "algo", "proto", "ch", "predicted", "why");
   for (const tune::Candidate& c : all)
     fmt::print("{} {:<9} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name,
-               protocol::traits(c.plan.protocol).name, c.plan.channels, c.possible ? format_duration(c.estimate.total) : "-", c.reason);
+               protocol::traits(c.plan.protocol).name, c.plan.channels,
+               c.possible ? format_duration(c.estimate.total) : "-", c.reason);
   for (const tune::Candidate& c : all)
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
 }
@@ -58,9 +64,15 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  const schedule::Task task{.collective = collective, .ranks = ranks, .ranks_per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks,
-                            .elements = elements_of(collective, ranks, bytes, type), .element_bytes = size_of(type)};
-  tune::Question question{.task = task, .algorithm = spec.algorithm, .protocol = spec.protocol, .channels = static_cast<int>(spec.channels)};
+  const schedule::Task task{.collective = collective,
+                            .ranks = ranks,
+                            .ranks_per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks,
+                            .elements = elements_of(collective, ranks, bytes, type),
+                            .element_bytes = size_of(type)};
+  tune::Question question{.task = task,
+                          .algorithm = spec.algorithm,
+                          .protocol = spec.protocol,
+                          .channels = static_cast<int>(spec.channels)};
   if (!machine.simulated) {
     question.max_strands = net::memory::kStrands;
     question.max_slice = static_cast<Bytes>(net::memory::kSlotBytes);
@@ -76,7 +88,8 @@ Result<int> run(const Spec& spec) {
 
 Command add_explain(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
-  CLI::App* sub = app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
+  CLI::App* sub =
+      app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
   sub->add_option("collective", spec->collective, "all_reduce, all_gather, reduce_scatter or broadcast")->required();
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");

@@ -81,7 +81,10 @@ Result<int> launch(Rank ranks, const std::string& rates, const std::function<int
       if (getppid() != parent) _exit(1);  // the parent died before the line above
       signals.restore();
       if (static_cast<std::size_t>(ranks) <= cpus.size()) pin_to(cpus[static_cast<std::size_t>(r)]);
-      const int code = body({{"WEFT_RANK", std::to_string(r)}, {"WEFT_SIZE", std::to_string(ranks)}, {"WEFT_ID", id}, {"WEFT_RATES", rates}});
+      const int code = body({{"WEFT_RANK", std::to_string(r)},
+                             {"WEFT_SIZE", std::to_string(ranks)},
+                             {"WEFT_ID", id},
+                             {"WEFT_RATES", rates}});
       std::fflush(nullptr);
       _exit(code);
     }
@@ -103,7 +106,8 @@ Result<int> launch(Rank ranks, const std::string& rates, const std::function<int
       --running;
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (WIFSIGNALED(status) && result < 128)
-        fmt::print(stderr, "weft: rank {} was ended by signal {} ({})\n", r, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fmt::print(stderr, "weft: rank {} was ended by signal {} ({})\n", r, WTERMSIG(status),
+                   strsignal(WTERMSIG(status)));
       if (result == 0) result = code;
     }
   }

@@ -9,15 +9,22 @@ int main(int argc, char** argv) {
   CLI::App app{"weft: communication between GPUs, run, simulated, proved and explained from one schedule"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
-  app.footer("\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` has examples.");
-  const cli::Command commands[] = {cli::add_bench(app), cli::add_explain(app), cli::add_verify(app),    cli::add_topo(app),
-                                   cli::add_catalog(app), cli::add_run(app),   cli::add_calibrate(app), cli::add_completion(app)};
+  app.footer(
+      "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
+      "has examples.");
+  const cli::Command commands[] = {cli::add_bench(app),     cli::add_explain(app),   cli::add_verify(app),
+                                   cli::add_topo(app),      cli::add_catalog(app),   cli::add_run(app),
+                                   cli::add_calibrate(app), cli::add_completion(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ParseError& problem) {
-    fmt::print(stderr, "weft: {} (weft --help)\n", problem.what());
+    if (argc > 1 && argv[1][0] != '-' &&
+        app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == argv[1]; }).empty())
+      fmt::print(stderr, "weft: unknown command '{}' (weft --help)\n", argv[1]);
+    else
+      fmt::print(stderr, "weft: {} (weft --help)\n", problem.what());
     return cli::kBadInput;
   }
   for (const cli::Command& command : commands) {

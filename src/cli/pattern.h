@@ -10,7 +10,9 @@ namespace weft::cli {
 
 // Inputs whose sums are exact in every type, so that a result is right or wrong: small whole numbers that depend on the
 // rank and the element's place in the message.
-inline int contribution(Rank rank, Bytes element) { return static_cast<int>((element * 7 + rank * 3 + element / 1021) % 11); }
+inline int contribution(Rank rank, Bytes element) {
+  return static_cast<int>((element * 7 + rank * 3 + element / 1021) % 11);
+}
 
 // Where a rank's buffer begins in the message, in elements.
 inline Bytes first_element(Collective collective, bool input, Rank rank, Rank ranks, Bytes elements) {
@@ -32,7 +34,8 @@ void fill_input(std::span<T> in, Collective collective, Rank rank, Rank ranks, B
 
 // How many elements of a rank's output are not what the collective's postcondition says.
 template <class T>
-std::int64_t wrong_elements(std::span<const T> out, Collective collective, Rank rank, Rank ranks, Bytes elements, Rank root) {
+std::int64_t wrong_elements(std::span<const T> out, Collective collective, Rank rank, Rank ranks, Bytes elements,
+                            Rank root) {
   const Bytes first = first_element(collective, false, rank, ranks, elements);
   const Bytes part = elements / ranks;
   std::int64_t wrong = 0;
@@ -53,10 +56,14 @@ std::int64_t wrong_elements(std::span<const T> out, Collective collective, Rank 
 template <class Work>
 auto with_type(DataType type, Work&& work) {
   switch (type) {
-    case DataType::kFloat64: return work(double{});
-    case DataType::kInt32: return work(std::int32_t{});
-    case DataType::kInt64: return work(std::int64_t{});
-    case DataType::kFloat32: break;
+    case DataType::kFloat64:
+      return work(double{});
+    case DataType::kInt32:
+      return work(std::int32_t{});
+    case DataType::kInt64:
+      return work(std::int64_t{});
+    case DataType::kFloat32:
+      break;
   }
   return work(float{});
 }

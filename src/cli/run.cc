@@ -18,7 +18,8 @@ struct Spec {
 
 std::string environment_table() {
   std::string text = "\nEnvironment that weft programs read:\n";
-  for (const env::Variable& v : env::table()) text += fmt::format("  {:<16} {:<7} {:<9} {}\n", v.name, v.type, v.fallback, v.meaning);
+  for (const env::Variable& v : env::table())
+    text += fmt::format("  {:<16} {:<7} {:<9} {}\n", v.name, v.type, v.fallback, v.meaning);
   return text;
 }
 
@@ -62,7 +63,8 @@ Command add_run(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();
-  sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" + environment_table());
+  sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" +
+              environment_table());
   return {sub, [spec] { return run(*spec); }};
 }
 

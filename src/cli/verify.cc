@@ -1,7 +1,7 @@
+#include "schedule/verify/verify.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "collectives/registry.h"
-#include "schedule/verify/verify.h"
 
 namespace weft::cli {
 namespace {
@@ -29,27 +29,40 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const auto* algorithm, collectives::find_algorithm(collective, name));
   constexpr std::int64_t kMost = 1024;
   if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("--ranks {} is outside 1 … {}", spec.ranks, kMost);
-  if (spec.root < 0 || spec.root >= spec.ranks) return bad_input("--root {} is not one of {} ranks", spec.root, spec.ranks);
-  if (spec.per_node < 0 || spec.per_node > spec.ranks) return bad_input("--per-node {} of {} ranks", spec.per_node, spec.ranks);
+  if (spec.root < 0 || spec.root >= spec.ranks)
+    return bad_input("--root {} is not one of {} ranks", spec.root, spec.ranks);
+  if (spec.per_node < 0 || spec.per_node > spec.ranks)
+    return bad_input("--per-node {} of {} ranks", spec.per_node, spec.ranks);
   if (spec.channel < 0 || spec.channel > 63) return bad_input("--channel {} is outside 0 … 63", spec.channel);
   const auto ranks = static_cast<Rank>(spec.ranks);
-  const schedule::Schedule written = schedule::write_out(
-      *algorithm, {.ranks = ranks, .root = static_cast<Rank>(spec.root), .ranks_per_node = spec.per_node > 0 ? static_cast<Rank>(spec.per_node) : ranks,
-                   .channel = static_cast<int>(spec.channel), .staged = spec.staged});
+  const schedule::Schedule written =
+      schedule::write_out(*algorithm, {.ranks = ranks,
+                                       .root = static_cast<Rank>(spec.root),
+                                       .ranks_per_node = spec.per_node > 0 ? static_cast<Rank>(spec.per_node) : ranks,
+                                       .channel = static_cast<int>(spec.channel),
+                                       .staged = spec.staged});
   const schedule::Proof proof = schedule::verify(written, {.in_place = spec.in_place});
   if (spec.json != "-") {
     if (proof.ok())
-      fmt::print("proved: {} by {} on {} ranks{}: {} steps, {} messages, {} remote accesses\n", spec.collective, algorithm->name, ranks,
-                 spec.in_place ? ", in place" : "", proof.steps, proof.messages, proof.remote_accesses);
+      fmt::print("proved: {} by {} on {} ranks{}: {} steps, {} messages, {} remote accesses\n", spec.collective,
+                 algorithm->name, ranks, spec.in_place ? ", in place" : "", proof.steps, proof.messages,
+                 proof.remote_accesses);
     else
       fmt::print("counterexample: {}\n", proof.counterexample->text);
   }
   if (!spec.json.empty()) {
-    nlohmann::json json = {{"schema", "weft.verify/1"}, {"collective", spec.collective}, {"algorithm", algorithm->name}, {"ranks", ranks},
-                           {"proved", proof.ok()}, {"steps", proof.steps}, {"messages", proof.messages}, {"remote_accesses", proof.remote_accesses}};
+    nlohmann::json json = {{"schema", "weft.verify/1"},    {"collective", spec.collective},
+                           {"algorithm", algorithm->name}, {"ranks", ranks},
+                           {"proved", proof.ok()},         {"steps", proof.steps},
+                           {"messages", proof.messages},   {"remote_accesses", proof.remote_accesses}};
     if (const auto& f = proof.counterexample)
-      json["counterexample"] = {{"kind", schedule::name(f->kind)}, {"rank", f->rank}, {"lane", f->lane}, {"step", f->step},
-                                {"chunk", f->chunk}, {"peer", f->peer}, {"text", f->text}};
+      json["counterexample"] = {{"kind", schedule::name(f->kind)},
+                                {"rank", f->rank},
+                                {"lane", f->lane},
+                                {"step", f->step},
+                                {"chunk", f->chunk},
+                                {"peer", f->peer},
+                                {"text", f->text}};
     WEFT_CHECK(write_json(spec.json, json));
   }
   return proof.ok() ? 0 : kBadAnswer;

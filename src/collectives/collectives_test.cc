@@ -49,7 +49,8 @@ TEST(Collectives, EveryChannelOfEveryNodeSizeIsProved) {
   for (const Algorithm& a : algorithms())
     for (const Rank per_node : {1, 2, 4})
       for (int channel = 0; channel < 4; ++channel) {
-        const auto proof = verify(write_out(a, {.ranks = 8, .root = 3, .ranks_per_node = per_node, .channel = channel}));
+        const auto proof =
+            verify(write_out(a, {.ranks = 8, .root = 3, .ranks_per_node = per_node, .channel = channel}));
         EXPECT_TRUE(proof.ok()) << a.name << ": " << proof.counterexample->text;
       }
 }
@@ -65,19 +66,22 @@ TEST(Collectives, EveryAlgorithmMayBeRepeatedAtOnce) {
           strand.insert(strand.end(), once.begin(), once.end());
         }
         const auto proof = verify(s);
-        EXPECT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << n << ": " << proof.counterexample->text;
+        EXPECT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << n << ": "
+                                << proof.counterexample->text;
       }
 }
 
 TEST(RingAllReduce, SendsTwiceNMinusOneChunksOfOneNthEach) {
-  for (Rank n = 2; n <= 9; ++n) EXPECT_EQ(count(ring_all_reduce(), {.ranks = n, .ranks_per_node = n}).sends, 2 * (n - 1));
+  for (Rank n = 2; n <= 9; ++n)
+    EXPECT_EQ(count(ring_all_reduce(), {.ranks = n, .ranks_per_node = n}).sends, 2 * (n - 1));
 }
 
 TEST(RingAllReduce, EveryChannelLeavesANodeThroughAnotherRank) {
   std::set<Rank> exits;
   for (int channel = 0; channel < 4; ++channel)
     for (Rank r = 0; r < 4; ++r)
-      if (Ring ring({.rank = r, .ranks = 8, .ranks_per_node = 4, .channel = channel}); ring.next() >= 4) exits.insert(r);
+      if (Ring ring({.rank = r, .ranks = 8, .ranks_per_node = 4, .channel = channel}); ring.next() >= 4)
+        exits.insert(r);
   EXPECT_EQ(exits.size(), 4u);
 }
 
@@ -91,7 +95,8 @@ TEST(RingAllReduce, CrossesBetweenEvenNodesOnOneRail) {
 
 TEST(RingBroadcast, EveryRankButTheLastForwardsOnce) {
   int sends = 0;
-  for (Rank r = 0; r < 6; ++r) sends += count(ring_broadcast(), {.rank = r, .ranks = 6, .root = 4, .ranks_per_node = 6}).sends;
+  for (Rank r = 0; r < 6; ++r)
+    sends += count(ring_broadcast(), {.rank = r, .ranks = 6, .root = 4, .ranks_per_node = 6}).sends;
   EXPECT_EQ(sends, 5);
 }
 
@@ -122,7 +127,8 @@ TEST(DoubleBinaryTree, HasNcclsParentsAndChildren) {
 TEST(DoubleBinaryTree, NoRankIsInnerInBothTreesForEvenCounts) {
   for (Rank n = 2; n <= 32; n += 2)
     for (Rank r = 0; r < n; ++r)
-      EXPECT_FALSE(double_binary_tree(r, n, 0).children.size() == 2 && double_binary_tree(r, n, 1).children.size() == 2);
+      EXPECT_FALSE(double_binary_tree(r, n, 0).children.size() == 2 &&
+                   double_binary_tree(r, n, 1).children.size() == 2);
 }
 
 TEST(TreeNeighbours, JoinNodesAtOneHeadPerChannel) {

@@ -44,22 +44,27 @@ Generator<Step> two_shot_steps(Story story) {
 }  // namespace
 
 Algorithm one_shot_all_reduce() {
-  return {.name = "one_shot",
-          .collective = Collective::kAllReduce,
-          .when = "smallest messages and few ranks: a single hop",
-          .source = "the all-to-all form of recursive doubling; TensorRT-LLM and vLLM custom all-reduce call it one-shot",
-          .chunks = [](Rank) { return 1; },
-          .steps = one_shot_steps};
+  return {
+      .name = "one_shot",
+      .collective = Collective::kAllReduce,
+      .when = "smallest messages and few ranks: a single hop",
+      .source = "the all-to-all form of recursive doubling; TensorRT-LLM and vLLM custom all-reduce call it one-shot",
+      .chunks = [](Rank) { return 1; },
+      .steps = one_shot_steps};
 }
 
 Algorithm two_shot_all_reduce() {
-  return {.name = "two_shot",
-          .collective = Collective::kAllReduce,
-          .when = "ranks that can load and store each other's memory, from medium messages on: least traffic, two synchronisations",
-          .source = "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it two-shot",
-          .load_store = true,
-          .chunks = [](Rank ranks) { return ranks; },
-          .steps = two_shot_steps};
+  return {
+      .name = "two_shot",
+      .collective = Collective::kAllReduce,
+      .when =
+          "ranks that can load and store each other's memory, from medium messages on: least traffic, two "
+          "synchronisations",
+      .source =
+          "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it two-shot",
+      .load_store = true,
+      .chunks = [](Rank ranks) { return ranks; },
+      .steps = two_shot_steps};
 }
 
 }  // namespace weft::collectives

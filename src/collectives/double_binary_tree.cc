@@ -66,7 +66,8 @@ Generator<Step> all_reduce_steps(Story story) {
 Vertex tree_neighbours(const Story& story, int tree) {
   const Rank per_node = story.ranks_per_node;
   const Rank nodes = story.ranks / per_node;
-  if (per_node == 1 || nodes <= 1 || story.ranks % per_node != 0) return double_binary_tree(story.rank, story.ranks, tree);
+  if (per_node == 1 || nodes <= 1 || story.ranks % per_node != 0)
+    return double_binary_tree(story.rank, story.ranks, tree);
   const Rank node = story.rank / per_node;
   const auto at = [&](Rank of_node, Rank place) { return of_node * per_node + (place + story.channel) % per_node; };
   const Rank place = ((story.rank - story.channel) % per_node + per_node) % per_node;  // 0: the head
@@ -94,13 +95,15 @@ Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {
 }
 
 Algorithm double_binary_tree_all_reduce() {
-  return {.name = "tree",
-          .collective = Collective::kAllReduce,
-          .when = "many ranks and small to medium messages: latency grows with the logarithm of the ranks",
-          .source = "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
-          .lanes = kLanes,
-          .chunks = [](Rank) { return 2; },
-          .steps = all_reduce_steps};
+  return {
+      .name = "tree",
+      .collective = Collective::kAllReduce,
+      .when = "many ranks and small to medium messages: latency grows with the logarithm of the ranks",
+      .source =
+          "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
+      .lanes = kLanes,
+      .chunks = [](Rank) { return 2; },
+      .steps = all_reduce_steps};
 }
 
 }  // namespace weft::collectives

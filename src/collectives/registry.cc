@@ -10,8 +10,8 @@ namespace weft::collectives {
 
 const std::vector<schedule::Algorithm>& algorithms() {
   static const std::vector<schedule::Algorithm> kAll = {
-      ring_all_reduce(),     double_binary_tree_all_reduce(), one_shot_all_reduce(), two_shot_all_reduce(),
-      ring_all_gather(),     ring_reduce_scatter(),           ring_broadcast(),
+      ring_all_reduce(), double_binary_tree_all_reduce(), one_shot_all_reduce(), two_shot_all_reduce(),
+      ring_all_gather(), ring_reduce_scatter(),           ring_broadcast(),
   };
   return kAll;
 }

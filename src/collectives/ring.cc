@@ -97,8 +97,10 @@ Generator<Step> broadcast_steps(Story story) {
   const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
   const bool last = behind_root == n - 1;
   const Operand source = behind_root == 0 ? in(0) : from(ring.previous());
-  if (last) co_yield move(0, {source}, {out(0)});
-  else co_yield move(0, {source}, {out(0), to(ring.next())});
+  if (last)
+    co_yield move(0, {source}, {out(0)});
+  else
+    co_yield move(0, {source}, {out(0), to(ring.next())});
 }
 
 constexpr std::string_view kSource =

@@ -19,14 +19,19 @@ constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a milli
 constexpr int kWalkedRounds = 3;
 
 std::uint64_t pair_key(Rank from, Rank to, int lane) {
-  return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 | static_cast<std::uint64_t>(lane);
+  return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 |
+         static_cast<std::uint64_t>(lane);
 }
 
 std::int64_t steps_of(const Task& task, const Plan& plan, Rank rank) {
   std::int64_t n = 0;
   for (int lane = 0; lane < plan.algorithm->lanes; ++lane) {
-    auto steps = plan.algorithm->steps({.rank = rank, .ranks = task.ranks, .root = task.root, .ranks_per_node = task.ranks_per_node,
-                                        .lane = lane, .staged = plan.staged});
+    auto steps = plan.algorithm->steps({.rank = rank,
+                                        .ranks = task.ranks,
+                                        .root = task.root,
+                                        .ranks_per_node = task.ranks_per_node,
+                                        .lane = lane,
+                                        .staged = plan.staged});
     while (steps.next() != nullptr) ++n;
   }
   return n;
@@ -73,8 +78,13 @@ class Walk {
   };
 
   schedule::Story story(Rank rank, int lane, int channel) const {
-    return {.rank = rank, .ranks = task_.ranks, .root = task_.root, .ranks_per_node = task_.ranks_per_node,
-            .channel = channel, .lane = lane, .staged = plan_.staged};
+    return {.rank = rank,
+            .ranks = task_.ranks,
+            .root = task_.root,
+            .ranks_per_node = task_.ranks_per_node,
+            .channel = channel,
+            .lane = lane,
+            .staged = plan_.staged};
   }
 
   // How much of a chunk one round of channel 0 moves, and how many rounds there are.
@@ -115,7 +125,8 @@ class Walk {
     }
   }
 
-  // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there itself.
+  // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there
+  // itself.
   void open(Rank from, Rank to, int lane, int channel, bool carries, std::unordered_map<std::int64_t, int>& users,
             std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops,
             std::unordered_map<std::uint64_t, topology::Path>& paths, bool loads = false) {
@@ -129,14 +140,15 @@ class Walk {
     const protocol::HopCost* cost = machine_.costs().find(name(path->second.type), plan_.protocol);
     if (cost == nullptr) {
       failure_ = Error{Code::kUnsupported, Blame::kInput,
-                       fmt::format("{} does not run from rank {} to rank {}: a {} path", protocol::traits(plan_.protocol).name,
-                                   from, to, name(path->second.type))};
+                       fmt::format("{} does not run from rank {} to rank {}: a {} path",
+                                   protocol::traits(plan_.protocol).name, from, to, name(path->second.type))};
       return;
     }
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0 || links_.contains(key)) return;
-    links_[key] = {(std::max(cost->latency, path->second.latency) - cost->overhead).s(), cost->overhead.s(), cost->channel.value()};
+    links_[key] = {(std::max(cost->latency, path->second.latency) - cost->overhead).s(), cost->overhead.s(),
+                   cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
@@ -216,9 +228,13 @@ class Walk {
       const double memory = 1 / cpu_rate().value();
       double seconds = 0;
       for (const Operand& o : step.sources)
-        seconds += o.kind != Operand::Kind::kMessage ? piece_ * memory : wire * std::max(memory, 1 / link(o.peer, s.rank, lane_of(o, s)).rate);
+        seconds += o.kind != Operand::Kind::kMessage
+                       ? piece_ * memory
+                       : wire * std::max(memory, 1 / link(o.peer, s.rank, lane_of(o, s)).rate);
       for (const Operand& o : step.destinations)
-        seconds += o.kind != Operand::Kind::kMessage ? piece_ * memory : wire * std::max(memory, 1 / link(s.rank, o.peer, lane_of(o, s)).rate);
+        seconds += o.kind != Operand::Kind::kMessage
+                       ? piece_ * memory
+                       : wire * std::max(memory, 1 / link(s.rank, o.peer, lane_of(o, s)).rate);
       return seconds;
     }
     double slowest = 0, local = 0;
@@ -252,10 +268,10 @@ class Walk {
   const Plan& plan_;
   bool empty_ = false;
   double piece_ = 0, rounds_ = 0, slices_ = 1;
-  std::unordered_map<std::uint64_t, Link> links_;      // of channel 0
+  std::unordered_map<std::uint64_t, Link> links_;  // of channel 0
   std::unordered_map<std::uint64_t, double> efficiency_;
   static constexpr int kSignals = 1, kStores = 2, kLoads = 4;
-  std::unordered_map<std::uint64_t, int> opened_;      // what for
+  std::unordered_map<std::uint64_t, int> opened_;  // what for
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
@@ -280,7 +296,8 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
 Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {
   const Duration* launch = machine.costs().launch(plan.protocol);
   if (launch == nullptr)
-    return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine", protocol::traits(plan.protocol).name);
+    return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
+                   protocol::traits(plan.protocol).name);
 
   const Rank nodes = machine.nodes(task.ranks);
   // All ranks' steps, if they are alike; stories that do not grow with the ranks need no shortcut.
@@ -301,7 +318,8 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
     WEFT_TRY(const Walked small, walk(machine, small_task, plan));
     WEFT_TRY(const Walked large, walk(machine, large_task, plan));
     const double steps_taken = static_cast<double>(nodes - kSmall) / (kLarge - kSmall);
-    result = {small.total + (large.total - small.total) * steps_taken, small.latency + (large.latency - small.latency) * steps_taken};
+    result = {small.total + (large.total - small.total) * steps_taken,
+              small.latency + (large.latency - small.latency) * steps_taken};
     result.total = std::max(result.total, result.latency);
   }
   return Estimate{*launch + Duration::seconds(result.total), *launch, *launch + Duration::seconds(result.latency)};

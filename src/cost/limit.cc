@@ -30,7 +30,8 @@ BytesPerSecond nic_rate(const MachineView& machine, std::int32_t node) {
   BytesPerSecond sum;
   for (const topology::Link& l : machine.topology().links()) {
     if (l.kind != LinkKind::kNetwork) continue;
-    const bool from_a = machine.topology().device(l.a).node == node, from_b = machine.topology().device(l.b).node == node;
+    const bool from_a = machine.topology().device(l.a).node == node,
+               from_b = machine.topology().device(l.b).node == node;
     if (from_a != from_b) sum = sum + (from_a ? l.rate_ab : l.rate_ba);
   }
   return sum;
@@ -61,7 +62,8 @@ void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& 
 void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
   // Every contribution is read once, every result written once; one part for each rank of an all_gather's inputs or a
   // reduce_scatter's outputs.
-  const bool parts_in = task.collective == Collective::kAllGather, parts_out = task.collective == Collective::kReduceScatter;
+  const bool parts_in = task.collective == Collective::kAllGather,
+             parts_out = task.collective == Collective::kReduceScatter;
   const double reads = parts_in || task.collective == Collective::kBroadcast ? 1 : task.ranks;
   const double touched = bytes * (reads + (parts_out ? 1 : task.ranks));
   const double cores = std::min(task.ranks, machine.endpoints());
@@ -69,11 +71,13 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
     const BytesPerSecond caches = machine.core_rate() * cores;
     tighten(limit, Duration::seconds(touched / caches.value()), "caches " + format_rate(caches));
   } else {
-    tighten(limit, Duration::seconds(touched / machine.memory_rate().value()), "memory " + format_rate(machine.memory_rate()));
+    tighten(limit, Duration::seconds(touched / machine.memory_rate().value()),
+            "memory " + format_rate(machine.memory_rate()));
   }
   tighten(limit, machine.path(0, task.ranks > 1 && machine.endpoints() > 1 ? 1 : 0).latency, "one cache line");
   // Ranks that share a core must each run once.
-  if (const auto* switched = machine.costs().find("LOC", protocol::Protocol::kLL64); switched != nullptr && task.ranks > machine.endpoints()) {
+  if (const auto* switched = machine.costs().find("LOC", protocol::Protocol::kLL64);
+      switched != nullptr && task.ranks > machine.endpoints()) {
     const double switches = std::ceil(static_cast<double>(task.ranks) / machine.endpoints()) - 1;
     tighten(limit, switched->latency * switches, "context switch");
   }
@@ -84,7 +88,8 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
 Limit limit(const MachineView& machine, const schedule::Task& task) {
   Limit limit{Duration::picoseconds(1), "latency", {}};
   const double bytes = static_cast<double>(task.elements * task.element_bytes);
-  if (task.ranks > 1) machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
+  if (task.ranks > 1)
+    machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
   limit.bus_rate = BytesPerSecond(bytes * schedule::bus_factor(task.collective, task.ranks) / limit.time.s());
   return limit;
 }

@@ -24,7 +24,8 @@ MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, 
 
 Rank MachineView::ranks_per_node(Rank ranks) const {
   Rank first_node = 0;
-  while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node) ++first_node;
+  while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node)
+    ++first_node;
   return ranks % first_node == 0 ? first_node : 1;
 }
 

@@ -58,7 +58,8 @@ class WorldExecutor final : public Executor {
     for (std::size_t s = 0; s < program_->size(); ++s) {
       const auto& operations = (*program_)[s];
       if (!operations.empty())
-        strands_.emplace_back(static_cast<int>(s), ProgramCursor{operations.data(), operations.data() + operations.size()});
+        strands_.emplace_back(static_cast<int>(s),
+                              ProgramCursor{operations.data(), operations.data() + operations.size()});
     }
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
@@ -110,14 +111,16 @@ class WorldExecutor final : public Executor {
   Status check_agreement() {
     const Rank other = world_->endpoint.mismatched();
     if (other < 0) return {};
-    return failure(Code::kMismatch, Blame::kCommunicator, "rank {} called another collective, size, type or kind of memory", other);
+    return failure(Code::kMismatch, Blame::kCommunicator,
+                   "rank {} called another collective, size, type or kind of memory", other);
   }
   // Whom the strands wait for; empty if one of them can go on by now.
   std::vector<Rank> waiting_for() {
     std::vector<Rank> peers;
     for (const Strand& strand : strands_) {
       if (strand.done() || strand.current() == nullptr) continue;
-      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0) peers.push_back(peer);
+      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0)
+        peers.push_back(peer);
     }
     return peers;
   }

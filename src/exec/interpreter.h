@@ -38,8 +38,10 @@ class Interpreter {
       if (!endpoint.ready(strand_, *operation_)) return Progress::kBlocked;
       trace.posted(endpoint.rank(), strand_, *operation_);
       ++posted_;
-      if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending) pending_ = true;
-      else operation_ = nullptr;
+      if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending)
+        pending_ = true;
+      else
+        operation_ = nullptr;
     }
   }
 

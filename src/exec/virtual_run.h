@@ -7,10 +7,10 @@
 
 namespace weft::exec {
 
-// Runs one collective on all ranks of a virtual-time fabric with the same interpreter as everywhere. Lazy: schedules are
-// told step by step, so thousands of ranks need kilobytes each.
-// `call_of(rank)`: the rank's memories (may be empty where the fabric moves no data). Returns the virtual time until the
-// last strand has finished. Errors: the fabric's; kInternal if strands are stuck (a schedule that verify() rejects).
+// Runs one collective on all ranks of a virtual-time fabric with the same interpreter as everywhere. Lazy: schedules
+// are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's memories (may be empty
+// where the fabric moves no data). Returns the virtual time until the last strand has finished. Errors: the fabric's;
+// kInternal if strands are stuck (a schedule that verify() rejects).
 template <class Fabric, class CallOf, class Trace = NoTrace>
 Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const schedule::Plan& plan, CallOf&& call_of,
                                Trace&& trace = {}) {
@@ -28,7 +28,8 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
     if (!strand.done() && strand.advance(fabric.endpoint(r), trace) == Progress::kDone) ++finished;
   }));
   if (finished != static_cast<std::int64_t>(all.size()))
-    return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck", static_cast<std::int64_t>(all.size()) - finished, all.size());
+    return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck",
+                   static_cast<std::int64_t>(all.size()) - finished, all.size());
   return elapsed;
 }
 

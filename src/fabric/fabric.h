@@ -10,8 +10,8 @@ namespace weft::fabric {
 
 // Combines: value = source 0 ⊕ source 1 ⊕ … elementwise, stored to every destination. A destination may be one of the
 // sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements.
-using Fold = void (*)(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count,
-                      Bytes bytes);
+using Fold = void (*)(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
+                      int source_count, Bytes bytes);
 
 // One collective as a fabric sees it: the memories that operations name, and the arithmetic.
 // Owns: nothing; in and out must stay valid until all strands have finished.
@@ -21,7 +21,8 @@ struct Call {
   std::byte* out = nullptr;
   Fold fold = nullptr;
   bool publishes = false;  // peers will load and store in and out directly
-  std::uint64_t signature = 0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
+  std::uint64_t signature =
+      0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };
 
 // What a fabric can do, as data; conformance tests and the choice of algorithms go by it.
@@ -46,7 +47,7 @@ concept Endpoint = requires(E& e, const E& c, int strand, const protocol::Operat
   { c.capabilities() } -> std::same_as<const Capabilities&>;
   { c.rank() } -> std::same_as<Rank>;
   // Starts a collective; all strands of the one before have finished.
-  { e.begin(call) };
+  {e.begin(call)};
   { e.ready(strand, operation) } -> std::same_as<bool>;
   // Requires: ready. Carries the operation out; kPending: finished(strand) tells when it is done.
   { e.post(strand, operation) } -> std::same_as<Posted>;

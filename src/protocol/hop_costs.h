@@ -10,10 +10,10 @@ namespace weft::protocol {
 
 // What a message costs beyond its bytes on one kind of path.
 struct HopCost {
-  Duration latency;         // from the sender having the data to the receiver seeing it
-  Duration overhead;        // of it, what keeps the sending channel busy
-  BytesPerSecond channel;   // the most one channel moves, wire bytes
-  double efficiency = 1;    // payload over raw link rate
+  Duration latency;        // from the sender having the data to the receiver seeing it
+  Duration overhead;       // of it, what keeps the sending channel busy
+  BytesPerSecond channel;  // the most one channel moves, wire bytes
+  double efficiency = 1;   // payload over raw link rate
 };
 
 // The cost table of one kind of endpoint. Every number comes from a data file with source and date. A value.

@@ -9,7 +9,7 @@ const Traits& traits(Protocol protocol) {
       {"Simple", 1, 1, Bytes{512} << 10, 8},  // NCCL: 4 MiB in 8 steps
       {"LL", 4, 8, Bytes{32} << 10, 8},       // NCCL: 512 KiB of lines in 8 steps, half of it data
       {"LL64", 56, 64, 56 * 64, 8},
-      {"LL128", 120, 128, 120 * 4800, 8},     // NCCL: 4,915,200 B in 8 steps, 15/16 of it data
+      {"LL128", 120, 128, 120 * 4800, 8},  // NCCL: 4,915,200 B in 8 steps, 15/16 of it data
       {"Direct", 1, 1, Bytes{1} << 40, 1},
   };
   return kTraits[static_cast<int>(protocol)];

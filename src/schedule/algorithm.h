@@ -15,9 +15,9 @@ struct Story {
   Rank ranks = 1;
   Rank root = 0;            // broadcast
   Rank ranks_per_node = 1;  // consecutive ranks share a node
-  int channel = 0;          // independent copies of the schedule, each on a part of every chunk; may order ranks differently
-  int lane = 0;             // one of the algorithm's concurrent strands
-  bool staged = false;      // peers cannot reach the caller's buffers: go through scratch
+  int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
+  int lane = 0;     // one of the algorithm's concurrent strands
+  bool staged = false;  // peers cannot reach the caller's buffers: go through scratch
 };
 
 // One way to perform one collective. A value; the registry in collectives/ lists them all.

@@ -8,10 +8,14 @@ namespace weft::schedule {
 
 std::string_view name(Collective collective) {
   switch (collective) {
-    case Collective::kAllReduce: return "all_reduce";
-    case Collective::kAllGather: return "all_gather";
-    case Collective::kReduceScatter: return "reduce_scatter";
-    case Collective::kBroadcast: return "broadcast";
+    case Collective::kAllReduce:
+      return "all_reduce";
+    case Collective::kAllGather:
+      return "all_gather";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kBroadcast:
+      return "broadcast";
   }
   return "?";
 }
@@ -28,10 +32,14 @@ Result<Collective> parse_collective(std::string_view text) {
 bool holds(Collective collective, Buffer buffer, int chunk, Rank rank, Rank, Rank root) {
   const bool input = buffer == Buffer::kIn;
   switch (collective) {
-    case Collective::kAllReduce: return true;
-    case Collective::kAllGather: return !input || chunk == rank;
-    case Collective::kReduceScatter: return input || chunk == rank;
-    case Collective::kBroadcast: return !input || rank == root;
+    case Collective::kAllReduce:
+      return true;
+    case Collective::kAllGather:
+      return !input || chunk == rank;
+    case Collective::kReduceScatter:
+      return input || chunk == rank;
+    case Collective::kBroadcast:
+      return !input || rank == root;
   }
   return false;
 }
@@ -47,10 +55,13 @@ bool reduces(Collective collective) {
 double bus_factor(Collective collective, Rank ranks) {
   const double n = ranks;
   switch (collective) {
-    case Collective::kAllReduce: return 2 * (n - 1) / n;
+    case Collective::kAllReduce:
+      return 2 * (n - 1) / n;
     case Collective::kAllGather:
-    case Collective::kReduceScatter: return (n - 1) / n;
-    case Collective::kBroadcast: return 1;
+    case Collective::kReduceScatter:
+      return (n - 1) / n;
+    case Collective::kBroadcast:
+      return 1;
   }
   return 1;
 }

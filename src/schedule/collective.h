@@ -11,8 +11,8 @@ namespace weft::schedule {
 
 using weft::Collective;
 
-inline constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
-                                              Collective::kBroadcast};
+inline constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllGather,
+                                              Collective::kReduceScatter, Collective::kBroadcast};
 
 std::string_view name(Collective collective);  // "all_reduce"
 Result<Collective> parse_collective(std::string_view name);

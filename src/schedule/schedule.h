@@ -15,7 +15,9 @@ struct Schedule {
   int lanes = 1;
   std::vector<std::vector<Step>> strands;  // [rank * lanes + lane]
 
-  const std::vector<Step>& strand(Rank rank, int lane) const { return strands[static_cast<std::size_t>(rank * lanes + lane)]; }
+  const std::vector<Step>& strand(Rank rank, int lane) const {
+    return strands[static_cast<std::size_t>(rank * lanes + lane)];
+  }
   std::vector<Step>& strand(Rank rank, int lane) { return strands[static_cast<std::size_t>(rank * lanes + lane)]; }
 };
 

@@ -9,9 +9,12 @@ std::string text_of(const Operand& o, const char* direction) {
   constexpr const char* kBuffers[] = {"in", "out", "scratch"};
   const char* buffer = kBuffers[static_cast<int>(o.buffer)];
   switch (o.kind) {
-    case Operand::Kind::kMessage: return fmt::format("message {} {}", direction, o.peer);
-    case Operand::Kind::kRemote: return fmt::format("{}[{}] of {}", buffer, o.chunk, o.peer);
-    case Operand::Kind::kLocal: break;
+    case Operand::Kind::kMessage:
+      return fmt::format("message {} {}", direction, o.peer);
+    case Operand::Kind::kRemote:
+      return fmt::format("{}[{}] of {}", buffer, o.chunk, o.peer);
+    case Operand::Kind::kLocal:
+      break;
   }
   return fmt::format("{}[{}]", buffer, o.chunk);
 }
@@ -26,9 +29,12 @@ std::string text_of(const Operands& operands, const char* direction, const char*
 
 std::string to_string(const Step& step) {
   switch (step.kind) {
-    case Step::Kind::kSignal: return fmt::format("signal {}", step.peer);
-    case Step::Kind::kWait: return fmt::format("wait for {}", step.peer);
-    case Step::Kind::kMove: break;
+    case Step::Kind::kSignal:
+      return fmt::format("signal {}", step.peer);
+    case Step::Kind::kWait:
+      return fmt::format("wait for {}", step.peer);
+    case Step::Kind::kMove:
+      break;
   }
   return fmt::format("move chunk {}: {} -> {}", step.chunk, text_of(step.sources, "from", " + "),
                      text_of(step.destinations, "to", ", "));

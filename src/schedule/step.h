@@ -41,8 +41,8 @@ using Operands = SmallList<Operand, 2>;
 struct Step {
   enum class Kind : std::uint8_t { kMove, kSignal, kWait };
   Kind kind = Kind::kMove;
-  Rank peer = -1;            // signal, wait
-  std::int32_t chunk = -1;   // move: whose size it has
+  Rank peer = -1;           // signal, wait
+  std::int32_t chunk = -1;  // move: whose size it has
   Operands sources, destinations;
 
   bool operator==(const Step&) const = default;

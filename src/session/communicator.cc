@@ -16,7 +16,9 @@ Result<bool> Work::test() {
 Status Work::wait() { return session_->wait(*pending_); }
 
 Memory::Memory(Memory&& other) noexcept
-    : session_(std::move(other.session_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : session_(std::move(other.session_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(session_, other.session_);
@@ -50,14 +52,19 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
 
 Status Communicator::barrier() {
   std::int32_t token = 0;
-  return run({.collective = Collective::kAllReduce, .in = &token, .out = &token, .count = 1, .type = DataType::kInt32,
+  return run({.collective = Collective::kAllReduce,
+              .in = &token,
+              .out = &token,
+              .count = 1,
+              .type = DataType::kInt32,
               .algorithm = "one_shot"});
 }
 
 Communicator::Choice Communicator::last_choice() const {
   const session::Prepared* last = session_->last();
   if (last == nullptr) return {};
-  return {std::string(last->plan.algorithm->name), std::string(protocol::traits(last->plan.protocol).name), last->plan.channels};
+  return {std::string(last->plan.algorithm->name), std::string(protocol::traits(last->plan.protocol).name),
+          last->plan.channels};
 }
 
 Status Communicator::size_mismatch(std::size_t in, std::size_t out) {

@@ -30,10 +30,13 @@ Status Session::check(const Request& r) const {
   const auto name = schedule::name(r.collective);
   const std::size_t parts = per_rank_count(r.collective) ? static_cast<std::size_t>(executor_->ranks()) : 1;
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) || bytes > kAddressSpace)
+  if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
+      bytes > kAddressSpace)
     return bad_input("{}: {} elements do not fit into memory", name, r.count);
-  if (r.count > 0 && (r.in == nullptr || r.out == nullptr)) return bad_input("{} of {} elements: null buffer", name, r.count);
-  if (r.root < 0 || r.root >= executor_->ranks()) return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
+  if (r.count > 0 && (r.in == nullptr || r.out == nullptr))
+    return bad_input("{} of {} elements: null buffer", name, r.count);
+  if (r.root < 0 || r.root >= executor_->ranks())
+    return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
   if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
   return {};
 }
@@ -67,7 +70,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   WEFT_TRY(prepared->plan, chooser_(task, request, registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
-  prepared->signature = std::hash<std::string>{}(key_of(request, registered) + std::string(prepared->plan.algorithm->name));
+  prepared->signature =
+      std::hash<std::string>{}(key_of(request, registered) + std::string(prepared->plan.algorithm->name));
   return prepared;
 }
 
@@ -83,8 +87,9 @@ void Session::begin(const Pending& p) {
 }
 
 Error Session::in_context(const Pending& p, Error error) const {
-  error.message = fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(p.request.collective),
-                              p.number, p.request.count, p.prepared->plan.algorithm->name, error.message);
+  error.message =
+      fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(p.request.collective),
+                  p.number, p.request.count, p.prepared->plan.algorithm->name, error.message);
   return error;
 }
 

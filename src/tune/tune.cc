@@ -27,7 +27,8 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
   return plan;
 }
 
-// Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in parallel.
+// Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in
+// parallel.
 std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int lanes) {
   if (q.channels > 0) return {q.channels};
   if (!machine.costs().gpu()) return {1};
@@ -37,11 +38,13 @@ std::vector<int> channel_counts(const cost::MachineView& machine, const Question
   return counts;
 }
 
-Candidate best_channels(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm, Protocol protocol) {
+Candidate best_channels(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
+                        Protocol protocol) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels));
   if (q.channels * algorithm.lanes > q.max_strands) {
-    best.reason = fmt::format("{} channels of {} strands need more than the fabric's {} connections", q.channels, algorithm.lanes, q.max_strands);
+    best.reason = fmt::format("{} channels of {} strands need more than the fabric's {} connections", q.channels,
+                              algorithm.lanes, q.max_strands);
     return best;
   }
   for (const int channels : channel_counts(machine, q, algorithm.lanes)) {
@@ -67,9 +70,11 @@ std::string parts(const cost::Estimate& e) {
 
 std::string why_lost(const Candidate& loser, const Candidate& winner) {
   const Duration latency = loser.estimate.latency - winner.estimate.latency;
-  const Duration transfer = (loser.estimate.total - loser.estimate.latency) - (winner.estimate.total - winner.estimate.latency);
+  const Duration transfer =
+      (loser.estimate.total - loser.estimate.latency) - (winner.estimate.total - winner.estimate.latency);
   const std::string_view cause = latency > transfer ? "latency" : "transfer";
-  return fmt::format("{:.2f}x slower, mostly by {}: {}", loser.estimate.total / winner.estimate.total, cause, parts(loser.estimate));
+  return fmt::format("{:.2f}x slower, mostly by {}: {}", loser.estimate.total / winner.estimate.total, cause,
+                     parts(loser.estimate));
 }
 
 }  // namespace
@@ -91,7 +96,8 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
       if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
         all.push_back(best_channels(machine, q, *algorithm, protocol));
   if (all.empty())
-    return bad_input("algorithm '{}' does not run with protocol '{}' on this machine", q.algorithm.empty() ? "any" : q.algorithm, q.protocol);
+    return bad_input("algorithm '{}' does not run with protocol '{}' on this machine",
+                     q.algorithm.empty() ? "any" : q.algorithm, q.protocol);
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.possible != b.possible ? a.possible : a.possible && a.estimate.total < b.estimate.total;
   });

@@ -13,7 +13,7 @@ struct Question {
   // The fabric: how many connections join two ranks, and how much one Simple message carries.
   int max_strands = 64;
   Bytes max_slice = Bytes{512} << 10;
-  bool registered = true;    // peers reach the caller's buffers; otherwise load/store goes through scratch of this size
+  bool registered = true;  // peers reach the caller's buffers; otherwise load/store goes through scratch of this size
   Bytes scratch_bytes = 0;
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
@@ -23,10 +23,10 @@ struct Question {
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.
 struct Candidate {
   schedule::Plan plan;
-  cost::Estimate estimate;   // valid if possible
+  cost::Estimate estimate;  // valid if possible
   bool possible = false;
   bool chosen = false;
-  std::string reason;        // why it was chosen, why it lost, or why it cannot serve; one line
+  std::string reason;  // why it was chosen, why it lost, or why it cannot serve; one line
 };
 
 // All candidates, the fastest first, the impossible last; the first possible one is chosen.

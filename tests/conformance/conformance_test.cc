@@ -284,7 +284,7 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
   run(job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

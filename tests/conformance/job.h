@@ -69,5 +69,6 @@ struct FabricUnderTest {
 };
 extern const FabricUnderTest kThreads;  // ranks are threads of this process
 extern const FabricUnderTest kShm;      // ranks are forked processes
+extern const FabricUnderTest kFlow;     // ranks are simulated
 
 }  // namespace weft::conformance

@@ -32,8 +32,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums `count` elements; kSources > 0: that many sources, unrolled by the compiler; 0: `sources`.
 template <class T, int kSources, bool kStream>
-void sum_block(T* HWY_RESTRICT* destinations, int destination_count, const T* const* from, int source_count, std::size_t begin,
-               std::size_t end) {
+void sum_block(T* HWY_RESTRICT* destinations, int destination_count, const T* const* from, int source_count,
+               std::size_t begin, std::size_t end) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   const int n = kSources > 0 ? kSources : source_count;
@@ -68,17 +68,22 @@ template <class T, bool kStream>
 void sum_range(T** destinations, int destination_count, const T* const* sources, int source_count, std::size_t begin,
                std::size_t end) {
   switch (source_count) {
-    case 1: return sum_block<T, 1, kStream>(destinations, destination_count, sources, 1, begin, end);
-    case 2: return sum_block<T, 2, kStream>(destinations, destination_count, sources, 2, begin, end);
-    case 3: return sum_block<T, 3, kStream>(destinations, destination_count, sources, 3, begin, end);
-    case 4: return sum_block<T, 4, kStream>(destinations, destination_count, sources, 4, begin, end);
-    default: return sum_block<T, 0, kStream>(destinations, destination_count, sources, source_count, begin, end);
+    case 1:
+      return sum_block<T, 1, kStream>(destinations, destination_count, sources, 1, begin, end);
+    case 2:
+      return sum_block<T, 2, kStream>(destinations, destination_count, sources, 2, begin, end);
+    case 3:
+      return sum_block<T, 3, kStream>(destinations, destination_count, sources, 3, begin, end);
+    case 4:
+      return sum_block<T, 4, kStream>(destinations, destination_count, sources, 4, begin, end);
+    default:
+      return sum_block<T, 0, kStream>(destinations, destination_count, sources, source_count, begin, end);
   }
 }
 
 template <class T>
-void sum(std::byte* const* raw_destinations, int destination_count, const std::byte* const* raw_sources, int source_count,
-         Bytes bytes) {
+void sum(std::byte* const* raw_destinations, int destination_count, const std::byte* const* raw_sources,
+         int source_count, Bytes bytes) {
   const std::size_t count = static_cast<std::size_t>(bytes) / sizeof(T);
   auto* const* destinations = reinterpret_cast<T* const*>(raw_destinations);
   const auto* sources = reinterpret_cast<const T* const*>(raw_sources);
@@ -102,8 +107,12 @@ void sum(std::byte* const* raw_destinations, int destination_count, const std::b
 void sum_f32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { sum<float>(d, dn, s, sn, b); }
 void sum_f64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { sum<double>(d, dn, s, sn, b); }
 // Unsigned: two's-complement sums wrap without undefined behaviour and have the same bits.
-void sum_i32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { sum<std::uint32_t>(d, dn, s, sn, b); }
-void sum_i64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { sum<std::uint64_t>(d, dn, s, sn, b); }
+void sum_i32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  sum<std::uint32_t>(d, dn, s, sn, b);
+}
+void sum_i64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  sum<std::uint64_t>(d, dn, s, sn, b);
+}
 
 }  // namespace weft::exec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -122,7 +131,8 @@ using Kernel = void (*)(std::byte* const*, int, const std::byte* const*, int, By
 
 // One source is a copy, whatever the type; a destination that is the source needs none. Small sums skip the dispatch.
 template <class T, Kernel kVectorised>
-void fold(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count, Bytes bytes) {
+void fold(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count,
+          Bytes bytes) {
   constexpr Bytes kSmall = 64;
   if (source_count == 1 && bytes < static_cast<Bytes>(kStreamFrom)) {
     for (int k = 0; k < destination_count; ++k)
@@ -142,19 +152,31 @@ void fold(std::byte* const* destinations, int destination_count, const std::byte
   }
 }
 
-void f32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { HWY_DYNAMIC_DISPATCH(sum_f32)(d, dn, s, sn, b); }
-void f64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { HWY_DYNAMIC_DISPATCH(sum_f64)(d, dn, s, sn, b); }
-void i32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { HWY_DYNAMIC_DISPATCH(sum_i32)(d, dn, s, sn, b); }
-void i64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) { HWY_DYNAMIC_DISPATCH(sum_i64)(d, dn, s, sn, b); }
+void f32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  HWY_DYNAMIC_DISPATCH(sum_f32)(d, dn, s, sn, b);
+}
+void f64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  HWY_DYNAMIC_DISPATCH(sum_f64)(d, dn, s, sn, b);
+}
+void i32(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  HWY_DYNAMIC_DISPATCH(sum_i32)(d, dn, s, sn, b);
+}
+void i64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b) {
+  HWY_DYNAMIC_DISPATCH(sum_i64)(d, dn, s, sn, b);
+}
 
 }  // namespace
 
 fabric::Fold fold_for(DataType type, ReduceOp) {
   switch (type) {
-    case DataType::kFloat32: return fold<float, f32>;
-    case DataType::kFloat64: return fold<double, f64>;
-    case DataType::kInt32: return fold<std::uint32_t, i32>;
-    case DataType::kInt64: return fold<std::uint64_t, i64>;
+    case DataType::kFloat32:
+      return fold<float, f32>;
+    case DataType::kFloat64:
+      return fold<double, f64>;
+    case DataType::kInt32:
+      return fold<std::uint32_t, i32>;
+    case DataType::kInt64:
+      return fold<std::uint64_t, i64>;
   }
   return nullptr;
 }

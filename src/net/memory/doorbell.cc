@@ -37,7 +37,8 @@ void Doorbell::announce(RankBlock& self) {
 
 void Doorbell::sleep(RankBlock& self, std::chrono::microseconds limit) {
   if (!expedited_) limit = std::min(limit, std::chrono::microseconds(1000));
-  const timespec timeout{static_cast<time_t>(limit.count() / 1000000), static_cast<long>(limit.count() % 1000000 * 1000)};
+  const timespec timeout{static_cast<time_t>(limit.count() / 1000000),
+                         static_cast<long>(limit.count() % 1000000 * 1000)};
   futex(self.doorbell, FUTEX_WAIT, seen_, &timeout);
   withdraw(self);
 }

@@ -9,7 +9,10 @@ using protocol::Memory;
 using protocol::Operation;
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
-    : segment_(segment), rank_(rank), addressable_(addressable), links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
+    : segment_(segment),
+      rank_(rank),
+      addressable_(addressable),
+      links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
   capabilities_ = {.name = name, .load_store = true, .max_strands = kStrands, .max_slice = kSlotBytes};
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {
     for (int strand = 0; strand < kStrands; ++strand) {
@@ -76,9 +79,12 @@ void Endpoint::publish(Link& l, Rank peer, Bytes bytes, const std::byte* packed_
 
 std::byte* Endpoint::local(Memory memory) const {
   switch (memory) {
-    case Memory::kIn: return const_cast<std::byte*>(call_.in);  // only ever a source
-    case Memory::kOut: return call_.out;
-    case Memory::kScratch: return segment_.scratch(rank_);
+    case Memory::kIn:
+      return const_cast<std::byte*>(call_.in);  // only ever a source
+    case Memory::kOut:
+      return call_.out;
+    case Memory::kScratch:
+      return segment_.scratch(rank_);
   }
   return nullptr;
 }
@@ -101,9 +107,15 @@ void Endpoint::move(const Operation& operation) {
   destinations_.clear();
   for (const End& end : operation.sources) {
     switch (end.kind) {
-      case End::Kind::kLocal: sources_.push_back(local(end.memory) + end.offset); break;
-      case End::Kind::kRemote: sources_.push_back(remote(end.peer, end.memory) + end.offset); break;
-      case End::Kind::kMessage: sources_.push_back(take(link(end.peer, end.strand), operation.bytes)); break;
+      case End::Kind::kLocal:
+        sources_.push_back(local(end.memory) + end.offset);
+        break;
+      case End::Kind::kRemote:
+        sources_.push_back(remote(end.peer, end.memory) + end.offset);
+        break;
+      case End::Kind::kMessage:
+        sources_.push_back(take(link(end.peer, end.strand), operation.bytes));
+        break;
     }
   }
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
@@ -111,8 +123,12 @@ void Endpoint::move(const Operation& operation) {
   const bool packs = line_protocol() && static_cast<std::size_t>(operation.bytes) > FlaggedLine::kData;
   for (const End& end : operation.destinations) {
     switch (end.kind) {
-      case End::Kind::kLocal: destinations_.push_back(local(end.memory) + end.offset); break;
-      case End::Kind::kRemote: destinations_.push_back(remote(end.peer, end.memory) + end.offset); break;
+      case End::Kind::kLocal:
+        destinations_.push_back(local(end.memory) + end.offset);
+        break;
+      case End::Kind::kRemote:
+        destinations_.push_back(remote(end.peer, end.memory) + end.offset);
+        break;
       case End::Kind::kMessage:
         if (packs && value != nullptr) continue;  // packed straight from the source
         destinations_.push_back(slot(link(end.peer, end.strand), operation.bytes));

@@ -95,7 +95,8 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
     return l.in->signal.value.load(std::memory_order_acquire) > l.signals_taken;
   }
   for (const protocol::End& end : operation.sources) {
-    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes)) return false;
+    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes))
+      return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }
   for (const protocol::End& end : operation.destinations) {

@@ -15,7 +15,8 @@ Result<void*> Heap::allocate(Bytes bytes) {
     used_[offset] = size;
     return base_ + offset;
   }
-  return failure(Code::kNoResources, Blame::kOperation, "no {} left in the shared heap; raise WEFT_HEAP", format_bytes(bytes));
+  return failure(Code::kNoResources, Blame::kOperation, "no {} left in the shared heap; raise WEFT_HEAP",
+                 format_bytes(bytes));
 }
 
 Bytes Heap::deallocate(void* memory) {

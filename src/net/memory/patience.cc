@@ -69,8 +69,8 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   return now - since_ < limits_.timeout ? Status{} : time_out(now, awaited.front());
 }
 
-// At fault is not who is waited for if that rank waits itself, but the one at the end of the chain: it is stopped, or does
-// something else. A rank that was stopped while it waited still says that it waits, but has not said so lately.
+// At fault is not who is waited for if that rank waits itself, but the one at the end of the chain: it is stopped, or
+// does something else. A rank that was stopped while it waited still says that it waits, but has not said so lately.
 Status Patience::time_out(Clock::time_point now, Rank awaited) {
   const auto lately = std::max<Clock::duration>(10 * kExamineEvery, limits_.timeout / 4);
   Rank culprit = awaited;
@@ -84,8 +84,9 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
   if (culprit == rank_) culprit = awaited;  // a cycle: everyone waits
   mark_broken(culprit);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
-  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}", limits_.timeout.count(), culprit,
-                 segment_.block(culprit).pid.load(std::memory_order_relaxed), through);
+  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}",
+                 limits_.timeout.count(), culprit, segment_.block(culprit).pid.load(std::memory_order_relaxed),
+                 through);
 }
 
 void Patience::mark_broken(Rank culprit) {

@@ -9,21 +9,22 @@
 
 namespace weft::net::memory {
 
-// How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. Notices, while
-// it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
+// How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. Notices,
+// while it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
 // Thread: the endpoint's.
 class Patience {
  public:
   struct Limits {
-    int spins = 2000;                        // looks before the first yield; few where ranks outnumber cores
-    std::chrono::microseconds yielding{500}; // before the first sleep
+    int spins = 2000;                         // looks before the first yield; few where ranks outnumber cores
+    std::chrono::microseconds yielding{500};  // before the first sleep
     std::chrono::milliseconds timeout{30000};
   };
   // Whom the caller waits for; empty: it can go on.
   using WaitingFor = std::function<std::vector<Rank>()>;
 
-  // `has_ended`: that peer has died or left; asked every few milliseconds at most, about peers that are waited for. Others
-  // may leave: they have done their part. A peer is only reported when another look finds nothing that it still sent.
+  // `has_ended`: that peer has died or left; asked every few milliseconds at most, about peers that are waited for.
+  // Others may leave: they have done their part. A peer is only reported when another look finds nothing that it still
+  // sent.
   Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended);
 
   // Call when something has moved.

@@ -19,15 +19,15 @@ inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
 inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
 inline constexpr std::size_t kLinesPerSlot = 64;
-inline constexpr std::size_t kSlotBytes = 32 << 10;   // Simple: half of an L1, eight fill a quarter of a usual L2
+inline constexpr std::size_t kSlotBytes = 32 << 10;  // Simple: half of an L1, eight fill a quarter of a usual L2
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 
 // The LL64 protocol: one cache line carries 56 bytes of data and the number of the message they belong to.
 //   Writer  stores the data, then the flag (release). Reader polls the flag (acquire), then loads the data.
 //   Messages are numbered from 1, never repeat on a connection, and slots are reused every kSlots messages, so an old
 //   flag never equals an expected one. Lines of one message are written in order: seeing the last flag means that all
-//   lines are there. A torn read is impossible: data is read only after its flag, and the writer does not touch the slot
-//   again before the reader has moved `head` past it.
+//   lines are there. A torn read is impossible: data is read only after its flag, and the writer does not touch the
+//   slot again before the reader has moved `head` past it.
 struct alignas(kLine) FlaggedLine {
   static constexpr std::size_t kData = 56;
   std::byte data[kData];
@@ -64,8 +64,8 @@ struct RankBlock {
   std::atomic<std::uint32_t> sleeping;                 // 1: ring the doorbell after publishing
   alignas(kLine) std::atomic<RankState> state;
   std::atomic<std::int32_t> pid;
-  std::atomic<std::int32_t> awaited;       // while the rank waits: 1 + whom for
-  std::atomic<std::int64_t> waiting_at;    // when it last said so, by the steady clock: old if the rank is stopped
+  std::atomic<std::int32_t> awaited;     // while the rank waits: 1 + whom for
+  std::atomic<std::int64_t> waiting_at;  // when it last said so, by the steady clock: old if the rank is stopped
   Board boards[kBoards];
 };
 
@@ -73,8 +73,8 @@ struct Header {
   std::uint64_t magic;
   std::int32_t ranks;
   std::int64_t heap_bytes;
-  alignas(kLine) std::atomic<std::uint32_t> ready;     // 1: rank 0 has filled the header
-  std::atomic<std::uint32_t> attached;                 // ranks that have mapped it
+  alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
+  std::atomic<std::uint32_t> attached;              // ranks that have mapped it
   // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault.
   alignas(kLine) std::atomic<std::uint32_t> broken;
 };
@@ -93,10 +93,13 @@ class Segment {
   std::byte* base() const { return base_; }
   std::int64_t heap_bytes() const { return heap_bytes_; }
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
-  RankBlock& block(Rank r) const { return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock)); }
+  RankBlock& block(Rank r) const {
+    return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock));
+  }
   Connection& connection(Rank source, Rank destination, int strand) const {
     return *reinterpret_cast<Connection*>(base_ + connections_offset() +
-                                          (size(source) * size(ranks_) + size(destination)) * kStrands * sizeof(Connection) +
+                                          (size(source) * size(ranks_) + size(destination)) * kStrands *
+                                              sizeof(Connection) +
                                           size(strand) * sizeof(Connection));
   }
   std::byte* scratch(Rank r) const { return base_ + scratch_offset() + size(r) * kScratchBytes; }
@@ -109,7 +112,9 @@ class Segment {
   std::size_t scratch_offset() const {
     return page_up(connections_offset() + size(ranks_) * size(ranks_) * kStrands * sizeof(Connection));
   }
-  std::size_t heap_offset(Rank r) const { return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * page_up(size(heap_bytes_)); }
+  std::size_t heap_offset(Rank r) const {
+    return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * page_up(size(heap_bytes_));
+  }
 
   std::byte* base_ = nullptr;
   Rank ranks_ = 0;

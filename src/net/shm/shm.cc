@@ -49,15 +49,17 @@ Status check_room(int fd, const Options& options) {
   const std::uint64_t wanted = n * n * sizeof(memory::Connection) + n * memory::kScratchBytes + (1 << 20);
   const std::uint64_t free_bytes = info.f_bavail * info.f_frsize;
   if (free_bytes >= wanted) return {};
-  return failure(Code::kNoResources, Blame::kProcess, "/dev/shm has {} MiB free, {} ranks need {} MiB; enlarge it (docker: --shm-size)",
-                 free_bytes >> 20, options.ranks, (wanted >> 20) + 1);
+  return failure(Code::kNoResources, Blame::kProcess,
+                 "/dev/shm has {} MiB free, {} ranks need {} MiB; enlarge it (docker: --shm-size)", free_bytes >> 20,
+                 options.ranks, (wanted >> 20) + 1);
 }
 
 Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
   const std::string name = name_of(options.id);
   FileDescriptor fd(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
   if (fd.get() < 0 && errno == EEXIST)
-    return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id, name);
+    return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id,
+                     name);
   if (fd.get() < 0) return system_failure("shm_open", name);
   Status status = check_room(fd.get(), options);
   if (status && ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) status = system_failure("ftruncate", name);
@@ -80,7 +82,8 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
       return bad_input("rank {} disagrees with rank 0 on the number of ranks or on WEFT_HEAP", options.rank);
     }
     if (Clock::now() >= deadline)
-      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start", options.limits.timeout.count());
+      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
+                     options.limits.timeout.count());
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
@@ -105,7 +108,8 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
       for (Rank r = 0; r < options.ranks; ++r)
         if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)
           missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
-      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", options.limits.timeout.count(), missing);
+      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
+                     options.limits.timeout.count(), missing);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -125,7 +129,9 @@ Mapping::~Mapping() {
 void Mapping::watch(Rank self) {
   process_fds_.assign(static_cast<std::size_t>(segment.ranks()), -1);
   for (Rank r = 0; r < segment.ranks(); ++r)
-    if (r != self) process_fds_[static_cast<std::size_t>(r)] = static_cast<int>(syscall(SYS_pidfd_open, segment.block(r).pid.load(), 0));
+    if (r != self)
+      process_fds_[static_cast<std::size_t>(r)] =
+          static_cast<int>(syscall(SYS_pidfd_open, segment.block(r).pid.load(), 0));
 }
 
 bool Mapping::has_ended(Rank peer) const {
@@ -162,7 +168,9 @@ void World::deallocate(void* memory) {
 Result<std::unique_ptr<World>> attach(const Options& options) {
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     return bad_input("rank {} of {} ranks", options.rank, options.ranks);
-  if (options.id.empty() || options.id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != std::string::npos)
+  if (options.id.empty() ||
+      options.id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") !=
+          std::string::npos)
     return bad_input("job id '{}' is not made of letters, digits, '-' and '_'", options.id);
 
   const auto deadline = Clock::now() + options.limits.timeout;
@@ -174,7 +182,8 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
     if (options.rank == 0) remove_name(options.id);
     return system_failure("mmap", name_of(options.id));
   }
-  auto mapping = std::make_unique<Mapping>(Segment(static_cast<std::byte*>(base), options.ranks, options.heap_bytes), bytes);
+  auto mapping =
+      std::make_unique<Mapping>(Segment(static_cast<std::byte*>(base), options.ranks, options.heap_bytes), bytes);
   const std::size_t heaps = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(options.heap_bytes);
   madvise(mapping->segment.heap(0), heaps, MADV_HUGEPAGE);  // where the kernel allows it for shared memory
   const Status met = meet(mapping->segment, options, deadline);

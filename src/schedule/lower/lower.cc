@@ -110,7 +110,8 @@ bool StrandStream::cut() {
 void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends) const {
   ends.clear();
   for (const Operand& o : operands) {
-    protocol::End end{.kind = static_cast<protocol::End::Kind>(o.kind), .memory = static_cast<protocol::Memory>(o.buffer)};
+    protocol::End end{.kind = static_cast<protocol::End::Kind>(o.kind),
+                      .memory = static_cast<protocol::Memory>(o.buffer)};
     end.peer = o.peer;
     if (o.kind == Operand::Kind::kMessage) {
       const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;

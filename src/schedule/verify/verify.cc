@@ -84,14 +84,18 @@ class Verifier {
     if (!well_formed(self, now) || blocked_on(self, now).peer >= 0) return false;
     ++self.clock[index(self)];
     switch (now.kind) {
-      case Step::Kind::kSignal: signals_[channel(self, now.peer)].push_back(self.clock); break;
+      case Step::Kind::kSignal:
+        signals_[channel(self, now.peer)].push_back(self.clock);
+        break;
       case Step::Kind::kWait: {
         auto& queue = signals_[channel(of(now.peer, self.lane), self.rank)];
         symbolic::join(self.clock, queue.front());
         queue.pop_front();
         break;
       }
-      case Step::Kind::kMove: move(self, now); break;
+      case Step::Kind::kMove:
+        move(self, now);
+        break;
     }
     ++self.next;
     ++proof_.steps;
@@ -107,8 +111,8 @@ class Verifier {
     }
     for (const auto& part : value.parts())
       if (part.count > 1)
-        return fail(Kind::kDoubled, self, part.chunk, part.rank, "the contribution of rank {} to chunk {} is added {} times",
-                    part.rank, part.chunk, part.count);
+        return fail(Kind::kDoubled, self, part.chunk, part.rank,
+                    "the contribution of rank {} to chunk {} is added {} times", part.rank, part.chunk, part.count);
     for (const Operand& o : now.destinations) {
       if (o.kind == Operand::Kind::kMessage) {
         ++proof_.messages;
@@ -130,8 +134,8 @@ class Verifier {
       queue.pop_front();
       symbolic::join(self.clock, message.clock);
       if (message.chunk != now.chunk)
-        fail(Kind::kWrongChunk, self, now.chunk, o.peer, "receives chunk {} where rank {} sent chunk {}", now.chunk, o.peer,
-             message.chunk);
+        fail(Kind::kWrongChunk, self, now.chunk, o.peer, "receives chunk {} where rank {} sent chunk {}", now.chunk,
+             o.peer, message.chunk);
       return std::move(message.value);
     }
     const Rank owner = o.kind == Operand::Kind::kRemote ? o.peer : self.rank;
@@ -140,7 +144,8 @@ class Verifier {
     if (const Epoch* other = source.history.read(epoch(self), self.clock)) {
       race(self, o, *other);
     } else if (!source.value.defined()) {
-      fail(Kind::kUndefined, self, o.chunk, owner, "reads chunk {} of rank {}, which nothing was written to", o.chunk, owner);
+      fail(Kind::kUndefined, self, o.chunk, owner, "reads chunk {} of rank {}, which nothing was written to", o.chunk,
+           owner);
     }
     return source.value;
   }
@@ -153,8 +158,7 @@ class Verifier {
     if (now.kind == Step::Kind::kWait && signals_[channel(of(now.peer, self.lane), self.rank)].empty())
       return {now.peer, Blocker::Reason::kSignal};
     for (const Operand& o : now.sources)
-      if (o.kind == Operand::Kind::kMessage && incoming(self, o).empty())
-        return {o.peer, Blocker::Reason::kMessage};
+      if (o.kind == Operand::Kind::kMessage && incoming(self, o).empty()) return {o.peer, Blocker::Reason::kMessage};
     for (const Operand& o : now.destinations)
       if (o.kind == Operand::Kind::kMessage && static_cast<int>(outgoing(self, o).size()) >= options_.slots)
         return {o.peer, Blocker::Reason::kSlot};
@@ -193,8 +197,8 @@ class Verifier {
     } else if (o.chunk != now.chunk ||
                (o.buffer != Buffer::kScratch &&
                 !holds(s_.collective, o.buffer, o.chunk, remote ? o.peer : self.rank, s_.ranks, s_.root))) {
-      fail(Kind::kBadOperand, self, o.chunk, o.peer, "names chunk {}, which the buffer does not hold or the step does not move",
-           o.chunk);
+      fail(Kind::kBadOperand, self, o.chunk, o.peer,
+           "names chunk {}, which the buffer does not hold or the step does not move", o.chunk);
     } else if (destination && o.buffer == Buffer::kIn) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} of the input", o.chunk);
     } else if (destination && std::count(side.begin(), side.end(), o) > 1) {
@@ -216,8 +220,9 @@ class Verifier {
                              : takers_[channel(of(o.peer, lane_of(self, o)), self.rank)];
     if (owner < 0) owner = self.lane;
     if (owner != self.lane)
-      fail(Kind::kRace, self, now.chunk, o.peer, "{} rank {} on the connection of lane {}, which lane {} uses unordered", verb,
-           o.peer, lane_of(self, o), owner);
+      fail(Kind::kRace, self, now.chunk, o.peer,
+           "{} rank {} on the connection of lane {}, which lane {} uses unordered", verb, o.peer, lane_of(self, o),
+           owner);
   }
 
   void check_all_finished() {
@@ -240,7 +245,8 @@ class Verifier {
                   "sends to rank {}, whose {} slots are full and are not emptied", cause.peer, options_.slots);
     const char* what = cause.reason == Blocker::Reason::kSignal ? "signal" : "message";
     if (ended(cause.peer))
-      return fail(Kind::kNeverSent, *victim, chunk, cause.peer, "waits for a {} of rank {}, which has ended", what, cause.peer);
+      return fail(Kind::kNeverSent, *victim, chunk, cause.peer, "waits for a {} of rank {}, which has ended", what,
+                  cause.peer);
     fail(Kind::kDeadlock, *victim, chunk, cause.peer, "waits for a {} in a cycle: {}", what, cycle_from(*victim));
   }
 
@@ -266,7 +272,8 @@ class Verifier {
           return fail(Kind::kNeverTaken, of(peer, from.lane), queue.front().chunk, from.rank,
                       "never receives chunk {} that rank {} sent", queue.front().chunk, from.rank);
         if (!signals_[channel(from, peer)].empty())
-          return fail(Kind::kNeverTaken, of(peer, from.lane), -1, from.rank, "never waits for a signal of rank {}", from.rank);
+          return fail(Kind::kNeverTaken, of(peer, from.lane), -1, from.rank, "never waits for a signal of rank {}",
+                      from.rank);
       }
     }
   }
@@ -281,8 +288,9 @@ class Verifier {
         for (int c = 0; c < s_.chunks; ++c)
           if (const Epoch* other = cell(r, buffer, c).history.write(epoch(exit), exit.clock)) {
             const Strand& rival = strands_[static_cast<std::size_t>(other->strand)];
-            return fail(Kind::kRace, exit, c, rival.rank, "returns while step {} of rank {} lane {} may still touch its chunk {}",
-                        other->step, rival.rank, rival.lane, c);
+            return fail(Kind::kRace, exit, c, rival.rank,
+                        "returns while step {} of rank {} lane {} may still touch its chunk {}", other->step,
+                        rival.rank, rival.lane, c);
           }
     }
   }
@@ -302,7 +310,8 @@ class Verifier {
         }
         for (const auto& part : result.value.parts())
           if (part.chunk != c)
-            return fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {} ({})", c, part.chunk, part.rank, who);
+            return fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {} ({})", c, part.chunk,
+                        part.rank, who);
         for (Rank peer = 0; peer < s_.ranks; ++peer)
           if (contributes(s_.collective, peer, c, s_.root) && result.value.count(peer, c) == 0)
             return fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer, who);
@@ -313,18 +322,24 @@ class Verifier {
   void race(const Strand& self, const Operand& o, const Epoch& other) {
     const Strand& rival = strands_[static_cast<std::size_t>(other.strand)];
     if (other.step == kEntry)
-      return fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} of rank {}, which may not have called yet", o.chunk,
-                  rival.rank);
-    fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} unordered with step {} of rank {} lane {}", o.chunk, other.step,
-         rival.rank, rival.lane);
+      return fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} of rank {}, which may not have called yet",
+                  o.chunk, rival.rank);
+    fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} unordered with step {} of rank {} lane {}", o.chunk,
+         other.step, rival.rank, rival.lane);
   }
 
   template <class... Args>
   void fail(Kind kind, const Strand& where, int chunk, Rank peer, fmt::format_string<Args...> format, Args&&... args) {
     const auto& steps = s_.strand(where.rank, where.lane);
     const int step = where.next < steps.size() ? static_cast<int>(where.next) : -1;
-    const std::string place = step >= 0 ? fmt::format("step {} ({})", step, to_string(steps[where.next])) : "at the end";
-    proof_.counterexample = Finding{kind, where.rank, where.lane, step, chunk, peer,
+    const std::string place =
+        step >= 0 ? fmt::format("step {} ({})", step, to_string(steps[where.next])) : "at the end";
+    proof_.counterexample = Finding{kind,
+                                    where.rank,
+                                    where.lane,
+                                    step,
+                                    chunk,
+                                    peer,
                                     fmt::format("{}: rank {} lane {} {}: {}", name(kind), where.rank, where.lane, place,
                                                 fmt::format(format, std::forward<Args>(args)...))};
   }
@@ -342,7 +357,9 @@ class Verifier {
       if (!finished(of(rank, lane))) return false;
     return true;
   }
-  std::size_t index(const Strand& strand) const { return static_cast<std::size_t>(strand.rank * s_.lanes + strand.lane); }
+  std::size_t index(const Strand& strand) const {
+    return static_cast<std::size_t>(strand.rank * s_.lanes + strand.lane);
+  }
   const Strand& of(Rank rank, int lane) const { return strands_[static_cast<std::size_t>(rank * s_.lanes + lane)]; }
   std::size_t channel(const Strand& source, Rank destination) const {
     return index(source) * static_cast<std::size_t>(s_.ranks) + static_cast<std::size_t>(destination);
@@ -352,7 +369,8 @@ class Verifier {
   }
   Cell& cell(Rank rank, Buffer buffer, int chunk) {
     // In place, a chunk that both buffers hold is one memory.
-    if (options_.in_place && buffer == Buffer::kOut && holds(s_.collective, Buffer::kIn, chunk, rank, s_.ranks, s_.root))
+    if (options_.in_place && buffer == Buffer::kOut &&
+        holds(s_.collective, Buffer::kIn, chunk, rank, s_.ranks, s_.root))
       buffer = Buffer::kIn;
     return cells_[static_cast<std::size_t>((rank * 3 + static_cast<int>(buffer)) * s_.chunks + chunk)];
   }
@@ -370,7 +388,7 @@ class Verifier {
 }  // namespace
 
 std::string_view name(Finding::Kind kind) {
-  constexpr std::string_view kNames[] = {"bad operand", "undefined",  "doubled",      "missing",      "foreign", "race",
+  constexpr std::string_view kNames[] = {"bad operand", "undefined",  "doubled",     "missing",      "foreign", "race",
                                          "wrong chunk", "never sent", "never taken", "slot overrun", "deadlock"};
   return kNames[static_cast<int>(kind)];
 }

@@ -19,7 +19,8 @@ std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options)
+FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks,
+                       FlowOptions options)
     : topology_(topology), routes_(routes), options_(std::move(options)) {
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
@@ -41,10 +42,12 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     for (topology::DeviceId d = 0; d < static_cast<topology::DeviceId>(topology.devices().size()); ++d) {
       if (topology.device(d).kind != topology::DeviceKind::kMemory) continue;
       topology::Path path = routes.path(devices_[index(r)], d);
-      if (path.type != topology::PathType::kDis && (best.hops.empty() || path.hops.size() < best.hops.size())) best = std::move(path);
+      if (path.type != topology::PathType::kDis && (best.hops.empty() || path.hops.size() < best.hops.size()))
+        best = std::move(path);
     }
     const bool spills = options_.working_set > options_.cache;
-    places_[index(r)].memory_path = keep(best.hops, spills ? best.hops.size() : std::min<std::size_t>(1, best.hops.size()));
+    places_[index(r)].memory_path =
+        keep(best.hops, spills ? best.hops.size() : std::min<std::size_t>(1, best.hops.size()));
   }
 }
 
@@ -83,15 +86,22 @@ bool FlowFabric::step() {
   const auto [time, order, event] = events_waiting_.pop();
   if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
   if (++events_ > options_.max_events) {
-    failure_ = Error{Code::kNoResources, Blame::kOperation,
-                     fmt::format("stopped after {} events at {:.3f} us of virtual time", options_.max_events, now_.us())};
+    failure_ =
+        Error{Code::kNoResources, Blame::kOperation,
+              fmt::format("stopped after {} events at {:.3f} us of virtual time", options_.max_events, now_.us())};
     return false;
   }
   now_ = time;
   switch (event.kind) {
-    case Event::kFlowEnds: end_flow(event.subject); break;
-    case Event::kLocalEnds: part_done(event.subject); break;
-    case Event::kResume: runnable_.push_back(event.subject); break;
+    case Event::kFlowEnds:
+      end_flow(event.subject);
+      break;
+    case Event::kLocalEnds:
+      part_done(event.subject);
+      break;
+    case Event::kResume:
+      runnable_.push_back(event.subject);
+      break;
     case Event::kMessageArrives:
       ++connections_[index(event.subject)].arrived;
       wake(connections_[index(event.subject)].receiver_waits);
@@ -251,7 +261,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
     }
     if (!gpu || end.kind == End::Kind::kLocal || (source && end.kind == End::Kind::kMessage)) {
-      local += source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
+      local +=
+          source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
       return;
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
@@ -263,7 +274,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   for (const End& end : operation.destinations) account(end, false);
   if (gpu) {
     // Copying and posting only matter where they take longer than the slowest flow takes at the least.
-    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value()); seconds > flow_seconds) {
+    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value());
+        seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
@@ -295,7 +307,8 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
       auto& queue = connect(end.peer, rank, end.strand).data;
       received.push_back(std::move(queue.front()));
       queue.pop_front();
-      WEFT_ASSERT(received.back().size() == index(operation.bytes), "sent {}, received {}", received.back().size(), operation.bytes);
+      WEFT_ASSERT(received.back().size() == index(operation.bytes), "sent {}, received {}", received.back().size(),
+                  operation.bytes);
       sources.push_back(received.back().data());
     } else {
       sources.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
@@ -322,7 +335,8 @@ FlowFabric::Bottleneck FlowFabric::busiest() const {
     if (share <= best.utilisation) continue;
     const topology::Link& l = topology_.link(static_cast<topology::LinkId>(r / 2));
     const bool forward = r % 2 == 0;
-    best = {fmt::format("{} -> {}", topology_.name_of(forward ? l.a : l.b), topology_.name_of(forward ? l.b : l.a)), share};
+    best = {fmt::format("{} -> {}", topology_.name_of(forward ? l.a : l.b), topology_.name_of(forward ? l.b : l.a)),
+            share};
   }
   return best;
 }

@@ -15,9 +15,9 @@ namespace weft::sim {
 
 struct FlowOptions {
   protocol::HopCosts costs;
-  int strands = 1;             // per rank
-  bool moves_data = false;     // also carry bytes, so that results can be checked
-  Bytes working_set = 0;       // CPU ranks: what all of them touch; beyond `cache` it goes through memory
+  int strands = 1;                // per rank
+  bool moves_data = false;        // also carry bytes, so that results can be checked
+  Bytes working_set = 0;          // CPU ranks: what all of them touch; beyond `cache` it goes through memory
   Bytes cache = Bytes{16} << 20;  // a usual share of a server's last-level cache
   std::int64_t max_events = std::int64_t{1} << 40;
 };
@@ -25,15 +25,16 @@ struct FlowOptions {
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
-//              links, and posts its messages one after the other; it is done when the slowest of these is. Messages then
-//              arrive what is left of the latency later.
+//              links, and posts its messages one after the other; it is done when the slowest of these is. Messages
+//              then arrive what is left of the latency later.
 //   CPU ranks  a move takes all its operands' bytes through the core's link (and memory's, beyond the cache).
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
 class FlowFabric {
  public:
   class Endpoint;
 
-  // Errors (bad input): two ranks that must talk have no path, or none that the protocol runs over: found when they talk.
+  // Errors (bad input): two ranks that must talk have no path, or none that the protocol runs over: found when they
+  // talk.
   FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options);
   ~FlowFabric();
 
@@ -41,8 +42,9 @@ class FlowFabric {
   Rank ranks() const { return static_cast<Rank>(endpoints_.size()); }
   int strands() const { return options_.strands; }
 
-  // Calls resume(rank, strand) for every strand at the start and whenever what it waited for has happened, until nothing
-  // is left to happen. Returns the time of the last event. Errors: kNoResources past max_events; a problem of talk().
+  // Calls resume(rank, strand) for every strand at the start and whenever what it waited for has happened, until
+  // nothing is left to happen. Returns the time of the last event. Errors: kNoResources past max_events; a problem of
+  // talk().
   template <class Resume>
   Result<Duration> run(Resume&& resume) {
     launch();
@@ -82,7 +84,7 @@ class FlowFabric {
       Rank peer;
       std::int32_t strand, connection;
     };
-    std::vector<Entry> from;  // connections that start here
+    std::vector<Entry> from;                        // connections that start here
     std::span<const MaxMin::Resource> memory_path;  // CPU ranks
   };
   struct Actor {
@@ -132,7 +134,7 @@ class FlowFabric {
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow
   MaxMin rates_;
-  std::vector<double> carried_;      // bytes per resource
+  std::vector<double> carried_;  // bytes per resource
   EventQueue<Event> events_waiting_;
   std::deque<std::int32_t> runnable_;
   Duration now_;
@@ -152,7 +154,9 @@ class FlowFabric::Endpoint {
     fabric_->protocol_ = call.protocol;
   }
   bool ready(int strand, const protocol::Operation& operation) { return fabric_->ready(rank_, strand, operation); }
-  fabric::Posted post(int strand, const protocol::Operation& operation) { return fabric_->post(rank_, strand, operation); }
+  fabric::Posted post(int strand, const protocol::Operation& operation) {
+    return fabric_->post(rank_, strand, operation);
+  }
   bool finished(int strand) const {
     return fabric_->actors_[static_cast<std::size_t>(rank_ * fabric_->options_.strands + strand)].operation == nullptr;
   }

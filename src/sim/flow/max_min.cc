@@ -93,7 +93,8 @@ void MaxMin::recompute(Resource r) {
     if (!spreads) continue;
     // Only a neighbour that grants more than this one granted or grants can notice.
     for (const Resource other : flow(f).path)
-      if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity) enqueue(other);
+      if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity)
+        enqueue(other);
   }
 }
 

@@ -12,15 +12,15 @@ namespace weft::sim {
 //   for every resource r:  sum of rate_f over flows f through r  <=  capacity_r
 //   for every flow f:      rate_f <= cap_f
 //
-// and no rate can grow without shrinking one that is not larger. Every resource has a share: the most that it grants any
-// flow, given what the flows' caps and their other resources grant them (infinite where the capacity suffices). A flow's
-// rate is the least of its cap and its resources' shares. When a flow comes or goes its resources' shares are computed
-// anew, and a share that changed has the neighbouring ones computed anew, until none changes: the only fixed point is
-// the max-min allocation, and it is reached in as many waves as there are different bottleneck levels. (The resource with
-// the least capacity per flow computes its final share at once, because no share anywhere is ever below that; then the
-// next; and so on. Compare Charny, Clark and Jain, Congestion control with explicit rate indication, 1995.)
-// Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster.
-// Units: bytes per second. Thread: one at a time.
+// and no rate can grow without shrinking one that is not larger. Every resource has a share: the most that it grants
+// any flow, given what the flows' caps and their other resources grant them (infinite where the capacity suffices). A
+// flow's rate is the least of its cap and its resources' shares. When a flow comes or goes its resources' shares are
+// computed anew, and a share that changed has the neighbouring ones computed anew, until none changes: the only fixed
+// point is the max-min allocation, and it is reached in as many waves as there are different bottleneck levels. (The
+// resource with the least capacity per flow computes its final share at once, because no share anywhere is ever below
+// that; then the next; and so on. Compare Charny, Clark and Jain, Congestion control with explicit rate indication,
+// 1995.) Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster. Units:
+// bytes per second. Thread: one at a time.
 class MaxMin {
  public:
   using Flow = std::int32_t;
@@ -64,10 +64,10 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;
-  std::vector<Resource> queue_;   // whose share may have changed
-  std::vector<Flow> touched_;     // whose rate may have changed
+  std::vector<Resource> queue_;  // whose share may have changed
+  std::vector<Flow> touched_;    // whose rate may have changed
   std::vector<Flow> changed_;
-  std::vector<double> limits_;    // scratch of share_of
+  std::vector<double> limits_;  // scratch of share_of
 };
 
 }  // namespace weft::sim

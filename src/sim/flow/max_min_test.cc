@@ -128,7 +128,9 @@ TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
       if (flows.empty() || random() % 3 != 0) {
         auto& path = *paths.emplace_back(std::make_unique<Path>());
         for (int hop = 0; hop < 3; ++hop)
-          if (const auto r = static_cast<MaxMin::Resource>(random() % 12); std::find(path.begin(), path.end(), r) == path.end()) path.push_back(r);
+          if (const auto r = static_cast<MaxMin::Resource>(random() % 12);
+              std::find(path.begin(), path.end(), r) == path.end())
+            path.push_back(r);
         const double cap = 1 + static_cast<double>(random() % 60);
         flows[m.start(path, cap)] = {path, cap};
       } else {

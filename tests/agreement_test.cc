@@ -1,0 +1,205 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "collectives/registry.h"
+#include "exec/executor.h"
+#include "exec/kernels/fold.h"
+#include "exec/virtual_run.h"
+#include "net/threads/threads.h"
+#include "sim/flow/flow_fabric.h"
+#include "topology/machine.h"
+#include "tune/tune.h"
+
+// One schedule, two worlds: what is run on real memory and what is simulated must be the same thing.
+namespace weft {
+namespace {
+
+using protocol::Operation;
+using schedule::Plan;
+using schedule::Task;
+
+// What each strand of each rank did, in order.
+struct Recorder {
+  std::vector<std::vector<Operation>> strands;
+  int per_rank = 1;
+  void posted(Rank rank, int strand, const Operation& operation) {
+    strands[static_cast<std::size_t>(rank * per_rank + strand)].push_back(operation);
+  }
+};
+
+struct Outcome {
+  std::vector<std::vector<Operation>> trace;
+  std::vector<std::vector<float>> out;
+};
+
+std::size_t buffer_size(const Task& task, schedule::Buffer buffer) {
+  const bool part = buffer == schedule::Buffer::kIn ? task.collective == Collective::kAllGather
+                                                    : task.collective == Collective::kReduceScatter;
+  return static_cast<std::size_t>(task.elements / (part ? task.ranks : 1));
+}
+
+// Sums of these depend on the order they are taken in, so that equal bits mean equal arithmetic.
+std::vector<std::vector<float>> inputs(const Task& task) {
+  std::vector<std::vector<float>> in;
+  for (Rank r = 0; r < task.ranks; ++r) {
+    auto& mine = in.emplace_back(buffer_size(task, schedule::Buffer::kIn));
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      mine[i] = 1.0f / static_cast<float>(3 + (i * 7 + static_cast<std::size_t>(r) * 13) % 101);
+  }
+  return in;
+}
+
+fabric::Call call_of(const Plan& plan, const std::vector<float>& in, std::vector<float>& out) {
+  return {.protocol = plan.protocol,
+          .in = reinterpret_cast<const std::byte*>(in.data()),
+          .out = reinterpret_cast<std::byte*>(out.data()),
+          .fold = exec::fold_for(DataType::kFloat32, ReduceOp::kSum),
+          .publishes = plan.algorithm->load_store};
+}
+
+Outcome run_for_real(const Task& task, const Plan& plan) {
+  const auto in = inputs(task);
+  const int strands = plan.channels * plan.algorithm->lanes;
+  Outcome o;
+  o.trace.resize(static_cast<std::size_t>(task.ranks * strands));
+  o.out.assign(static_cast<std::size_t>(task.ranks), std::vector<float>(buffer_size(task, schedule::Buffer::kOut)));
+  auto worlds = net::threads::open(task.ranks, {}).value();
+  std::vector<std::thread> threads;
+  for (Rank r = 0; r < task.ranks; ++r)
+    threads.emplace_back([&, r] {
+      auto& world = *worlds[static_cast<std::size_t>(r)];
+      const schedule::Program program = schedule::lower(task, plan, r);
+      using Strand = exec::Interpreter<net::memory::Endpoint, exec::ProgramCursor, Recorder>;
+      std::vector<Strand> mine;
+      for (int s = 0; s < strands; ++s) {
+        const auto& operations = program[static_cast<std::size_t>(s)];
+        mine.emplace_back(s, exec::ProgramCursor{operations.data(), operations.data() + operations.size()});
+      }
+      Recorder recorder{{o.trace.begin() + r * strands, o.trace.begin() + (r + 1) * strands}, strands};
+      recorder.per_rank = 0;  // this rank's strands only
+      world.endpoint.begin(call_of(plan, in[static_cast<std::size_t>(r)], o.out[static_cast<std::size_t>(r)]));
+      for (bool done = false; !done; std::this_thread::yield()) {
+        done = true;
+        for (Strand& s : mine) done &= s.advance(world.endpoint, recorder) == exec::Progress::kDone;
+      }
+      std::move(recorder.strands.begin(), recorder.strands.end(), o.trace.begin() + r * strands);
+    });
+  for (auto& t : threads) t.join();
+  return o;
+}
+
+Outcome run_simulated(const Task& task, const Plan& plan, const topology::Topology& machine) {
+  const auto in = inputs(task);
+  const int strands = plan.channels * plan.algorithm->lanes;
+  Recorder recorder{std::vector<std::vector<Operation>>(static_cast<std::size_t>(task.ranks * strands)), strands};
+  Outcome o;
+  o.out.assign(static_cast<std::size_t>(task.ranks), std::vector<float>(buffer_size(task, schedule::Buffer::kOut)));
+  const topology::Routes routes(machine);
+  sim::FlowFabric fabric(machine, routes, task.ranks,
+                         {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu),
+                          .strands = strands,
+                          .moves_data = true});
+  const auto time = exec::run_virtually(
+      fabric, task, plan,
+      [&](Rank r) { return call_of(plan, in[static_cast<std::size_t>(r)], o.out[static_cast<std::size_t>(r)]); },
+      recorder);
+  EXPECT_TRUE(time.has_value()) << time.error().message;
+  o.trace = std::move(recorder.strands);
+  return o;
+}
+
+TEST(Agreement, EverySchedulePostsTheSameStepsAndLeavesTheSameBitsInBothWorlds) {
+  const auto machine = topology::load_machine("dgx-h100").value();
+  for (const schedule::Algorithm& a : collectives::algorithms()) {
+    for (const Rank ranks : {2, 3, 8}) {
+      for (const Bytes elements : {Bytes{24}, Bytes{24 * 1000}, Bytes{24 * 20011}}) {
+        Task task{.collective = a.collective,
+                  .ranks = ranks,
+                  .root = ranks - 1,
+                  .ranks_per_node = ranks,
+                  .elements = elements,
+                  .element_bytes = 4};
+        Plan plan{.algorithm = &a,
+                  .protocol = a.load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple};
+        plan.channels = a.lanes == 1 ? 2 : 1;
+        plan.slice_bytes = 32 << 10;
+        const Outcome real = run_for_real(task, plan), simulated = run_simulated(task, plan, machine);
+        EXPECT_EQ(real.trace, simulated.trace) << a.name << " on " << ranks;
+        EXPECT_EQ(real.out, simulated.out) << a.name << " on " << ranks;
+      }
+    }
+  }
+}
+
+TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
+  // One node, one channel: shares do not change over time and slots suffice, so both count the same thing.
+  const cost::MachineView machine(topology::load_machine("dgx-h100").value(),
+                                  protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu), 0);
+  for (const Bytes elements : {Bytes{256}, Bytes{1} << 18, Bytes{1} << 24}) {
+    for (const char* algorithm : {"ring", "two_shot"}) {
+      const Task task{.ranks = 8, .ranks_per_node = 8, .elements = elements, .element_bytes = 4};
+      const auto choice = tune::choose(machine, {.task = task, .algorithm = algorithm, .channels = 1}).value();
+      sim::FlowFabric fabric(machine.topology(), machine.routes(), 8,
+                             {.costs = machine.costs(), .strands = choice.plan.algorithm->lanes});
+      const auto time = exec::run_virtually(fabric, task, choice.plan,
+                                            [&](Rank) { return fabric::Call{.protocol = choice.plan.protocol}; });
+      EXPECT_NEAR(choice.estimate.total.us(), time->us(), 0.02 * time->us()) << algorithm << " " << elements;
+    }
+  }
+}
+
+TEST(Agreement, ASimulationIsTheSameEveryTime) {
+  const auto machine = topology::load_machine("dgx-h100:nodes=4,net=ib-ndr").value();
+  const topology::Routes routes(machine);
+  const auto* tree = collectives::find_algorithm(Collective::kAllReduce, "tree").value();
+  const Task task{.ranks = 32, .ranks_per_node = 8, .elements = 1 << 20, .element_bytes = 4};
+  const Plan plan{.algorithm = tree, .protocol = protocol::Protocol::kSimple, .channels = 4, .slice_bytes = 64 << 10};
+  std::vector<std::int64_t> times;
+  for (int i = 0; i < 3; ++i) {
+    sim::FlowFabric fabric(machine, routes, 32,
+                           {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu), .strands = 16});
+    times.push_back(
+        exec::run_virtually(fabric, task, plan, [&](Rank) { return fabric::Call{.protocol = plan.protocol}; })->ps());
+  }
+  EXPECT_EQ(times[0], times[1]);
+  EXPECT_EQ(times[0], times[2]);
+}
+
+TEST(Agreement, TwoSimulationsInOneProcessDoNotTouchEachOther) {
+  // Rule: no mutable globals. Two threads simulate at once; each gets what it gets alone.
+  const auto simulate = [] {
+    const auto machine = topology::load_machine("dgx-h100:nodes=2,net=ib-ndr").value();
+    const topology::Routes routes(machine);
+    const Task task{.ranks = 16, .ranks_per_node = 8, .elements = 1 << 18, .element_bytes = 4};
+    const Plan plan{.algorithm = collectives::find_algorithm(Collective::kAllReduce, "ring").value(),
+                    .channels = 2,
+                    .slice_bytes = 64 << 10};
+    sim::FlowFabric fabric(machine, routes, 16,
+                           {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu), .strands = 2});
+    return exec::run_virtually(fabric, task, plan, [&](Rank) { return fabric::Call{}; })->ps();
+  };
+  const auto alone = simulate();
+  std::int64_t first = 0, second = 0;
+  std::thread a([&] { first = simulate(); }), b([&] { second = simulate(); });
+  a.join();
+  b.join();
+  EXPECT_EQ(first, alone);
+  EXPECT_EQ(second, alone);
+}
+
+TEST(Simulation, StopsWithWhatItKnowsPastTheEventLimit) {
+  const auto machine = topology::load_machine("dgx-h100").value();
+  const topology::Routes routes(machine);
+  const Task task{.ranks = 8, .ranks_per_node = 8, .elements = 1 << 20, .element_bytes = 4};
+  const Plan plan{.algorithm = collectives::find_algorithm(Collective::kAllReduce, "ring").value(),
+                  .slice_bytes = 64 << 10};
+  sim::FlowFabric fabric(machine, routes, 8,
+                         {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu), .max_events = 100});
+  const auto time = exec::run_virtually(fabric, task, plan, [&](Rank) { return fabric::Call{}; });
+  ASSERT_FALSE(time.has_value());
+  EXPECT_NE(time.error().message.find("stopped after 100 events"), std::string::npos) << time.error().message;
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+// The command as a user meets it: grammar, JSON, exit codes, one clear line for bad input.
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+struct Answer {
+  int code = -1;
+  std::string out, err;
+};
+
+Answer weft(const std::string& arguments) {
+  const std::string errors = testing::TempDir() + "/weft-err-" + std::to_string(getpid());
+  const std::string line = "HOME=" + testing::TempDir() + " WEFT_HEAP=64M " + WEFT_COMMAND + " " + arguments + " 2>" +
+                           errors + " </dev/null";
+  Answer a;
+  FILE* pipe = popen(line.c_str(), "r");
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) a.out.append(buffer, n);
+  const int status = pclose(pipe);
+  a.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::ifstream in(errors);
+  a.err.assign(std::istreambuf_iterator<char>(in), {});
+  std::filesystem::remove(errors);
+  return a;
+}
+
+struct BadInput {
+  const char* arguments;
+  const char* names;  // what the one line must contain
+};
+
+class Refused : public testing::TestWithParam<BadInput> {};
+
+TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
+  const Answer a = weft(GetParam().arguments);
+  EXPECT_EQ(a.code, 2) << a.out << a.err;
+  EXPECT_EQ(std::count(a.err.begin(), a.err.end(), '\n'), 1) << a.err;
+  EXPECT_NE(a.err.find(GetParam().names), std::string::npos) << a.err;
+  EXPECT_EQ(a.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Inputs, Refused,
+    testing::Values(
+        BadInput{"", "subcommand"}, BadInput{"nonsense", "nonsense"}, BadInput{"bench", "collective"},
+        BadInput{"bench all_reduse", "'all_reduse'"}, BadInput{"bench all_reduce --ranks 0", "--ranks 0"},
+        BadInput{"bench all_reduce --ranks 0 --on dgx-h100", "--ranks 0"}, BadInput{"bench all_reduce --ranks x", "x"},
+        BadInput{"bench all_reduce --on dgx-h100 --ranks 9", "8 GPUs"}, BadInput{"bench all_reduce --min 1Q", "'1Q'"},
+        BadInput{"bench all_reduce --max 9999999T", "9999999T"}, BadInput{"bench all_reduce --min 2K --max 1K", "2K"},
+        BadInput{"bench all_reduce --factor 1", "--factor 1"}, BadInput{"bench all_reduce --dtype half", "'half'"},
+        BadInput{"bench all_reduce --op max", "'max'"}, BadInput{"bench broadcast --algo tree --on dgx-h100", "'tree'"},
+        BadInput{"bench broadcast --algo tree", "'tree'"}, BadInput{"bench all_reduce --proto LL256", "'LL256'"},
+        BadInput{"bench all_reduce --algo two_shot --proto LL64", "two_shot"},
+        BadInput{"bench all_reduce --on dgx-h101", "'dgx-h101'"},
+        BadInput{"bench all_reduce --on dgx-h100:nodes=0", "nodes"},
+        BadInput{"bench all_reduce --on dgx-h100:net=token-ring", "token-ring"},
+        BadInput{"bench all_reduce --on /no/such/file.xml", "/no/such/file.xml"},
+        BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
+        BadInput{"explain all_reduce --bytes many", "'many'"},
+        BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
+        BadInput{"verify all_reduce --algo rings", "'rings'"},
+        BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"},
+        BadInput{"topo --on nowhere", "'nowhere'"},
+        BadInput{"topo --on dgx-h100 --svg /no/such/folder/x.svg", "/no/such/folder/x.svg"},
+        BadInput{"run -n 0 -- true", "-n 0"}));
+
+TEST(Command, ReadsAMalformedFileAsBadInputWithItsLine) {
+  const std::string file = testing::TempDir() + "/torn.xml";
+  std::ofstream(file) << "<system version=\"1\">\n  <cpu numaid=\"0\">\n    <pci busid=\"0000:01:00.0\" class=\"0x0302";
+  const Answer a = weft("bench all_reduce --on " + file);
+  EXPECT_EQ(a.code, 2);
+  EXPECT_NE(a.err.find("torn.xml:3"), std::string::npos) << a.err;
+}
+
+TEST(Command, SimulatesWithCheckedResultsAsJson) {
+  const Answer a = weft("bench all_reduce --on dgx-h100 --min 8 --max 1M --factor 16 --check --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  const json report = json::parse(a.out);
+  EXPECT_EQ(report.at("schema"), "weft.bench/1");
+  EXPECT_EQ(report.at("world"), "simulated");
+  EXPECT_EQ(report.at("ranks"), 8);
+  ASSERT_EQ(report.at("rows").size(), 5u);  // 8, 128, 2K, 32K, 512K
+  for (const json& row : report.at("rows")) {
+    EXPECT_EQ(row.at("errors"), 0);
+    EXPECT_GT(row.at("time_us"), 0);
+    // algbw = bytes / time; busbw = algbw * 2 * 7 / 8 (nccl-tests).
+    EXPECT_NEAR(row.at("busbw_GBps").get<double>(),
+                row.at("bytes").get<double>() / row.at("time_us").get<double>() * 1e-3 * 1.75, 1e-6);
+    EXPECT_LE(row.at("of_limit"), 1.0);
+  }
+}
+
+TEST(Command, RunsForRealBetweenProcessesAndThreadsWithCheckedResults) {
+  for (const char* transport : {"shm", "threads"}) {
+    for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}) {
+      const Answer a =
+          weft(std::string("bench ") + collective +
+               " --ranks 3 --min 8 --max 256K --factor 32 --iters 3 --check --json - --transport " + transport);
+      ASSERT_EQ(a.code, 0) << collective << ": " << a.err;
+      const json report = json::parse(a.out);
+      EXPECT_EQ(report.at("world"), "real");
+      for (const json& row : report.at("rows")) EXPECT_EQ(row.at("errors"), 0) << collective;
+    }
+  }
+}
+
+TEST(Command, RunStartsRanksThatFindEachOther) {
+  const Answer a =
+      weft(std::string("run -n 2 -- ") + WEFT_COMMAND + " bench all_reduce --max 64 --iters 2 --check --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(json::parse(a.out).at("ranks"), 2);
+}
+
+TEST(Command, RunReturnsTheFailingRanksCodeAndNamesASignal) {
+  EXPECT_EQ(weft("run -n 2 -- sh -c 'exit 7'").code, 7);
+  const Answer killed = weft("run -n 2 -- sh -c '[ $WEFT_RANK = 0 ] || kill -KILL $$'");
+  EXPECT_EQ(killed.code, 137);
+  EXPECT_NE(killed.err.find("rank 1"), std::string::npos) << killed.err;
+}
+
+TEST(Command, ExplainsEveryCandidateWithAReason) {
+  const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100 --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  int chosen = 0;
+  const json report = json::parse(a.out);
+  EXPECT_GE(report.at("candidates").size(), 8u);  // ring, tree and one_shot in three protocols; two_shot
+  for (const json& c : report.at("candidates")) {
+    chosen += c.at("chosen").get<bool>();
+    EXPECT_FALSE(c.at("reason").get<std::string>().empty());
+  }
+  EXPECT_EQ(chosen, 1);
+}
+
+TEST(Command, SaysWhyLoadAndStoreCannotCrossANetwork) {
+  const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100:nodes=2,net=ib-ndr --algo two_shot");
+  EXPECT_EQ(a.code, 1);
+  EXPECT_NE(a.out.find("NET path"), std::string::npos) << a.out;
+}
+
+TEST(Command, ProvesASchedule) {
+  const Answer a = weft("verify all_reduce --algo tree --ranks 24 --per-node 8 --in-place --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(json::parse(a.out).at("proved"), true);
+}
+
+TEST(Command, DrawsAMachineCompletely) {
+  const std::string file = testing::TempDir() + "/machine.svg";
+  ASSERT_EQ(weft("topo --on dgx-h100 --svg " + file).code, 0);
+  std::ifstream in(file);
+  const std::string svg(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(svg.rfind("<svg", 0), 0u);
+  EXPECT_NE(svg.find("</svg>"), std::string::npos);
+}
+
+TEST(Command, HasHelpWithExamplesForEveryCommand) {
+  for (const char* command : {"bench", "explain", "verify", "topo", "catalog", "run", "calibrate", "completion"}) {
+    const Answer a = weft(std::string(command) + " --help");
+    EXPECT_EQ(a.code, 0) << command;
+    EXPECT_NE(a.out.find("Example"), std::string::npos) << command;
+  }
+}
+
+TEST(Command, CompletesItsOwnWords) {
+  if (std::system("bash -c true") != 0) GTEST_SKIP() << "no bash here";
+  const std::string file = testing::TempDir() + "/weft.bash";
+  ASSERT_EQ(weft("completion > " + file).code, 0);
+  const std::string script =
+      ". " + file + "; COMP_WORDS=(weft be); COMP_CWORD=1; _weft; [ \"${COMPREPLY[0]}\" = bench ]";
+  EXPECT_EQ(std::system(("bash -c '" + script + "'").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace weft
