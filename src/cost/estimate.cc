@@ -17,6 +17,7 @@ using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a millisecond
 constexpr int kWalkedRounds = 3;
+constexpr Rank kSmallestWalk = 4;  // nodes: walks of 4, 8 and 16 stand for more
 
 std::uint64_t pair_key(Rank from, Rank to, int lane) {
   return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 |
@@ -291,6 +292,17 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
   return w;
 }
 
+// A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times the ratio
+// of the last two: 2 for what grows with the nodes (rings), 1 for what grows with their logarithm (trees), less for what
+// converges.
+double continued(double first, double second, double third, double doublings) {
+  const double before = second - first, last = third - second;
+  if (!(last > 0) || !(before > 0)) return third;
+  const double ratio = std::min(2.0, last / before);
+  if (std::abs(ratio - 1) < 1e-6) return third + last * doublings;
+  return third + last * ratio * (std::pow(ratio, doublings) - 1) / (ratio - 1);
+}
+
 }  // namespace
 
 Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {
@@ -303,7 +315,7 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
   // All ranks' steps, if they are alike; stories that do not grow with the ranks need no shortcut.
   const std::int64_t steps = steps_of(task, plan, task.ranks / 2) * task.ranks;
   Walked result;
-  if (steps <= kWalkBudget || nodes < 16) {
+  if (steps <= kWalkBudget || nodes <= kSmallestWalk << 2) {
     WEFT_TRY(result, walk(machine, task, plan));
   } else {
     const auto shrunk = [&](Rank to_nodes) {
@@ -313,14 +325,15 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
       if (plan.algorithm->chunks(2) == 2) t.elements = std::max<Bytes>(1, task.elements / t.ranks) * t.ranks;
       return t;
     };
-    constexpr Rank kSmall = 4, kLarge = 8;
-    const Task small_task = shrunk(kSmall), large_task = shrunk(kLarge);
-    WEFT_TRY(const Walked small, walk(machine, small_task, plan));
-    WEFT_TRY(const Walked large, walk(machine, large_task, plan));
-    const double steps_taken = static_cast<double>(nodes - kSmall) / (kLarge - kSmall);
-    result = {small.total + (large.total - small.total) * steps_taken,
-              small.latency + (large.latency - small.latency) * steps_taken};
-    result.total = std::max(result.total, result.latency);
+    Walked at[3];
+    for (int i = 0; i < 3; ++i) {
+      const Task smaller = shrunk(kSmallestWalk << i);
+      WEFT_TRY(at[i], walk(machine, smaller, plan));
+    }
+    const double doublings = std::log2(static_cast<double>(nodes) / (kSmallestWalk << 2));
+    const auto part = [&](auto&& of) { return continued(of(at[0]), of(at[1]), of(at[2]), doublings); };
+    result.latency = part([](const Walked& w) { return w.latency; });
+    result.total = result.latency + std::max(0.0, part([](const Walked& w) { return w.total - w.latency; }));
   }
   return Estimate{*launch + Duration::seconds(result.total), *launch, *launch + Duration::seconds(result.latency)};
 }
