@@ -35,12 +35,13 @@ function(weft_module name)
   endif()
 endfunction()
 
-# weft_embed(TARGET HEADER_NAME FILE...): compiles data files into TARGET, so that the command needs no install
-# path. `weft::embedded::files()` lists them; declared in base/embedded.h.
-function(weft_embed target)
+# weft_embed(TARGET FUNCTION FILE...): compiles data files into TARGET, so that the command needs no install path.
+# `weft::embedded::FUNCTION()` lists them; the user declares it with the File of base/embedded.h.
+function(weft_embed target function)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cc)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DFILES=${ARGN}" -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DFUNCTION=${function} "-DFILES=${ARGN}" -DROOT=${CMAKE_SOURCE_DIR}
+            -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${out})
 endfunction()
@@ -48,7 +49,7 @@ endfunction()
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wpedantic -Werror=return-type
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-missing-field-initializers>)
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})

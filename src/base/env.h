@@ -28,6 +28,7 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
+  std::string rates;          // WEFT_RATES
   std::string cache_dir;      // where `weft calibrate` keeps what it measured; empty: nowhere
 };
 

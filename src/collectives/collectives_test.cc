@@ -81,6 +81,14 @@ TEST(RingAllReduce, EveryChannelLeavesANodeThroughAnotherRank) {
   EXPECT_EQ(exits.size(), 4u);
 }
 
+TEST(RingAllReduce, CrossesBetweenEvenNodesOnOneRail) {
+  for (int channel = 0; channel < 4; ++channel)
+    for (Rank r = 0; r < 16; ++r)
+      if (Ring ring({.rank = r, .ranks = 16, .ranks_per_node = 4, .channel = channel}); ring.next() / 4 != r / 4) {
+        EXPECT_EQ(ring.next() % 4, r % 4) << "channel " << channel << " rank " << r;
+      }
+}
+
 TEST(RingBroadcast, EveryRankButTheLastForwardsOnce) {
   int sends = 0;
   for (Rank r = 0; r < 6; ++r) sends += count(ring_broadcast(), {.rank = r, .ranks = 6, .root = 4, .ranks_per_node = 6}).sends;
@@ -115,6 +123,15 @@ TEST(DoubleBinaryTree, NoRankIsInnerInBothTreesForEvenCounts) {
   for (Rank n = 2; n <= 32; n += 2)
     for (Rank r = 0; r < n; ++r)
       EXPECT_FALSE(double_binary_tree(r, n, 0).children.size() == 2 && double_binary_tree(r, n, 1).children.size() == 2);
+}
+
+TEST(TreeNeighbours, JoinNodesAtOneHeadPerChannel) {
+  // 4 nodes of 2, channel 1: heads are the odd ranks; node 2's T0 parent is node 0, its children nodes 1 and 3.
+  const Vertex head = tree_neighbours({.rank = 5, .ranks = 8, .ranks_per_node = 2, .channel = 1}, 0);
+  EXPECT_EQ(head.parent, 1);
+  std::multiset<Rank> children(head.children.begin(), head.children.end());
+  EXPECT_EQ(children, (std::multiset<Rank>{3, 4, 7}));
+  EXPECT_EQ(tree_neighbours({.rank = 4, .ranks = 8, .ranks_per_node = 2, .channel = 1}, 0).parent, 5);
 }
 
 TEST(OneShot, SendsTheWholeMessageToEveryPeer) {

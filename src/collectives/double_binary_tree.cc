@@ -36,11 +36,11 @@ int lane_of(int tree, Direction direction) { return 2 * tree + direction; }
 
 // Half of the message climbs each tree, summed at every vertex; the root's sum descends again. Up and down are separate
 // lanes, so that slices of the result descend while later slices still climb.
-// Steps: 1 per lane; critical path about 2 log2(n) hops. Bytes sent per rank: at most 2 messages' worth, less at leaves.
+// Steps: 1 per lane; critical path 2 (log2(nodes) + ranks per node) hops. Bytes sent per rank: at most two messages.
 Generator<Step> all_reduce_steps(Story story) {
   const int tree = story.lane / 2;
   const int down = lane_of(tree, kDown);
-  const Vertex v = double_binary_tree(story.rank, story.ranks, tree);
+  const Vertex v = tree_neighbours(story, tree);
   Operands sources, destinations;
   if (story.lane != down) {
     for (Rank child : v.children) sources.push_back(from(child));
@@ -62,6 +62,25 @@ Generator<Step> all_reduce_steps(Story story) {
 }
 
 }  // namespace
+
+Vertex tree_neighbours(const Story& story, int tree) {
+  const Rank per_node = story.ranks_per_node;
+  const Rank nodes = story.ranks / per_node;
+  if (per_node == 1 || nodes <= 1 || story.ranks % per_node != 0) return double_binary_tree(story.rank, story.ranks, tree);
+  const Rank node = story.rank / per_node;
+  const auto at = [&](Rank of_node, Rank place) { return of_node * per_node + (place + story.channel) % per_node; };
+  const Rank place = ((story.rank - story.channel) % per_node + per_node) % per_node;  // 0: the head
+  Vertex v;
+  if (place > 0) {
+    v.parent = at(node, place - 1);
+  } else {
+    const Vertex heads = double_binary_tree(node, nodes, tree);
+    if (heads.parent >= 0) v.parent = at(heads.parent, 0);
+    for (const Rank child : heads.children) v.children.push_back(at(child, 0));
+  }
+  if (place + 1 < per_node) v.children.push_back(at(node, place + 1));
+  return v;
+}
 
 Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {
   if (tree == 0) return in_order_tree(rank, ranks);

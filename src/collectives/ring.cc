@@ -11,15 +11,18 @@ Ring::Ring(const Story& story)
       position_(position_of(story.rank)) {}
 
 int Ring::position_of(Rank rank) const {
-  const Rank local = rank % per_node_;
-  return rank - local + (local - shift_ + per_node_) % per_node_;
+  const Rank node = rank / per_node_;
+  const Rank local = (rank % per_node_ - shift_ + per_node_) % per_node_;
+  return node * per_node_ + (node % 2 == 0 ? local : per_node_ - 1 - local);
 }
 
-Rank Ring::at(int distance) const {
-  const int position = ((position_ + distance) % ranks_ + ranks_) % ranks_;
-  const Rank local = position % per_node_;
-  return position - local + (local + shift_) % per_node_;
+Rank Ring::rank_at(int position) const {
+  const Rank node = position / per_node_;
+  const Rank step = position % per_node_;
+  return node * per_node_ + ((node % 2 == 0 ? step : per_node_ - 1 - step) + shift_) % per_node_;
 }
+
+Rank Ring::at(int distance) const { return rank_at(((position_ + distance) % ranks_ + ranks_) % ranks_); }
 
 namespace {
 

@@ -4,8 +4,10 @@
 
 namespace weft::collectives {
 
-// The order in which a channel's ring visits the ranks: node after node; inside a node every channel starts at
-// another rank, so that each leaves and enters nodes through another NIC.
+// The order in which a channel's ring visits the ranks: node after node, even nodes forwards, odd nodes backwards. So a
+// ring leaves a node at the local rank where it enters the next: on one rail. Every channel starts at another local
+// rank, so that the channels spread over the rails.
+//   channel 0:  0 1 2 3 | 7 6 5 4 | 8 9 …      channel 1:  1 2 3 0 | 4 7 6 5 | 9 10 …
 class Ring {
  public:
   explicit Ring(const schedule::Story& story);
@@ -19,6 +21,7 @@ class Ring {
   int position_of(Rank rank) const;
 
  private:
+  Rank rank_at(int position) const;
   Rank ranks_, per_node_;
   int shift_, position_;
 };

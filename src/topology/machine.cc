@@ -10,6 +10,8 @@
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/preset.h"
 #include "topology/import/nccl_xml.h"
+#include "topology/import/text_file.h"
+#include "topology/topology_json.h"
 
 namespace weft::topology {
 namespace {
@@ -65,7 +67,7 @@ Result<ClusterOptions> parse_options(std::string_view text) {
 
 // The node a MACHINE names, and the network that joins several of it unless another is named.
 struct Base {
-  Topology node;
+  Topology node;  // its title is the preset's name or the file's, without folders
   std::string network;
 };
 
@@ -77,8 +79,14 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name) {
     WEFT_TRY(Preset preset, read_preset(catalog, file));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
-  if (name.find('/') != std::string_view::npos || name.ends_with(".xml") || is_file(name)) {
-    WEFT_TRY(Topology node, import_nccl_xml(catalog, std::filesystem::path(name)));
+  if (name.find('/') != std::string_view::npos || name.ends_with(".xml") || name.ends_with(".json") || is_file(name)) {
+    const std::filesystem::path file(name);
+    if (name.ends_with(".json")) {
+      WEFT_TRY(const std::string text, read_text_file(file));
+      WEFT_TRY(Topology whole, from_json(file.filename().string(), text));
+      return Base{std::move(whole), {}};
+    }
+    WEFT_TRY(Topology node, import_nccl_xml(catalog, file));
     return Base{std::move(node), {}};
   }
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
@@ -93,9 +101,11 @@ Result<Topology> load_machine(std::string_view machine) {
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
   if (options->nodes > 1 && options->network.empty()) options->network = base.network;
+  if (base.node.nodes() > 1 && !spec.options.empty())
+    return bad_input("'{}': the file is a cluster already; it takes no options", machine);
   auto cluster = build_cluster(catalog, base.node, *options);
   if (!cluster) return bad_input("'{}': {}", machine, cluster.error().message);
-  cluster->title = machine;
+  if (!spec.options.empty()) cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
   WEFT_CHECK(cluster->validate());
   return cluster;
 }

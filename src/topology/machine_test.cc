@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
+
+#include "topology/topology_json.h"
 
 namespace weft::topology {
 namespace {
@@ -99,6 +103,20 @@ TEST(Machine, SeveralNodesWithoutANamedNetworkUseThePresetsOwn) {
   const auto t = load_machine("dgx-a100:nodes=2");
   ASSERT_TRUE(t) << t.error().message;
   EXPECT_EQ(t->device(static_cast<DeviceId>(t->devices().size()) - 1).model, "ib-hdr");
+}
+
+TEST(Machine, FilesAreReadAndCanBeMultiplied) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "weft-machine-test.json";
+  std::ofstream(file) << to_json(*load_machine("dgx-a100"));
+  const auto one = load_machine(file.string());
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(*one, *load_machine("dgx-a100"));
+  const auto four = load_machine(file.string() + ":nodes=4,net=roce-400");
+  ASSERT_TRUE(four) << four.error().message;
+  EXPECT_EQ(four->endpoints().size(), 32u);
+  EXPECT_NE(error_of(file.string() + ":nodes=4").find("need a network"), std::string::npos);
+  std::filesystem::remove(file);
+  EXPECT_NE(error_of(file.string()).find("no such file"), std::string::npos);
 }
 
 TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {

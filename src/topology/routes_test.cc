@@ -81,6 +81,28 @@ TEST(Routes, AGpuRelaysOnlyWhereNoNvlinkIsDirect) {
   EXPECT_DOUBLE_EQ(relayed.rate.gb(), 25);  // one of the two links is single either way
 }
 
+TEST(Routes, AWiderPathBeatsAShorterOneAndAShorterOneAnEquallyWideOne) {
+  Topology t;
+  const auto add = [&](DeviceKind kind, std::int32_t number) {
+    return t.add({.kind = kind, .node = 0, .index = number, .model = {}, .bus_id = {}, .port_rate = {}});
+  };
+  const auto connect = [&](DeviceId a, DeviceId b, double gb) {
+    const BytesPerSecond rate = BytesPerSecond::gigabytes(gb);
+    return t.connect(
+        {.kind = LinkKind::kNvlink, .a = a, .b = b, .rate_ab = rate, .rate_ba = rate, .latency = {}, .count = 1});
+  };
+  const DeviceId a = add(DeviceKind::kGpu, 0), b = add(DeviceKind::kGpu, 1), c = add(DeviceKind::kGpu, 2);
+  const DeviceId fabric = add(DeviceKind::kNvSwitch, 0);
+  connect(a, b, 25);
+  const LinkId direct = connect(a, c, 100);
+  for (const DeviceId gpu : {a, b, c}) connect(gpu, fabric, 100);
+  const Routes routes(t);
+  EXPECT_EQ(routes.path(a, b).hops.size(), 2u);  // 100 GB/s by the switch, not 25 directly
+  EXPECT_DOUBLE_EQ(routes.path(a, b).rate.gb(), 100);
+  EXPECT_EQ(routes.path(a, c).hops, (std::vector<Hop>{{direct, true}}));
+  EXPECT_EQ(routes.path(c, a).hops, (std::vector<Hop>{{direct, false}}));
+}
+
 TEST(Routes, NodesAreReachedThroughTheNearestNics) {
   const Topology t = machine("dgx-h100:nodes=16,net=ib-ndr");
   const Routes routes(t);

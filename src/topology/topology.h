@@ -16,12 +16,12 @@ using DeviceId = std::int32_t;
 using LinkId = std::int32_t;
 
 enum class DeviceKind : std::uint8_t {
-  kGpu,            // an accelerator that can be a rank
-  kCore,           // a CPU core; a rank on machines without GPUs
-  kCpu,            // a socket or NUMA node: root complex and memory controller
-  kMemory,         // DRAM of one NUMA node
+  kGpu,     // an accelerator that can be a rank
+  kCore,    // a CPU core; a rank on machines without GPUs
+  kCpu,     // a socket or NUMA node: root complex and memory controller
+  kMemory,  // DRAM of one NUMA node
   kPcieSwitch,
-  kNvSwitch,       // all switch chips of one NVLink domain, as one device (they stripe)
+  kNvSwitch,  // all switch chips of one NVLink domain, as one device (they stripe)
   kNic,
   kNetworkSwitch,
 };
@@ -42,10 +42,10 @@ enum class PathType : std::uint8_t {
 
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
-  std::int32_t node = -1;   // host index, -1 for network switches
-  std::int32_t index = 0;   // among the devices of this kind in its node (or in the network)
-  std::string model;        // catalogue part, e.g. "H100-SXM5"; may be empty
-  std::string bus_id;       // PCI address when known, e.g. "0000:0f:00.0"
+  std::int32_t node = -1;    // host index, -1 for network switches
+  std::int32_t index = 0;    // among the devices of this kind in its node (or in the network)
+  std::string model;         // catalogue part, e.g. "H100-SXM5"; may be empty
+  std::string bus_id;        // PCI address when known, e.g. "0000:0f:00.0"
   BytesPerSecond port_rate;  // NICs: all ports together towards the network, each direction; 0 when unknown
 
   bool operator==(const Device&) const = default;

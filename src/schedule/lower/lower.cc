@@ -17,12 +17,25 @@ Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
   return round_up((chunk_bytes + channels - 1) / channels, grain);
 }
 
+Layout layout_of(const Task& task, const Plan& plan) {
+  return Layout(task.collective, task.ranks, plan.algorithm->chunks(task.ranks), task.elements, task.element_bytes);
+}
+
 }  // namespace
+
+Cut cut_of(const Task& task, const Plan& plan) {
+  const Layout layout = layout_of(task, plan);
+  const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
+  if (!plan.algorithm->load_store)
+    return {piece, plan.slice_bytes * (protocol::traits(plan.protocol).slots / 2), plan.slice_bytes};
+  Bytes round = piece;
+  if (plan.staged) round = std::min(piece, plan.scratch_bytes / (plan.channels * layout.chunks()) / kLine * kLine);
+  return {piece, round, round};
+}
 
 Bytes default_slice(const Task& task, const Plan& plan) {
   const auto& traits = protocol::traits(plan.protocol);
-  const Layout layout(task.collective, task.ranks, plan.algorithm->chunks(task.ranks), task.elements, task.element_bytes);
-  const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
+  const Bytes piece = cut_of(task, plan).piece;
   // A quarter of the piece, so that hops overlap; not below 64 KiB, where per-message costs dominate on every fabric
   // that has been measured; never beyond a slot.
   constexpr Bytes kSmallest = Bytes{64} << 10;
@@ -33,8 +46,9 @@ Bytes default_slice(const Task& task, const Plan& plan) {
 
 StrandStream::StrandStream(const Task& task, const Plan& plan, Rank rank, int strand)
     : plan_(plan),
-      layout_(task.collective, task.ranks, plan.algorithm->chunks(task.ranks), task.elements, task.element_bytes),
-      channel_(strand / plan.algorithm->lanes) {
+      layout_(layout_of(task, plan)),
+      channel_(strand / plan.algorithm->lanes),
+      cut_sizes_(cut_of(task, plan)) {
   story_ = {.rank = rank,
             .ranks = task.ranks,
             .root = task.root,
@@ -42,18 +56,9 @@ StrandStream::StrandStream(const Task& task, const Plan& plan, Rank rank, int st
             .channel = channel_,
             .lane = strand % plan.algorithm->lanes,
             .staged = plan.staged};
-  const Bytes piece = piece_bytes(layout_.largest_chunk(), plan.channels, task.element_bytes);
-  if (plan.algorithm->load_store) {
-    round_bytes_ = piece;
-    if (plan.staged) round_bytes_ = std::min(piece, plan.scratch_bytes / (plan.channels * layout_.chunks()) / kLine * kLine);
-    slice_bytes_ = round_bytes_;
-  } else {
-    slice_bytes_ = plan.slice_bytes;
-    round_bytes_ = slice_bytes_ * (protocol::traits(plan.protocol).slots / 2);
-  }
-  if (piece == 0) return;
-  WEFT_REQUIRE(slice_bytes_ > 0, "slice {} of piece {}", slice_bytes_, piece);
-  rounds_ = static_cast<int>((piece + round_bytes_ - 1) / round_bytes_);
+  if (cut_sizes_.piece == 0) return;
+  WEFT_REQUIRE(cut_sizes_.slice > 0, "slice {} of piece {}", cut_sizes_.slice, cut_sizes_.piece);
+  rounds_ = static_cast<int>((cut_sizes_.piece + cut_sizes_.round - 1) / cut_sizes_.round);
   steps_ = plan.algorithm->steps(story_);
 }
 
@@ -83,9 +88,9 @@ bool StrandStream::next_step() {
   if (step_->kind == Step::Kind::kMove) {
     const Bytes chunk = layout_.chunk_bytes(step_->chunk);
     const Bytes piece = piece_bytes(chunk, plan_.channels, layout_.element_bytes());
-    const Bytes begin = channel_ * piece + round_ * round_bytes_;
+    const Bytes begin = channel_ * piece + round_ * cut_sizes_.round;
     at_ = begin;
-    end_ = std::min({chunk, (channel_ + 1) * piece, begin + round_bytes_});
+    end_ = std::min({chunk, (channel_ + 1) * piece, begin + cut_sizes_.round});
   }
   return true;
 }
@@ -95,7 +100,7 @@ bool StrandStream::cut() {
   if (at_ >= end_) return false;
   operation_.kind = protocol::Operation::Kind::kMove;
   operation_.peer = -1;
-  operation_.bytes = std::min(slice_bytes_, end_ - at_);
+  operation_.bytes = std::min(cut_sizes_.slice, end_ - at_);
   address(step_->sources, operation_.sources);
   address(step_->destinations, operation_.destinations);
   at_ += operation_.bytes;
@@ -111,7 +116,7 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
       const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
       end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + lane);
     } else if (o.buffer == Buffer::kScratch) {
-      end.offset = (Bytes{channel_} * layout_.chunks() + o.chunk) * round_bytes_;  // one slice per round
+      end.offset = (Bytes{channel_} * layout_.chunks() + o.chunk) * cut_sizes_.round;  // one slice per round
     } else {
       end.offset = layout_.offset(o.buffer, o.chunk) + at_;
     }

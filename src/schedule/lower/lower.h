@@ -31,14 +31,21 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+// How large the parts of the largest chunk are: message › shard › chunk › channel's piece › round › slice.
+//   piece   one channel's share of a chunk
+//   round   as much of every piece as connections can hold without a deadlock (half of the slots), or as scratch holds;
+//           the whole story is told once per round
+//   slice   one message; pipelines hops
+struct Cut {
+  Bytes piece = 0, round = 0, slice = 0;
+};
+Cut cut_of(const Task& task, const Plan& plan);
+
 // The slice that keeps a chunk's pipeline busy without paying the per-message cost too often.
 Bytes default_slice(const Task& task, const Plan& plan);
 
-// One strand of one rank, cut up and addressed: message › chunk › channel's piece › round › slice. Lazy: holds one
-// operation at a time. Both ends of a message cut alike because they compute from the same task and plan.
-//   round   as much of every chunk as connections can hold without a deadlock (half of the slots), or as scratch holds;
-//           the whole story is told once per round
-//   slice   one message; pipelines hops
+// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time. Both ends of a message cut alike
+// because they compute from the same task and plan.
 class StrandStream {
  public:
   // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected.
@@ -56,7 +63,7 @@ class StrandStream {
   Layout layout_;
   Story story_;
   int channel_;
-  Bytes round_bytes_, slice_bytes_;
+  Cut cut_sizes_;
   int rounds_ = 0, round_ = 0;
   Generator<Step> steps_;
   const Step* step_ = nullptr;

@@ -21,6 +21,10 @@ Result<HwlocTopology> load(HwlocTopology topology) {
 
 Result<HwlocTopology> ThisHost::read() const {
   WEFT_TRY(HwlocTopology topology, create());
+  // hwloc then reads PCI from sysfs by itself; its pciaccess plugin finds the same and leaks when it is unloaded, and
+  // the OpenCL and display plugins start drivers in this process.
+  for (const char* plugin : {"pci", "opencl", "gl"})
+    hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plugin);
   return load(std::move(topology));
 }
 

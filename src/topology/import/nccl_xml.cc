@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "topology/import/text_file.h"
 #include "topology/import/xml_file.h"
 
 namespace weft::topology {
@@ -273,6 +274,20 @@ class Importer {
       WEFT_CHECK(connect_gpu(node.child("nvlink"), node, to_switch, gpu, nv_switch_));
     }
     if (to_cpu > 0) WEFT_CHECK(connect_gpu(node.child("nvlink"), node, to_cpu, gpu, cpu_above(gpu)));
+    for (const pugi::xml_node c2c : node.children("c2c")) WEFT_CHECK(add_c2c(c2c, gpu));
+    return {};
+  }
+
+  // NVLink-C2C says its own rate: `count` links of `bw` MB/s.
+  Status add_c2c(pugi::xml_node c2c, DeviceId gpu) {
+    WEFT_TRY(const std::int64_t count, file_.integer(c2c, "count", 1, kMostLinks, 1));
+    WEFT_TRY(const std::int64_t bw, file_.integer(c2c, "bw", 1, INT32_MAX, 0));
+    if (bw == 0) return bad_input("{}: <c2c> has no bw", file_.where(c2c));
+    WEFT_TRY(Link link, catalog_.link("nvlink-c2c", static_cast<std::int32_t>(count)));
+    link.rate_ab = link.rate_ba = BytesPerSecond(static_cast<double>(bw) * 1e6) * static_cast<double>(count);
+    link.a = gpu;
+    link.b = cpu_above(gpu);
+    topology_.connect(link);
     return {};
   }
 

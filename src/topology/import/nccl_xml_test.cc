@@ -113,6 +113,18 @@ TEST(NcclXml, ClassAloneMakesAGpuOrANic) {
   EXPECT_NEAR(t->link(t->links_of(t->endpoints()[0])[0]).rate_ab.gb(), 15.754, 1e-3);
 }
 
+TEST(NcclXml, ChipToChipLinksJoinGpuAndCpu) {
+  const auto t = parse(R"(<system><cpu numaid="0" arch="arm64" vendor="ARM" familyid="0" modelid="0">
+    <pci busid="0009:01:00.0" class="0x030200" link_speed="" link_width="0">
+      <gpu dev="0" sm="90"><c2c bw="45000" count="10"/></gpu>
+    </pci>
+  </cpu></system>)");
+  ASSERT_TRUE(t) << t.error().message;
+  const Path path = Routes(*t).path(t->endpoints()[0], first(*t, DeviceKind::kCpu));
+  EXPECT_EQ(path.type, PathType::kNvl);
+  EXPECT_DOUBLE_EQ(path.rate.gb(), 450);  // 10 links of 45,000 MB/s
+}
+
 TEST(NcclXml, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of("<system>\n<cpu>\n</system>"), "topo.xml:3: not XML: Start-end tags mismatch");
   EXPECT_TRUE(error_of("").starts_with("topo.xml:1: not XML"));

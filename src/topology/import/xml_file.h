@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <pugixml.hpp>
 #include <string>
 #include <string_view>
@@ -9,10 +8,6 @@
 #include "base/result.h"
 
 namespace weft::topology {
-
-// Reads a whole file of at most 64 MiB.
-// Errors (bad input): names the file and what is wrong with it.
-Result<std::string> read_text_file(const std::filesystem::path& file);
 
 // A parsed XML text that knows the line of everything in it.
 class XmlFile {

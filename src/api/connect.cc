@@ -1,0 +1,105 @@
+#include "api/connect.h"
+
+#include <mutex>
+
+#include "api/this_machine.h"
+#include "net/shm/shm.h"
+#include "net/threads/threads.h"
+#include "session/session.h"
+
+namespace weft::api {
+namespace {
+
+// Half of the scratch, so that the other half is there for rounds to alternate when algorithms learn to.
+constexpr Bytes kScratch = static_cast<Bytes>(net::memory::kScratchBytes) / 2;
+
+net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
+  net::memory::Patience::Limits limits;
+  limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
+  // A rank that spins on a core that a peer needs only delays itself.
+  if (ranks > machine.endpoints()) limits.spins = 1;
+  return limits;
+}
+
+session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
+  // Threads that share the machine view take turns: its routes cache.
+  return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
+          protocol = settings.protocol, channels = settings.channels](const schedule::Task& task, const Request& request,
+                                                                      bool registered) -> Result<schedule::Plan> {
+    const std::lock_guard guard(*lock);
+    tune::Question question = question_of(task, request, registered);
+    if (question.algorithm.empty()) question.algorithm = algorithm;
+    if (question.protocol.empty() && request.algorithm.empty()) question.protocol = protocol;
+    if (question.channels == 0) question.channels = static_cast<int>(channels);
+    WEFT_TRY(auto chosen, tune::choose(*machine, question));
+    return chosen.plan;
+  };
+}
+
+Result<std::shared_ptr<const cost::MachineView>> machine_of(const env::Settings& settings) {
+  calibrate::Rates rates = calibrate::typical();
+  if (!settings.rates.empty()) {
+    WEFT_TRY(rates, calibrate::from_text(settings.rates));
+  }
+  WEFT_TRY(auto machine, this_machine(rates));
+  return std::make_shared<const cost::MachineView>(std::move(machine));
+}
+
+}  // namespace
+
+tune::Question question_of(const schedule::Task& task, const Request& request, bool registered) {
+  return {.task = task,
+          .max_strands = net::memory::kStrands,
+          .max_slice = static_cast<Bytes>(net::memory::kSlotBytes),
+          .registered = registered,
+          .scratch_bytes = kScratch,
+          .algorithm = request.algorithm,
+          .protocol = request.protocol,
+          .channels = request.channels};
+}
+
+Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine) {
+  const Rank ranks = settings.size.value_or(1);
+  WEFT_TRY(auto world, net::shm::attach({.id = settings.id,
+                                         .rank = settings.rank.value_or(0),
+                                         .ranks = ranks,
+                                         .heap_bytes = settings.heap_bytes,
+                                         .limits = limits_of(settings, ranks, *machine)}));
+  auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
+  return Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(std::move(machine), settings)));
+}
+
+Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
+                                               std::shared_ptr<const cost::MachineView> machine) {
+  WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
+  const session::Chooser chooser = chooser_of(std::move(machine), settings);
+  std::vector<Communicator> all;
+  for (auto& world : worlds) {
+    auto executor = std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world));
+    all.emplace_back(std::make_shared<session::Session>(std::move(executor), ranks, chooser));
+  }
+  return all;
+}
+
+}  // namespace weft::api
+
+namespace weft {
+
+Result<Communicator> Communicator::from_environment() {
+  WEFT_TRY(env::Settings settings, env::read());
+  WEFT_TRY(auto machine, api::machine_of(settings));
+  if (!settings.size) {  // not part of a job: one rank that needs no name
+    WEFT_TRY(auto alone, api::open_threads(1, settings, std::move(machine)));
+    return std::move(alone.front());
+  }
+  return api::join(settings, std::move(machine));
+}
+
+Result<std::vector<Communicator>> Communicator::threads(Rank ranks) {
+  if (ranks < 1) return bad_input("{} ranks", ranks);
+  WEFT_TRY(env::Settings settings, env::read());
+  WEFT_TRY(auto machine, api::machine_of(settings));
+  return api::open_threads(ranks, settings, std::move(machine));
+}
+
+}  // namespace weft

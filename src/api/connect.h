@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/env.h"
+#include "cost/machine_view.h"
+#include "tune/tune.h"
+#include "weft/communicator.h"
+
+namespace weft::api {
+
+// The question that a request on this machine's cores poses to the tuner.
+tune::Question question_of(const schedule::Task& task, const Request& request, bool registered);
+
+// Joins a job of processes on this machine. `machine` is shared by everything that chooses; it must be made from the
+// same rates on all ranks. Errors: see net::shm::attach.
+Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine);
+
+// All ranks of a job of threads.
+Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
+                                               std::shared_ptr<const cost::MachineView> machine);
+
+}  // namespace weft::api

@@ -1,0 +1,15 @@
+#include "api/this_machine.h"
+
+#include "topology/detect/detect.h"
+
+namespace weft::api {
+
+Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
+  WEFT_TRY(auto topology, topology::detect(topology::ThisHost(), {.memory = rates.memory,
+                                                                  .core = rates.core,
+                                                                  .core_to_core = rates.core_to_core,
+                                                                  .source = rates.source}));
+  return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu), rates.cache);
+}
+
+}  // namespace weft::api

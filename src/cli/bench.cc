@@ -1,0 +1,76 @@
+#include "cli/bench.h"
+
+#include "base/env.h"
+#include "base/text.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+The table has nccl-tests' columns: time of one operation, algbw = size / time, busbw = algbw times the collective's factor
+(2(n-1)/n for all_reduce), #wrong elements. Then what weft chose, what its cost model predicted, and how near the time is
+to the least that this machine allows, and what sets that limit.
+
+Examples:
+  weft bench all_reduce                                   two processes here, 8 B to 64 MiB
+  weft bench all_reduce --ranks 4 --check                 and look at every element
+  weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
+  weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
+  weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
+  weft bench all_reduce --json results.json               the rows as weft.bench/1
+)";
+
+Result<int> run(BenchSpec& spec) {
+  WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
+  WEFT_TRY(spec.type, parse_type(spec.type_name));
+  WEFT_TRY(const ReduceOp op, parse_op(spec.op_name));
+  (void)op;
+  WEFT_TRY(const auto sizes, sizes_of(spec));
+  (void)sizes;
+  if (spec.transport != "shm" && spec.transport != "threads")
+    return bad_input("unknown transport '{}'; there are shm and threads", spec.transport);
+  if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
+  if (spec.channels < 0 || spec.channels > 64) return bad_input("--channels {} is outside 1 … 64", spec.channels);
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
+}
+
+}  // namespace
+
+Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
+  WEFT_TRY(const Bytes smallest, parse_bytes(spec.smallest));
+  WEFT_TRY(const Bytes largest, parse_bytes(spec.largest));
+  constexpr Bytes kMost = Bytes{1} << 44;
+  if (largest > kMost) return bad_input("--max {} is more than 16T", spec.largest);
+  if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
+  if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
+  std::vector<Bytes> sizes;
+  for (Bytes b = smallest; b <= largest; b = std::max<Bytes>(1, b) * spec.factor) sizes.push_back(b);
+  return sizes;
+}
+
+Command add_bench(CLI::App& app) {
+  auto spec = std::make_shared<BenchSpec>();
+  CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
+  sub->add_option("collective", spec->collective_name, "all_reduce, all_gather, reduce_scatter or broadcast")->required();
+  sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
+  sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of a simulated machine)");
+  sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
+  sub->add_option("--max", spec->largest, "largest message, e.g. 64M")->capture_default_str();
+  sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
+  sub->add_option("--dtype", spec->type_name, "float, double, int32 or int64")->capture_default_str();
+  sub->add_option("--op", spec->op_name, "sum")->capture_default_str();
+  sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
+  sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
+  sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
+  sub->add_option("--transport", spec->transport, "here: shm (processes) or threads")->capture_default_str();
+  sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
+  sub->add_flag("--check", spec->check, "look at every element of every result");
+  sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
+  sub->add_flag("--unregistered", spec->unregistered, "here: ordinary memory instead of shared memory that peers reach");
+  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "report/bench.h"
+
+namespace weft::cli {
+
+// What `weft bench` was asked to do.
+struct BenchSpec {
+  std::string on;
+  std::string collective_name;
+  Collective collective = Collective::kAllReduce;
+  std::int64_t ranks = -1;  // -1: 2 here, all GPUs of a simulated machine
+  std::string smallest = "8", largest = "64M";
+  std::int64_t factor = 2;
+  std::string type_name = "float", op_name = "sum";
+  DataType type = DataType::kFloat32;
+  std::string algorithm, protocol;
+  std::int64_t channels = 0;
+  std::string transport = "shm";
+  std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
+  bool check = false, in_place = false, unregistered = false;
+  std::string json;
+};
+
+// The sizes to measure, in bytes of the message. Errors (bad input).
+Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
+
+// Runs the sweep between processes (or threads) of this machine; rank 0 prints. Returns the exit code.
+Result<int> bench_here(const BenchSpec& spec, const Machine& machine);
+// Simulates it.
+Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine);
+
+// The nccl-tests table, as wide as the terminal allows.
+class BenchTable {
+ public:
+  BenchTable(const report::BenchReport& report, int width);
+  void header() const;
+  void row(const report::BenchRow& row) const;
+  void footer(const report::BenchReport& report) const;
+
+ private:
+  const report::BenchReport& report_;
+  bool wide_;
+};
+
+// Prints the footer, writes the JSON, and gives the exit code: 1 if results were wrong.
+Result<int> finish_bench(const BenchSpec& spec, const report::BenchReport& report, const BenchTable& table);
+
+
+}  // namespace weft::cli

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/bench.h"
+
+namespace weft::cli {
+
+using report::BenchReport;
+using report::BenchRow;
+
+namespace {
+
+constexpr int kWide = 150;
+
+std::string time_text(Duration d) {
+  const double us = d.us();
+  return us < 100 ? fmt::format("{:.2f}", us) : us < 1e6 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
+}
+
+}  // namespace
+
+BenchTable::BenchTable(const BenchReport& report, int width) : report_(report), wide_(width >= kWide) {}
+
+void BenchTable::header() const {
+  fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
+             report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  if (wide_) {
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size", "count", "type",
+               "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit", "limit");
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)", "(elements)", "", "",
+               "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "(us)", "");
+  } else {
+    fmt::print("# {:>11} {:>11} {:>8} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>6}\n", "size (B)", "time (us)", "busbw", "#wrong", "algo",
+               "proto", "ch", "predicted", "%limit");
+  }
+  std::fflush(stdout);
+}
+
+void BenchTable::row(const BenchRow& r) const {
+  const std::string wrong = r.errors < 0 ? "N/A" : std::to_string(r.errors);
+  const int percent = static_cast<int>(100 * r.of_limit() + 0.5);
+  if (wide_)
+    fmt::print("  {:>12} {:>12} {:>7} {:>5} {:>11} {:>8.2f} {:>8.2f} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>5}%  {}\n", r.bytes, r.count,
+               report_.type, report_.op, time_text(r.time), r.algbw_gb(), r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels,
+               time_text(r.predicted), percent, r.limit_resource);
+  else
+    fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time), r.busbw_gb(), wrong,
+               r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
+  std::fflush(stdout);
+}
+
+void BenchTable::footer(const BenchReport& report) const {
+  double sum = 0;
+  std::int64_t wrong = 0, unchecked = 0;
+  for (const BenchRow& r : report.rows) {
+    sum += r.busbw_gb();
+    wrong += std::max<std::int64_t>(0, r.errors);
+    unchecked += r.errors < 0;
+  }
+  fmt::print("# {} wrong elements{}, average busbw {:.2f} GB/s\n", wrong,
+             unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "", report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
+}
+
+Result<int> finish_bench(const BenchSpec& spec, const BenchReport& report, const BenchTable& table) {
+  if (spec.json != "-") table.footer(report);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
+  for (const BenchRow& r : report.rows)
+    if (r.errors > 0) return kBadAnswer;
+  return 0;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "cli/common.h"
+
+// One function per command of the command line: declares its options under `app`.
+namespace weft::cli {
+
+Command add_bench(CLI::App& app);
+Command add_explain(CLI::App& app);
+Command add_verify(CLI::App& app);
+Command add_topo(CLI::App& app);
+Command add_catalog(CLI::App& app);
+Command add_run(CLI::App& app);
+Command add_calibrate(CLI::App& app);
+Command add_completion(CLI::App& app);
+
+}  // namespace weft::cli

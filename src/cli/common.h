@@ -1,0 +1,55 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "cost/machine_view.h"
+#include "schedule/collective.h"
+#include "weft/types.h"
+
+namespace weft::cli {
+
+// What a command returns besides 0 (done).
+inline constexpr int kBadAnswer = 1;  // wrong data, failed proof, findings, a peer that failed
+inline constexpr int kBadInput = 2;   // usage or input
+
+// Prints the error on one line to stderr; the exit code that fits its blame.
+int report_error(const Error& error);
+
+// A command that main offers. `add` declares its options; its run() is called if it was chosen.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Result<int>()> run;
+};
+
+// The machine a command is for: `--on MACHINE`, or this one. Owns the view.
+struct Machine {
+  std::string name;
+  bool simulated = false;
+  std::shared_ptr<cost::MachineView> view;
+};
+// Errors (bad input): see topology::load_machine.
+Result<Machine> load_machine(const std::string& on);
+
+// "float", "double", "int32", "int64"; nccl-tests' names. Errors (bad input).
+Result<DataType> parse_type(const std::string& name);
+std::string_view name_of(DataType type);
+Result<ReduceOp> parse_op(const std::string& name);
+
+// The ranks to use: `asked`, or all endpoints if 0. Errors (bad input): none, or more than a simulated machine has.
+Result<Rank> ranks_on(const Machine& machine, std::int64_t asked);
+
+// Elements of the whole message for `bytes`: whole elements, and whole parts where ranks own parts; at least one each.
+Bytes elements_of(Collective collective, Rank ranks, Bytes bytes, DataType type);
+
+// Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.
+Status write_json(const std::string& file, const nlohmann::json& json);
+Status write_text(const std::string& file, const std::string& text);
+
+// Columns of the terminal on stdout; a generous number where there is none.
+int terminal_width();
+
+}  // namespace weft::cli

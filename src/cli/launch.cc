@@ -1,0 +1,114 @@
+#include "cli/launch.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "net/shm/shm.h"
+
+namespace weft::cli {
+namespace {
+
+// Unguessable: from the system's random source.
+std::string make_id() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", random());
+  return id;
+}
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int c = 0; c < CPU_SETSIZE; ++c)
+      if (CPU_ISSET(c, &set)) cpus.push_back(c);
+  return cpus;
+}
+
+void pin_to(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+// Blocks the signals that end a job, so that they can be waited for together with SIGCHLD.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigemptyset(&set_);
+    for (const int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, s);
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~BlockedSignals() { restore(); }
+  void restore() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  // The next signal, or 0 after a tenth of a second.
+  int next() {
+    const timespec tick{0, 100'000'000};
+    const int s = sigtimedwait(&set_, nullptr, &tick);
+    return s < 0 ? 0 : s;
+  }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+}  // namespace
+
+Result<int> launch(Rank ranks, const std::string& rates, const std::function<int(const std::vector<Setting>&)>& body) {
+  const std::string id = make_id();
+  const std::vector<int> cpus = usable_cpus();
+  std::fflush(nullptr);
+  BlockedSignals signals;
+  std::vector<pid_t> children;
+  for (Rank r = 0; r < ranks; ++r) {
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child < 0) {
+      for (const pid_t other : children) kill(other, SIGKILL);
+      return failure(Code::kSystem, Blame::kProcess, "fork of rank {}: {}", r, std::strerror(errno));
+    }
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);  // the parent died before the line above
+      signals.restore();
+      if (static_cast<std::size_t>(ranks) <= cpus.size()) pin_to(cpus[static_cast<std::size_t>(r)]);
+      const int code = body({{"WEFT_RANK", std::to_string(r)}, {"WEFT_SIZE", std::to_string(ranks)}, {"WEFT_ID", id}, {"WEFT_RATES", rates}});
+      std::fflush(nullptr);
+      _exit(code);
+    }
+    children.push_back(child);
+  }
+  int result = 0;
+  Rank running = ranks;
+  while (running > 0) {
+    if (const int s = signals.next(); s == SIGINT || s == SIGTERM || s == SIGHUP) {
+      result = 128 + s;
+      for (const pid_t child : children)
+        if (child > 0) kill(child, SIGKILL);
+    }
+    for (Rank r = 0; r < ranks; ++r) {
+      pid_t& child = children[static_cast<std::size_t>(r)];
+      int status = 0;
+      if (child <= 0 || waitpid(child, &status, WNOHANG) != child) continue;
+      child = 0;
+      --running;
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (WIFSIGNALED(status) && result < 128)
+        fmt::print(stderr, "weft: rank {} was ended by signal {} ({})\n", r, WTERMSIG(status), strsignal(WTERMSIG(status)));
+      if (result == 0) result = code;
+    }
+  }
+  net::shm::remove_name(id);
+  return result;
+}
+
+}  // namespace weft::cli

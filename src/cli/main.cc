@@ -1,0 +1,29 @@
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/version.h"
+
+// The weft command: reads the command line, runs one command, turns errors into one line and an exit code.
+int main(int argc, char** argv) {
+  using namespace weft;
+  CLI::App app{"weft: communication between GPUs, run, simulated, proved and explained from one schedule"};
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
+  app.require_subcommand(1);
+  app.footer("\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` has examples.");
+  const cli::Command commands[] = {cli::add_bench(app), cli::add_explain(app), cli::add_verify(app),    cli::add_topo(app),
+                                   cli::add_catalog(app), cli::add_run(app),   cli::add_calibrate(app), cli::add_completion(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wish) {  // --help, --version
+    return app.exit(wish);
+  } catch (const CLI::ParseError& problem) {
+    fmt::print(stderr, "weft: {} (weft --help)\n", problem.what());
+    return cli::kBadInput;
+  }
+  for (const cli::Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    const Result<int> code = command.run();
+    return code ? *code : cli::report_error(code.error());
+  }
+  return cli::kBadInput;
+}

@@ -1,0 +1,77 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/env.h"
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/rates.h"
+
+namespace weft::cli {
+namespace {
+
+struct Spec {
+  std::int64_t ranks = 0;
+  std::vector<std::string> program;
+};
+
+std::string environment_table() {
+  std::string text = "\nEnvironment that weft programs read:\n";
+  for (const env::Variable& v : env::table()) text += fmt::format("  {:<16} {:<7} {:<9} {}\n", v.name, v.type, v.fallback, v.meaning);
+  return text;
+}
+
+Result<int> run(const Spec& spec) {
+  constexpr std::int64_t kMost = 512;
+  if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("-n {} is outside 1 … {}", spec.ranks, kMost);
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  std::vector<char*> arguments;
+  for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  return launch(static_cast<Rank>(spec.ranks), calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
+    for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
+    execvp(arguments[0], arguments.data());
+    fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
+    return 127;
+  });
+}
+
+Result<int> calibrate_now(const std::string& json) {
+  WEFT_TRY(const env::Settings settings, env::read());
+  const calibrate::Rates rates = calibrate::measure();
+  if (json != "-") {
+    fmt::print("core          {:>8.1f} GB/s   one core, read + written, in its own cache\n", rates.core.gb());
+    fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
+    fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
+    fmt::print("caches        {:>8} KiB    all cores' own together\n", rates.cache >> 10);
+  }
+  if (!json.empty()) WEFT_CHECK(write_text(json, calibrate::to_text(rates) + "\n"));
+  if (!settings.cache_dir.empty()) {
+    const std::string file = settings.cache_dir + "/rates.json";
+    WEFT_CHECK(calibrate::save(rates, file));
+    if (json != "-") fmt::print("kept in {}\n", file);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
+  sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
+  sub->add_option("program", spec->program, "the program and its arguments, after --")->required();
+  sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" + environment_table());
+  return {sub, [spec] { return run(*spec); }};
+}
+
+Command add_calibrate(CLI::App& app) {
+  auto json = std::make_shared<std::string>();
+  CLI::App* sub = app.add_subcommand("calibrate", "Measure this machine's rates and keep them for predictions");
+  sub->add_option("--json", *json, "write weft.rates/1 to this file; - is stdout instead of text");
+  sub->footer("\nExample:\n  weft calibrate\n");
+  return {sub, [json] { return calibrate_now(*json); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "cost/machine_view.h"
+#include "schedule/lower/lower.h"
+
+namespace weft::cost {
+
+struct Estimate {
+  Duration total;
+  Duration launch;   // of it: starting the call
+  Duration latency;  // of it: launch and all hops of the critical path, with empty messages
+};
+
+// α-β time of a plan, counted from its own schedule: every strand of channel 0 is walked once with a clock, messages
+// arrive a hop's latency after they were sent, streams of slices overlap along chains of moves, and each link's rate is
+// shared equally by the connections that the schedule ever opens over it. Not modelled: shares that change over time,
+// limited slots (the simulator does both).
+// Rounds after the third cost what the third cost. Where the ranks are many and each tells a long story, the walk is
+// done on two smaller machines of the same kind and continued linearly in the ranks: a story that grows with the ranks
+// grows linearly.
+// Errors: kUnsupported (bad input) naming two ranks and why the protocol does not run between them.
+Result<Estimate> estimate(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan);
+
+}  // namespace weft::cost

@@ -1,0 +1,92 @@
+#include "cost/limit.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace weft::cost {
+namespace {
+
+using topology::DeviceKind;
+using topology::LinkKind;
+
+void tighten(Limit& limit, Duration time, std::string resource) {
+  if (time > limit.time) limit = {time, std::move(resource), {}};
+}
+
+// What a rank's device can send: over NVLink or XGMI where it has them, else over PCIe.
+BytesPerSecond port_rate(const MachineView& machine, topology::DeviceId device) {
+  BytesPerSecond fabric, pcie;
+  for (const topology::LinkId id : machine.topology().links_of(device)) {
+    const topology::Link& l = machine.topology().link(id);
+    const BytesPerSecond out = l.a == device ? l.rate_ab : l.rate_ba;
+    if (l.kind == LinkKind::kNvlink || l.kind == LinkKind::kXgmi) fabric = fabric + out;
+    if (l.kind == LinkKind::kPcie) pcie = pcie + out;
+  }
+  return fabric.value() > 0 ? fabric : pcie;
+}
+
+BytesPerSecond nic_rate(const MachineView& machine, std::int32_t node) {
+  BytesPerSecond sum;
+  for (const topology::Link& l : machine.topology().links()) {
+    if (l.kind != LinkKind::kNetwork) continue;
+    const bool from_a = machine.topology().device(l.a).node == node, from_b = machine.topology().device(l.b).node == node;
+    if (from_a != from_b) sum = sum + (from_a ? l.rate_ab : l.rate_ba);
+  }
+  return sum;
+}
+
+void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
+  const Rank per_node = machine.ranks_per_node(task.ranks), nodes = machine.nodes(task.ranks);
+  const BytesPerSecond port = port_rate(machine, machine.device(0));
+  // Every rank must send what nccl-tests calls the bus traffic; inside a node through its port, else through its NIC.
+  if (port.value() > 0 && per_node > 1)
+    tighten(limit, Duration::seconds(bytes * schedule::bus_factor(task.collective, task.ranks) / port.value()),
+            "GPU port " + format_rate(port));
+  // The same holds for nodes as if they were ranks.
+  if (const BytesPerSecond nics = nic_rate(machine, 0); nodes > 1 && nics.value() > 0)
+    tighten(limit, Duration::seconds(bytes * schedule::bus_factor(task.collective, nodes) / nics.value()),
+            "node's NICs " + format_rate(nics));
+  // And starting plus one hop to the farthest rank, with the fastest protocol.
+  Duration fastest = Duration::max();
+  for (const protocol::Protocol p : protocol::kProtocols) {
+    const topology::Path path = machine.path(0, task.ranks - 1);
+    const protocol::HopCost* hop = machine.costs().find(name(path.type), p);
+    if (const Duration* launch = machine.costs().launch(p); hop != nullptr && launch != nullptr)
+      fastest = std::min(fastest, *launch + std::max(hop->latency, path.latency));
+  }
+  if (fastest < Duration::max()) tighten(limit, fastest, "launch and one hop");
+}
+
+void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
+  // Every contribution is read once, every result written once; one part for each rank of an all_gather's inputs or a
+  // reduce_scatter's outputs.
+  const bool parts_in = task.collective == Collective::kAllGather, parts_out = task.collective == Collective::kReduceScatter;
+  const double reads = parts_in || task.collective == Collective::kBroadcast ? 1 : task.ranks;
+  const double touched = bytes * (reads + (parts_out ? 1 : task.ranks));
+  const double cores = std::min(task.ranks, machine.endpoints());
+  if (touched <= static_cast<double>(machine.cache()) || machine.memory_rate().value() <= 0) {
+    const BytesPerSecond caches = machine.core_rate() * cores;
+    tighten(limit, Duration::seconds(touched / caches.value()), "caches " + format_rate(caches));
+  } else {
+    tighten(limit, Duration::seconds(touched / machine.memory_rate().value()), "memory " + format_rate(machine.memory_rate()));
+  }
+  tighten(limit, machine.path(0, task.ranks > 1 && machine.endpoints() > 1 ? 1 : 0).latency, "one cache line");
+  // Ranks that share a core must each run once.
+  if (const auto* switched = machine.costs().find("LOC", protocol::Protocol::kLL64); switched != nullptr && task.ranks > machine.endpoints()) {
+    const double switches = std::ceil(static_cast<double>(task.ranks) / machine.endpoints()) - 1;
+    tighten(limit, switched->latency * switches, "context switch");
+  }
+}
+
+}  // namespace
+
+Limit limit(const MachineView& machine, const schedule::Task& task) {
+  Limit limit{Duration::picoseconds(1), "latency", {}};
+  const double bytes = static_cast<double>(task.elements * task.element_bytes);
+  if (task.ranks > 1) machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
+  limit.bus_rate = BytesPerSecond(bytes * schedule::bus_factor(task.collective, task.ranks) / limit.time.s());
+  return limit;
+}
+
+}  // namespace weft::cost

@@ -1,0 +1,31 @@
+#include "cost/machine_view.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::cost {
+
+using topology::DeviceKind;
+
+MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, Bytes cache)
+    : topology_(std::make_unique<topology::Topology>(std::move(topology))),
+      routes_(std::make_unique<topology::Routes>(*topology_)),
+      costs_(std::move(costs)),
+      cache_(cache),
+      devices_(topology_->endpoints()) {
+  WEFT_REQUIRE(!devices_.empty());
+  for (const topology::Link& l : topology_->links()) {
+    const DeviceKind a = topology_->device(l.a).kind, b = topology_->device(l.b).kind;
+    if (a == DeviceKind::kCore || b == DeviceKind::kCore) core_rate_ = std::max(core_rate_, l.rate_ab);
+    if (a == DeviceKind::kMemory || b == DeviceKind::kMemory) memory_rate_ = memory_rate_ + l.rate_ab;
+  }
+}
+
+Rank MachineView::ranks_per_node(Rank ranks) const {
+  Rank first_node = 0;
+  while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node) ++first_node;
+  return ranks % first_node == 0 ? first_node : 1;
+}
+
+}  // namespace weft::cost

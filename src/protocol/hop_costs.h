@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "protocol/protocol.h"
+
+namespace weft::protocol {
+
+// What a message costs beyond its bytes on one kind of path.
+struct HopCost {
+  Duration latency;         // from the sender having the data to the receiver seeing it
+  Duration overhead;        // of it, what keeps the sending channel busy
+  BytesPerSecond channel;   // the most one channel moves, wire bytes
+  double efficiency = 1;    // payload over raw link rate
+};
+
+// The cost table of one kind of endpoint. Every number comes from a data file with source and date. A value.
+class HopCosts {
+ public:
+  enum class Endpoint { kGpu, kCpu };
+
+  // The shipped table (data/protocol/hop_costs.json).
+  static HopCosts shipped(Endpoint endpoint);
+  // Errors (bad input): not JSON, another schema, a number without source and date, a number that is not positive.
+  static Result<HopCosts> parse(std::string_view file, std::string_view text, Endpoint endpoint);
+
+  // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
+  const HopCost* find(std::string_view path, Protocol protocol) const;
+  // Once per collective call; null as above.
+  const Duration* launch(Protocol protocol) const;
+  // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
+  BytesPerSecond local_channel() const { return local_; }
+  bool gpu() const { return gpu_; }
+
+ private:
+  struct Hop {
+    std::string path;
+    Protocol protocol;
+    HopCost cost;
+  };
+  struct Launch {
+    Protocol protocol;
+    Duration latency;
+  };
+  std::vector<Hop> hops_;
+  std::vector<Launch> launches_;
+  BytesPerSecond local_;
+  bool gpu_ = true;
+};
+
+}  // namespace weft::protocol

@@ -1,0 +1,30 @@
+#include "report/bench.h"
+
+namespace weft::report {
+
+nlohmann::json to_json(const BenchReport& report) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const BenchRow& r : report.rows) {
+    const double limit_bus = r.limit_time.ps() > 0 ? static_cast<double>(r.bytes) / r.limit_time.s() * 1e-9 * r.bus_factor : 0;
+    nlohmann::json row = {{"bytes", r.bytes},
+                          {"count", r.count},
+                          {"time_us", r.time.us()},
+                          {"algbw_GBps", r.algbw_gb()},
+                          {"busbw_GBps", r.busbw_gb()},
+                          {"algorithm", r.algorithm},
+                          {"protocol", r.protocol},
+                          {"channels", r.channels},
+                          {"predicted_us", r.predicted.us()},
+                          {"limit", {{"resource", r.limit_resource}, {"time_us", r.limit_time.us()}, {"busbw_GBps", limit_bus}}},
+                          {"of_limit", r.of_limit()}};
+    if (r.errors >= 0) row["errors"] = r.errors;
+    if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
+    rows.push_back(std::move(row));
+  }
+  return {{"schema", "weft.bench/1"}, {"world", report.world},           {"machine", report.machine},
+          {"transport", report.transport}, {"collective", report.collective}, {"ranks", report.ranks},
+          {"type", report.type},      {"op", report.op},                 {"rates", report.rates},
+          {"rows", rows}};
+}
+
+}  // namespace weft::report

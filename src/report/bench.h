@@ -1,0 +1,45 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weft::report {
+
+// One line of the bench table. Bandwidths are derived: algbw = bytes / time, busbw = algbw * bus_factor.
+struct BenchRow {
+  Bytes bytes = 0;
+  std::int64_t count = 0;  // elements of the message
+  Duration time;
+  double bus_factor = 1;
+  std::string algorithm, protocol;
+  int channels = 0;
+  Duration predicted;
+  std::string limit_resource;
+  Duration limit_time;
+  std::int64_t errors = -1;     // wrong elements; -1: not checked
+  std::string busiest_link;     // simulated: what carried most, …
+  double busiest_share = 0;     // … and how much of its capacity it used
+
+  double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
+  double busbw_gb() const { return algbw_gb() * bus_factor; }
+  // How near the time is to the least possible: 1 is the limit.
+  double of_limit() const { return time.ps() > 0 ? limit_time / time : 0; }
+};
+
+struct BenchReport {
+  std::string world;    // "real" or "simulated"
+  std::string machine;  // as given on the command line, or "this"
+  std::string transport;
+  std::string collective, type, op;
+  Rank ranks = 0;
+  std::string rates;    // where the machine's rates come from
+  std::vector<BenchRow> rows;
+};
+
+// weft.bench/1, the stable form.
+nlohmann::json to_json(const BenchReport& report);
+
+}  // namespace weft::report

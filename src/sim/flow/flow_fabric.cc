@@ -1,0 +1,330 @@
+#include "sim/flow/flow_fabric.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+
+namespace weft::sim {
+
+using protocol::End;
+using protocol::Memory;
+using protocol::Operation;
+
+namespace {
+
+constexpr Bytes kScratchBytes = Bytes{1} << 20;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options)
+    : topology_(topology), routes_(routes), options_(std::move(options)) {
+  const std::vector<topology::DeviceId> available = topology.endpoints();
+  WEFT_REQUIRE(!available.empty() && ranks > 0);
+  for (const topology::Link& l : topology.links()) {
+    rates_.add_resource(l.rate_ab.value());
+    rates_.add_resource(l.rate_ba.value());
+  }
+  carried_.assign(topology.links().size() * 2, 0);
+  places_.resize(index(ranks));
+  actors_.resize(index(ranks * options_.strands));
+  for (Rank r = 0; r < ranks; ++r) {
+    devices_.push_back(available[index(r) % available.size()]);
+    endpoints_.emplace_back(this, r);
+  }
+  if (options_.costs.gpu()) return;
+  for (Rank r = 0; r < ranks; ++r) {
+    // The core's link, and beyond the cache the way to the nearest memory.
+    topology::Path best;
+    for (topology::DeviceId d = 0; d < static_cast<topology::DeviceId>(topology.devices().size()); ++d) {
+      if (topology.device(d).kind != topology::DeviceKind::kMemory) continue;
+      topology::Path path = routes.path(devices_[index(r)], d);
+      if (path.type != topology::PathType::kDis && (best.hops.empty() || path.hops.size() < best.hops.size())) best = std::move(path);
+    }
+    const bool spills = options_.working_set > options_.cache;
+    places_[index(r)].memory_path = keep(best.hops, spills ? best.hops.size() : std::min<std::size_t>(1, best.hops.size()));
+  }
+}
+
+FlowFabric::~FlowFabric() = default;
+
+FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
+  capabilities_ = {.name = "sim/flow",
+                   .load_store = true,
+                   .moves_data = fabric->options_.moves_data,
+                   .virtual_time = true,
+                   .max_strands = fabric->options_.strands,
+                   .max_slice = protocol::traits(protocol::Protocol::kSimple).slice_bytes};
+}
+
+std::span<const MaxMin::Resource> FlowFabric::keep(const std::vector<topology::Hop>& hops, std::size_t count) {
+  auto& kept = kept_paths_.emplace_back(std::make_unique<MaxMin::Resource[]>(count));
+  for (std::size_t i = 0; i < count; ++i) kept[i] = 2 * hops[i].link + (hops[i].forward ? 0 : 1);
+  return {kept.get(), count};
+}
+
+void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
+  events_waiting_.push(now_, delay, {kind, subject, version});
+}
+
+void FlowFabric::launch() {
+  const Duration* latency = options_.costs.launch(protocol_);
+  now_ = {};
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
+    push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+}
+
+// Handles the next event; false when there is none left.
+bool FlowFabric::step() {
+  settle();
+  if (events_waiting_.empty()) return false;
+  const auto [time, order, event] = events_waiting_.pop();
+  if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
+  if (++events_ > options_.max_events) {
+    failure_ = Error{Code::kNoResources, Blame::kOperation,
+                     fmt::format("stopped after {} events at {:.3f} us of virtual time", options_.max_events, now_.us())};
+    return false;
+  }
+  now_ = time;
+  switch (event.kind) {
+    case Event::kFlowEnds: end_flow(event.subject); break;
+    case Event::kLocalEnds: part_done(event.subject); break;
+    case Event::kResume: runnable_.push_back(event.subject); break;
+    case Event::kMessageArrives:
+      ++connections_[index(event.subject)].arrived;
+      wake(connections_[index(event.subject)].receiver_waits);
+      break;
+    case Event::kSignalArrives:
+      ++connections_[index(event.subject)].signals;
+      wake(connections_[index(event.subject)].signal_waits);
+      break;
+  }
+  return true;
+}
+
+void FlowFabric::wake(std::int32_t& actor) {
+  if (actor >= 0) runnable_.push_back(actor);
+  actor = -1;
+}
+
+// Gives flows that started, or whose share changed, their new end.
+void FlowFabric::settle() {
+  for (const MaxMin::Flow f : rates_.solve()) {
+    Transfer& t = transfers_[index(f)];
+    t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
+    t.since = now_;
+    t.rate = rates_.rate(f);
+    push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
+  }
+}
+
+void FlowFabric::start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap) {
+  for (const MaxMin::Resource r : path) carried_[index(r)] += bytes;
+  const MaxMin::Flow f = rates_.start(path, cap);
+  if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
+  Transfer& t = transfers_[index(f)];
+  t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
+  ++actors_[index(actor)].outstanding;
+}
+
+void FlowFabric::end_flow(std::int32_t flow) {
+  Transfer& t = transfers_[index(flow)];
+  ++t.version;
+  rates_.stop(flow);
+  part_done(t.actor);
+}
+
+// One part of an actor's operation is over; after the last one the operation is.
+void FlowFabric::part_done(std::int32_t a) {
+  Actor& actor = actors_[index(a)];
+  if (--actor.outstanding > 0) return;
+  const Operation& operation = *actor.operation;
+  const Rank rank = a / options_.strands;
+  for (const End& end : operation.destinations)
+    if (end.kind == End::Kind::kMessage) {
+      const std::int32_t c = connection_index(rank, end.peer, end.strand);
+      push(connections_[index(c)].latency, Event::kMessageArrives, c);
+    }
+  for (const End& end : operation.sources)
+    if (end.kind == End::Kind::kMessage) {
+      Connection& c = connect(end.peer, rank, end.strand);
+      --c.in_flight;
+      wake(c.sender_waits);
+    }
+  actor.operation = nullptr;
+  runnable_.push_back(a);
+}
+
+std::int32_t FlowFabric::connection_index(Rank from, Rank to, int strand) {
+  for (const Place::Entry& e : places_[index(from)].from)
+    if (e.peer == to && e.strand == strand) return e.connection;
+  return open(from, to, strand);
+}
+
+FlowFabric::Connection& FlowFabric::connect(Rank from, Rank to, int strand) {
+  return connections_[index(connection_index(from, to, strand))];
+}
+
+std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
+  const topology::Path path = routes_.path(devices_[index(from)], devices_[index(to)]);
+  const protocol::HopCost* cost = options_.costs.find(name(path.type), protocol_);
+  Connection c;
+  if (cost == nullptr) {
+    if (!failure_)
+      failure_ = Error{Code::kUnsupported, Blame::kInput,
+                       fmt::format("{} does not run from {} to {} over a {} path", protocol::traits(protocol_).name,
+                                   topology_.name_of(devices_[index(from)]), topology_.name_of(devices_[index(to)]),
+                                   name(path.type))};
+    c.cap = 1;
+  } else {
+    c.overhead = cost->overhead;
+    c.latency = std::max(cost->latency, path.latency) - cost->overhead;
+    c.raw_per_wire = 1 / cost->efficiency;
+    c.cap = cost->channel.value() * c.raw_per_wire;
+  }
+  if (options_.costs.gpu()) c.path = keep(path.hops, path.hops.size());
+  // No faster than the slowest link even alone: so a single flow never has to be solved for.
+  for (const MaxMin::Resource r : c.path) c.cap = std::min(c.cap, rates_.capacity(r));
+  connections_.push_back(std::move(c));
+  const auto id = static_cast<std::int32_t>(connections_.size() - 1);
+  places_[index(from)].from.push_back({to, strand, id});
+  return id;
+}
+
+bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
+  if (failure_) return false;
+  const std::int32_t self = rank * options_.strands + strand;
+  if (operation.kind == Operation::Kind::kSignal) return true;
+  if (operation.kind == Operation::Kind::kWait) {
+    Connection& c = connect(operation.peer, rank, strand);
+    if (c.signals == 0) c.signal_waits = self;
+    return c.signals > 0;
+  }
+  for (const End& end : operation.sources) {
+    if (end.kind != End::Kind::kMessage) continue;
+    Connection& c = connect(end.peer, rank, end.strand);
+    if (c.arrived == 0) {
+      c.receiver_waits = self;
+      return false;
+    }
+  }
+  for (const End& end : operation.destinations) {
+    if (end.kind != End::Kind::kMessage) continue;
+    Connection& c = connect(rank, end.peer, end.strand);
+    if (c.in_flight >= protocol::traits(protocol_).slots) {
+      c.sender_waits = self;
+      return false;
+    }
+  }
+  return true;
+}
+
+fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
+  if (operation.kind == Operation::Kind::kSignal) {
+    const std::int32_t c = connection_index(rank, operation.peer, strand);
+    push(connections_[index(c)].latency, Event::kSignalArrives, c);
+    return fabric::Posted::kDone;
+  }
+  if (operation.kind == Operation::Kind::kWait) {
+    --connect(operation.peer, rank, strand).signals;
+    return fabric::Posted::kDone;
+  }
+  if (options_.moves_data) move_data(rank, operation);
+  const std::int32_t self = rank * options_.strands + strand;
+  Actor& actor = actors_[index(self)];
+  actor.operation = &operation;
+  actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
+
+  const double bytes = static_cast<double>(operation.bytes);
+  const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
+  const bool gpu = options_.costs.gpu();
+  const auto own = places_[index(rank)].memory_path;
+  const double core = own.empty() ? 0 : rates_.capacity(own[0]);
+  double local = 0, flow_seconds = 0, posting = 0;
+  const auto account = [&](const End& end, bool source) {
+    if (end.kind == End::Kind::kMessage) {
+      Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
+      source ? --c.arrived : ++c.in_flight;
+      // A CPU packs and unpacks lines more slowly than it copies.
+      if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
+    }
+    if (!gpu || end.kind == End::Kind::kLocal || (source && end.kind == End::Kind::kMessage)) {
+      local += source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
+      return;
+    }
+    const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
+    posting += c.overhead.s();
+    start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
+    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
+  };
+  for (const End& end : operation.sources) account(end, true);
+  for (const End& end : operation.destinations) account(end, false);
+  if (gpu) {
+    // Copying and posting only matter where they take longer than the slowest flow takes at the least.
+    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value()); seconds > flow_seconds) {
+      ++actor.outstanding;
+      push(Duration::seconds(seconds), Event::kLocalEnds, self);
+    }
+  } else if (!own.empty()) {
+    start_flow(self, own, local, core);
+  }
+  if (--actor.outstanding == 0) {
+    actor.outstanding = 1;
+    push({}, Event::kLocalEnds, self);
+  }
+  return fabric::Posted::kPending;
+}
+
+std::byte* FlowFabric::memory_of(Rank rank, Memory memory) {
+  Endpoint& e = endpoints_[index(rank)];
+  if (memory == Memory::kIn) return const_cast<std::byte*>(e.call_.in);  // only ever a source
+  if (memory == Memory::kOut) return e.call_.out;
+  if (e.scratch_.empty()) e.scratch_.resize(index(kScratchBytes));
+  return e.scratch_.data();
+}
+
+// Bytes move when the operation starts: in a schedule without races nobody can tell.
+void FlowFabric::move_data(Rank rank, const Operation& operation) {
+  std::vector<std::vector<std::byte>> received;
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> destinations;
+  for (const End& end : operation.sources) {
+    if (end.kind == End::Kind::kMessage) {
+      auto& queue = connect(end.peer, rank, end.strand).data;
+      received.push_back(std::move(queue.front()));
+      queue.pop_front();
+      WEFT_ASSERT(received.back().size() == index(operation.bytes), "sent {}, received {}", received.back().size(), operation.bytes);
+      sources.push_back(received.back().data());
+    } else {
+      sources.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
+    }
+  }
+  for (const End& end : operation.destinations) {
+    if (end.kind == End::Kind::kMessage) {
+      auto& queue = connect(rank, end.peer, end.strand).data;
+      queue.emplace_back(index(operation.bytes));
+      destinations.push_back(queue.back().data());
+    } else {
+      destinations.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
+    }
+  }
+  endpoints_[index(rank)].call_.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
+                                     static_cast<int>(sources.size()), operation.bytes);
+}
+
+FlowFabric::Bottleneck FlowFabric::busiest() const {
+  Bottleneck best;
+  if (now_ <= Duration{}) return best;
+  for (std::size_t r = 0; r < carried_.size(); ++r) {
+    const double share = carried_[r] / rates_.capacity(static_cast<MaxMin::Resource>(r)) / now_.s();
+    if (share <= best.utilisation) continue;
+    const topology::Link& l = topology_.link(static_cast<topology::LinkId>(r / 2));
+    const bool forward = r % 2 == 0;
+    best = {fmt::format("{} -> {}", topology_.name_of(forward ? l.a : l.b), topology_.name_of(forward ? l.b : l.a)), share};
+  }
+  return best;
+}
+
+}  // namespace weft::sim

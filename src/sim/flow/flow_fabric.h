@@ -1,0 +1,171 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "protocol/hop_costs.h"
+#include "sim/event_queue.h"
+#include "sim/flow/max_min.h"
+#include "topology/routes.h"
+
+namespace weft::sim {
+
+struct FlowOptions {
+  protocol::HopCosts costs;
+  int strands = 1;             // per rank
+  bool moves_data = false;     // also carry bytes, so that results can be checked
+  Bytes working_set = 0;       // CPU ranks: what all of them touch; beyond `cache` it goes through memory
+  Bytes cache = Bytes{16} << 20;  // a usual share of a server's last-level cache
+  std::int64_t max_events = std::int64_t{1} << 40;
+};
+
+// A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
+// path and protocol. Deterministic. Ranks that sit on the same device share its links.
+//   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
+//              links, and posts its messages one after the other; it is done when the slowest of these is. Messages then
+//              arrive what is left of the latency later.
+//   CPU ranks  a move takes all its operands' bytes through the core's link (and memory's, beyond the cache).
+// Thread: one at a time. Owns: all its state; topology and routes must outlive it.
+class FlowFabric {
+ public:
+  class Endpoint;
+
+  // Errors (bad input): two ranks that must talk have no path, or none that the protocol runs over: found when they talk.
+  FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options);
+  ~FlowFabric();
+
+  Endpoint& endpoint(Rank rank) { return endpoints_[static_cast<std::size_t>(rank)]; }
+  Rank ranks() const { return static_cast<Rank>(endpoints_.size()); }
+  int strands() const { return options_.strands; }
+
+  // Calls resume(rank, strand) for every strand at the start and whenever what it waited for has happened, until nothing
+  // is left to happen. Returns the time of the last event. Errors: kNoResources past max_events; a problem of talk().
+  template <class Resume>
+  Result<Duration> run(Resume&& resume) {
+    launch();
+    while (!failure_) {
+      while (!runnable_.empty()) {
+        const std::int32_t actor = runnable_.front();
+        runnable_.pop_front();
+        resume(actor / options_.strands, actor % options_.strands);
+      }
+      if (!step()) break;
+    }
+    if (failure_) return tl::make_unexpected(*failure_);
+    return now_;
+  }
+
+  std::int64_t events() const { return events_; }
+  // The busiest link direction: its share of the capacity over the whole run, and its name, e.g. "gpu3 -> nvswitch0".
+  struct Bottleneck {
+    std::string link;
+    double utilisation = 0;
+  };
+  Bottleneck busiest() const;
+
+ private:
+  struct Connection {
+    std::span<const MaxMin::Resource> path;
+    Duration latency;         // after the sender is done with a message
+    Duration overhead;        // how long a message keeps the sender busy at least
+    double cap = 0;           // raw link bytes per second that one channel can use
+    double raw_per_wire = 1;  // raw link bytes per wire byte
+    int in_flight = 0, arrived = 0, signals = 0;
+    std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
+    std::deque<std::vector<std::byte>> data;
+  };
+  struct Place {  // where one rank's connections are
+    struct Entry {
+      Rank peer;
+      std::int32_t strand, connection;
+    };
+    std::vector<Entry> from;  // connections that start here
+    std::span<const MaxMin::Resource> memory_path;  // CPU ranks
+  };
+  struct Actor {
+    const protocol::Operation* operation = nullptr;  // being carried out
+    int outstanding = 0;
+  };
+  struct Event {
+    enum Kind : std::uint8_t { kFlowEnds, kLocalEnds, kMessageArrives, kSignalArrives, kResume };
+    Kind kind;
+    std::int32_t subject;  // flow, actor or connection
+    std::uint32_t version;
+  };
+  struct Transfer {
+    std::int32_t actor = -1;
+    std::uint32_t version = 0;
+    double left = 0;
+    double rate = 0;
+    Duration since;
+  };
+
+  void launch();
+  bool step();
+  void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
+  void settle();
+  void start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap);
+  void end_flow(std::int32_t flow);
+  void part_done(std::int32_t actor);
+  void wake(std::int32_t& actor);
+  Connection& connect(Rank from, Rank to, int strand);
+  std::int32_t connection_index(Rank from, Rank to, int strand);
+  std::int32_t open(Rank from, Rank to, int strand);
+  std::span<const MaxMin::Resource> keep(const std::vector<topology::Hop>& hops, std::size_t count);
+  bool ready(Rank rank, int strand, const protocol::Operation& operation);
+  fabric::Posted post(Rank rank, int strand, const protocol::Operation& operation);
+  void move_data(Rank rank, const protocol::Operation& operation);
+  std::byte* memory_of(Rank rank, protocol::Memory memory);
+
+  const topology::Topology& topology_;
+  const topology::Routes& routes_;
+  FlowOptions options_;
+  protocol::Protocol protocol_ = protocol::Protocol::kSimple;
+  std::vector<topology::DeviceId> devices_;  // by rank
+  std::vector<Endpoint> endpoints_;
+  std::vector<Place> places_;
+  std::vector<Connection> connections_;
+  std::vector<std::unique_ptr<MaxMin::Resource[]>> kept_paths_;
+  std::vector<Actor> actors_;
+  std::vector<Transfer> transfers_;  // by flow
+  MaxMin rates_;
+  std::vector<double> carried_;      // bytes per resource
+  EventQueue<Event> events_waiting_;
+  std::deque<std::int32_t> runnable_;
+  Duration now_;
+  std::int64_t events_ = 0;
+  std::optional<Error> failure_;
+};
+
+// One rank's view of the fabric.
+class FlowFabric::Endpoint {
+ public:
+  Endpoint(FlowFabric* fabric, Rank rank);
+
+  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  Rank rank() const { return rank_; }
+  void begin(const fabric::Call& call) {
+    call_ = call;
+    fabric_->protocol_ = call.protocol;
+  }
+  bool ready(int strand, const protocol::Operation& operation) { return fabric_->ready(rank_, strand, operation); }
+  fabric::Posted post(int strand, const protocol::Operation& operation) { return fabric_->post(rank_, strand, operation); }
+  bool finished(int strand) const {
+    return fabric_->actors_[static_cast<std::size_t>(rank_ * fabric_->options_.strands + strand)].operation == nullptr;
+  }
+
+ private:
+  friend class FlowFabric;
+  FlowFabric* fabric_;
+  Rank rank_;
+  fabric::Capabilities capabilities_;
+  fabric::Call call_;
+  std::vector<std::byte> scratch_;
+};
+
+static_assert(fabric::Endpoint<FlowFabric::Endpoint>);
+
+}  // namespace weft::sim

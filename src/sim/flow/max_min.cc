@@ -1,0 +1,122 @@
+#include "sim/flow/max_min.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::sim {
+
+MaxMin::Resource MaxMin::add_resource(double capacity) {
+  resources_.push_back({.capacity = capacity});
+  return static_cast<Resource>(resources_.size() - 1);
+}
+
+void MaxMin::enqueue(Resource r) {
+  if (resource(r).waiting) return;
+  resource(r).waiting = true;
+  queue_.push_back(r);
+}
+
+void MaxMin::touch(Flow f) {
+  if (flow(f).touched) return;
+  flow(f).touched = true;
+  touched_.push_back(f);
+}
+
+MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
+  Flow id;
+  if (free_.empty()) {
+    id = static_cast<Flow>(flows_.size());
+    flows_.emplace_back();
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  const bool touched = flow(id).touched;  // a number that was freed and taken again within one batch
+  flow(id) = {.path = path, .cap = cap, .rate = 0, .live = true, .touched = touched};
+  touch(id);
+  for (const Resource r : path) {
+    ResourceState& state = resource(r);
+    state.flows.push_back(id);
+    state.demand += cap;
+    if (state.demand > state.capacity) enqueue(r);
+  }
+  return id;
+}
+
+void MaxMin::stop(Flow id) {
+  FlowState& gone = flow(id);
+  for (const Resource r : gone.path) {
+    ResourceState& state = resource(r);
+    if (state.share < kUnlimited) enqueue(r);
+    *std::find(state.flows.begin(), state.flows.end(), id) = state.flows.back();
+    state.flows.pop_back();
+    state.demand = state.flows.empty() ? 0 : state.demand - gone.cap;
+  }
+  gone.live = false;
+  free_.push_back(id);
+}
+
+// What a flow gets from its cap and all its resources but one.
+double MaxMin::granted(const FlowState& f, Resource except) const {
+  double least = f.cap;
+  for (const Resource r : f.path)
+    if (r != except) least = std::min(least, resources_[static_cast<std::size_t>(r)].share);
+  return least;
+}
+
+// The share s with sum over flows of min(granted elsewhere, s) = capacity; unlimited if all grants fit.
+double MaxMin::share_of(Resource r) {
+  const ResourceState& state = resource(r);
+  if (state.demand <= state.capacity * (1 + 1e-12)) return kUnlimited;
+  limits_.clear();
+  for (const Flow f : state.flows) limits_.push_back(granted(flow(f), r));
+  std::sort(limits_.begin(), limits_.end());
+  double left = state.capacity;
+  auto open = static_cast<double>(limits_.size());
+  for (const double limit : limits_) {
+    if (limit * open >= left * (1 + 1e-12)) return left / open;
+    left -= limit;
+    open -= 1;
+  }
+  return kUnlimited;
+}
+
+void MaxMin::recompute(Resource r) {
+  ResourceState& state = resource(r);
+  const double before = state.share, now = share_of(r);
+  if (now == before) return;
+  state.share = now;
+  const bool spreads = !(std::abs(now - before) <= kTolerance * std::min(now, before));
+  const double least = std::min(now, before);
+  for (const Flow f : state.flows) {
+    touch(f);
+    if (!spreads) continue;
+    // Only a neighbour that grants more than this one granted or grants can notice.
+    for (const Resource other : flow(f).path)
+      if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity) enqueue(other);
+  }
+}
+
+std::span<const MaxMin::Flow> MaxMin::solve() {
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    const Resource r = queue_[i];
+    resource(r).waiting = false;
+    recompute(r);
+  }
+  queue_.clear();
+  changed_.clear();
+  for (const Flow f : touched_) {
+    FlowState& state = flow(f);
+    state.touched = false;
+    if (!state.live) continue;
+    const double rate = granted(state, -1);
+    if (rate == state.rate) continue;
+    state.rate = rate;
+    changed_.push_back(f);
+  }
+  touched_.clear();
+  std::sort(changed_.begin(), changed_.end());
+  return changed_;
+}
+
+}  // namespace weft::sim

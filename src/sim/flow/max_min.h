@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace weft::sim {
+
+// Max-min fair rates of flows over shared resources, kept up to date as flows come and go.
+//
+//   for every resource r:  sum of rate_f over flows f through r  <=  capacity_r
+//   for every flow f:      rate_f <= cap_f
+//
+// and no rate can grow without shrinking one that is not larger. Every resource has a share: the most that it grants any
+// flow, given what the flows' caps and their other resources grant them (infinite where the capacity suffices). A flow's
+// rate is the least of its cap and its resources' shares. When a flow comes or goes its resources' shares are computed
+// anew, and a share that changed has the neighbouring ones computed anew, until none changes: the only fixed point is
+// the max-min allocation, and it is reached in as many waves as there are different bottleneck levels. (The resource with
+// the least capacity per flow computes its final share at once, because no share anywhere is ever below that; then the
+// next; and so on. Compare Charny, Clark and Jain, Congestion control with explicit rate indication, 1995.)
+// Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster.
+// Units: bytes per second. Thread: one at a time.
+class MaxMin {
+ public:
+  using Flow = std::int32_t;
+  using Resource = std::int32_t;
+  static constexpr double kTolerance = 1e-4;  // relative
+
+  Resource add_resource(double capacity);
+
+  // `path` must stay valid while the flow lives. Requires: cap > 0, no resource twice.
+  Flow start(std::span<const Resource> path, double cap);
+  void stop(Flow flow);
+
+  double rate(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].rate; }
+  double capacity(Resource r) const { return resources_[static_cast<std::size_t>(r)].capacity; }
+
+  // Settles what changed since the last call. Returns the flows whose rate is new, those just started included, in
+  // ascending order; valid until the next call of anything.
+  std::span<const Flow> solve();
+
+ private:
+  static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  struct FlowState {
+    std::span<const Resource> path;
+    double cap = 0, rate = 0;
+    bool live = false, touched = false;
+  };
+  struct ResourceState {
+    double capacity = 0, demand = 0;  // demand: sum of the flows' caps
+    double share = kUnlimited;
+    bool waiting = false;  // in the queue
+    std::vector<Flow> flows = {};
+  };
+  ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
+  FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
+  double granted(const FlowState& f, Resource except) const;
+  double share_of(Resource r);
+  void recompute(Resource r);
+  void enqueue(Resource r);
+  void touch(Flow f);
+
+  std::vector<ResourceState> resources_;
+  std::vector<FlowState> flows_;
+  std::vector<Flow> free_;
+  std::vector<Resource> queue_;   // whose share may have changed
+  std::vector<Flow> touched_;     // whose rate may have changed
+  std::vector<Flow> changed_;
+  std::vector<double> limits_;    // scratch of share_of
+};
+
+}  // namespace weft::sim

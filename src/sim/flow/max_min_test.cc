@@ -1,0 +1,147 @@
+#include "sim/flow/max_min.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace weft::sim {
+namespace {
+
+using Path = std::vector<MaxMin::Resource>;
+
+TEST(MaxMin, FlowsOnOneLinkShareItEqually) {
+  MaxMin m;
+  const Path link{m.add_resource(10)};
+  const auto a = m.start(link, 100), b = m.start(link, 100);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 5);
+  EXPECT_DOUBLE_EQ(m.rate(b), 5);
+}
+
+TEST(MaxMin, WhatACappedFlowLeavesGoesToTheOthers) {
+  MaxMin m;
+  const Path link{m.add_resource(10)};
+  const auto a = m.start(link, 2), b = m.start(link, 100), c = m.start(link, 100);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 2);
+  EXPECT_DOUBLE_EQ(m.rate(b), 4);  // (10 - 2) / 2
+  EXPECT_DOUBLE_EQ(m.rate(c), 4);
+}
+
+TEST(MaxMin, AFlowOverTwoLinksIsHeldByTheTighterOne) {
+  // Link 1 (10) carries A and B, link 2 (4) carries A and C. A and C get 2 each on link 2, so B gets 10 - 2 = 8.
+  MaxMin m;
+  const auto one = m.add_resource(10), two = m.add_resource(4);
+  const Path pa{one, two}, pb{one}, pc{two};
+  const auto a = m.start(pa, 100), b = m.start(pb, 100), c = m.start(pc, 100);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 2);
+  EXPECT_DOUBLE_EQ(m.rate(b), 8);
+  EXPECT_DOUBLE_EQ(m.rate(c), 2);
+}
+
+TEST(MaxMin, AStoppedFlowGivesItsShareBack) {
+  MaxMin m;
+  const Path link{m.add_resource(10)};
+  const auto a = m.start(link, 100), b = m.start(link, 100);
+  m.solve();
+  m.stop(a);
+  const auto changed = m.solve();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0], b);
+  EXPECT_DOUBLE_EQ(m.rate(b), 10);
+}
+
+TEST(MaxMin, AChangeDoesNotTouchFlowsItCannotReach) {
+  MaxMin m;
+  const Path near{m.add_resource(10)}, far{m.add_resource(10)};
+  m.start(near, 100);
+  m.start(far, 100);
+  m.solve();
+  const auto c = m.start(near, 100);
+  for (const auto f : m.solve()) EXPECT_TRUE(f == c || m.rate(f) == 5);
+  EXPECT_EQ(m.rate(1), 10);
+}
+
+TEST(MaxMin, AnUnconstrainingLinkDoesNotCoupleFlows) {
+  // Caps 3 + 3 fit into 10: both run at their cap, and neither start reports the other.
+  MaxMin m;
+  const Path link{m.add_resource(10)};
+  m.start(link, 3);
+  m.solve();
+  const auto b = m.start(link, 3);
+  const auto changed = m.solve();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0], b);
+}
+
+// Max-min rates by progressive filling from nothing: slow, and written from the definition.
+std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capacities,
+                                                 const std::map<MaxMin::Flow, std::pair<Path, double>>& flows) {
+  std::map<MaxMin::Flow, double> rates;
+  std::vector<double> left = capacities;
+  auto open = flows;
+  while (!open.empty()) {
+    // The next rate at which a flow meets its cap or a resource is full.
+    double level = 1e300;
+    for (const auto& [f, flow] : open) {
+      level = std::min(level, flow.second);
+      for (const auto r : flow.first) {
+        double users = 0;
+        for (const auto& [g, other] : open) users += std::count(other.first.begin(), other.first.end(), r);
+        level = std::min(level, left[static_cast<std::size_t>(r)] / users);
+      }
+    }
+    std::vector<MaxMin::Flow> fixed;
+    for (const auto& [f, flow] : open) {
+      bool stuck = flow.second <= level * (1 + 1e-9);
+      for (const auto r : flow.first) {
+        double users = 0;
+        for (const auto& [g, other] : open) users += std::count(other.first.begin(), other.first.end(), r);
+        stuck = stuck || left[static_cast<std::size_t>(r)] / users <= level * (1 + 1e-9);
+      }
+      if (stuck) fixed.push_back(f);
+    }
+    for (const auto f : fixed) {
+      rates[f] = level;
+      for (const auto r : open[f].first) left[static_cast<std::size_t>(r)] -= level;
+      open.erase(f);
+    }
+  }
+  return rates;
+}
+
+TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 30; ++trial) {
+    MaxMin m;
+    std::vector<double> capacities;
+    for (int r = 0; r < 12; ++r) {
+      capacities.push_back(1 + static_cast<double>(random() % 100));
+      m.add_resource(capacities.back());
+    }
+    std::vector<std::unique_ptr<Path>> paths;
+    std::map<MaxMin::Flow, std::pair<Path, double>> flows;
+    for (int change = 0; change < 60; ++change) {
+      if (flows.empty() || random() % 3 != 0) {
+        auto& path = *paths.emplace_back(std::make_unique<Path>());
+        for (int hop = 0; hop < 3; ++hop)
+          if (const auto r = static_cast<MaxMin::Resource>(random() % 12); std::find(path.begin(), path.end(), r) == path.end()) path.push_back(r);
+        const double cap = 1 + static_cast<double>(random() % 60);
+        flows[m.start(path, cap)] = {path, cap};
+      } else {
+        const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
+        m.stop(victim->first);
+        flows.erase(victim);
+      }
+      m.solve();
+      for (const auto& [f, rate] : fill_from_nothing(capacities, flows))
+        ASSERT_NEAR(m.rate(f), rate, 10 * MaxMin::kTolerance * rate) << "trial " << trial << " change " << change;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::sim

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "topology/topology.h"
+
+namespace weft::topology {
+
+// A picture under construction, in pixels from the top left. Grows to what is drawn on it.
+class SvgCanvas {
+ public:
+  enum class Align { kLeft, kMiddle, kRight };
+
+  void box(double x, double y, double width, double height, std::string_view fill, bool dashed = false);
+  // `faint`: thinner and paler, for bundles of many lines.
+  void line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint = false);
+  // A curve from (x1, y) to (x2, y) that hangs `depth` below (above when negative).
+  void arc(double x1, double x2, double y, double depth, LinkKind kind, BytesPerSecond rate);
+  // Text whose baseline is at y. With room > 0 the letters shrink to fit into that many pixels.
+  void text(double x, double y, std::string_view text, double size, Align align, double room = 0,
+            std::string_view weight = "normal");
+
+  // The document, with a margin around everything drawn.
+  std::string finish() const;
+
+ private:
+  void reach(double x, double y);
+
+  std::string lines_, boxes_, texts_;  // in drawing order: links lie behind boxes, text before both
+  double width_ = 0, height_ = 0;
+};
+
+std::string_view colour_of(LinkKind kind);
+std::string_view fill_of(DeviceKind kind);
+// "63", "31.5", "7.88": GB/s for a label.
+std::string rate_label(BytesPerSecond rate);
+
+}  // namespace weft::topology

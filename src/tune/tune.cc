@@ -1,0 +1,113 @@
+#include "tune/tune.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "collectives/registry.h"
+
+namespace weft::tune {
+namespace {
+
+using protocol::Protocol;
+
+// Load/store algorithms send no messages; the others need a message protocol.
+bool fits(const schedule::Algorithm& algorithm, Protocol protocol) {
+  return algorithm.load_store == (protocol == Protocol::kDirect);
+}
+
+schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels) {
+  schedule::Plan plan{.algorithm = &algorithm, .protocol = protocol, .channels = channels};
+  if (algorithm.load_store) {
+    plan.staged = !q.registered;
+    plan.scratch_bytes = q.scratch_bytes;
+  } else {
+    plan.slice_bytes = schedule::default_slice(q.task, plan);
+    if (protocol == Protocol::kSimple) plan.slice_bytes = std::min(plan.slice_bytes, q.max_slice);
+  }
+  return plan;
+}
+
+// Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in parallel.
+std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int lanes) {
+  if (q.channels > 0) return {q.channels};
+  if (!machine.costs().gpu()) return {1};
+  std::vector<int> counts;
+  for (const int c : {1, 2, 4, 8, 16})
+    if (c * lanes <= q.max_strands) counts.push_back(c);
+  return counts;
+}
+
+Candidate best_channels(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm, Protocol protocol) {
+  Candidate best;
+  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels));
+  if (q.channels * algorithm.lanes > q.max_strands) {
+    best.reason = fmt::format("{} channels of {} strands need more than the fabric's {} connections", q.channels, algorithm.lanes, q.max_strands);
+    return best;
+  }
+  for (const int channels : channel_counts(machine, q, algorithm.lanes)) {
+    const schedule::Plan plan = plan_of(q, algorithm, protocol, channels);
+    auto estimate = cost::estimate(machine, q.task, plan);
+    if (!estimate) {
+      best.reason = estimate.error().message;
+      return best;
+    }
+    if (!best.possible || estimate->total < best.estimate.total) {
+      best.plan = plan;
+      best.estimate = *estimate;
+    }
+    best.possible = true;
+  }
+  return best;
+}
+
+// Latency is what an empty message would take; the rest is transfer.
+std::string parts(const cost::Estimate& e) {
+  return fmt::format("{} latency + {} transfer", format_duration(e.latency), format_duration(e.total - e.latency));
+}
+
+std::string why_lost(const Candidate& loser, const Candidate& winner) {
+  const Duration latency = loser.estimate.latency - winner.estimate.latency;
+  const Duration transfer = (loser.estimate.total - loser.estimate.latency) - (winner.estimate.total - winner.estimate.latency);
+  const std::string_view cause = latency > transfer ? "latency" : "transfer";
+  return fmt::format("{:.2f}x slower, mostly by {}: {}", loser.estimate.total / winner.estimate.total, cause, parts(loser.estimate));
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, const Question& q) {
+  std::vector<const schedule::Algorithm*> algorithms = collectives::algorithms_for(q.task.collective);
+  if (!q.algorithm.empty()) {
+    WEFT_TRY(const auto* forced, collectives::find_algorithm(q.task.collective, q.algorithm));
+    algorithms = {forced};
+  }
+  std::vector<Protocol> protocols(std::begin(protocol::kProtocols), std::end(protocol::kProtocols));
+  if (!q.protocol.empty()) {
+    WEFT_TRY(const Protocol forced, protocol::parse_protocol(q.protocol));
+    protocols = {forced};
+  }
+  std::vector<Candidate> all;
+  for (const schedule::Algorithm* algorithm : algorithms)
+    for (const Protocol protocol : protocols)
+      if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
+        all.push_back(best_channels(machine, q, *algorithm, protocol));
+  if (all.empty())
+    return bad_input("algorithm '{}' does not run with protocol '{}' on this machine", q.algorithm.empty() ? "any" : q.algorithm, q.protocol);
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.possible != b.possible ? a.possible : a.possible && a.estimate.total < b.estimate.total;
+  });
+  Candidate& winner = all.front();
+  winner.chosen = winner.possible;
+  for (Candidate& c : all) {
+    if (!c.possible) continue;
+    c.reason = c.chosen ? "fastest: " + parts(c.estimate) : why_lost(c, winner);
+  }
+  return all;
+}
+
+Result<Candidate> choose(const cost::MachineView& machine, const Question& question) {
+  WEFT_TRY(auto all, candidates(machine, question));
+  if (!all.front().possible) return failure(Code::kUnsupported, Blame::kInput, "{}", all.front().reason);
+  return std::move(all.front());
+}
+
+}  // namespace weft::tune

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost/estimate.h"
+
+namespace weft::tune {
+
+// What a choice is made for.
+struct Question {
+  schedule::Task task;
+  // The fabric: how many connections join two ranks, and how much one Simple message carries.
+  int max_strands = 64;
+  Bytes max_slice = Bytes{512} << 10;
+  bool registered = true;    // peers reach the caller's buffers; otherwise load/store goes through scratch of this size
+  Bytes scratch_bytes = 0;
+  // Forced; empty or 0: free.
+  std::string algorithm, protocol;
+  int channels = 0;
+};
+
+// One way to do it: an algorithm with a protocol, and the number of channels that suits them best.
+struct Candidate {
+  schedule::Plan plan;
+  cost::Estimate estimate;   // valid if possible
+  bool possible = false;
+  bool chosen = false;
+  std::string reason;        // why it was chosen, why it lost, or why it cannot serve; one line
+};
+
+// All candidates, the fastest first, the impossible last; the first possible one is chosen.
+// Errors (bad input): a forced algorithm, protocol or channel count that does not exist.
+Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, const Question& question);
+
+// The chosen one. Errors: as above; kUnsupported if nothing is possible, with the reason.
+Result<Candidate> choose(const cost::MachineView& machine, const Question& question);
+
+}  // namespace weft::tune
