@@ -63,11 +63,13 @@ std::string run_rank(exec::Executor& executor, const Job& job);
 // A fabric as the suite sees it.
 struct FabricUnderTest {
   const char* name;
+  std::vector<protocol::Protocol> protocols;  // that it sends messages with
   fabric::Capabilities (*capabilities)();
   // Runs all ranks to their end; one line for each thing that went wrong.
   std::vector<std::string> (*run)(const Job& job);
 };
 extern const FabricUnderTest kThreads;  // ranks are threads of this process
 extern const FabricUnderTest kShm;      // ranks are forked processes
+extern const FabricUnderTest kFlow;     // ranks are GPUs of a simulated machine
 
 }  // namespace weft::conformance

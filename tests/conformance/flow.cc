@@ -1,0 +1,74 @@
+#include "sim/flow/flow_fabric.h"
+
+#include "exec/interpreter.h"
+#include "exec/kernels/fold.h"
+#include "tests/conformance/job.h"
+#include "topology/machine.h"
+
+namespace weft::conformance {
+namespace {
+
+constexpr int kStrands = 4;
+
+struct Machine {
+  topology::Topology topology = topology::load_machine("dgx-h100").value();
+  topology::Routes routes{topology};
+  sim::FlowFabric fabric;
+
+  explicit Machine(Rank ranks)
+      : fabric(topology, routes, ranks,
+               {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu),
+                .strands = kStrands,
+                .moves_data = true}) {}
+};
+
+fabric::Capabilities capabilities() { return Machine(2).fabric.endpoint(0).capabilities(); }
+
+using Strand = exec::Interpreter<sim::FlowFabric::Endpoint, exec::ProgramCursor>;
+
+// "" or what went wrong in one call of all ranks.
+std::string run_phase(sim::FlowFabric& fabric, const Job::Phase& phase) {
+  std::vector<Strand> strands;
+  for (const auto& program : phase.programs)
+    for (std::size_t s = 0; s < kStrands; ++s) {
+      exec::ProgramCursor operations;
+      if (s < program->size()) operations = {(*program)[s].data(), (*program)[s].data() + (*program)[s].size()};
+      strands.emplace_back(static_cast<int>(s), operations);
+    }
+  const auto elapsed = fabric.run(
+      [&](Rank r, int s) { strands[static_cast<std::size_t>(r * kStrands + s)].advance(fabric.endpoint(r)); });
+  if (!elapsed) return elapsed.error().message;
+  for (const Strand& s : strands)
+    if (!s.done()) return fmt::format("strand {} is stuck", s.strand());
+  return "";
+}
+
+std::vector<std::string> run(const Job& job) {
+  Machine machine(job.ranks());
+  std::vector<std::vector<std::byte>> in, out;
+  for (Rank r = 0; r < job.ranks(); ++r) {
+    in.emplace_back(static_cast<std::size_t>(job.bytes()));
+    out.emplace_back(static_cast<std::size_t>(job.bytes()));
+    job.fill(r, in.back().data());
+  }
+  for (const Job::Phase& phase : job.phases()) {
+    for (Rank r = 0; r < job.ranks(); ++r)
+      machine.fabric.endpoint(r).begin({.protocol = phase.protocol,
+                                        .in = in[static_cast<std::size_t>(r)].data(),
+                                        .out = out[static_cast<std::size_t>(r)].data(),
+                                        .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
+                                        .publishes = phase.publishes});
+    if (std::string wrong = run_phase(machine.fabric, phase); !wrong.empty()) return {wrong};
+  }
+  std::vector<std::string> wrong;
+  for (Rank r = 0; r < job.ranks(); ++r) wrong.push_back(job.compare(r, out[static_cast<std::size_t>(r)].data()));
+  std::erase(wrong, "");
+  return wrong;
+}
+
+}  // namespace
+
+const FabricUnderTest kFlow{
+    "flow", {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL128}, capabilities, run};
+
+}  // namespace weft::conformance
