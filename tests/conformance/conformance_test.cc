@@ -17,10 +17,8 @@ class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
     for (const std::string& wrong : GetParam()->run(job)) ADD_FAILURE() << GetParam()->name << ": " << wrong;
   }
   const fabric::Capabilities can = GetParam()->capabilities();
+  const std::vector<Protocol>& protocols = GetParam()->protocols;
 };
-
-// Protocols that send messages over memory; LL and LL128 are for devices.
-constexpr Protocol kMessageProtocols[] = {Protocol::kSimple, Protocol::kLL64};
 
 Bytes largest(Protocol protocol, const fabric::Capabilities& can) {
   return protocol == Protocol::kSimple ? can.max_slice
@@ -34,7 +32,7 @@ TEST_P(Conformance, AdvertisesWhatMessagesNeed) {
 }
 
 TEST_P(Conformance, MessagesArriveInTheOrderTheyWereSent) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     // Thirty times as many messages as a connection has slots, each from its own place.
     constexpr Bytes kEach = 48, kCount = 240;
     Job job(2, kEach * kCount);
@@ -45,7 +43,7 @@ TEST_P(Conformance, MessagesArriveInTheOrderTheyWereSent) {
 }
 
 TEST_P(Conformance, MessagesOfEverySizeArriveWhole) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     const Bytes most = largest(p, can);
     std::vector<Bytes> sizes;
     for (Bytes b = 1; b <= std::min<Bytes>(most, 300); ++b) sizes.push_back(b);  // around one, two … five lines
@@ -66,7 +64,7 @@ TEST_P(Conformance, MessagesOfEverySizeArriveWhole) {
 // Rank 1 takes nothing before rank 0's signal, which comes after as many messages as there are slots: they must all be
 // accepted without it. Then more follow, which must wait for slots to come free.
 TEST_P(Conformance, AConnectionTakesAllItsSlotsBeforeAnyIsReleased) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     const Bytes most = largest(p, can);
     const int slots = protocol::traits(p).slots;
     Job job(2, most * slots * 3);
@@ -80,7 +78,7 @@ TEST_P(Conformance, AConnectionTakesAllItsSlotsBeforeAnyIsReleased) {
 }
 
 TEST_P(Conformance, BothDirectionsOfAPairAreFullAtTheSameTime) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     const int slots = protocol::traits(p).slots;
     constexpr Bytes kEach = 1000;
     Job job(2, kEach * slots * 4);
@@ -106,7 +104,7 @@ TEST_P(Conformance, ProtocolsTakeTurnsOnOneConnection) {
   Job job(2, 20 * 3 * 3321);
   Bytes at = 0;
   for (int call = 0; call < 20; ++call) {
-    job.begin(kMessageProtocols[call % 2]);
+    job.begin(protocols[static_cast<std::size_t>(call) % protocols.size()]);
     for (int repeat = 0; repeat < 3; ++repeat)
       for (const Bytes b : kSizes) job.message(0, 1, at, at, b), at += b;
   }
@@ -115,7 +113,7 @@ TEST_P(Conformance, ProtocolsTakeTurnsOnOneConnection) {
 }
 
 TEST_P(Conformance, StrandsAreIndependentOfEachOther) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     constexpr Bytes kEach = 72, kCount = 40;
     Job job(3, kEach * kCount * can.max_strands * 2);
     job.begin(p, false, can.max_strands);
@@ -129,7 +127,7 @@ TEST_P(Conformance, StrandsAreIndependentOfEachOther) {
 }
 
 TEST_P(Conformance, AFoldAddsMessagesAndMemoryAndGoesToManyPlaces) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     const Bytes most = largest(p, can) / 4 * 4;
     for (const Bytes bytes : {Bytes{4}, Bytes{52}, Bytes{60}, Bytes{2000}, most}) {
       // Ranks 1, 2, 3 send to rank 0, which adds its own and keeps the sum and sends it to all of them.
@@ -146,7 +144,7 @@ TEST_P(Conformance, AFoldAddsMessagesAndMemoryAndGoesToManyPlaces) {
 }
 
 TEST_P(Conformance, AMessageIsPassedOnFromOneConnectionToTheNext) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     const Bytes bytes = largest(p, can);
     Job job(4, 10 * bytes);
     job.begin(p);
@@ -161,7 +159,7 @@ TEST_P(Conformance, AMessageIsPassedOnFromOneConnectionToTheNext) {
 }
 
 TEST_P(Conformance, ReceivingAndReturningOnOnePairInOneOperation) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     for (const Bytes bytes : {Bytes{8}, Bytes{56}, Bytes{400}, largest(p, can) / 4 * 4}) {
       Job job(2, bytes);
       job.begin(p);
@@ -251,7 +249,7 @@ TEST_P(Conformance, WhatWasStoredBeforeASignalIsSeenAfterItsWait) {
 // Both ranks send without pause, in both directions and on two strands; every message differs from its predecessor in
 // the slot, so that a flag or counter seen before its data shows as a wrong byte.
 TEST_P(Conformance, NoFlagIsSeenBeforeItsDataUnderLoad) {
-  for (const Protocol p : kMessageProtocols) {
+  for (const Protocol p : protocols) {
     for (const Bytes each : {Bytes{8}, Bytes{56}, Bytes{136}}) {
       constexpr Bytes kCount = 16000, kBurst = 4;  // bursts keep the slots busy while both directions are under way
       Job job(2, each * kCount);
@@ -276,7 +274,7 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
   constexpr Bytes kEach = 16, kCalls = 2000;
   Job job(3, kEach * kCalls);
   for (Bytes call = 0; call < kCalls; ++call) {
-    job.begin(kMessageProtocols[call / 7 % 2]);
+    job.begin(protocols[static_cast<std::size_t>(call) / 7 % protocols.size()]);
     const Rank root = static_cast<Rank>(call % 3);
     for (const Rank r : {0, 1, 2})
       if (r != root) job.message(root, r, call * kEach, call * kEach, kEach);

@@ -63,6 +63,7 @@ std::string run_rank(exec::Executor& executor, const Job& job);
 // A fabric as the suite sees it.
 struct FabricUnderTest {
   const char* name;
+  std::vector<protocol::Protocol> protocols;  // that it sends messages with
   fabric::Capabilities (*capabilities)();
   // Runs all ranks to their end; one line for each thing that went wrong.
   std::vector<std::string> (*run)(const Job& job);

@@ -42,6 +42,6 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kShm{"shm", capabilities, run};
+const FabricUnderTest kShm{"shm", {protocol::Protocol::kSimple, protocol::Protocol::kLL64}, capabilities, run};
 
 }  // namespace weft::conformance

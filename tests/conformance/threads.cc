@@ -27,6 +27,6 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kThreads{"threads", capabilities, run};
+const FabricUnderTest kThreads{"threads", {protocol::Protocol::kSimple, protocol::Protocol::kLL64}, capabilities, run};
 
 }  // namespace weft::conformance

@@ -1,0 +1,191 @@
+#include "net/memory/endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+
+#include "net/memory/heap.h"
+
+namespace weft::net::memory {
+namespace {
+
+using fabric::Call;
+using protocol::End;
+using protocol::Operation;
+using protocol::Protocol;
+
+void copy(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int, Bytes bytes) {
+  for (int k = 0; k < destination_count; ++k)
+    if (destinations[k] != sources[0]) std::memcpy(destinations[k], sources[0], static_cast<std::size_t>(bytes));
+}
+
+Operation send(Bytes bytes) {
+  return {.bytes = bytes, .sources = End{}, .destinations = End{.kind = End::Kind::kMessage, .peer = 1}};
+}
+Operation receive(Bytes bytes) {
+  return {.bytes = bytes,
+          .sources = End{.kind = End::Kind::kMessage, .peer = 0},
+          .destinations = End{.memory = protocol::Memory::kOut}};
+}
+Operation signal_to(Rank peer) {
+  return {.kind = Operation::Kind::kSignal, .peer = peer, .sources = {}, .destinations = {}};
+}
+Operation wait_for(Rank peer) {
+  return {.kind = Operation::Kind::kWait, .peer = peer, .sources = {}, .destinations = {}};
+}
+Operation load(Rank peer, Bytes bytes) {
+  return {.bytes = bytes,
+          .sources = End{.kind = End::Kind::kRemote, .peer = peer},
+          .destinations = End{.memory = protocol::Memory::kOut}};
+}
+
+// Both ends of a pair in one thread, so that every step can be looked at.
+class Pair : public testing::TestWithParam<Protocol> {
+ protected:
+  static constexpr std::int64_t kHeap = 8192;
+
+  void SetUp() override {
+    std::iota(input.begin(), input.end(), 1);
+    begin(0, 0);
+    begin(1, 0);
+  }
+  void begin(Rank r, std::uint64_t signature, bool publishes = false) {
+    end[r].begin({.protocol = GetParam(),
+                  .in = reinterpret_cast<std::byte*>(input.data()),
+                  .out = reinterpret_cast<std::byte*>(output.data()),
+                  .fold = copy,
+                  .publishes = publishes,
+                  .signature = signature});
+  }
+
+  // Zeroed pages, as a mapping gives them.
+  const std::size_t bytes = Segment::total_bytes(2, kHeap);
+  std::unique_ptr<std::byte, decltype(&std::free)> memory{
+      static_cast<std::byte*>(std::memset(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), 0, bytes)),
+      &std::free};
+  const Segment segment{memory.get(), 2, kHeap};
+  Endpoint end[2] = {{segment, 0, false, "test"}, {segment, 1, false, "test"}};
+  std::vector<int> input = std::vector<int>(1000), output = std::vector<int>(1000);
+};
+
+TEST_P(Pair, AMessageIsReadyOnlyAfterItWasSent) {
+  for (const Bytes size : {1, 56, 57, 3000}) {
+    EXPECT_FALSE(end[1].ready(0, receive(size)));
+    EXPECT_EQ(end[1].blocker(0, receive(size)), 0);
+    ASSERT_TRUE(end[0].ready(0, send(size)));
+    end[0].post(0, send(size));
+    ASSERT_TRUE(end[1].ready(0, receive(size)));
+    EXPECT_EQ(end[1].blocker(0, receive(size)), -1);
+    end[1].post(0, receive(size));
+    EXPECT_EQ(std::memcmp(output.data(), input.data(), static_cast<std::size_t>(size)), 0);
+  }
+}
+
+TEST_P(Pair, AFullConnectionTakesTheNextMessageOnlyWhenOneWasTaken) {
+  for (int round = 0; round < 3; ++round) {
+    for (int m = 0; m < kSlots; ++m) {
+      ASSERT_TRUE(end[0].ready(0, send(100))) << m;
+      end[0].post(0, send(100));
+    }
+    EXPECT_FALSE(end[0].ready(0, send(100)));
+    EXPECT_EQ(end[0].blocker(0, send(100)), 1);
+    end[1].post(0, receive(100));
+    EXPECT_TRUE(end[0].ready(0, send(100)));
+    EXPECT_EQ(end[0].blocker(0, send(100)), -1);
+    for (int m = 1; m < kSlots; ++m) {
+      ASSERT_TRUE(end[1].ready(0, receive(100))) << m;
+      end[1].post(0, receive(100));
+    }
+    EXPECT_FALSE(end[1].ready(0, receive(100)));
+  }
+}
+
+TEST_P(Pair, AWaitTakesOneSignalOfItsOwnStrand) {
+  end[0].post(1, signal_to(1));
+  end[0].post(1, signal_to(1));
+  EXPECT_FALSE(end[1].ready(0, wait_for(0)));
+  EXPECT_EQ(end[1].blocker(0, wait_for(0)), 0);
+  for (int k = 0; k < 2; ++k) {
+    ASSERT_TRUE(end[1].ready(1, wait_for(0)));
+    end[1].post(1, wait_for(0));
+  }
+  EXPECT_FALSE(end[1].ready(1, wait_for(0)));
+}
+
+TEST_P(Pair, PeersMemoryIsTouchedOnlyIfBothPublishedTheSameCall) {
+  for (std::uint64_t call = 1; call <= 2 * kBoards; ++call) {
+    begin(0, 70 + call, true);
+    EXPECT_FALSE(end[0].ready(0, load(1, 8)));  // the peer is still in the call before
+    begin(1, 70 + call, true);
+    EXPECT_TRUE(end[0].ready(0, load(1, 8)));
+    EXPECT_TRUE(end[1].ready(0, load(0, 8)));
+  }
+}
+
+TEST_P(Pair, ACallThatDiffersIsBlamedOnThePeer) {
+  begin(0, 1, true);
+  begin(1, 2, true);
+  EXPECT_EQ(end[0].mismatched(), -1);
+  const Operation store{.bytes = 8, .sources = End{}, .destinations = End{.kind = End::Kind::kRemote, .peer = 1}};
+  EXPECT_FALSE(end[0].ready(0, store));
+  EXPECT_EQ(end[0].mismatched(), 1);
+  EXPECT_FALSE(end[1].ready(0, load(0, 8)));
+  EXPECT_EQ(end[1].mismatched(), 0);
+}
+
+TEST_P(Pair, OnlyTheOwnHeapIsReached) {
+  const std::byte* heap = segment.heap(0);
+  EXPECT_TRUE(end[0].reaches(heap, kHeap));
+  EXPECT_FALSE(end[0].reaches(heap, kHeap + 1));
+  EXPECT_FALSE(end[0].reaches(heap - 1, 1));
+  EXPECT_FALSE(end[1].reaches(heap, 1));
+  EXPECT_FALSE(end[0].reaches(input.data(), 4));
+  EXPECT_TRUE(Endpoint(segment, 0, true, "threads").reaches(input.data(), 4));
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, Pair, testing::Values(Protocol::kSimple, Protocol::kLL64),
+                         [](const auto& info) { return std::string(protocol::traits(info.param).name); });
+
+TEST(Segment, ItsPartsDoNotOverlap) {
+  for (const Rank n : {1, 2, 5, 64}) {
+    auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // only computed with, never touched
+    const Segment s(base, n, 12345);
+    const auto at = [&](auto& part) { return reinterpret_cast<std::byte*>(&part) - base; };
+    EXPECT_LE(static_cast<std::ptrdiff_t>(sizeof(Header)), at(s.block(0)));
+    EXPECT_LE(at(s.block(n - 1)) + static_cast<std::ptrdiff_t>(sizeof(RankBlock)), at(s.connection(0, 0, 0)));
+    EXPECT_LE(at(s.connection(n - 1, n - 1, kStrands - 1)) + static_cast<std::ptrdiff_t>(sizeof(Connection)),
+              s.scratch(0) - base);
+    EXPECT_EQ((s.scratch(0) - base) % 4096, 0);
+    EXPECT_LE(s.scratch(n - 1) + kScratchBytes, s.heap(0));
+    EXPECT_LE(s.heap(n - 1) + 12345, base + Segment::total_bytes(n, 12345));
+  }
+}
+
+TEST(Heap, GivesPagesAndTakesThemBack) {
+  std::vector<std::byte> range(10 * 4096);
+  Heap heap(range.data(), static_cast<Bytes>(range.size()));
+  void* const a = heap.allocate(1).value();
+  void* const b = heap.allocate(4097).value();
+  void* const c = heap.allocate(0).value();
+  EXPECT_EQ(static_cast<std::byte*>(b) - static_cast<std::byte*>(a), 4096);
+  EXPECT_EQ(static_cast<std::byte*>(c) - static_cast<std::byte*>(b), 2 * 4096);
+  EXPECT_FALSE(heap.allocate(7 * 4096));  // 6 pages are left
+  EXPECT_EQ(heap.deallocate(b), 2 * 4096);
+  EXPECT_EQ(heap.allocate(8192).value(), b);  // first fit
+  for (void* p : {b, a, c}) heap.deallocate(p);
+  EXPECT_EQ(heap.allocate(10 * 4096).value(), range.data());  // free blocks were joined again
+}
+
+TEST(Heap, SaysWhatToRaiseWhenItIsUsedUp) {
+  std::vector<std::byte> range(4096);
+  Heap heap(range.data(), 4096);
+  const auto r = heap.allocate(8192);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().code, Code::kNoResources);
+  EXPECT_EQ(r.error().message, "no 8 KiB left in the shared heap; raise WEFT_HEAP");
+}
+
+}  // namespace
+}  // namespace weft::net::memory
