@@ -70,6 +70,6 @@ struct FabricUnderTest {
 };
 extern const FabricUnderTest kThreads;  // ranks are threads of this process
 extern const FabricUnderTest kShm;      // ranks are forked processes
-extern const FabricUnderTest kFlow;     // ranks are simulated
+extern const FabricUnderTest kFlow;     // ranks are GPUs of a simulated machine
 
 }  // namespace weft::conformance
