@@ -135,7 +135,7 @@ TEST(Agreement, EverySchedulePostsTheSameStepsAndLeavesTheSameBitsInBothWorlds) 
 TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
   // One node, one channel: shares do not change over time and slots suffice, so both count the same thing.
   const cost::MachineView machine(topology::load_machine("dgx-h100").value(),
-                                  protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu), 0);
+                                  protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
   for (const Bytes elements : {Bytes{256}, Bytes{1} << 18, Bytes{1} << 24}) {
     for (const char* algorithm : {"ring", "two_shot"}) {
       const Task task{.ranks = 8, .ranks_per_node = 8, .elements = elements, .element_bytes = 4};

@@ -73,11 +73,12 @@ Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const c
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
                                                std::shared_ptr<const cost::MachineView> machine) {
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
+  const Bytes cache = machine->caches().shared;
   const session::Chooser chooser = chooser_of(std::move(machine), settings);
   std::vector<Communicator> all;
   for (auto& world : worlds) {
     auto executor = std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world));
-    all.emplace_back(std::make_shared<session::Session>(std::move(executor), ranks, chooser));
+    all.emplace_back(std::make_shared<session::Session>(std::move(executor), ranks, chooser, cache));
   }
   return all;
 }

@@ -10,7 +10,7 @@ Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
                                                                   .core_to_core = rates.core_to_core,
                                                                   .source = rates.source}));
   return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu),
-                           rates.cache);
+                           {.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared});
 }
 
 }  // namespace weft::api

@@ -18,8 +18,6 @@ constexpr Variable kTable[] = {
     {"WEFT_CHANNELS", "number", "chosen", "forces the number of channels"},
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
-    {"XDG_CACHE_HOME", "text", "~/.cache", "weft keeps this machine's measured rates in its folder weft/"},
-    {"HOME", "text", "none", "only to find the cache"},
 };
 
 std::string text(const char* name) {
@@ -54,11 +52,6 @@ Result<Settings> read() {
   s.protocol = text("WEFT_PROTO");
   WEFT_TRY(s.channels, number("WEFT_CHANNELS", 0, 0, 64));
   s.rates = text("WEFT_RATES");
-  const std::string cache = text("XDG_CACHE_HOME"), home = text("HOME");
-  if (!cache.empty())
-    s.cache_dir = cache + "/weft";
-  else if (!home.empty())
-    s.cache_dir = home + "/.cache/weft";
   return s;
 }
 

@@ -29,7 +29,6 @@ struct Settings {
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
   std::string rates;      // WEFT_RATES
-  std::string cache_dir;  // where `weft calibrate` keeps what it measured; empty: nowhere
 };
 
 // Errors (bad input): names the variable and its value.

@@ -32,7 +32,7 @@ TEST_F(Environment, NothingSetMeansOneRankAndTheDefaults) {
   EXPECT_FALSE(s.size.has_value());
   EXPECT_EQ(s.timeout_ms, 30000);
   EXPECT_EQ(s.heap_bytes, Bytes{1} << 30);
-  EXPECT_TRUE(s.id.empty() && s.algorithm.empty() && s.protocol.empty() && s.cache_dir.empty());
+  EXPECT_TRUE(s.id.empty() && s.algorithm.empty() && s.protocol.empty());
 }
 
 TEST_F(Environment, ReadsWhatTheLauncherSets) {
@@ -62,13 +62,6 @@ TEST_F(Environment, RefusesValuesOutOfRangeAndNamesThem) {
   expect_refused("WEFT_HEAP", "12");
   expect_refused("WEFT_HEAP", "lots");
   expect_refused("WEFT_CHANNELS", "65");
-}
-
-TEST_F(Environment, KeepsItsCacheWhereTheDesktopStandardSays) {
-  setenv("HOME", "/home/someone", 1);
-  EXPECT_EQ(read()->cache_dir, "/home/someone/.cache/weft");
-  setenv("XDG_CACHE_HOME", "/cache", 1);
-  EXPECT_EQ(read()->cache_dir, "/cache/weft");
 }
 
 TEST_F(Environment, EveryVariableIsDescribedOnce) {

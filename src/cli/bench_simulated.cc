@@ -71,9 +71,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
                          {.costs = view.costs(),
                           .strands = plan.channels * plan.algorithm->lanes,
-                          .moves_data = checks,
-                          .working_set = 2 * row.bytes * task.ranks,
-                          .cache = view.cache()});
+                          .moves_data = checks});
   const fabric::Call call{.protocol = plan.protocol,
                           .fold = exec::fold_for(spec.type, ReduceOp::kSum),
                           .publishes = plan.algorithm->load_store};

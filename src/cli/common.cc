@@ -31,8 +31,7 @@ Result<Machine> load_machine(const std::string& on) {
   const auto first = topology.device(topology.endpoints().front()).kind;
   const auto kind =
       first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
-  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind),
-                                                     calibrate::typical().cache);
+  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind));
   return machine;
 }
 

@@ -148,7 +148,7 @@ class Walk {
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0 || links_.contains(key)) return;
-    links_[key] = {(std::max(cost->latency, path->second.latency) - cost->overhead).s(), cost->overhead.s(),
+    links_[key] = {(machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead).s(), cost->overhead.s(),
                    cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
@@ -252,13 +252,9 @@ class Walk {
     return std::max(slowest, local / machine_.costs().local_channel().value());
   }
 
-  // What one rank's core moves while all ranks do the same.
+  // What one rank moves while all ranks do the same.
   BytesPerSecond cpu_rate() const {
-    const double per_core = std::max(1.0, static_cast<double>(task_.ranks) / machine_.endpoints());
-    const BytesPerSecond core = machine_.core_rate() / per_core;
-    const Bytes touched = 2 * task_.ranks * task_.elements * task_.element_bytes;
-    if (touched <= machine_.cache() || machine_.memory_rate().value() <= 0) return core;
-    return std::min(core, machine_.memory_rate() / task_.ranks);
+    return machine_.level_of(2 * task_.ranks * task_.elements * task_.element_bytes, task_.ranks).rate / task_.ranks;
   }
 
   static int lane_of(const Operand& o, const Strand& s) { return o.lane == Operand::kSameLane ? s.lane : o.lane; }

@@ -54,7 +54,7 @@ void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& 
     const topology::Path path = machine.path(0, task.ranks - 1);
     const protocol::HopCost* hop = machine.costs().find(name(path.type), p);
     if (const Duration* launch = machine.costs().launch(p); hop != nullptr && launch != nullptr)
-      fastest = std::min(fastest, *launch + std::max(hop->latency, path.latency));
+      fastest = std::min(fastest, *launch + machine.costs().latency(*hop, path.latency, 1));
   }
   if (fastest < Duration::max()) tighten(limit, fastest, "launch and one hop");
 }
@@ -66,21 +66,12 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
              parts_out = task.collective == Collective::kReduceScatter;
   const double reads = parts_in || task.collective == Collective::kBroadcast ? 1 : task.ranks;
   const double touched = bytes * (reads + (parts_out ? 1 : task.ranks));
-  const double cores = std::min(task.ranks, machine.endpoints());
-  if (touched <= static_cast<double>(machine.cache()) || machine.memory_rate().value() <= 0) {
-    const BytesPerSecond caches = machine.core_rate() * cores;
-    tighten(limit, Duration::seconds(touched / caches.value()), "caches " + format_rate(caches));
-  } else {
-    tighten(limit, Duration::seconds(touched / machine.memory_rate().value()),
-            "memory " + format_rate(machine.memory_rate()));
-  }
+  const auto level = machine.level_of(static_cast<Bytes>(touched), task.ranks);
+  tighten(limit, Duration::seconds(touched / level.rate.value()), fmt::format("{} {}", level.name, format_rate(level.rate)));
   tighten(limit, machine.path(0, task.ranks > 1 && machine.endpoints() > 1 ? 1 : 0).latency, "one cache line");
   // Ranks that share a core must each run once.
-  if (const auto* switched = machine.costs().find("LOC", protocol::Protocol::kLL64);
-      switched != nullptr && task.ranks > machine.endpoints()) {
-    const double switches = std::ceil(static_cast<double>(task.ranks) / machine.endpoints()) - 1;
-    tighten(limit, switched->latency * switches, "context switch");
-  }
+  if (const int sharing = machine.sharing(task.ranks); sharing > 1)
+    tighten(limit, machine.costs().rank_switch() * (sharing - 1), "context switch");
 }
 
 }  // namespace

@@ -8,11 +8,11 @@ namespace weft::cost {
 
 using topology::DeviceKind;
 
-MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, Bytes cache)
+MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, CpuCaches caches)
     : topology_(std::make_unique<topology::Topology>(std::move(topology))),
       routes_(std::make_unique<topology::Routes>(*topology_)),
       costs_(std::move(costs)),
-      cache_(cache),
+      caches_(caches),
       devices_(topology_->endpoints()) {
   WEFT_REQUIRE(!devices_.empty());
   for (const topology::Link& l : topology_->links()) {
@@ -27,6 +27,13 @@ Rank MachineView::ranks_per_node(Rank ranks) const {
   while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node)
     ++first_node;
   return ranks % first_node == 0 ? first_node : 1;
+}
+
+MachineView::Level MachineView::level_of(Bytes touched, Rank ranks) const {
+  const BytesPerSecond cores = core_rate_ * std::min(ranks, endpoints());
+  if (touched <= caches_.own || memory_rate_.value() <= 0) return {"own caches", cores};
+  if (touched <= caches_.shared) return {"shared cache", std::min(cores, caches_.rate)};
+  return {"memory", std::min(cores, memory_rate_)};
 }
 
 }  // namespace weft::cost

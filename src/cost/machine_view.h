@@ -5,18 +5,25 @@
 
 namespace weft::cost {
 
+// What a CPU machine's caches hold and do. Zero: no such cache.
+struct CpuCaches {
+  Bytes own = 0;          // of all cores together
+  Bytes shared = 0;       // the last level
+  BytesPerSecond rate;    // of the last level, all cores together, bytes read and written
+};
+
 // A machine as costs are counted on it: where ranks sit, how they reach each other, what a hop costs. Rank r sits on
 // endpoint r modulo the number of endpoints: more ranks than cores share them.
 // Thread: one at a time (routes cache). Owns: topology, routes and table.
 class MachineView {
  public:
-  // Requires: the topology is valid. `cache`: on CPU machines, the bytes of all ranks' buffers that stay out of memory.
-  MachineView(topology::Topology topology, protocol::HopCosts costs, Bytes cache);
+  // Requires: the topology is valid. `caches` matter on CPU machines only.
+  MachineView(topology::Topology topology, protocol::HopCosts costs, CpuCaches caches = {});
 
   const topology::Topology& topology() const { return *topology_; }
   const topology::Routes& routes() const { return *routes_; }
   const protocol::HopCosts& costs() const { return costs_; }
-  Bytes cache() const { return cache_; }
+  const CpuCaches& caches() const { return caches_; }
 
   Rank endpoints() const { return static_cast<Rank>(devices_.size()); }
   topology::DeviceId device(Rank rank) const { return devices_[static_cast<std::size_t>(rank) % devices_.size()]; }
@@ -24,17 +31,25 @@ class MachineView {
   Rank ranks_per_node(Rank ranks) const;
   Rank nodes(Rank ranks) const { return ranks / ranks_per_node(ranks); }
 
+  // How many ranks share an endpoint.
+  int sharing(Rank ranks) const { return (ranks + endpoints() - 1) / endpoints(); }
+
   topology::Path path(Rank from, Rank to) const { return routes_->path(device(from), device(to)); }
 
-  // CPU machines: what the core's own link carries, and what all memory together does. Zero where there is none.
+  // CPU machines: what one core does in its own cache.
   BytesPerSecond core_rate() const { return core_rate_; }
-  BytesPerSecond memory_rate() const { return memory_rate_; }
+  // Where `touched` bytes of all ranks' buffers live, and what all cores together do there.
+  struct Level {
+    std::string_view name;
+    BytesPerSecond rate;
+  };
+  Level level_of(Bytes touched, Rank ranks) const;
 
  private:
   std::unique_ptr<topology::Topology> topology_;
   std::unique_ptr<topology::Routes> routes_;
   protocol::HopCosts costs_;
-  Bytes cache_;
+  CpuCaches caches_;
   std::vector<topology::DeviceId> devices_;
   BytesPerSecond core_rate_, memory_rate_;
 };

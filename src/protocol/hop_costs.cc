@@ -55,7 +55,7 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
       const std::string path = e.at("path");
       costs.hops_.push_back({path,
                              protocol_of(e),
-                             {Duration::microseconds(number(e, "latency_us", 0)),
+                             {Duration::microseconds(number(e, "latency_us", 0)), e.contains("trips") ? number(e, "trips", 1) : 1,
                               Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
                               BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path)}});
     }
@@ -74,6 +74,8 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
       if (mine(e)) costs.launches_.push_back({protocol_of(e), Duration::microseconds(number(e, "latency_us", 0))});
     for (const json& e : root.at("local"))
       if (mine(e)) costs.local_ = BytesPerSecond::gigabytes(number(e, "channel_GBps", 0));
+    for (const json& e : root.at("switches"))
+      if (mine(e)) costs.switch_ = Duration::microseconds(number(e, "latency_us", 0));
   } catch (const std::exception& problem) {
     return bad_input("{}: {}", file, problem.what());
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@ namespace weft::protocol {
 
 // What a message costs beyond its bytes on one kind of path.
 struct HopCost {
-  Duration latency;        // from the sender having the data to the receiver seeing it
+  Duration least;          // from the sender having the data to the receiver seeing it, at the least …
+  double trips = 1;        // … and at least this often the path's own latency
   Duration overhead;       // of it, what keeps the sending channel busy
   BytesPerSecond channel;  // the most one channel moves, wire bytes
   double efficiency = 1;   // payload over raw link rate
@@ -28,10 +30,17 @@ class HopCosts {
 
   // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
   const HopCost* find(std::string_view path, Protocol protocol) const;
+  // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
+  // share their cores with others see a message when it is their turn.
+  Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
+    return std::max({cost.least, path * cost.trips, switch_ * (ranks_per_endpoint - 1)});
+  }
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
   // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
+  // From one rank to another on the same core; zero where ranks do not share.
+  Duration rank_switch() const { return switch_; }
   bool gpu() const { return gpu_; }
 
  private:
@@ -47,6 +56,7 @@ class HopCosts {
   std::vector<Hop> hops_;
   std::vector<Launch> launches_;
   BytesPerSecond local_;
+  Duration switch_;
   bool gpu_ = true;
 };
 

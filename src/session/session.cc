@@ -22,8 +22,8 @@ std::string key_of(const Request& r, bool registered) {
 
 }  // namespace
 
-Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser)
-    : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)) {}
+Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache)
+    : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)), cache_(cache) {}
 
 Status Session::check(const Request& r) const {
   constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
@@ -70,6 +70,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   WEFT_TRY(prepared->plan, chooser_(task, request, registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
+  const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
+  prepared->fold = exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered) + std::string(prepared->plan.algorithm->name));
   return prepared;
@@ -81,7 +83,7 @@ void Session::begin(const Pending& p) {
   executor_->start(p.prepared->program, {.protocol = plan.protocol,
                                          .in = static_cast<const std::byte*>(p.request.in),
                                          .out = static_cast<std::byte*>(p.request.out),
-                                         .fold = exec::fold_for(p.request.type, p.request.op),
+                                         .fold = p.prepared->fold,
                                          .publishes = plan.algorithm->load_store,
                                          .signature = p.prepared->signature});
 }

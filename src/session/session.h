@@ -20,6 +20,7 @@ struct Prepared {
   schedule::Plan plan;
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
+  fabric::Fold fold = nullptr;
 };
 
 struct Pending {
@@ -33,7 +34,8 @@ struct Pending {
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
 class Session {
  public:
-  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser);
+  // `cache`: bytes of the last-level cache; results of calls that touch more go past it.
+  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache = Bytes{32} << 20);
 
   exec::Executor& executor() { return *executor_; }
 
@@ -55,6 +57,7 @@ class Session {
   std::unique_ptr<exec::Executor> executor_;
   Rank ranks_per_node_;
   Chooser chooser_;
+  Bytes cache_;
   std::map<std::string, std::shared_ptr<const Prepared>> prepared_;
   Request last_request_;
   bool last_registered_ = false;

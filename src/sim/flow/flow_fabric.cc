@@ -24,6 +24,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     : topology_(topology), routes_(routes), options_(std::move(options)) {
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
+  ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
   for (const topology::Link& l : topology.links()) {
     rates_.add_resource(l.rate_ab.value());
     rates_.add_resource(l.rate_ba.value());
@@ -190,7 +191,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
     c.cap = 1;
   } else {
     c.overhead = cost->overhead;
-    c.latency = std::max(cost->latency, path.latency) - cost->overhead;
+    c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead;
     c.raw_per_wire = 1 / cost->efficiency;
     c.cap = cost->channel.value() * c.raw_per_wire;
   }

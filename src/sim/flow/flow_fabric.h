@@ -127,6 +127,7 @@ class FlowFabric {
   FlowOptions options_;
   protocol::Protocol protocol_ = protocol::Protocol::kSimple;
   std::vector<topology::DeviceId> devices_;  // by rank
+  int ranks_per_endpoint_ = 1;
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Connection> connections_;
