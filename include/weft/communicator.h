@@ -35,7 +35,8 @@ struct Request {
   int channels = 0;
 };
 
-// A started operation. Thread: the communicator's. May be dropped; the operation still completes.
+// A started operation. Thread: the communicator's. May be dropped; the operation
+// still completes, as long as the communicator is used or another of its works waited for.
 class Work {
  public:
   // True once the operation has finished; moves it on meanwhile. Errors: as Communicator::run.

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "api/this_machine.h"
+#include "collectives/registry.h"
 #include "net/shm/shm.h"
 #include "net/threads/threads.h"
 #include "session/session.h"
@@ -21,17 +22,20 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
   return limits;
 }
 
+// What the environment forces holds for the calls that it can serve; a call's own wishes come first.
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
   // Threads that share the machine view take turns: its routes cache.
   return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = settings.channels](
+          protocol = settings.protocol, channels = static_cast<int>(settings.channels)](
              const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
     const std::lock_guard guard(*lock);
-    tune::Question question = question_of(task, request, registered);
-    if (question.algorithm.empty()) question.algorithm = algorithm;
-    if (question.protocol.empty() && request.algorithm.empty()) question.protocol = protocol;
-    if (question.channels == 0) question.channels = static_cast<int>(channels);
-    WEFT_TRY(auto chosen, tune::choose(*machine, question));
+    const tune::Question own = question_of(task, request, registered);
+    tune::Question forced = own;
+    if (own.algorithm.empty()) forced.algorithm = algorithm;
+    if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
+    if (own.channels == 0) forced.channels = channels;
+    if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
+    WEFT_TRY(const auto chosen, tune::choose(*machine, own));
     return chosen.plan;
   };
 }
@@ -47,6 +51,16 @@ Result<std::shared_ptr<const cost::MachineView>> machine_of(const env::Settings&
 
 }  // namespace
 
+Status check_forced(const env::Settings& settings) {
+  if (!settings.protocol.empty())
+    if (const auto known = protocol::parse_protocol(settings.protocol); !known)
+      return bad_input("WEFT_PROTO: {}", known.error().message);
+  if (settings.algorithm.empty()) return {};
+  for (const schedule::Algorithm& a : collectives::algorithms())
+    if (a.name == settings.algorithm) return {};
+  return bad_input("WEFT_ALGO '{}' is not an algorithm", settings.algorithm);
+}
+
 tune::Question question_of(const schedule::Task& task, const Request& request, bool registered) {
   return {.task = task,
           .max_strands = net::memory::kStrands,
@@ -60,6 +74,7 @@ tune::Question question_of(const schedule::Task& task, const Request& request, b
 
 Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine) {
   const Rank ranks = settings.size.value_or(1);
+  WEFT_CHECK(check_forced(settings));
   WEFT_TRY(auto world, net::shm::attach({.id = settings.id,
                                          .rank = settings.rank.value_or(0),
                                          .ranks = ranks,
@@ -72,6 +87,7 @@ Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const c
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
                                                std::shared_ptr<const cost::MachineView> machine) {
+  WEFT_CHECK(check_forced(settings));
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
   const Bytes cache = machine->caches().shared;
   const session::Chooser chooser = chooser_of(std::move(machine), settings);

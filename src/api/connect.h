@@ -13,6 +13,10 @@ namespace weft::api {
 // The question that a request on this machine's cores poses to the tuner.
 tune::Question question_of(const schedule::Task& task, const Request& request, bool registered);
 
+// A forced name that nothing has is a mistake, not a wish that some calls cannot serve. Errors (bad input): WEFT_ALGO
+// or WEFT_PROTO with its value.
+Status check_forced(const env::Settings& settings);
+
 // Joins a job of processes on this machine. `machine` is shared by everything that chooses; it must be made from the
 // same rates on all ranks. Errors: see net::shm::attach.
 Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine);

@@ -10,7 +10,7 @@
 
 namespace weft::env {
 
-// Every environment variable weft reads. `--help`, the documents and `doctor` print this table.
+// Every environment variable weft reads. `weft run --help` prints this table.
 struct Variable {
   std::string_view name;
   std::string_view type;      // "number", "size", "text"
@@ -28,7 +28,7 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
-  std::string rates;      // WEFT_RATES
+  std::string rates;  // WEFT_RATES
 };
 
 // Errors (bad input): names the variable and its value.

@@ -26,7 +26,10 @@ TEST(FormatBytes, PicksTheLargestUnitThatDivides) {
   EXPECT_EQ(format_bytes(1000), "1000 B");
 }
 
-TEST(Duration, SaturatesInsteadOfWrapping) { EXPECT_EQ(Bytes{1} / BytesPerSecond(0), Duration::max()); }
+TEST(Duration, SaturatesInsteadOfWrapping) {
+  EXPECT_EQ(Bytes{1} / BytesPerSecond(0), Duration::max());
+  EXPECT_EQ(Duration::max() + Duration::seconds(1), Duration::max());
+}
 
 }  // namespace
 }  // namespace weft

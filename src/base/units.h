@@ -28,12 +28,12 @@ class Duration {
   constexpr double s() const { return static_cast<double>(ps_) * 1e-12; }
 
   constexpr auto operator<=>(const Duration&) const = default;
-  constexpr Duration operator+(Duration o) const { return Duration(ps_ + o.ps_); }
-  constexpr Duration operator-(Duration o) const { return Duration(ps_ - o.ps_); }
-  constexpr Duration& operator+=(Duration o) {
-    ps_ += o.ps_;
-    return *this;
+  constexpr Duration operator+(Duration o) const {
+    std::int64_t sum = 0;
+    return Duration(__builtin_add_overflow(ps_, o.ps_, &sum) ? std::numeric_limits<std::int64_t>::max() : sum);
   }
+  constexpr Duration operator-(Duration o) const { return Duration(ps_ - o.ps_); }
+  constexpr Duration& operator+=(Duration o) { return *this = *this + o; }
   constexpr Duration operator*(double k) const { return from(static_cast<double>(ps_) * k); }
   constexpr double operator/(Duration o) const { return static_cast<double>(ps_) / static_cast<double>(o.ps_); }
 

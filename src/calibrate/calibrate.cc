@@ -175,8 +175,8 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
                   .own_cache = json.at("own_cache_bytes"),
                   .shared_cache = json.at("shared_cache_bytes"),
                   .source = json.at("source")};
-    if (r.core.value() <= 0 || r.shared.value() <= 0 || r.memory.value() <= 0 || r.core_to_core.ps() <= 0 || r.own_cache <= 0 ||
-        r.shared_cache < r.own_cache)
+    if (r.core.value() <= 0 || r.shared.value() <= 0 || r.memory.value() <= 0 || r.core_to_core.ps() <= 0 ||
+        r.own_cache <= 0 || r.shared_cache < r.own_cache)
       return bad_input("{}: a rate that is not positive", where);
     return r;
   } catch (const std::exception& problem) {

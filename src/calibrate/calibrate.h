@@ -10,13 +10,13 @@ namespace weft::calibrate {
 // What this machine's cores and memory do at their best, measured in well under a second. Not kept between runs: what a
 // virtual machine gets changes within minutes. Bandwidths count bytes read and bytes written.
 struct Rates {
-  BytesPerSecond core;    // one core, in its own cache
-  BytesPerSecond shared;  // all cores together, in the last-level cache
-  BytesPerSecond memory;  // all cores together, far beyond the caches
-  Duration core_to_core;  // one cache line, one way; with one core: a thread switch
-  Bytes own_cache = 0;    // bytes of all cores' own caches together
-  Bytes shared_cache = 0; // bytes of the last-level cache
-  std::string source;     // "measured 2026-11-21"
+  BytesPerSecond core;     // one core, in its own cache
+  BytesPerSecond shared;   // all cores together, in the last-level cache
+  BytesPerSecond memory;   // all cores together, far beyond the caches
+  Duration core_to_core;   // one cache line, one way; with one core: a thread switch
+  Bytes own_cache = 0;     // bytes of all cores' own caches together
+  Bytes shared_cache = 0;  // bytes of the last-level cache
+  std::string source;      // "measured 2026-11-21"
 
   bool operator==(const Rates&) const = default;
 };
@@ -27,7 +27,8 @@ Rates measure();
 // What a usual server does; used where nothing was measured, so that all ranks choose alike.
 Rates typical();
 
-// One line of JSON (weft.rates/2), for files and for handing them to ranks, and back. Errors (bad input): names the text.
+// One line of JSON (weft.rates/2), for files and for handing them to ranks, and back. Errors (bad input): names the
+// text.
 std::string to_text(const Rates& rates);
 Result<Rates> from_text(const std::string& text);
 

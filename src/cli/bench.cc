@@ -30,7 +30,7 @@ Result<int> run(BenchSpec& spec) {
   if (spec.transport != "shm" && spec.transport != "threads")
     return bad_input("unknown transport '{}'; there are shm and threads", spec.transport);
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
-  if (spec.channels < 0 || spec.channels > 64) return bad_input("--channels {} is outside 1 … 64", spec.channels);
+  WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
 }

@@ -191,6 +191,7 @@ int run_rank(const BenchSpec& spec, const Machine& machine, Result<Communicator>
 
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_CHECK(api::check_forced(settings));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   BenchReport report{.world = "real",
                      .machine = "this",

@@ -68,10 +68,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   row.limit_time = limit.time;
 
   const bool checks = spec.check && row.bytes * task.ranks * 2 <= kCheckedMemory;
-  sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
-                         {.costs = view.costs(),
-                          .strands = plan.channels * plan.algorithm->lanes,
-                          .moves_data = checks});
+  sim::FlowFabric fabric(
+      view.topology(), view.routes(), task.ranks,
+      {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
   const fabric::Call call{.protocol = plan.protocol,
                           .fold = exec::fold_for(spec.type, ReduceOp::kSum),
                           .publishes = plan.algorithm->load_store};

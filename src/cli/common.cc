@@ -67,9 +67,17 @@ Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {
   constexpr std::int64_t kMost = 512;  // processes on one machine
   if (asked < 0) return machine.simulated ? there : 2;
   if (asked == 0) return bad_input("--ranks 0: at least one rank is needed");
-  if (machine.simulated && asked > there) return bad_input("--ranks {}: {} has {} GPUs", asked, machine.name, there);
+  if (machine.simulated && asked > there)
+    return bad_input("--ranks {}: {} has {} {}s", asked, machine.name, there,
+                     machine.view->costs().gpu() ? "GPU" : "core");
   if (!machine.simulated && asked > kMost) return bad_input("--ranks {}: at most {} on one machine", asked, kMost);
   return static_cast<Rank>(asked);
+}
+
+Status check_channels(std::int64_t channels) {
+  constexpr std::int64_t kMost = 64;
+  if (channels < 0 || channels > kMost) return bad_input("--channels {} is outside 1 … {}", channels, kMost);
+  return {};
 }
 
 Bytes elements_of(Collective collective, Rank ranks, Bytes bytes, DataType type) {

@@ -39,8 +39,12 @@ Result<DataType> parse_type(const std::string& name);
 std::string_view name_of(DataType type);
 Result<ReduceOp> parse_op(const std::string& name);
 
-// The ranks to use: `asked`, or all endpoints if 0. Errors (bad input): none, or more than a simulated machine has.
+// The ranks to use: `asked`; if negative, two here and every endpoint of a simulated machine. Errors (bad input): zero,
+// or more than there can be.
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked);
+
+// Errors (bad input): a forced number of channels that no machine has; 0 forces none.
+Status check_channels(std::int64_t channels);
 
 // Elements of the whole message for `bytes`: whole elements, and whole parts where ranks own parts; at least one each.
 Bytes elements_of(Collective collective, Rank ranks, Bytes bytes, DataType type);

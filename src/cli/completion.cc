@@ -12,7 +12,7 @@ std::string words(const CLI::App& app) {
   return text;
 }
 
-// Written from the options as they are, so that it cannot go stale.
+// Commands, options, machines, algorithms and collectives are written as they are.
 std::string bash_script(const CLI::App& app) {
   std::string presets, algorithms, collectives, commands, cases;
   for (const auto& p : topology::presets()) presets += p.name + " ";

@@ -62,6 +62,7 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   WEFT_TRY(const DataType type, parse_type(spec.type));
   WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
+  WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   const schedule::Task task{.collective = collective,

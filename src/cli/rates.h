@@ -4,7 +4,8 @@
 
 namespace weft::cli {
 
-// This machine's rates: inside a job those that the launcher measured, else measured now. Errors (bad input): an unreadable WEFT_RATES.
+// This machine's rates: inside a job those that the launcher measured, else measured now. Errors (bad input): an
+// unreadable WEFT_RATES.
 Result<calibrate::Rates> rates_of_this_machine();
 
 }  // namespace weft::cli

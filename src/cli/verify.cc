@@ -31,8 +31,8 @@ Result<int> run(const Spec& spec) {
   if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("--ranks {} is outside 1 … {}", spec.ranks, kMost);
   if (spec.root < 0 || spec.root >= spec.ranks)
     return bad_input("--root {} is not one of {} ranks", spec.root, spec.ranks);
-  if (spec.per_node < 0 || spec.per_node > spec.ranks)
-    return bad_input("--per-node {} of {} ranks", spec.per_node, spec.ranks);
+  if (spec.per_node < 0 || (spec.per_node > 0 && spec.ranks % spec.per_node != 0))
+    return bad_input("--per-node {} does not divide {} ranks", spec.per_node, spec.ranks);
   if (spec.channel < 0 || spec.channel > 63) return bad_input("--channel {} is outside 0 … 63", spec.channel);
   const auto ranks = static_cast<Rank>(spec.ranks);
   const schedule::Schedule written =

@@ -19,7 +19,7 @@ Generator<Step> one_shot_steps(Story story) {
 // Rank i sums chunk i straight out of all ranks' memories, in rank order, and stores it into all of them: one pass, no
 // copy in between. Signals before (inputs are ready, outputs may be written) and after (all is written). Where peers
 // cannot reach the caller's buffers, the chunks of others go through scratch.
-// Steps: 4(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message each.
+// Steps: 4(n-1)+1, staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message each.
 Generator<Step> two_shot_steps(Story story) {
   const int n = story.ranks;
   const Rank self = story.rank;

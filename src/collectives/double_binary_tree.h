@@ -14,8 +14,8 @@ struct Vertex {
 };
 
 // Tree 0 is the in-order binary tree in which every odd vertex is a leaf; tree 1 is its mirror image (even counts) or
-// is shifted by one (odd), so that a vertex is inner in at most one of them and both together use every link. Requires:
-// 0 <= vertex < vertices, tree is 0 or 1.
+// is shifted by one (odd), so that nearly every vertex is inner in only one of them and both together use every link.
+// Requires: 0 <= vertex < vertices, tree is 0 or 1.
 Vertex double_binary_tree(Rank vertex, Rank vertices, int tree);
 
 // One rank's neighbours: across nodes the double binary tree joins one head per node, inside a node the ranks form a

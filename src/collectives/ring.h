@@ -5,8 +5,8 @@
 namespace weft::collectives {
 
 // The order in which a channel's ring visits the ranks: node after node, even nodes forwards, odd nodes backwards. So a
-// ring leaves a node at the local rank where it enters the next: on one rail. Every channel starts at another local
-// rank, so that the channels spread over the rails.
+// ring leaves a node at the local rank where it enters the next: on one rail (but for the last hop of an odd number of
+// nodes). Every channel starts at another local rank, so that the channels spread over the rails.
 //   channel 0:  0 1 2 3 | 7 6 5 4 | 8 9 …      channel 1:  1 2 3 0 | 4 7 6 5 | 9 10 …
 class Ring {
  public:

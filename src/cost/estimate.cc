@@ -148,8 +148,9 @@ class Walk {
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0 || links_.contains(key)) return;
-    links_[key] = {(machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead).s(), cost->overhead.s(),
-                   cost->channel.value()};
+    links_[key] = {
+        (machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead).s(),
+        cost->overhead.s(), cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
@@ -288,9 +289,9 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
   return w;
 }
 
-// A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times the ratio
-// of the last two: 2 for what grows with the nodes (rings), 1 for what grows with their logarithm (trees), less for what
-// converges.
+// A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times the
+// ratio of the last two: 2 for what grows with the nodes (rings), 1 for what grows with their logarithm (trees), less
+// for what converges.
 double continued(double first, double second, double third, double doublings) {
   const double before = second - first, last = third - second;
   if (!(last > 0) || !(before > 0)) return third;
@@ -318,7 +319,8 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
       Task t = task;
       t.ranks = task.ranks / nodes * to_nodes;
       t.root = std::min(task.root, t.ranks - 1);
-      if (plan.algorithm->chunks(2) == 2) t.elements = std::max<Bytes>(1, task.elements / t.ranks) * t.ranks;
+      if (task.collective == Collective::kAllGather || task.collective == Collective::kReduceScatter)
+        t.elements = std::max<Bytes>(1, task.elements / t.ranks) * t.ranks;
       return t;
     };
     Walked at[3];

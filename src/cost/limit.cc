@@ -67,7 +67,8 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
   const double reads = parts_in || task.collective == Collective::kBroadcast ? 1 : task.ranks;
   const double touched = bytes * (reads + (parts_out ? 1 : task.ranks));
   const auto level = machine.level_of(static_cast<Bytes>(touched), task.ranks);
-  tighten(limit, Duration::seconds(touched / level.rate.value()), fmt::format("{} {}", level.name, format_rate(level.rate)));
+  tighten(limit, Duration::seconds(touched / level.rate.value()),
+          fmt::format("{} {}", level.name, format_rate(level.rate)));
   tighten(limit, machine.path(0, task.ranks > 1 && machine.endpoints() > 1 ? 1 : 0).latency, "one cache line");
   // Ranks that share a core must each run once.
   if (const int sharing = machine.sharing(task.ranks); sharing > 1)
@@ -79,8 +80,7 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
 Limit limit(const MachineView& machine, const schedule::Task& task) {
   Limit limit{Duration::picoseconds(1), "latency", {}};
   const double bytes = static_cast<double>(task.elements * task.element_bytes);
-  if (task.ranks > 1)
-    machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
+  machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
   limit.bus_rate = BytesPerSecond(bytes * schedule::bus_factor(task.collective, task.ranks) / limit.time.s());
   return limit;
 }

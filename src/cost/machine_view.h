@@ -7,9 +7,9 @@ namespace weft::cost {
 
 // What a CPU machine's caches hold and do. Zero: no such cache.
 struct CpuCaches {
-  Bytes own = 0;          // of all cores together
-  Bytes shared = 0;       // the last level
-  BytesPerSecond rate;    // of the last level, all cores together, bytes read and written
+  Bytes own = 0;        // of all cores together
+  Bytes shared = 0;     // the last level
+  BytesPerSecond rate;  // of the last level, all cores together, bytes read and written
 };
 
 // A machine as costs are counted on it: where ranks sit, how they reach each other, what a hop costs. Rank r sits on

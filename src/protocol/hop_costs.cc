@@ -53,11 +53,12 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
     for (const json& e : root.at("hops")) {
       if (!mine(e)) continue;
       const std::string path = e.at("path");
-      costs.hops_.push_back({path,
-                             protocol_of(e),
-                             {Duration::microseconds(number(e, "latency_us", 0)), e.contains("trips") ? number(e, "trips", 1) : 1,
-                              Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
-                              BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path)}});
+      costs.hops_.push_back(
+          {path,
+           protocol_of(e),
+           {Duration::microseconds(number(e, "latency_us", 0)), e.contains("trips") ? number(e, "trips", 1) : 1,
+            Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
+            BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path)}});
     }
     for (const json& e : root.at("same_as")) {
       if (!mine(e)) continue;

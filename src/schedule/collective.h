@@ -46,7 +46,7 @@ class Layout {
   int chunks() const { return chunks_; }
   Bytes chunk_bytes(int chunk) const { return begin(chunk + 1) - begin(chunk); }
   Bytes largest_chunk() const { return chunk_bytes(0); }
-  // Where the chunk starts in `rank`'s buffer. Scratch is laid out like the message.
+  // Where the chunk starts in a rank's input or output. (Scratch is laid out by lowering.)
   Bytes offset(Buffer buffer, int chunk) const;
 
  private:

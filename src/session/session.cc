@@ -71,7 +71,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
-  prepared->fold = exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
+  prepared->fold =
+      exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered) + std::string(prepared->plan.algorithm->name));
   return prepared;

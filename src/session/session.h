@@ -35,7 +35,8 @@ struct Pending {
 class Session {
  public:
   // `cache`: bytes of the last-level cache; results of calls that touch more go past it.
-  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache = Bytes{32} << 20);
+  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser,
+          Bytes cache = Bytes{32} << 20);
 
   exec::Executor& executor() { return *executor_; }
 

@@ -95,9 +95,10 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
     for (const Protocol protocol : protocols)
       if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
         all.push_back(best_channels(machine, q, *algorithm, protocol));
-  if (all.empty())
-    return bad_input("algorithm '{}' does not run with protocol '{}' on this machine",
-                     q.algorithm.empty() ? "any" : q.algorithm, q.protocol);
+  if (all.empty()) {
+    const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
+    return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);
+  }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.possible != b.possible ? a.possible : a.possible && a.estimate.total < b.estimate.total;
   });

@@ -81,8 +81,8 @@ void sum_range(T** destinations, int destination_count, const T* const* sources,
 }
 
 template <class T>
-void sum(std::byte* const* raw_destinations, int destination_count, const std::byte* const* raw_sources, int source_count,
-         Bytes bytes, bool stream) {
+void sum(std::byte* const* raw_destinations, int destination_count, const std::byte* const* raw_sources,
+         int source_count, Bytes bytes, bool stream) {
   const std::size_t count = static_cast<std::size_t>(bytes) / sizeof(T);
   auto* const* destinations = reinterpret_cast<T* const*>(raw_destinations);
   const auto* sources = reinterpret_cast<const T* const*>(raw_sources);
@@ -133,7 +133,8 @@ using Kernel = void (*)(std::byte* const*, int, const std::byte* const*, int, By
 
 // One source is a copy, whatever the type; a destination that is the source needs none. Small sums skip the dispatch.
 template <class T, Kernel kVectorised, bool kStreams>
-void fold(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count, Bytes bytes) {
+void fold(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count,
+          Bytes bytes) {
   constexpr Bytes kSmall = 64;
   const bool stream = kStreams && bytes >= kStreamFrom;
   if (source_count == 1 && !stream) {
@@ -170,10 +171,14 @@ void i64(std::byte* const* d, int dn, const std::byte* const* s, int sn, Bytes b
 template <bool kStreams>
 fabric::Fold choose(DataType type) {
   switch (type) {
-    case DataType::kFloat32: return fold<float, f32, kStreams>;
-    case DataType::kFloat64: return fold<double, f64, kStreams>;
-    case DataType::kInt32: return fold<std::uint32_t, i32, kStreams>;
-    case DataType::kInt64: return fold<std::uint64_t, i64, kStreams>;
+    case DataType::kFloat32:
+      return fold<float, f32, kStreams>;
+    case DataType::kFloat64:
+      return fold<double, f64, kStreams>;
+    case DataType::kInt32:
+      return fold<std::uint32_t, i32, kStreams>;
+    case DataType::kInt64:
+      return fold<std::uint64_t, i64, kStreams>;
   }
   return nullptr;
 }

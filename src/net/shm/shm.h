@@ -12,7 +12,7 @@
 namespace weft::net::shm {
 
 struct Options {
-  std::string id;  // shared by the ranks of one job and by nobody else: letters, digits and '-'
+  std::string id;  // shared by the ranks of one job and by nobody else: letters, digits, '-' and '_'
   Rank rank = 0;
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used

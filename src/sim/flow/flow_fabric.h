@@ -7,7 +7,7 @@
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
-#include "sim/event_queue.h"
+#include "sim/flow/event_queue.h"
 #include "sim/flow/max_min.h"
 #include "topology/routes.h"
 

@@ -25,8 +25,8 @@ bool is_gpu(const PciDevice& pci) {
 
 class Detector {
  public:
-  Detector(hwloc_topology_t host, const Catalog& catalog, const MeasuredRates& rates)
-      : host_(host), catalog_(catalog), rates_(rates) {}
+  Detector(hwloc_topology_t host, const Catalog& catalog, const MeasuredRates& rates, Endpoints endpoints)
+      : host_(host), catalog_(catalog), rates_(rates), endpoints_(endpoints) {}
 
   Result<Topology> run() {
     topology_.title = "this";
@@ -140,8 +140,9 @@ class Detector {
   }
 
   Status add_device(const PciDevice& pci, DeviceId parent) {
-    if (!is_gpu(pci) && !is_nic(pci)) return {};
     const bool gpu = is_gpu(pci);
+    if (!gpu && !is_nic(pci)) return {};
+    if (gpu && endpoints_ == Endpoints::kCores) return {};
     const Part* part =
         catalog_.find(gpu ? "accelerator" : "nic", "pci", fmt::format("{:04x}:{:04x}", pci.vendor_id, pci.device_id));
     const DeviceId device =
@@ -162,6 +163,7 @@ class Detector {
   hwloc_topology_t host_;
   const Catalog& catalog_;
   const MeasuredRates& rates_;
+  Endpoints endpoints_;
   Topology topology_;
   std::vector<Cpu> cpus_;
   std::int32_t gpus_ = 0, nics_ = 0, switches_ = 0;
@@ -169,12 +171,12 @@ class Detector {
 
 }  // namespace
 
-Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates) {
+Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates, Endpoints endpoints) {
   if (rates.memory.value() <= 0 || rates.core.value() <= 0)
     return bad_input("the measured rates of '{}' are not above 0", rates.source);
   WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
   WEFT_TRY(const HwlocTopology host, probe.read());
-  return Detector(host.get(), catalog, rates).run();
+  return Detector(host.get(), catalog, rates, endpoints).run();
 }
 
 }  // namespace weft::topology

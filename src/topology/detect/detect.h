@@ -15,10 +15,14 @@ struct MeasuredRates {
   std::string source;     // the run that measured them, e.g. "weft calibrate 2026-11-21"
 };
 
+// Where the ranks of a job sit: on the GPUs where there are any, or on the cores even so (processes that use no GPU).
+enum class Endpoints { kGpusOrCores, kCores };
+
 // The machine a probe describes, titled "this": its NUMA nodes (or sockets, where those are more) as CPUs with their
-// memory, PCI bridges, NICs and GPUs; the cores too when there is no GPU. Links between CPUs are the catalogue's for
+// memory, PCI bridges, NICs, and the endpoints: GPUs or cores, never both. Links between CPUs are the catalogue's for
 // that CPU model; a PCIe link whose speed is not reported counts as PCIe 3.0 x16.
 // Errors: those of the probe; bad input: a measured rate of 0, no core.
-Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates);
+Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates,
+                        Endpoints endpoints = Endpoints::kGpusOrCores);
 
 }  // namespace weft::topology

@@ -45,6 +45,14 @@ constexpr const char* kGpuHost = R"(<?xml version="1.0" encoding="UTF-8"?>
 </topology>
 )";
 
+TEST(Detect, RanksThatUseNoGpuSitOnTheCoresOfAGpuHost) {
+  const auto t = detect(RecordedHost(kGpuHost), kRates, Endpoints::kCores);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(count(*t, DeviceKind::kGpu), 0);
+  ASSERT_FALSE(t->endpoints().empty());
+  for (const DeviceId id : t->endpoints()) EXPECT_EQ(t->device(id).kind, DeviceKind::kCore);
+}
+
 TEST(Detect, GpusAndNicsBehindAPcieSwitch) {
   const auto t = detect(RecordedHost(kGpuHost), kRates);
   ASSERT_TRUE(t) << t.error().message;
