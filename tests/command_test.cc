@@ -20,7 +20,8 @@ struct Answer {
 
 Answer weft(const std::string& arguments) {
   const std::string errors = testing::TempDir() + "/weft-err-" + std::to_string(getpid());
-  const std::string line = "WEFT_HEAP=64M " + WEFT_COMMAND + " " + arguments + " 2>" + errors + " </dev/null";
+  const std::string line =
+      std::string("WEFT_HEAP=64M ") + WEFT_COMMAND + " " + arguments + " 2>" + errors + " </dev/null";
   Answer a;
   FILE* pipe = popen(line.c_str(), "r");
   char buffer[4096];
