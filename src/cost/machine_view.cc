@@ -29,11 +29,15 @@ Rank MachineView::ranks_per_node(Rank ranks) const {
   return ranks % first_node == 0 ? first_node : 1;
 }
 
+// What fits stays in a cache, the rest goes one level further out.
 MachineView::Level MachineView::level_of(Bytes touched, Rank ranks) const {
   const BytesPerSecond cores = core_rate_ * std::min(ranks, endpoints());
   if (touched <= caches_.own || memory_rate_.value() <= 0) return {"own caches", cores};
-  if (touched <= caches_.shared) return {"shared cache", std::min(cores, caches_.rate)};
-  return {"memory", std::min(cores, memory_rate_)};
+  const BytesPerSecond shared = std::min(cores, caches_.rate), memory = std::min(cores, memory_rate_);
+  const Bytes in_shared = std::min(touched, std::max(caches_.shared, caches_.own)) - caches_.own;
+  const Bytes in_memory = touched - caches_.own - in_shared;
+  const Duration time = caches_.own / cores + in_shared / shared + in_memory / memory;
+  return {in_memory > 0 ? "memory" : "shared cache", BytesPerSecond(static_cast<double>(touched) / time.s())};
 }
 
 }  // namespace weft::cost

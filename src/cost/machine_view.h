@@ -38,7 +38,7 @@ class MachineView {
 
   // CPU machines: what one core does in its own cache.
   BytesPerSecond core_rate() const { return core_rate_; }
-  // Where `touched` bytes of all ranks' buffers live, and what all cores together do there.
+  // The outermost level that `touched` bytes of all ranks' buffers reach, and what all cores together do on them.
   struct Level {
     std::string_view name;
     BytesPerSecond rate;
