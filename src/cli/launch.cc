@@ -1,7 +1,6 @@
 #include "cli/launch.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <random>
 
+#include "calibrate/cpus.h"
 #include "net/shm/shm.h"
 
 namespace weft::cli {
@@ -22,22 +22,6 @@ std::string make_id() {
   std::string id;
   for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", random());
   return id;
-}
-
-std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int c = 0; c < CPU_SETSIZE; ++c)
-      if (CPU_ISSET(c, &set)) cpus.push_back(c);
-  return cpus;
-}
-
-void pin_to(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
 }
 
 // Blocks the signals that end a job, so that they can be waited for together with SIGCHLD.
@@ -65,7 +49,7 @@ class BlockedSignals {
 
 Result<int> launch(Rank ranks, const std::string& rates, const std::function<int(const std::vector<Setting>&)>& body) {
   const std::string id = make_id();
-  const std::vector<int> cpus = usable_cpus();
+  const std::vector<int> cpus = calibrate::usable_cpus();
   std::fflush(nullptr);
   BlockedSignals signals;
   std::vector<pid_t> children;
@@ -80,7 +64,7 @@ Result<int> launch(Rank ranks, const std::string& rates, const std::function<int
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);  // the parent died before the line above
       signals.restore();
-      if (static_cast<std::size_t>(ranks) <= cpus.size()) pin_to(cpus[static_cast<std::size_t>(r)]);
+      if (static_cast<std::size_t>(ranks) <= cpus.size()) calibrate::pin_to(cpus[static_cast<std::size_t>(r)]);
       const int code = body({{"WEFT_RANK", std::to_string(r)},
                              {"WEFT_SIZE", std::to_string(ranks)},
                              {"WEFT_ID", id},

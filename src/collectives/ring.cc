@@ -103,45 +103,30 @@ Generator<Step> broadcast_steps(Story story) {
     co_yield move(0, {source}, {out(0), to(ring.next())});
 }
 
-constexpr std::string_view kSource =
-    "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009; NCCL";
+Algorithm ring(Collective collective, std::string_view when, int (*chunks)(Rank), Generator<Step> (*steps)(Story)) {
+  return {
+      .name = "ring",
+      .collective = collective,
+      .when = when,
+      .source =
+          "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009; NCCL",
+      .chunks = chunks,
+      .steps = steps};
+}
 
 }  // namespace
 
 Algorithm ring_all_reduce() {
-  return {.name = "ring",
-          .collective = Collective::kAllReduce,
-          .when = "large messages: every link carries the least possible bytes, but latency grows with the ranks",
-          .source = kSource,
-          .chunks = chunk_per_rank,
-          .steps = all_reduce_steps};
+  return ring(Collective::kAllReduce,
+              "large messages: every link carries the least possible bytes, but latency grows with the ranks",
+              chunk_per_rank, all_reduce_steps);
 }
-
-Algorithm ring_all_gather() {
-  return {.name = "ring",
-          .collective = Collective::kAllGather,
-          .when = "large messages",
-          .source = kSource,
-          .chunks = chunk_per_rank,
-          .steps = all_gather_steps};
-}
-
+Algorithm ring_all_gather() { return ring(Collective::kAllGather, "large messages", chunk_per_rank, all_gather_steps); }
 Algorithm ring_reduce_scatter() {
-  return {.name = "ring",
-          .collective = Collective::kReduceScatter,
-          .when = "large messages",
-          .source = kSource,
-          .chunks = chunk_per_rank,
-          .steps = reduce_scatter_steps};
+  return ring(Collective::kReduceScatter, "large messages", chunk_per_rank, reduce_scatter_steps);
 }
-
 Algorithm ring_broadcast() {
-  return {.name = "ring",
-          .collective = Collective::kBroadcast,
-          .when = "large messages; the pipeline fills once per rank",
-          .source = kSource,
-          .chunks = one_chunk,
-          .steps = broadcast_steps};
+  return ring(Collective::kBroadcast, "large messages; the pipeline fills once per rank", one_chunk, broadcast_steps);
 }
 
 }  // namespace weft::collectives
