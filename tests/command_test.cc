@@ -39,6 +39,16 @@ struct BadInput {
   const char* names;  // what the one line must contain
 };
 
+void PrintTo(const BadInput& input, std::ostream* out) { *out << "weft " << input.arguments; }
+
+// A test's name: the arguments, without what a name must not hold.
+std::string name_of(const testing::TestParamInfo<BadInput>& info) {
+  std::string name = std::to_string(info.index) + "_";
+  for (const char* c = info.param.arguments; *c != 0; ++c)
+    name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
+  return name;
+}
+
 class Refused : public testing::TestWithParam<BadInput> {};
 
 TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
@@ -72,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"},
         BadInput{"topo --on nowhere", "'nowhere'"},
         BadInput{"topo --on dgx-h100 --svg /no/such/folder/x.svg", "/no/such/folder/x.svg"},
-        BadInput{"run -n 0 -- true", "-n 0"}));
+        BadInput{"run -n 0 -- true", "-n 0"}),
+    name_of);
 
 TEST(Command, ReadsAMalformedFileAsBadInputWithItsLine) {
   const std::string file = testing::TempDir() + "/torn.xml";
