@@ -73,6 +73,42 @@ TEST(SessionErrors, AnUnknownAlgorithmOrProtocolIsRefusedAndTheNextCallServed) {
   EXPECT_TRUE(c.run({.in = &x, .out = &x, .count = 1}));
 }
 
+// One rank sees it first and says so; the other sees it too, or that the communicator is broken.
+void expect_mismatch(const Request& first, const Request& second) {
+  std::vector<Status> said(2);
+  on_threads(thread_communicators(2), [&](Communicator& c) {
+    std::vector<float> x(5000, 1);
+    ASSERT_TRUE(c.run({.in = x.data(), .out = x.data(), .count = 500, .algorithm = "ring"}));
+    Request mine = c.rank() == 0 ? first : second;
+    mine.in = mine.out = x.data();
+    said[static_cast<std::size_t>(c.rank())] = c.run(mine);
+  });
+  bool named = false;
+  for (const Status& s : said) {
+    if (s) continue;  // a rank that only sends may be done before
+    EXPECT_TRUE(s.error().code == Code::kMismatch || s.error().code == Code::kAborted) << s.error().message;
+    named |= s.error().code == Code::kMismatch;
+  }
+  EXPECT_TRUE(named);
+}
+
+TEST(SessionErrors, DifferentCallsByMessagesAreAMismatchOfWhateverKind) {
+  for (const char* protocol : {"Simple", "LL64"}) {
+    const Request small{.count = 8, .algorithm = "ring", .protocol = protocol};
+    Request larger = small, other = small, integer = small;
+    larger.count = 16;
+    other.algorithm = "tree";
+    integer.type = DataType::kInt32;
+    expect_mismatch(small, larger);
+    expect_mismatch(larger, small);
+    expect_mismatch(small, other);
+    expect_mismatch(small, integer);
+    expect_mismatch(small,
+                    {.collective = Collective::kAllGather, .count = 8, .algorithm = "ring", .protocol = protocol});
+    expect_mismatch(small, {.count = 4000, .algorithm = "two_shot"});
+  }
+}
+
 TEST(SessionErrors, DifferentCountsOnPeersMemoryAreAMismatchThatNamesTheRank) {
   on_threads(thread_communicators(2), [](Communicator& c) {
     std::vector<float> x(1000, 1);

@@ -111,6 +111,7 @@ class WorldExecutor final : public Executor {
   Status check_agreement() {
     const Rank other = world_->endpoint.mismatched();
     if (other < 0) return {};
+    world_->patience.break_off(other);
     return failure(Code::kMismatch, Blame::kCommunicator,
                    "rank {} called another collective, size, type or kind of memory", other);
   }
@@ -119,8 +120,10 @@ class WorldExecutor final : public Executor {
     std::vector<Rank> peers;
     for (const Strand& strand : strands_) {
       if (strand.done() || strand.current() == nullptr) continue;
-      if (const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current()); peer >= 0)
-        peers.push_back(peer);
+      const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
+      if (peer < 0) continue;
+      world_->endpoint.compare_calls(peer);
+      peers.push_back(peer);
     }
     return peers;
   }

@@ -73,8 +73,9 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   prepared->fold =
       exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
-  prepared->signature =
-      std::hash<std::string>{}(key_of(request, registered) + std::string(prepared->plan.algorithm->name));
+  // Whether memory is registered must agree only where peers touch it.
+  prepared->signature = std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->load_store) +
+                                                 std::string(prepared->plan.algorithm->name));
   return prepared;
 }
 

@@ -25,10 +25,16 @@ Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_vie
 
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
-  if (!call.publishes) return;
-  ++published_calls_;
-  Board& board = segment_.block(rank_).boards[published_calls_ % kBoards];
-  board = {published_calls_, call.signature, call.in - segment_.base(), call.out - segment_.base()};
+  tag_ = tag_of(call.signature);
+  ++calls_;
+  Board& board = segment_.block(rank_).boards[calls_ % kBoards];
+  board.call.store(0, std::memory_order_relaxed);
+  board.signature.store(call.signature, std::memory_order_release);
+  if (call.publishes) {
+    board.in.store(call.in - segment_.base(), std::memory_order_relaxed);
+    board.out.store(call.out - segment_.base(), std::memory_order_relaxed);
+  }
+  board.call.store(calls_, std::memory_order_release);
 }
 
 const std::byte* Endpoint::take(Link& l, Bytes bytes) {
@@ -60,17 +66,19 @@ std::byte* Endpoint::slot(Link& l, Bytes bytes) {
 void Endpoint::publish(Link& l, Rank peer, Bytes bytes, const std::byte* packed_from) {
   const std::size_t index = l.sent % kSlots;
   const std::uint64_t number = ++l.sent;
+  const std::uint64_t flag = number | std::uint64_t{tag_} << kTagShift;
   if (!line_protocol()) {
+    l.out->tail.tags[index] = tag_;
     l.out->tail.value.store(number, std::memory_order_release);
   } else {
     FlaggedLine* lines = l.out->lines[index];
     const auto size = static_cast<std::size_t>(bytes);
     if (size <= FlaggedLine::kData) {
-      lines[0].flag.store(number, std::memory_order_release);
+      lines[0].flag.store(flag, std::memory_order_release);
     } else {
       for (std::size_t at = 0, i = 0; at < size; at += FlaggedLine::kData, ++i) {
         std::memcpy(lines[i].data, packed_from + at, std::min(FlaggedLine::kData, size - at));
-        lines[i].flag.store(number, std::memory_order_release);
+        lines[i].flag.store(flag, std::memory_order_release);
       }
     }
   }
@@ -90,16 +98,25 @@ std::byte* Endpoint::local(Memory memory) const {
 }
 
 bool Endpoint::agrees(Rank peer) {
-  const Board& board = segment_.block(peer).boards[published_calls_ % kBoards];
-  if (board.call == published_calls_ && board.signature == call_.signature) return true;
+  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
+  if (board.call.load(std::memory_order_acquire) == calls_ &&
+      board.signature.load(std::memory_order_relaxed) == call_.signature)
+    return true;
   mismatched_ = peer;
   return false;
 }
 
+void Endpoint::compare_calls(Rank peer) {
+  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
+  if (board.call.load(std::memory_order_acquire) != calls_) return;  // not there yet, or long past
+  const std::uint64_t signature = board.signature.load(std::memory_order_acquire);
+  if (board.call.load(std::memory_order_relaxed) == calls_ && signature != call_.signature) mismatched_ = peer;
+}
+
 std::byte* Endpoint::remote(Rank peer, Memory memory) {
   if (memory == Memory::kScratch) return segment_.scratch(peer);
-  const Board& board = segment_.block(peer).boards[published_calls_ % kBoards];
-  return segment_.base() + (memory == Memory::kIn ? board.in : board.out);
+  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
+  return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
 void Endpoint::move(const Operation& operation) {
@@ -148,7 +165,8 @@ void Endpoint::move(const Operation& operation) {
 Rank Endpoint::blocker(int strand, const Operation& operation) {
   if (operation.kind == Operation::Kind::kWait) return operation.peer;
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes)) return end.peer;
+    if (end.kind == End::Kind::kMessage && !arrived(link(end.peer, end.strand), end.peer, operation.bytes))
+      return end.peer;
   for (const End& end : operation.destinations)
     if (end.kind == End::Kind::kMessage && !has_room(link(end.peer, end.strand))) return end.peer;
   (void)strand;

@@ -34,8 +34,10 @@ class Endpoint {
 
   // Whom a strand waits for at an operation that is not ready, for error messages.
   Rank blocker(int strand, const protocol::Operation& operation);
-  // A peer that published another call than this rank's; -1 while none did.
+  // A peer that was seen to be in another call than this rank; -1 while none was.
   Rank mismatched() const { return mismatched_; }
+  // Looks whether a peer that keeps this rank waiting is in the same call; see mismatched().
+  void compare_calls(Rank peer);
 
  private:
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
@@ -50,7 +52,7 @@ class Endpoint {
 
   Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
   bool line_protocol() const { return call_.protocol == protocol::Protocol::kLL64; }
-  bool arrived(Link& link, Bytes bytes) const;
+  bool arrived(Link& link, Rank peer, Bytes bytes);
   bool has_room(Link& link) const;
   const std::byte* take(Link& link, Bytes bytes);
   void release(Link& link, Rank peer);
@@ -67,18 +69,31 @@ class Endpoint {
   bool addressable_;
   fabric::Capabilities capabilities_;
   fabric::Call call_;
-  std::uint64_t published_calls_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint16_t tag_ = 0;
   Rank mismatched_ = -1;
   std::vector<Link> links_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
 };
 
-inline bool Endpoint::arrived(Link& l, Bytes bytes) const {
+inline bool Endpoint::arrived(Link& l, Rank peer, Bytes bytes) {
   const std::uint64_t expected = l.received + 1;
-  if (!line_protocol()) return l.in->tail.value.load(std::memory_order_acquire) >= expected;
-  const std::size_t last = (static_cast<std::size_t>(bytes) - 1) / FlaggedLine::kData;
-  return l.in->lines[l.received % kSlots][last].flag.load(std::memory_order_acquire) == expected;
+  const std::size_t index = l.received % kSlots;
+  std::uint16_t tag = tag_;
+  if (!line_protocol()) {
+    if (l.in->tail.value.load(std::memory_order_acquire) < expected) return false;
+    tag = l.in->tail.tags[index];
+  } else {
+    const std::size_t last = (static_cast<std::size_t>(bytes) - 1) / FlaggedLine::kData;
+    const std::uint64_t flag = l.in->lines[index][last].flag.load(std::memory_order_acquire);
+    if ((flag & ((std::uint64_t{1} << kTagShift) - 1)) != expected) return false;
+    tag = static_cast<std::uint16_t>(flag >> kTagShift);
+  }
+  if (tag == tag_) [[likely]]
+    return true;
+  mismatched_ = peer;
+  return false;
 }
 
 inline bool Endpoint::has_room(Link& l) const {
@@ -95,7 +110,7 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
     return l.in->signal.value.load(std::memory_order_acquire) > l.signals_taken;
   }
   for (const protocol::End& end : operation.sources) {
-    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), operation.bytes))
+    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), end.peer, operation.bytes))
       return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }

@@ -135,6 +135,15 @@ TEST_P(Pair, ACallThatDiffersIsBlamedOnThePeer) {
   EXPECT_EQ(end[1].mismatched(), 0);
 }
 
+TEST_P(Pair, ARankThatWaitsSeesThatItsPeerIsInAnotherCall) {
+  begin(0, 1, false);
+  end[0].compare_calls(1);
+  EXPECT_EQ(end[0].mismatched(), -1);  // the peer has not called yet
+  begin(1, 2, false);
+  end[0].compare_calls(1);
+  EXPECT_EQ(end[0].mismatched(), 1);
+}
+
 TEST_P(Pair, OnlyTheOwnHeapIsReached) {
   const std::byte* heap = segment.heap(0);
   EXPECT_TRUE(end[0].reaches(heap, kHeap));

@@ -31,6 +31,8 @@ class Patience {
   void reset() {
     if (looks_ != 0) restart();
   }
+  // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
+  void break_off(Rank culprit) { mark_broken(culprit); }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
   Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout; all blame the communicator and

@@ -14,7 +14,7 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770002;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770003;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
 inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
@@ -28,32 +28,47 @@ inline constexpr std::size_t kScratchBytes = 1 << 20;
 //   flag never equals an expected one. Lines of one message are written in order: seeing the last flag means that all
 //   lines are there. A torn read is impossible: data is read only after its flag, and the writer does not touch the
 //   slot again before the reader has moved `head` past it.
+//   The upper 16 bits of a flag are the tag of the sender's call: a message that is due but has another tag belongs to
+//   a call that the ranks disagree on.
 struct alignas(kLine) FlaggedLine {
   static constexpr std::size_t kData = 56;
   std::byte data[kData];
   std::atomic<std::uint64_t> flag;
 };
 static_assert(sizeof(FlaggedLine) == kLine && std::atomic<std::uint64_t>::is_always_lock_free);
+inline constexpr int kTagShift = 48;
+
+// What of a call's signature travels with every message.
+constexpr std::uint16_t tag_of(std::uint64_t signature) {
+  return static_cast<std::uint16_t>(signature ^ signature >> 16 ^ signature >> 32 ^ signature >> 48);
+}
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
 };
 
+// Messages published, and of those in the slots the tags of their calls, written before the count.
+struct alignas(kLine) Tail {
+  std::atomic<std::uint64_t> value;
+  std::uint16_t tags[kSlots];
+};
+
 // From one rank to another, one strand. Only the sender writes tail, signal and the slots; only the receiver head.
 struct Connection {
-  Counter tail;    // Simple: messages published; slot contents are ordered by its release store
+  Tail tail;       // Simple; slot contents are ordered by the count's release store
   Counter head;    // messages taken; the slot of message m is free again when head >= m
   Counter signal;  // signals sent
   FlaggedLine lines[kSlots][kLinesPerSlot];
   std::byte slots[kSlots][kSlotBytes];
 };
 
-// What a rank publishes about a call whose memory peers will touch. Written before its first signal of the call, read
-// after a wait. A rank is never two such calls ahead of a peer, so kBoards = 2 would do; 4 leaves a margin for tests.
+// What a rank publishes about every call. Peers that touch its memory read it after a wait, which orders it; ranks that
+// wait in vain look whether they wait for the same thing, at any time: `call` is stored last, and 0 while the rest
+// changes. A rank is never two load/store calls ahead of a peer, so kBoards = 2 would do for them; 4 leaves a margin.
 struct alignas(kLine) Board {
-  std::uint64_t call;       // number of the call on this communicator, from 1
-  std::uint64_t signature;  // of collective, size, type: differs if the ranks called different things
-  std::int64_t in, out;     // offsets from the segment's start
+  std::atomic<std::uint64_t> call;       // number of the call on this communicator, from 1
+  std::atomic<std::uint64_t> signature;  // of collective, size, type, …: differs if the ranks called different things
+  std::atomic<std::int64_t> in, out;     // offsets from the segment's start, if peers will touch them
 };
 inline constexpr int kBoards = 4;
 
