@@ -319,8 +319,9 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
       Task t = task;
       t.ranks = task.ranks / nodes * to_nodes;
       t.root = std::min(task.root, t.ranks - 1);
-      if (task.collective == Collective::kAllGather || task.collective == Collective::kReduceScatter)
-        t.elements = std::max<Bytes>(1, task.elements / t.ranks) * t.ranks;
+      // Chunks stay as they are, so that rounds and slices do: fewer ranks then share a smaller message.
+      if (plan.algorithm->chunks(task.ranks) == task.ranks)
+        t.elements = std::max<Bytes>(1, task.elements / task.ranks) * t.ranks;
       return t;
     };
     Walked at[3];
