@@ -17,7 +17,7 @@ using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a millisecond
 constexpr int kWalkedRounds = 3;
-constexpr Rank kSmallestWalk = 4;  // nodes: walks of 4, 8 and 16 stand for more
+constexpr Rank kSmallestWalk = 2;  // nodes: walks of 2, 4 and 8 stand for more
 
 std::uint64_t pair_key(Rank from, Rank to, int lane) {
   return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 |
@@ -132,8 +132,11 @@ class Walk {
             std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops,
             std::unordered_map<std::uint64_t, topology::Path>& paths, bool loads = false) {
     const std::uint64_t key = pair_key(from, to, channel * plan_.algorithm->lanes + lane);
-    int& known = opened_[key];
     const int use = loads ? kLoads : carries ? kStores : kSignals;
+    if (key == last_opened_.first && use == last_opened_.second)
+      return;  // a strand's next step mostly has the same peer
+    last_opened_ = {key, use};
+    int& known = opened_[key];
     if ((known & use) != 0) return;
     known |= use;
     auto [path, added] = paths.try_emplace(pair_key(from, to, 0));
@@ -270,6 +273,7 @@ class Walk {
   std::unordered_map<std::uint64_t, double> efficiency_;
   static constexpr int kSignals = 1, kStores = 2, kLoads = 4;
   std::unordered_map<std::uint64_t, int> opened_;  // what for
+  std::pair<std::uint64_t, int> last_opened_{~std::uint64_t{0}, 0};
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
