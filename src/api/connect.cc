@@ -11,7 +11,7 @@
 namespace weft::api {
 namespace {
 
-// Half of the scratch, so that the other half is there for rounds to alternate when algorithms learn to.
+// What staged calls use of a rank's scratch.
 constexpr Bytes kScratch = static_cast<Bytes>(net::memory::kScratchBytes) / 2;
 
 net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {

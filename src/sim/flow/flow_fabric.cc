@@ -38,17 +38,10 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   }
   if (options_.costs.gpu()) return;
   for (Rank r = 0; r < ranks; ++r) {
-    // The core's link, and beyond the cache the way to the nearest memory.
-    topology::Path best;
-    for (topology::DeviceId d = 0; d < static_cast<topology::DeviceId>(topology.devices().size()); ++d) {
-      if (topology.device(d).kind != topology::DeviceKind::kMemory) continue;
-      topology::Path path = routes.path(devices_[index(r)], d);
-      if (path.type != topology::PathType::kDis && (best.hops.empty() || path.hops.size() < best.hops.size()))
-        best = std::move(path);
-    }
-    const bool spills = options_.working_set > options_.cache;
-    places_[index(r)].memory_path =
-        keep(best.hops, spills ? best.hops.size() : std::min<std::size_t>(1, best.hops.size()));
+    // A core's one link leads to its CPU, forward or backward.
+    const topology::DeviceId core = devices_[index(r)];
+    const topology::LinkId link = topology.links_of(core).front();
+    places_[index(r)].memory_path = keep({{link, topology.link(link).a == core}}, 1);
   }
 }
 

@@ -15,10 +15,8 @@ namespace weft::sim {
 
 struct FlowOptions {
   protocol::HopCosts costs;
-  int strands = 1;                // per rank
-  bool moves_data = false;        // also carry bytes, so that results can be checked
-  Bytes working_set = 0;          // CPU ranks: what all of them touch; beyond `cache` it goes through memory
-  Bytes cache = Bytes{16} << 20;  // a usual share of a server's last-level cache
+  int strands = 1;          // per rank
+  bool moves_data = false;  // also carry bytes, so that results can be checked
   std::int64_t max_events = std::int64_t{1} << 40;
 };
 
@@ -27,7 +25,7 @@ struct FlowOptions {
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
 //              links, and posts its messages one after the other; it is done when the slowest of these is. Messages
 //              then arrive what is left of the latency later.
-//   CPU ranks  a move takes all its operands' bytes through the core's link (and memory's, beyond the cache).
+//   CPU ranks  a move takes all its operands' bytes through the core's link.
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
 class FlowFabric {
  public:
