@@ -54,7 +54,7 @@ double fold_rate(const std::vector<int>& cpus, std::size_t bytes, exec::Stores s
       ++arrived;
       while (arrived < cpus.size() * static_cast<std::size_t>(run + 1)) std::this_thread::yield();
       const auto start = Clock::now();
-      for (int i = 0; i < repeats; ++i) fold(destinations, 1, sources, 2, static_cast<Bytes>(bytes));
+      for (int i = 0; i < repeats; ++i) fold(destinations, 1, sources, 2, static_cast<Bytes>(bytes), nullptr);
       rates[static_cast<std::size_t>(run)][self] = 3.0 * static_cast<double>(bytes) * repeats / seconds_since(start);
     }
   });

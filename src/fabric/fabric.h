@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
@@ -8,10 +9,19 @@
 
 namespace weft::fabric {
 
+// What a rank's contribution is multiplied by, as both kinds of elements take it.
+struct Scalar {
+  double real = 1;
+  std::int64_t integer = 1;
+
+  bool operator==(const Scalar&) const = default;
+};
+
 // Combines: value = source 0 ⊕ source 1 ⊕ … elementwise, stored to every destination. A destination may be one of the
-// sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements.
+// sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements. `scales`: one per
+// source, by which it is multiplied first; null: none is.
 using Fold = void (*)(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
-                      int source_count, Bytes bytes);
+                      int source_count, Bytes bytes, const Scalar* scales);
 
 // One collective as a fabric sees it: the memories that operations name, and the arithmetic.
 // Owns: nothing; in and out must stay valid until all strands have finished.
@@ -20,7 +30,8 @@ struct Call {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   Fold fold = nullptr;
-  bool publishes = false;  // peers will load and store in and out directly
+  std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
+  bool publishes = false;            // peers will load and store in and out directly
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };

@@ -8,6 +8,9 @@ namespace weft::protocol {
 
 // What crosses the seam between the interpreter and a fabric: schedule steps, cut to slices and addressed in bytes.
 // (schedule/lower makes them, exec/ orders them, fabrics carry them out.)
+// A message may be put together by several operations of a strand and be taken apart by several: parts follow each
+// other without a gap, and both ends agree where a message ends but not on its parts. The sender's parts may travel at
+// once or only when the message has ended; a slot is taken by the first part and free again after the last is taken.
 
 enum class Memory : std::uint8_t { kIn, kOut, kScratch };
 
@@ -15,9 +18,10 @@ struct End {
   enum class Kind : std::uint8_t { kLocal, kMessage, kRemote };
   Kind kind = Kind::kLocal;
   Memory memory = Memory::kIn;
+  bool last = true;         // messages: the message ends with this part
   std::int16_t strand = 0;  // messages: which of the connections between the two ranks
   Rank peer = -1;
-  Bytes offset = 0;  // in the rank's or peer's memory; 0 for messages
+  Bytes offset = 0;  // in the rank's or peer's memory; of a message: of this part in the message
 
   bool operator==(const End&) const = default;
 };

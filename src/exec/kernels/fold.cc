@@ -134,7 +134,7 @@ using Kernel = void (*)(std::byte* const*, int, const std::byte* const*, int, By
 // One source is a copy, whatever the type; a destination that is the source needs none. Small sums skip the dispatch.
 template <class T, Kernel kVectorised, bool kStreams>
 void fold(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int source_count,
-          Bytes bytes) {
+          Bytes bytes, const fabric::Scalar*) {
   constexpr Bytes kSmall = 64;
   const bool stream = kStreams && bytes >= kStreamFrom;
   if (source_count == 1 && !stream) {

@@ -86,7 +86,8 @@ class Fold : public testing::Test {
     for (auto& d : destinations) to.push_back(d.bytes());
     if (in_place >= 0) to[0] = sources[static_cast<std::size_t>(in_place)].bytes();
     fold_for(data_type_of<T>(), ReduceOp::kSum)(to.data(), static_cast<int>(to.size()), from.data(),
-                                                static_cast<int>(from.size()), static_cast<Bytes>(count * sizeof(T)));
+                                                static_cast<int>(from.size()), static_cast<Bytes>(count * sizeof(T)),
+                                                nullptr);
     for (const std::byte* d : to) ASSERT_TRUE(count == 0 || std::memcmp(d, expected.data(), count * sizeof(T)) == 0);
     for (auto& s : sources) s.expect_guards();
     for (auto& d : destinations) d.expect_guards();
@@ -145,7 +146,7 @@ TEST(FoldIntegers, WrapAround) {
   const std::byte* from[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data())};
   std::byte* to[] = {reinterpret_cast<std::byte*>(out.data())};
   for (const std::size_t count : {std::size_t{3}, out.size()}) {
-    fold_for(DataType::kInt32, ReduceOp::kSum)(to, 1, from, 2, static_cast<Bytes>(count * 4));
+    fold_for(DataType::kInt32, ReduceOp::kSum)(to, 1, from, 2, static_cast<Bytes>(count * 4), nullptr);
     for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(out[i], std::numeric_limits<std::int32_t>::min());
   }
 }

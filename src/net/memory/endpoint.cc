@@ -155,7 +155,7 @@ void Endpoint::move(const Operation& operation) {
   }
   if (!destinations_.empty())
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
-               static_cast<int>(sources_.size()), operation.bytes);
+               static_cast<int>(sources_.size()), operation.bytes, nullptr);
   for (const End& end : operation.destinations)
     if (end.kind == End::Kind::kMessage) publish(link(end.peer, end.strand), end.peer, operation.bytes, value);
   for (const End& end : operation.sources)

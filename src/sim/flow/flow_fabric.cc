@@ -318,7 +318,7 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
     }
   }
   endpoints_[index(rank)].call_.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
-                                     static_cast<int>(sources.size()), operation.bytes);
+                                     static_cast<int>(sources.size()), operation.bytes, nullptr);
 }
 
 FlowFabric::Bottleneck FlowFabric::busiest() const {
