@@ -11,9 +11,6 @@
 namespace weft::api {
 namespace {
 
-// What staged calls use of a rank's scratch.
-constexpr Bytes kScratch = static_cast<Bytes>(net::memory::kScratchBytes) / 2;
-
 net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
   net::memory::Patience::Limits limits;
   limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
@@ -27,9 +24,10 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
   // Threads that share the machine view take turns: its routes cache.
   return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
           protocol = settings.protocol, channels = static_cast<int>(settings.channels)](
-             const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
+             const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+             bool registered) -> Result<schedule::Plan> {
     const std::lock_guard guard(*lock);
-    const tune::Question own = question_of(task, request, registered);
+    const tune::Question own = question_of(task, request, can, registered);
     tune::Question forced = own;
     if (own.algorithm.empty()) forced.algorithm = algorithm;
     if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
@@ -61,12 +59,11 @@ Status check_forced(const env::Settings& settings) {
   return bad_input("WEFT_ALGO '{}' is not an algorithm", settings.algorithm);
 }
 
-tune::Question question_of(const schedule::Task& task, const Request& request, bool registered) {
+tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+                           bool registered) {
   return {.task = task,
-          .max_strands = net::memory::kStrands,
-          .max_slice = static_cast<Bytes>(net::memory::kSlotBytes),
+          .can = can,
           .registered = registered,
-          .scratch_bytes = kScratch,
           .algorithm = request.algorithm,
           .protocol = request.protocol,
           .channels = request.channels};

@@ -11,7 +11,8 @@
 namespace weft::api {
 
 // The question that a request on this machine's cores poses to the tuner.
-tune::Question question_of(const schedule::Task& task, const Request& request, bool registered);
+tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+                           bool registered);
 
 // A forced name that nothing has is a mistake, not a wish that some calls cannot serve. Errors (bad input): WEFT_ALGO
 // or WEFT_PROTO with its value.

@@ -164,7 +164,7 @@ class Bench {
                               .ranks_per_node = comm_.ranks(),
                               .elements = elements,
                               .element_bytes = size_of(spec_.type)};
-    tune::Question question = api::question_of(task, request, !spec_.unregistered);
+    tune::Question question = api::question_of(task, request, capabilities_of(machine_), !spec_.unregistered);
     question.algorithm = row.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
@@ -218,7 +218,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
                                                         {.algorithm = spec.algorithm,
                                                          .protocol = spec.protocol,
                                                          .channels = static_cast<int>(spec.channels)},
-                                                        !spec.unregistered)));
+                                                        capabilities_of(machine), !spec.unregistered)));
   (void)possible;
   if (spec.transport == "threads") {
     WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, machine.view));

@@ -49,7 +49,8 @@ Algorithm one_shot_all_reduce() {
       .collective = Collective::kAllReduce,
       .when = "smallest messages and few ranks: a single hop",
       .source = "the all-to-all form of recursive doubling; TensorRT-LLM and vLLM custom all-reduce call it one-shot",
-      .chunks = [](Rank) { return 1; },
+      .in_order = true,
+      .chunks = [](const Story&) { return 1; },
       .steps = one_shot_steps};
 }
 
@@ -62,8 +63,10 @@ Algorithm two_shot_all_reduce() {
           "synchronisations",
       .source =
           "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it two-shot",
-      .load_store = true,
-      .chunks = [](Rank ranks) { return ranks; },
+      .needs = {.messages = false, .load_store = true},
+      .in_order = true,
+      .chunks = [](const Story& s) { return s.ranks; },
+      .scratch = [](const Story& s) { return s.staged ? s.ranks : 0; },
       .steps = two_shot_steps};
 }
 

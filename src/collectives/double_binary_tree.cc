@@ -102,7 +102,7 @@ Algorithm double_binary_tree_all_reduce() {
       .source =
           "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
       .lanes = kLanes,
-      .chunks = [](Rank) { return 2; },
+      .chunks = [](const Story&) { return 2; },
       .steps = all_reduce_steps};
 }
 

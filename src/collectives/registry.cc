@@ -19,7 +19,7 @@ const std::vector<schedule::Algorithm>& algorithms() {
 std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective collective) {
   std::vector<const schedule::Algorithm*> found;
   for (const auto& a : algorithms())
-    if (a.collective == collective) found.push_back(&a);
+    if (a.collective == schedule::even_form(collective)) found.push_back(&a);
   return found;
 }
 

@@ -26,8 +26,8 @@ Rank Ring::at(int distance) const { return rank_at(((position_ + distance) % ran
 
 namespace {
 
-int chunk_per_rank(Rank ranks) { return ranks; }
-int one_chunk(Rank) { return 1; }
+int chunk_per_rank(const Story& story) { return story.ranks; }
+int one_chunk(const Story&) { return 1; }
 
 // Every chunk travels once around the ring collecting contributions, and once more delivering the sum.
 //   chunk of rank i:  i+1 -> i+2 -> … -> i (complete) -> i+1 -> … -> i-1
@@ -103,7 +103,8 @@ Generator<Step> broadcast_steps(Story story) {
     co_yield move(0, {source}, {out(0), to(ring.next())});
 }
 
-Algorithm ring(Collective collective, std::string_view when, int (*chunks)(Rank), Generator<Step> (*steps)(Story)) {
+Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const Story&),
+               Generator<Step> (*steps)(Story)) {
   return {
       .name = "ring",
       .collective = collective,

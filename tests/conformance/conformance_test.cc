@@ -20,10 +20,7 @@ class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
   const std::vector<Protocol>& protocols = GetParam()->protocols;
 };
 
-Bytes largest(Protocol protocol, const fabric::Capabilities& can) {
-  return protocol == Protocol::kSimple ? can.max_slice
-                                       : std::min(can.max_slice, protocol::traits(protocol).slice_bytes);
-}
+Bytes largest(Protocol protocol, const fabric::Capabilities& can) { return can.slot_data(protocol); }
 
 TEST_P(Conformance, AdvertisesWhatMessagesNeed) {
   EXPECT_FALSE(can.name.empty());
