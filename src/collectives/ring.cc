@@ -103,6 +103,18 @@ Generator<Step> broadcast_steps(Story story) {
     co_yield move(0, {source}, {out(0), to(ring.next())});
 }
 
+// The broadcast backwards: slices run around the ring towards the root, every rank adds its own.
+// Steps: 1 per rank. Bytes sent per rank: the message (the root: none).
+Generator<Step> reduce_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
+  Operands sources;
+  if (n > 1 && behind_root != 1 % n) sources.push_back(from(ring.previous()));
+  sources.push_back(in(0));
+  co_yield move(0, sources, {behind_root == 0 ? out(0) : to(ring.next())});
+}
+
 Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const Story&),
                Generator<Step> (*steps)(Story)) {
   return {
@@ -128,6 +140,10 @@ Algorithm ring_reduce_scatter() {
 }
 Algorithm ring_broadcast() {
   return ring(Collective::kBroadcast, "large messages; the pipeline fills once per rank", one_chunk, broadcast_steps);
+}
+
+Algorithm ring_reduce() {
+  return ring(Collective::kReduce, "large messages; the pipeline fills once per rank", one_chunk, reduce_steps);
 }
 
 }  // namespace weft::collectives

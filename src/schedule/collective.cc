@@ -98,6 +98,51 @@ bool holds(const Shape& s, Buffer buffer, int chunk, Rank rank) {
   return false;
 }
 
+Run held_blocks(const Shape& s, Buffer buffer, Rank rank) {
+  const int all = blocks(s.collective, s.ranks);
+  switch (held(s.collective, buffer)) {
+    case Held::kAll:
+      return {0, all};
+    case Held::kRoot:
+      return {0, rank == s.root ? all : 0};
+    case Held::kOwned:
+      return {rank, 1};
+    case Held::kBefore:
+      return {(rank - 1 + s.ranks) % s.ranks, 1};
+    case Held::kRow:
+      return {rank * s.ranks, s.ranks};
+    case Held::kColumn:
+      return {rank, s.ranks, s.ranks};
+    case Held::kNone:
+      break;
+  }
+  return {};
+}
+
+Run contributors(const Shape& s, int block) {
+  switch (held(s.collective, Buffer::kIn)) {
+    case Held::kAll:
+      return {0, s.ranks};
+    case Held::kRoot:
+      return {s.root, 1};
+    case Held::kRow:
+      return {block / s.ranks, 1};
+    default:
+      return {block, 1};
+  }
+}
+
+Run shared_blocks(const Shape& s, Rank from, Rank to) {
+  const Run given = held_blocks(s, Buffer::kIn, from), taken = held_blocks(s, Buffer::kOut, to);
+  if (held(s.collective, Buffer::kIn) == Held::kRow) return {from * s.ranks + to, 1};
+  if (given.count == 0 || taken.count == 0) return {};
+  // One of the two is everything or a single block.
+  const Run& fewer = given.count <= taken.count ? given : taken;
+  const Run& more = given.count <= taken.count ? taken : given;
+  const bool inside = fewer.count > 1 || (fewer.first >= more.first && fewer.first < more.at(more.count));
+  return inside ? fewer : Run{};
+}
+
 double bus_factor(Collective collective, Rank ranks) {
   const double n = ranks;
   switch (even_form(collective)) {

@@ -51,6 +51,17 @@ struct Shape {
 // begin.
 bool holds(const Shape& shape, Buffer buffer, int chunk, Rank rank);
 
+// Blocks or ranks in equal distances.
+struct Run {
+  int first = 0, count = 0, stride = 1;
+
+  int at(int i) const { return first + i * stride; }
+};
+Run held_blocks(const Shape& shape, Buffer buffer, Rank rank);
+Run contributors(const Shape& shape, int block);  // the ranks whose inputs hold it
+// Blocks of one rank's input that another's output (or its own) takes.
+Run shared_blocks(const Shape& shape, Rank from, Rank to);
+
 // nccl-tests' factor from algbw to busbw: what the slowest link of an ideal machine carries per byte of message.
 // Source: nccl-tests doc/PERFORMANCE.md.
 double bus_factor(Collective collective, Rank ranks);

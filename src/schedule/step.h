@@ -91,10 +91,14 @@ inline Operand everywhere(const Group& group, Operand local) {
   local.peer = group.first, local.count = group.count, local.stride = group.stride;
   return local;
 }
-inline Operand sum_of(const Group& group) {
-  return {.kind = Operand::Kind::kAggregation, .peer = group.first, .count = group.count, .stride = group.stride};
+inline Operand sum_of(const Group& group, int lane = Operand::kSameLane) {
+  return {.kind = Operand::Kind::kAggregation,
+          .lane = static_cast<std::int8_t>(lane),
+          .peer = group.first,
+          .count = group.count,
+          .stride = group.stride};
 }
-inline Operand into(const Group& group) { return sum_of(group); }
+inline Operand into(const Group& group, int lane = Operand::kSameLane) { return sum_of(group, lane); }
 
 // Requires: at least one source and one destination; `chunk` is the chunk that is moved.
 inline Step move(int chunk, Operands sources, Operands destinations) {

@@ -216,7 +216,7 @@ class Verifier {
   }
 
   Aggregation& aggregation(const Strand& self, const Operand& o) {
-    Aggregation& a = aggregations_[{o.peer, o.count, o.stride, self.lane}];
+    Aggregation& a = aggregations_[{o.peer, o.count, o.stride, lane_of(self, o)}];
     a.sent.resize(static_cast<std::size_t>(o.count));
     a.taken.resize(static_cast<std::size_t>(o.count));
     return a;
@@ -288,9 +288,9 @@ class Verifier {
     } else if (o.memory() && !in_memory(self, now, o)) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer,
            "names chunk {}, which the buffer does not hold or the step does not move", o.chunk);
-    } else if (destination && o.buffer == Buffer::kIn) {
+    } else if (destination && o.memory() && o.buffer == Buffer::kIn) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} of the input", o.chunk);
-    } else if (destination && std::count(side.begin(), side.end(), o) > 1) {
+    } else if (destination && o.memory() && std::count(side.begin(), side.end(), o) > 1) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} twice in one step", o.chunk);
     }
     return !proof_.counterexample;
