@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "weft/low_precision.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -27,7 +29,9 @@ struct Request {
   void* out = nullptr;
   std::size_t count = 0;
   DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
+  ReduceOp op = ReduceOp::kSum;  // of collectives that reduce; the others ignore it
+  // What this rank's contribution is multiplied by: needed for kPremulSum, refused otherwise. May differ between ranks.
+  std::optional<Scalar> scalar = {};
   Rank root = 0;
   // Forces a choice; empty or 0: weft chooses. All ranks must force the same.
   std::string algorithm = {};
@@ -71,17 +75,25 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+// The element type that stands for a C++ type; the small floats are in weft/low_precision.h.
 template <class T>
 constexpr DataType data_type_of() {
   if constexpr (std::is_same_v<T, float>)
     return DataType::kFloat32;
   else if constexpr (std::is_same_v<T, double>)
     return DataType::kFloat64;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return DataType::kInt32;
+  else if constexpr (std::is_same_v<T, Float16>)
+    return DataType::kFloat16;
+  else if constexpr (std::is_same_v<T, Bfloat16>)
+    return DataType::kBfloat16;
+  else if constexpr (std::is_same_v<T, Float8E4M3>)
+    return DataType::kFloat8E4M3;
+  else if constexpr (std::is_same_v<T, Float8E5M2>)
+    return DataType::kFloat8E5M2;
   else {
-    static_assert(std::is_same_v<T, std::int64_t>, "float, double, int32_t or int64_t");
-    return DataType::kInt64;
+    static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "no element type of weft");
+    constexpr int kSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return static_cast<DataType>(static_cast<int>(std::is_signed_v<T> ? DataType::kInt8 : DataType::kUint8) + kSize);
   }
 }
 
@@ -113,13 +125,16 @@ class Communicator {
   Result<Memory> allocate(std::size_t bytes);
 
   template <class T>
-  Status all_reduce(std::span<const T> in, std::span<T> out) {
+  Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                    std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size()) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kAllReduce,
                 .in = in.data(),
                 .out = out.data(),
                 .count = in.size(),
-                .type = data_type_of<T>()});
+                .type = data_type_of<T>(),
+                .op = op,
+                .scalar = scalar});
   }
   template <class T>
   Status all_gather(std::span<const T> in, std::span<T> out) {
@@ -131,13 +146,16 @@ class Communicator {
                 .type = data_type_of<T>()});
   }
   template <class T>
-  Status reduce_scatter(std::span<const T> in, std::span<T> out) {
+  Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                        std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size() * static_cast<std::size_t>(ranks())) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kReduceScatter,
                 .in = in.data(),
                 .out = out.data(),
                 .count = out.size(),
-                .type = data_type_of<T>()});
+                .type = data_type_of<T>(),
+                .op = op,
+                .scalar = scalar});
   }
   // In place: every rank's `data` becomes the root's.
   template <class T>

@@ -23,8 +23,9 @@ Examples:
 Result<int> run(BenchSpec& spec) {
   WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
   WEFT_TRY(spec.type, parse_type(spec.type_name));
-  WEFT_TRY(const ReduceOp op, parse_op(spec.op_name));
-  (void)op;
+  WEFT_TRY(spec.op, parse_op(spec.op_name));
+  if (!applies(spec.type, spec.op))
+    return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
   if (spec.transport != "shm" && spec.transport != "threads")
@@ -59,8 +60,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
   sub->add_option("--max", spec->largest, "largest message, e.g. 64M")->capture_default_str();
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
-  sub->add_option("--dtype", spec->type_name, "float, double, int32 or int64")->capture_default_str();
-  sub->add_option("--op", spec->op_name, "sum")->capture_default_str();
+  sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");

@@ -16,6 +16,7 @@ struct BenchSpec {
   std::int64_t factor = 2;
   std::string type_name = "float", op_name = "sum";
   DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
   std::string algorithm, protocol;
   std::int64_t channels = 0;
   std::string transport = "shm";

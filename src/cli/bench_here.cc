@@ -80,6 +80,8 @@ class Bench {
             .out = target,
             .count = static_cast<std::size_t>(per_rank),
             .type = spec_.type,
+            .op = spec_.op,
+            .scalar = spec_.op == ReduceOp::kPremulSum ? std::optional(scalar_of(comm_.rank())) : std::nullopt,
             .algorithm = spec_.algorithm,
             .protocol = spec_.protocol,
             .channels = static_cast<int>(spec_.channels)};
@@ -119,7 +121,7 @@ class Bench {
       using T = decltype(sample);
       const auto n = static_cast<std::size_t>(buffer_elements(spec_.collective, false, comm_.ranks(), elements));
       return wrong_elements(std::span<const T>(static_cast<const T*>(request.out), n), spec_.collective, comm_.rank(),
-                            comm_.ranks(), elements, 0);
+                            comm_.ranks(), elements, 0, spec_.op);
     });
     std::int64_t all = 0;
     WEFT_CHECK(comm_.all_reduce(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(&all, 1)));

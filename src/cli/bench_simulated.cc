@@ -4,6 +4,7 @@
 #include "cli/bench.h"
 #include "cli/pattern.h"
 #include "cost/limit.h"
+#include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
@@ -40,11 +41,15 @@ struct Buffers {
       fill_input(std::span<T>(in.back()), task.collective, r, task.ranks, task.elements);
     }
   }
-  std::int64_t wrong(const schedule::Task& task) const {
+  std::int64_t wrong(const schedule::Task& task, ReduceOp op) {
     std::int64_t n = 0;
+    if (std::is_integral_v<T> && op == ReduceOp::kAvg && schedule::reduces(task.collective))
+      for (std::vector<T>& o : out)
+        exec::divide(data_type_of<T>(), reinterpret_cast<std::byte*>(o.data()),
+                     static_cast<Bytes>(o.size() * sizeof(T)), task.ranks);
     for (Rank r = 0; r < task.ranks; ++r)
       n += wrong_elements(std::span<const T>(out[static_cast<std::size_t>(r)]), task.collective, r, task.ranks,
-                          task.elements, task.root);
+                          task.elements, task.root, op);
     return n;
   }
   std::vector<std::vector<T>> in, out;
@@ -71,19 +76,21 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   sim::FlowFabric fabric(
       view.topology(), view.routes(), task.ranks,
       {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
-  const fabric::Call call{.protocol = plan.protocol,
-                          .fold = exec::fold_for(spec.type, ReduceOp::kSum),
-                          .publishes = plan.algorithm->load_store};
+  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
+  const fabric::Call call{
+      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->load_store};
   if (checks) {
     WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
                Buffers<decltype(sample)> buffers(task);
                auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
                  fabric::Call own = call;
+                 if (op == ReduceOp::kPremulSum) own.scale = scalar_of(r);
+                 if (op == ReduceOp::kAvg && is_float(spec.type)) own.scale = Scalar{1.0 / task.ranks, 1};
                  own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
                  own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
                  return own;
                });
-               row.errors = buffers.wrong(task);
+               row.errors = buffers.wrong(task, spec.op);
                return time;
              }));
   } else {

@@ -35,33 +35,6 @@ Result<Machine> load_machine(const std::string& on) {
   return machine;
 }
 
-Result<DataType> parse_type(const std::string& name) {
-  if (name == "float" || name == "fp32") return DataType::kFloat32;
-  if (name == "double" || name == "fp64") return DataType::kFloat64;
-  if (name == "int32") return DataType::kInt32;
-  if (name == "int64") return DataType::kInt64;
-  return bad_input("unknown type '{}'; there are float, double, int32, int64", name);
-}
-
-std::string_view name_of(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return "float";
-    case DataType::kFloat64:
-      return "double";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kInt64:
-      return "int64";
-  }
-  return "?";
-}
-
-Result<ReduceOp> parse_op(const std::string& name) {
-  if (name == "sum") return ReduceOp::kSum;
-  return bad_input("unknown operation '{}'; there is sum", name);
-}
-
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {
   const Rank there = machine.view->endpoints();
   constexpr std::int64_t kMost = 512;  // processes on one machine

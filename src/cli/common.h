@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "cost/machine_view.h"
 #include "schedule/collective.h"
+#include "schedule/element.h"
 #include "weft/types.h"
 
 namespace weft::cli {
@@ -34,10 +35,8 @@ struct Machine {
 // Errors (bad input): see topology::load_machine.
 Result<Machine> load_machine(const std::string& on);
 
-// "float", "double", "int32", "int64"; nccl-tests' names. Errors (bad input).
-Result<DataType> parse_type(const std::string& name);
-std::string_view name_of(DataType type);
-Result<ReduceOp> parse_op(const std::string& name);
+using schedule::parse_op;
+using schedule::parse_type;
 
 // The ranks to use: `asked`; if negative, two here and every endpoint of a simulated machine. Errors (bad input): zero,
 // or more than there can be.

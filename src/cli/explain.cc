@@ -95,7 +95,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
-  sub->add_option("--dtype", spec->type, "float, double, int32 or int64")->capture_default_str();
+  sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "only this algorithm");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");

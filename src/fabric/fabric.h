@@ -6,16 +6,11 @@
 
 #include "base/result.h"
 #include "protocol/operation.h"
+#include "weft/types.h"
 
 namespace weft::fabric {
 
-// What a rank's contribution is multiplied by, as both kinds of elements take it.
-struct Scalar {
-  double real = 1;
-  std::int64_t integer = 1;
-
-  bool operator==(const Scalar&) const = default;
-};
+using weft::Scalar;  // what a rank's contribution is multiplied by
 
 // Combines: value = source 0 ⊕ source 1 ⊕ … elementwise, stored to every destination. A destination may be one of the
 // sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements. `scales`: one per
@@ -35,6 +30,12 @@ struct Call {
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };
+
+// Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
+// them is not again.
+inline bool scales(const protocol::End& source) {
+  return source.kind != protocol::End::Kind::kMessage && source.memory == protocol::Memory::kIn;
+}
 
 // What a fabric can do, as data; conformance tests and the choice of algorithms go by it.
 struct Capabilities {

@@ -1,6 +1,8 @@
 #include "session/session.h"
 
+#include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
+#include "schedule/element.h"
 
 namespace weft::session {
 namespace {
@@ -37,6 +39,15 @@ Status Session::check(const Request& r) const {
     return bad_input("{} of {} elements: null buffer", name, r.count);
   if (r.root < 0 || r.root >= executor_->ranks())
     return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
+  if (schedule::reduces(r.collective)) {
+    if (!applies(r.type, r.op))
+      return bad_input("{}: {} is for integers, not for {}", name, schedule::name(r.op), schedule::name(r.type));
+    if (r.op == ReduceOp::kPremulSum && !r.scalar)
+      return bad_input("{}: {} needs a scalar", name, schedule::name(r.op));
+    if (r.op != ReduceOp::kPremulSum && r.scalar)
+      return bad_input("{}: a scalar is for {}, not for {}", name, schedule::name(ReduceOp::kPremulSum),
+                       schedule::name(r.op));
+  }
   if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
   return {};
 }
@@ -71,8 +82,10 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
+  if (schedule::reduces(task.collective)) prepared->op = request.op;
+  prepared->divides = prepared->op == ReduceOp::kAvg && !is_float(request.type) && task.ranks > 1;
   prepared->fold =
-      exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
+      exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   // Whether memory is registered must agree only where peers touch it.
   prepared->signature = std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->load_store) +
                                                  std::string(prepared->plan.algorithm->name));
@@ -82,12 +95,26 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
 void Session::begin(const Pending& p) {
   running_ = true;
   const schedule::Plan& plan = p.prepared->plan;
+  std::optional<Scalar> scale;
+  if (p.prepared->op == ReduceOp::kPremulSum) scale = p.request.scalar;
+  if (p.prepared->op == ReduceOp::kAvg && !p.prepared->divides && executor_->ranks() > 1)
+    scale = Scalar{1.0 / executor_->ranks(), 1};
   executor_->start(p.prepared->program, {.protocol = plan.protocol,
                                          .in = static_cast<const std::byte*>(p.request.in),
                                          .out = static_cast<std::byte*>(p.request.out),
                                          .fold = p.prepared->fold,
+                                         .scale = scale,
                                          .publishes = plan.algorithm->load_store,
                                          .signature = p.prepared->signature});
+}
+
+void Session::complete(const Pending& p) {
+  const Request& r = p.request;
+  if (!p.prepared->divides) return;
+  if (!schedule::holds(r.collective, Buffer::kOut, executor_->rank(), executor_->rank(), executor_->ranks(), r.root))
+    return;
+  exec::divide(r.type, static_cast<std::byte*>(r.out), static_cast<Bytes>(r.count) * size_of(r.type),
+               executor_->ranks());
 }
 
 Error Session::in_context(const Pending& p, Error error) const {
@@ -103,6 +130,8 @@ void Session::finish(Pending& p, Status status) {
   if (!status) {
     status = tl::make_unexpected(in_context(p, status.error()));
     if (status.error().blame != Blame::kOperation) broken_ = status;
+  } else {
+    complete(p);
   }
   p.status = std::move(status);
 }
@@ -118,8 +147,7 @@ Status Session::run(const Request& request) {
   now.number = ++operations_;
   begin(now);
   Status status = executor_->wait();
-  if (!status) finish(now, std::move(status));
-  running_ = false;
+  finish(now, std::move(status));
   return now.status;
 }
 

@@ -21,6 +21,8 @@ struct Prepared {
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
   fabric::Fold fold = nullptr;
+  ReduceOp op = ReduceOp::kSum;  // sum for collectives that do not reduce
+  bool divides = false;          // an average of integers: by the number of ranks, after the sum
 };
 
 struct Pending {
@@ -52,6 +54,8 @@ class Session {
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task, bool registered);
   Status check(const Request& request) const;
   void begin(const Pending& pending);
+  // What remains to be done with this rank's result when all operations are.
+  void complete(const Pending& pending);
   void finish(Pending& pending, Status status);
   Error in_context(const Pending& pending, Error error) const;
 

@@ -33,6 +33,10 @@ void Endpoint::begin(const fabric::Call& call) {
   if (call.publishes) {
     board.in.store(call.in - segment_.base(), std::memory_order_relaxed);
     board.out.store(call.out - segment_.base(), std::memory_order_relaxed);
+    if (call.scale) {
+      board.scale_real.store(call.scale->real, std::memory_order_relaxed);
+      board.scale_integer.store(call.scale->integer, std::memory_order_relaxed);
+    }
   }
   board.call.store(calls_, std::memory_order_release);
 }
@@ -119,6 +123,14 @@ std::byte* Endpoint::remote(Rank peer, Memory memory) {
   return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
+// All ranks scale or none does: the signature says so.
+Scalar Endpoint::scale_of(const End& end) const {
+  if (!fabric::scales(end)) return {};
+  if (end.kind == End::Kind::kLocal) return *call_.scale;
+  const Board& board = segment_.block(end.peer).boards[calls_ % kBoards];
+  return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
+}
+
 void Endpoint::move(const Operation& operation) {
   sources_.clear();
   destinations_.clear();
@@ -135,8 +147,16 @@ void Endpoint::move(const Operation& operation) {
         break;
     }
   }
+  bool scaled = false;
+  if (call_.scale) [[unlikely]] {
+    scales_.clear();
+    for (const End& end : operation.sources) {
+      scales_.push_back(scale_of(end));
+      scaled |= fabric::scales(end);
+    }
+  }
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
-  if (sources_.size() == 1) value = sources_[0];
+  if (sources_.size() == 1 && !scaled) value = sources_[0];
   const bool packs = line_protocol() && static_cast<std::size_t>(operation.bytes) > FlaggedLine::kData;
   for (const End& end : operation.destinations) {
     switch (end.kind) {
@@ -155,7 +175,7 @@ void Endpoint::move(const Operation& operation) {
   }
   if (!destinations_.empty())
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
-               static_cast<int>(sources_.size()), operation.bytes, nullptr);
+               static_cast<int>(sources_.size()), operation.bytes, scaled ? scales_.data() : nullptr);
   for (const End& end : operation.destinations)
     if (end.kind == End::Kind::kMessage) publish(link(end.peer, end.strand), end.peer, operation.bytes, value);
   for (const End& end : operation.sources)

@@ -62,6 +62,8 @@ class Endpoint {
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
   std::byte* remote(Rank peer, protocol::Memory memory);
+  // What a source is multiplied by. Requires: the call scales.
+  Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
 
   Segment segment_;
@@ -75,6 +77,7 @@ class Endpoint {
   std::vector<Link> links_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
+  std::vector<Scalar> scales_;  // of the sources, if one is scaled
 };
 
 inline bool Endpoint::arrived(Link& l, Rank peer, Bytes bytes) {

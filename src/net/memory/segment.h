@@ -14,7 +14,7 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770003;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770004;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
 inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
@@ -69,7 +69,10 @@ struct alignas(kLine) Board {
   std::atomic<std::uint64_t> call;       // number of the call on this communicator, from 1
   std::atomic<std::uint64_t> signature;  // of collective, size, type, …: differs if the ranks called different things
   std::atomic<std::int64_t> in, out;     // offsets from the segment's start, if peers will touch them
+  std::atomic<double> scale_real;        // what the input is multiplied by, if peers will read it and the call scales
+  std::atomic<std::int64_t> scale_integer;
 };
+static_assert(sizeof(Board) == kLine);
 inline constexpr int kBoards = 4;
 
 enum class RankState : std::uint32_t { kAbsent = 0, kPresent, kLeft };

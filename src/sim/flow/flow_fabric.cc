@@ -317,8 +317,17 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
       destinations.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
     }
   }
-  endpoints_[index(rank)].call_.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
-                                     static_cast<int>(sources.size()), operation.bytes, nullptr);
+  const fabric::Call& call = endpoints_[index(rank)].call_;
+  std::vector<Scalar> scales;
+  bool scaled = false;
+  for (const End& end : operation.sources) {
+    const Rank owner = end.kind == End::Kind::kRemote ? end.peer : rank;
+    const bool scales_this = call.scale && fabric::scales(end);
+    scales.push_back(scales_this ? endpoints_[index(owner)].call_.scale.value_or(Scalar{}) : Scalar{});
+    scaled |= scales_this;
+  }
+  call.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
+            static_cast<int>(sources.size()), operation.bytes, scaled ? scales.data() : nullptr);
 }
 
 FlowFabric::Bottleneck FlowFabric::busiest() const {
