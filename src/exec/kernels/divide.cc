@@ -83,6 +83,18 @@ HWY_INLINE V upper_half(V a, V b, std::uint32_t) {
                 hn::And(hn::BitCast(d32, odd), hn::BitCast(d32, hn::Set(d64, ~std::uint64_t{0} << 32))));
 }
 
+template <class V>
+HWY_INLINE V upper_half(V a, V b, std::uint64_t) {
+  const hn::ScalableTag<std::uint32_t> d32;
+  const auto low = hn::Set(hn::ScalableTag<std::uint64_t>(), 0xffffffffu);
+  const auto a_low = hn::BitCast(d32, a), a_high = hn::BitCast(d32, hn::ShiftRight<32>(a));
+  const auto b_low = hn::BitCast(d32, b), b_high = hn::BitCast(d32, hn::ShiftRight<32>(b));
+  const auto crossed = hn::MulEven(a_low, b_high);
+  const auto middle = hn::Add(hn::Add(hn::ShiftRight<32>(hn::MulEven(a_low, b_low)), hn::MulEven(a_high, b_low)),
+                              hn::And(crossed, low));
+  return hn::Add(hn::Add(hn::MulEven(a_high, b_high), hn::ShiftRight<32>(crossed)), hn::ShiftRight<32>(middle));
+}
+
 template <class U, class V>
 HWY_INLINE V quotients(V x, V multiplier, const Reciprocal<U>& r) {
   const V t = upper_half(x, multiplier, U{});
@@ -90,7 +102,7 @@ HWY_INLINE V quotients(V x, V multiplier, const Reciprocal<U>& r) {
   return hn::ShiftRightSame(hn::Add(t, half), r.second_shift);
 }
 
-// 16 and 32 bits in lanes of their own.
+// 16 bits and more in lanes of their own.
 template <class T>
 std::size_t divide_vectors(std::byte* raw, std::size_t bytes, const Reciprocal<std::make_unsigned_t<T>>& r) {
   using U = std::make_unsigned_t<T>;
@@ -112,13 +124,13 @@ std::size_t divide_vectors(std::byte* raw, std::size_t bytes, const Reciprocal<s
   return i * sizeof(T);
 }
 
-// 8 bits in lanes of 16, even and odd ones apart.
+// 8 bits in lanes of 16, even and odd ones apart. With m = floor(2^16 / n) + 1, x / n is the upper half of m x for all
+// x < 256 and 2 <= n < 256: m n exceeds 2^16 by at most n, and x n < 2^16.
 template <class T>
 std::size_t divide_bytes(std::byte* raw, std::size_t bytes, std::uint64_t divisor) {
   const hn::ScalableTag<std::uint16_t> d;
   const hn::ScalableTag<std::int16_t> ds;
-  const Reciprocal<std::uint16_t> r(divisor);
-  const auto multiplier = hn::Set(d, r.multiplier), low = hn::Set(d, 0x00ff);
+  const auto multiplier = hn::Set(d, static_cast<std::uint16_t>(65536 / divisor + 1)), low = hn::Set(d, 0x00ff);
   auto* data = reinterpret_cast<std::uint16_t*>(raw);
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= bytes / 2; i += hn::Lanes(d)) {
@@ -128,13 +140,13 @@ std::size_t divide_bytes(std::byte* raw, std::size_t bytes, std::uint64_t diviso
       const auto odd = hn::BitCast(d, hn::ShiftRight<8>(hn::BitCast(ds, x)));
       const auto even_sign = hn::BitCast(d, hn::ShiftRight<15>(hn::BitCast(ds, even)));
       const auto odd_sign = hn::BitCast(d, hn::ShiftRight<15>(hn::BitCast(ds, odd)));
-      const auto e = quotients(hn::Sub(hn::Xor(even, even_sign), even_sign), multiplier, r);
-      const auto o = quotients(hn::Sub(hn::Xor(odd, odd_sign), odd_sign), multiplier, r);
+      const auto e = hn::MulHigh(hn::Sub(hn::Xor(even, even_sign), even_sign), multiplier);
+      const auto o = hn::MulHigh(hn::Sub(hn::Xor(odd, odd_sign), odd_sign), multiplier);
       const auto signed_e = hn::Sub(hn::Xor(e, even_sign), even_sign);
       const auto signed_o = hn::Sub(hn::Xor(o, odd_sign), odd_sign);
       hn::StoreU(hn::Or(hn::And(signed_e, low), hn::ShiftLeft<8>(signed_o)), d, data + i);
     } else {
-      const auto e = quotients(hn::And(x, low), multiplier, r), o = quotients(hn::ShiftRight<8>(x), multiplier, r);
+      const auto e = hn::MulHigh(hn::And(x, low), multiplier), o = hn::MulHigh(hn::ShiftRight<8>(x), multiplier);
       hn::StoreU(hn::Or(e, hn::ShiftLeft<8>(o)), d, data + i);
     }
   }
@@ -153,7 +165,7 @@ void divide_all(std::byte* data, std::size_t bytes, std::uint64_t divisor) {
   std::size_t done = 0;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 1) done = divide_bytes<T>(data, bytes, divisor);
-  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) done = divide_vectors<T>(data, bytes, Reciprocal<U>(divisor));
+  if constexpr (sizeof(T) > 1) done = divide_vectors<T>(data, bytes, Reciprocal<U>(divisor));
 #endif
   divide_elements<T>(data, done, bytes, Reciprocal<U>(divisor));
 }

@@ -85,6 +85,13 @@ HWY_NOINLINE void fold_range(PointersTo<F> to, int destination_count, PointersFr
       }
     }
   for (; i + lanes <= end; i += lanes) {
+    if constexpr (requires { typename F::Usual; }) {
+      Words usual;
+      if (F::Usual::template combine_at<Op, kScaled, kSources>(from, source_count, i, scales, usual)) {
+        for (int k = 0; k < destination_count; ++k) put_words<kStream>(usual, to[k] + i);
+        continue;
+      }
+    }
     const auto a = value_at<F, Op, kScaled, kSources>(from, source_count, i, scales);
     for (int k = 0; k < destination_count; ++k) F::template store<kStream>(a, to[k] + i);
   }

@@ -265,9 +265,112 @@ struct Float16Lanes {
 };
 #endif
 
+// The usual case of 8-bit floats, several times faster than the general one below: no NaN and no infinity among the
+// sources, and no result that is smaller than the least normal number with bits to be rounded off.
+// An element at the upper end of 16 bits, shifted so that its exponent ends where that of a bfloat16 does, is a
+// bfloat16 which is 2^(127-bias) too small, subnormals too. Sums of such numbers are exact where sums of the elements
+// are; they are rounded as bfloat16 to odd (the last bit says whether anything was lost), then as elements to nearest:
+// together one rounding to nearest, since at least two bits are dropped the second time.
+template <class F>
+struct Shrunk {
+  using Pack = PackOf<Floats, 4>;
+  using Halves = Lanes<std::uint16_t>;
+  static constexpr int kDropped = 7 - F::kMantissa;
+
+  static HWY_INLINE Halves half(std::uint32_t value) {
+    return hn::Set(hn::ScalableTag<std::uint16_t>(), static_cast<std::uint16_t>(value));
+  }
+  static HWY_INLINE Floats factor(int exponent) {
+    return floats_of(word(static_cast<std::uint32_t>(127 + exponent) << 23));
+  }
+  static HWY_INLINE Pack multiply(const Pack& p, Floats by) {
+    return {hn::Mul(p.v0, by), hn::Mul(p.v1, by), hn::Mul(p.v2, by), hn::Mul(p.v3, by)};
+  }
+  static HWY_INLINE Pack grow(const Pack& p) { return multiply(p, factor(127 - F::kBias)); }
+  static HWY_INLINE Pack shrink(const Pack& p) { return multiply(p, factor(F::kBias - 127)); }
+
+  // v0, v1: of every second element; v2, v3: of the others.
+  static HWY_INLINE Pack open(Words w) {
+    const hn::ScalableTag<std::int16_t> di;
+    const hn::ScalableTag<std::uint32_t> du;
+    const auto mask = hn::Set(di, static_cast<std::int16_t>(0x8000u | F::kMagnitude << kDropped));
+    const auto both = hn::BitCast(di, w);
+    const Words odd = hn::BitCast(du, hn::And(hn::ShiftRight<8 - F::kExponent>(both), mask));
+    const Words even = hn::BitCast(du, hn::And(hn::ShiftRight<8 - F::kExponent>(hn::ShiftLeft<8>(both)), mask));
+    const Words upper = word(0xffff0000);
+    return {floats_of(hn::ShiftLeft<16>(even)), floats_of(hn::And(even, upper)), floats_of(hn::ShiftLeft<16>(odd)),
+            floats_of(hn::And(odd, upper))};
+  }
+  // Rounded to odd as bfloat16, elements of `low` and `high` in turn; then to nearest, codes in the lower bytes .
+  struct Narrowed {
+    Halves codes, signs;  // in bits 0 to 6; in bit 15
+  };
+  static HWY_INLINE Narrowed narrow(Floats low, Floats high) {
+    const hn::ScalableTag<std::uint16_t> d16;
+    const Words l = words_of(low), h = words_of(high);
+    const Halves kept = hn::OddEven(hn::BitCast(d16, h), hn::BitCast(d16, hn::ShiftRight<16>(l)));
+    const Halves lost = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(h)), hn::BitCast(d16, l));
+    const Halves odd = hn::Or(kept, hn::Min(lost, half(1)));
+    const Halves magnitude = hn::And(odd, half(0x7fff));
+    const Halves even = hn::And(hn::ShiftRight<kDropped>(magnitude), half(1));
+    const Halves rounded = hn::Add(hn::Add(magnitude, half((1u << (kDropped - 1)) - 1)), even);
+    return {hn::Min(hn::ShiftRight<kDropped>(rounded), half(F::kOverflow)), kept};
+  }
+  static HWY_INLINE Words close(const Pack& p) {
+    const Narrowed even = narrow(p.v0, p.v1), odd = narrow(p.v2, p.v3);
+    const Halves codes = hn::Or(even.codes, hn::ShiftLeft<8>(odd.codes));
+    const Halves signs = hn::IfVecThenElse(half(0xff00), odd.signs, hn::ShiftRight<8>(even.signs));
+    return hn::BitCast(hn::ScalableTag<std::uint32_t>(), hn::IfVecThenElse(half(0x8080), signs, codes));
+  }
+
+  static HWY_INLINE bool all_equal(const Pack& a, const Pack& b) {
+    const hn::ScalableTag<float> d;
+    return hn::AllTrue(
+        d, hn::And(hn::And(hn::Eq(a.v0, b.v0), hn::Eq(a.v1, b.v1)), hn::And(hn::Eq(a.v2, b.v2), hn::Eq(a.v3, b.v3))));
+  }
+
+  // The result of one vector, if it is a usual case. kSources as in fold_range.
+  template <class Op, bool kScaled, int kSources, class E>
+  static HWY_INLINE bool combine_at(const E* const* from, int source_count, std::size_t at, const Scalar* scales,
+                                    Words& result) {
+    // Sums of elements may stay too small, and so may one factor of two: nothing is lost.
+    constexpr bool kPair = std::is_same_v<Op, Multiply> && kSources == 2;
+    constexpr bool kShrunk = (std::is_same_v<Op, Add> && !kScaled) || kPair;
+    const hn::ScalableTag<std::uint8_t> d8;
+    const auto magnitude_bits = hn::Set(d8, F::kMagnitude);
+    auto largest = hn::Zero(d8);
+    Pack value;
+    const int n = kSources > 0 ? kSources : source_count;
+    for (int s = 0; s < n; ++s) {
+      const Words w = load_words(from[s] + at);
+      largest = hn::Max(largest, hn::And(hn::BitCast(d8, w), magnitude_bits));
+      Pack p = open(w);
+      if constexpr (kScaled) {
+        // Growing is exact, so that both multiplications may be one, where it has room.
+        const float by = scalar_for<float>(scales[s]) * std::bit_cast<float>((254u - F::kBias) << 23);
+        if (!(std::fabs(by) <= std::numeric_limits<float>::max())) return false;
+        p = multiply(p, hn::Set(hn::ScalableTag<float>(), by));
+      } else if (!kShrunk || (kPair && s == 1)) {
+        p = grow(p);
+      }
+      value = s == 0 ? p : combine<float, Op>(value, p);
+    }
+    if (!hn::AllTrue(d8, hn::Eq(hn::Min(largest, hn::Set(d8, F::kFirstSpecial - 1)), largest))) return false;
+    if constexpr (kShrunk) {
+      result = close(value);
+    } else {
+      const Pack shrunk = shrink(value);
+      if (!all_equal(grow(shrunk), value)) return false;
+      result = close(shrunk);
+    }
+    return true;
+  }
+};
+
 // Every 32-bit word holds four elements.
 template <class E, class F>
 struct Float8Lanes {
+  using Usual = Shrunk<F>;
   using Element = E;
   using Number = float;
   using Pack = PackOf<Floats, 4>;
