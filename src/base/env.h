@@ -28,7 +28,8 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
-  std::string rates;  // WEFT_RATES
+  bool reproducible = false;  // WEFT_REPRODUCIBLE
+  std::string rates;          // WEFT_RATES
 };
 
 // Errors (bad input): names the variable and its value.
