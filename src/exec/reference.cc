@@ -150,8 +150,10 @@ Expected around(const Format& f, Real value, Real bound, Real most_up, Real most
   const bool up = most_up >= threshold, down = most_down >= threshold;
   Real low = value - bound, high = value + bound;
   if (!f.infinity) {
-    // Saturated partial results: anything between the extremes.
-    if (up || down) low = std::min(low, -most_down), high = std::max(high, most_up);
+    // A partial sum that stops at the largest value L makes the result smaller, but not less than L minus all that is
+    // negative: by induction over the additions, in any order.
+    if (up) low = std::min(low, f.largest - most_down);
+    if (down) high = std::max(high, most_up - f.largest);
     low = std::clamp(low, -f.largest, f.largest), high = std::clamp(high, -f.largest, f.largest);
   } else {
     e.plus_infinity = up, e.minus_infinity = down, e.nan = meets_nan && (up || down);

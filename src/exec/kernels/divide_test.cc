@@ -1,6 +1,7 @@
 #include "exec/kernels/divide.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <limits>
 #include <random>
@@ -17,9 +18,9 @@ using Integers = testing::Types<std::int8_t, std::int16_t, std::int32_t, std::in
                                 std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(Divide, Integers);
 
-// C++ divides towards zero, too. All 8-bit values; of the others the extremes and random ones.
-TYPED_TEST(Divide, AgreesWithTheLanguageForEveryKindOfDivisor) {
-  using T = TypeParam;
+// C++ divides towards zero, too: every kind of divisor; all 8-bit values; of the others the extremes and random ones.
+template <class T>
+void expect_quotients() {
   std::mt19937_64 random(7);
   for (const std::int64_t n :
        {1, 2, 3, 5, 7, 8, 12, 127, 128, 129, 255, 256, 257, 511, 1000, 16384, 65535, 65536, 99991})
@@ -38,6 +39,21 @@ TYPED_TEST(Divide, AgreesWithTheLanguageForEveryKindOfDivisor) {
       }
       ASSERT_EQ(x[count], before[count]);
     }
+}
+
+TYPED_TEST(Divide, AgreesWithTheLanguageOnEveryInstructionSet) {
+  const auto choose = [](std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().DeInit();
+  };
+  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
+    if ((hwy::SupportedTargets() & target) == 0) continue;
+    choose(target);
+    SCOPED_TRACE(hwy::TargetName(target));
+    expect_quotients<TypeParam>();
+    choose(0);
+  }
+  expect_quotients<TypeParam>();  // whatever it would choose
 }
 
 }  // namespace

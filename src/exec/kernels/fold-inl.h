@@ -7,13 +7,14 @@
 #define WEFT_EXEC_KERNELS_FOLD_INL_H_
 #endif
 
+#include "exec/kernels/families.h"  // must come before highway.h
+
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstring>
 
 #include "exec/kernels/arithmetic.h"
-#include "exec/kernels/families.h"
 #include "exec/kernels/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

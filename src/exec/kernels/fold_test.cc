@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <hwy/targets.h>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -155,7 +156,9 @@ class Fold : public testing::Test {
       for (std::size_t i = 0; i < count; ++i) {
         T got;
         std::memcpy(&got, d + i * sizeof(T), sizeof(T));
-        ASSERT_TRUE(same(got, expected[i])) << "element " << i;
+        ASSERT_TRUE(same(got, expected[i]))
+            << "element " << i << " is " << static_cast<double>(static_cast<Computed<T>>(got)) << " instead of "
+            << static_cast<double>(static_cast<Computed<T>>(expected[i]));
       }
     for (auto& s : sources) s.expect_guards();
     for (auto& d : destinations) d.expect_guards();
@@ -282,6 +285,24 @@ TYPED_TEST(Fold, GivesTheSameBitsWhereverAnElementStands) {
         for (std::size_t i = 0; i < count; ++i)
           ASSERT_TRUE(same(part[i], whole[begin + i])) << schedule::name(op) << ", " << begin << " + " << i;
       }
+  }
+}
+
+// Every instruction set that this machine has gives the same bits, those without conversions of half precision and
+// without vectors included.
+TYPED_TEST(Fold, AgreesOnEveryInstructionSet) {
+  const auto choose = [](std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().DeInit();
+  };
+  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_SCALAR}) {
+    if ((hwy::SupportedTargets() & target) == 0) continue;
+    choose(target);
+    SCOPED_TRACE(hwy::TargetName(target));
+    for (const ReduceOp op : this->ops())
+      for (const std::size_t count : {1, 5, 31, 64, 200, 1000})
+        for (const int sources : {1, 2, 3, 6}) this->check(op, count, sources, 1);
+    choose(0);
   }
 }
 

@@ -319,8 +319,9 @@ struct Shrunk {
   static HWY_INLINE Words close(const Pack& p) {
     const Narrowed even = narrow(p.v0, p.v1), odd = narrow(p.v2, p.v3);
     const Halves codes = hn::Or(even.codes, hn::ShiftLeft<8>(odd.codes));
-    const Halves signs = hn::IfVecThenElse(half(0xff00), odd.signs, hn::ShiftRight<8>(even.signs));
-    return hn::BitCast(hn::ScalableTag<std::uint32_t>(), hn::IfVecThenElse(half(0x8080), signs, codes));
+    const Halves signed_odd = hn::OrAnd(codes, odd.signs, half(0x8000));
+    return hn::BitCast(hn::ScalableTag<std::uint32_t>(),
+                       hn::OrAnd(signed_odd, hn::ShiftRight<8>(even.signs), half(0x0080)));
   }
 
   static HWY_INLINE bool all_equal(const Pack& a, const Pack& b) {
