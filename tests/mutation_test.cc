@@ -211,8 +211,9 @@ class Mutation : public testing::Test {
         const Operand& o = (now.*side)[k];
         if (o.kind == Operand::Kind::kLocal) continue;
         for (const Rank peer : {another(o.peer, at.rank), original_.shape.ranks, -1, at.rank})
-          change(at, fmt::format("operand {} names rank {} instead", k, peer),
-                 [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
+          if (peer != o.peer)
+            change(at, fmt::format("operand {} names rank {} instead", k, peer),
+                   [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
       }
     }
   }

@@ -41,8 +41,7 @@ class Buffers {
     for (int b = 0; b < shape.chunks; ++b) {
       const std::size_t count = elements(layout.block_bytes(b));
       if (holds(shape, Buffer::kIn, b, rank))
-        for (std::size_t i = 0; i < count; ++i)
-          in_[elements(layout.offset(Buffer::kIn, b)) + i] = value<T>(rank, b, i);
+        for (std::size_t i = 0; i < count; ++i) in_[elements(layout.offset(Buffer::kIn, b)) + i] = value<T>(rank, b, i);
       if (holds(shape, Buffer::kOut, b, rank))
         for (std::size_t i = 0; i < count; ++i)
           expected_[elements(layout.offset(Buffer::kOut, b)) + i] =
@@ -191,9 +190,9 @@ TEST(Session, AllocatedMemoryIsUsedLikeAnyOther) {
     auto memory = c.allocate(5000 * sizeof(std::int64_t));
     ASSERT_TRUE(memory);
     auto data = memory->as<std::int64_t>();
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = value<std::int64_t>(c.rank(), i);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = value<std::int64_t>(c.rank(), 0, i);
     ASSERT_TRUE(c.all_reduce<std::int64_t>(data, data));
-    for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], sum<std::int64_t>(3, i));
+    for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], sum<std::int64_t>(3, 0, i));
   });
 }
 

@@ -19,12 +19,12 @@ class Session;
 struct Pending;
 }  // namespace session
 
-// One collective call. `count` is elements: of the whole message for all_reduce, broadcast and reduce, of one rank's part
-// for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out count;
-// all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root has an
-// input (broadcast, scatter) or an output (reduce, gather); the others may pass null.
-// In place: in == out where both have the same size; otherwise the smaller is this rank's part of the larger.
-// Owns: nothing; the memory must stay valid, and `in` unchanged, until the operation has finished.
+// One collective call. `count` is elements: of the whole message for all_reduce, broadcast and reduce, of one rank's
+// part for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out
+// count; all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root
+// has an input (broadcast, scatter) or an output (reduce, gather); the others may pass null. In place: in == out where
+// both have the same size; otherwise the smaller is this rank's part of the larger. Owns: nothing; the memory must stay
+// valid, and `in` unchanged, until the operation has finished.
 struct Request {
   Collective collective = Collective::kAllReduce;
   const void* in = nullptr;
@@ -38,8 +38,8 @@ struct Request {
   // What this rank's contribution is multiplied by: needed for kPremulSum, refused otherwise. May differ between ranks.
   std::optional<Scalar> scalar = {};
   Rank root = 0;
-  // The same bits for the same inputs and ranks, whatever the size, algorithm, protocol, transport or run: sums are taken
-  // in rank order. Algorithms that cannot do that are not chosen; forcing one of them is an error.
+  // The same bits for the same inputs and ranks, whatever the size, algorithm, protocol, transport or run: sums are
+  // taken in rank order. Algorithms that cannot do that are not chosen; forcing one of them is an error.
   bool reproducible = false;
   // Forces a choice; empty or 0: weft chooses. All ranks must force the same.
   std::string algorithm = {};

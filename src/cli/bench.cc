@@ -84,7 +84,8 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
 Command add_bench(CLI::App& app) {
   auto spec = std::make_shared<BenchSpec>();
   CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
-  sub->add_option("collective", spec->collective_name, "all_reduce, all_gather, all_to_all, … (`weft bench --help` lists them), or all")
+  sub->add_option("collective", spec->collective_name,
+                  "all_reduce, all_gather, all_to_all, … (`weft bench --help` lists them), or all")
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
   sub->add_option("--ranks,-n", spec->ranks_text,

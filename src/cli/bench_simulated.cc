@@ -122,8 +122,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   Progress progress;
   for (const Bytes bytes : sizes) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
-    schedule::Task task =
-        task_of(spec.collective, ranks, machine.view->ranks_per_node(ranks), bytes, spec.type);
+    schedule::Task task = task_of(spec.collective, ranks, machine.view->ranks_per_node(ranks), bytes, spec.type);
     task.root = static_cast<Rank>(spec.root);
     WEFT_TRY(const BenchRow row, simulate(spec, machine, task));
     progress.show("");

@@ -8,8 +8,8 @@
 #include "base/result.h"
 #include "cost/machine_view.h"
 #include "protocol/capabilities.h"
-#include "schedule/lower/lower.h"
 #include "schedule/element.h"
+#include "schedule/lower/lower.h"
 #include "weft/types.h"
 
 namespace weft::cli {

@@ -19,7 +19,8 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
   const schedule::Task& task = spec.task;
   const Rank self = comm_.rank(), ranks = comm_.ranks();
   if (spec.in_place) {  // the smaller side, where it has something, is this rank's part of the larger
-    const Bytes in_bytes = layout_.buffer_bytes(Buffer::kIn, self), out_bytes = layout_.buffer_bytes(Buffer::kOut, self);
+    const Bytes in_bytes = layout_.buffer_bytes(Buffer::kIn, self),
+                out_bytes = layout_.buffer_bytes(Buffer::kOut, self);
     out = in;
     const bool pairs = schedule::even_form(task.collective) == Collective::kAllToAll;  // both sides begin at the start
     if (!pairs && in_bytes > 0 && in_bytes < out_bytes) in += layout_.offset(Buffer::kOut, self);
@@ -31,7 +32,8 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
     count = 0;
     const bool pairs = task.collective == Collective::kAllToAllV;
     for (Rank r = 0; r < ranks; ++r) {
-      counts_.push_back(static_cast<std::size_t>((*task.counts)[static_cast<std::size_t>(pairs ? self * ranks + r : r)]));
+      counts_.push_back(
+          static_cast<std::size_t>((*task.counts)[static_cast<std::size_t>(pairs ? self * ranks + r : r)]));
       if (pairs)
         receive_counts_.push_back(static_cast<std::size_t>((*task.counts)[static_cast<std::size_t>(r * ranks + self)]));
     }

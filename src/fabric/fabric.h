@@ -27,7 +27,7 @@ struct Call {
   std::byte* out = nullptr;
   Fold fold = nullptr;
   std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
-  bool everybody = true;   // all ranks make this call; otherwise only those that the operations name
+  bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
   bool publishes = false;            // peers will load and store in and out directly
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched

@@ -25,9 +25,9 @@ bool per_rank_count(Collective c) { return schedule::blocks(c, 2) > 1; }
 
 // What all ranks must agree on; of an all_to_all_v they know different counts.
 std::string key_of(const Request& r, bool registered) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count,
-                                static_cast<int>(r.type), static_cast<int>(r.op), r.root, r.reproducible, r.algorithm,
-                                r.protocol, r.channels, registered);
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count, static_cast<int>(r.type),
+                  static_cast<int>(r.op), r.root, r.reproducible, r.algorithm, r.protocol, r.channels, registered);
   if (r.collective == Collective::kAllGatherV || r.collective == Collective::kReduceScatterV)
     key += fmt::format("|{}", fmt::join(r.counts, ","));
   return key;
@@ -220,13 +220,14 @@ void Session::begin(const Pending& p) {
                                            .everybody = false});
     return;
   }
-  executor_->start(p.prepared->program, {.protocol = plan.protocol,
-                                         .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
-                                         .out = static_cast<std::byte*>(p.request.out),
-                                         .fold = p.prepared->fold,
-                                         .scale = scale,
-                                         .publishes = plan.algorithm->needs.memory(),
-                                         .signature = p.prepared->signature});
+  executor_->start(p.prepared->program,
+                   {.protocol = plan.protocol,
+                    .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
+                    .out = static_cast<std::byte*>(p.request.out),
+                    .fold = p.prepared->fold,
+                    .scale = scale,
+                    .publishes = plan.algorithm->needs.memory(),
+                    .signature = p.prepared->signature});
 }
 
 void Session::complete(const Pending& p) {

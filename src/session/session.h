@@ -21,9 +21,9 @@ struct Prepared {
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
   fabric::Fold fold = nullptr;
-  ReduceOp op = ReduceOp::kSum;  // sum for collectives that do not reduce
+  ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
-  bool divides = false;          // an average of integers: by the number of ranks, after the sum
+  bool divides = false;               // an average of integers: by the number of ranks, after the sum
 };
 
 struct Pending {
