@@ -17,7 +17,10 @@ namespace weft::topology {
 namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
-constexpr std::string_view kOptions = "nodes, net, rails, oversub";
+constexpr std::string_view kOptions =
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, iommu, acs, peermem, "
+    "routing, "
+    "seed, pxn";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -39,28 +42,102 @@ Spec split(std::string_view machine) {
   return {machine.substr(0, colon), machine.substr(colon + 1)};
 }
 
-Result<ClusterOptions> parse_options(std::string_view text) {
-  ClusterOptions options;
+// What follows the colon of a MACHINE.
+struct Options {
+  ClusterOptions cluster;
+  std::vector<std::int32_t> shape;
+  Routing routing;
+};
+
+template <class T>
+Result<T> one_of(std::string_view key, std::string_view value, std::span<const std::pair<std::string_view, T>> words) {
+  std::string all;
+  for (const auto& [word, meaning] : words) {
+    if (word == value) return meaning;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  }
+  return bad_input("{}={}: there are {}", key, value, all);
+}
+
+// "4x4x2".
+Result<std::vector<std::int32_t>> parse_lengths(std::string_view key, std::string_view value) {
+  std::vector<std::int32_t> lengths;
+  while (true) {
+    const std::size_t x = value.find('x');
+    WEFT_TRY(const std::int64_t length, parse_integer(key, value.substr(0, x), 1, kMostNodes));
+    lengths.push_back(static_cast<std::int32_t>(length));
+    if (x == std::string_view::npos) return lengths;
+    value.remove_prefix(x + 1);
+  }
+}
+
+Status set_option(std::string_view key, std::string_view value, Options& options) {
+  ClusterOptions& c = options.cluster;
+  using Switch = std::pair<std::string_view, bool>;
+  static constexpr Switch kSwitch[] = {{"on", true}, {"off", false}};
+  static constexpr std::pair<std::string_view, Wires> kWires[] = {
+      {"switch", Wires::kSwitch},       {"rail", Wires::kRails},  {"fat-tree", Wires::kFatTree},
+      {"dragonfly", Wires::kDragonfly}, {"torus", Wires::kTorus}, {"auto", Wires::kAuto}};
+  static constexpr std::pair<std::string_view, NicPlace> kPlaces[] = {
+      {"cpu", NicPlace::kCpu}, {"switch", NicPlace::kSwitch}, {"gpu", NicPlace::kGpu}};
+  static constexpr std::pair<std::string_view, Routing::Policy> kPolicies[] = {
+      {"ecmp", Routing::Policy::kEcmp},
+      {"shortest", Routing::Policy::kShortest},
+      {"adaptive", Routing::Policy::kAdaptive}};
+  for (const auto& [name, text] : {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink),
+                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu)})
+    if (key == name) {
+      if (value.empty()) return bad_input("{}= names nothing", key);
+      *text = value;
+      return {};
+    }
+  for (const auto& [name, number, most] :
+       {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
+        std::tuple("oversub", &c.oversub, kMostNodes), std::tuple("nics", &c.nics, std::int64_t{1024}),
+        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+    if (key == name) {
+      WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
+      *number = static_cast<std::int32_t>(parsed);
+      return {};
+    }
+  if (key == "tiers") {
+    WEFT_TRY(const std::int64_t tiers, parse_integer(key, value, 2, 3));
+    c.tiers = static_cast<std::int32_t>(tiers);
+  } else if (key == "wires") {
+    WEFT_TRY(c.wires, one_of<Wires>(key, value, kWires));
+  } else if (key == "at") {
+    WEFT_TRY(c.nic_place, one_of<NicPlace>(key, value, kPlaces));
+  } else if (key == "dims") {
+    WEFT_TRY(c.dims, parse_lengths(key, value));
+  } else if (key == "shape") {
+    WEFT_TRY(options.shape, parse_lengths(key, value));
+  } else if (key == "acs" || key == "peermem") {
+    WEFT_CHECK(one_of<bool>(key, value, kSwitch));
+    (key == "acs" ? c.acs : c.peermem) = value;
+  } else if (key == "routing") {
+    WEFT_TRY(options.routing.policy, one_of<Routing::Policy>(key, value, kPolicies));
+  } else if (key == "seed") {
+    WEFT_TRY(const std::int64_t seed, parse_integer(key, value, 0, INT64_MAX));
+    options.routing.seed = static_cast<std::uint64_t>(seed);
+  } else if (key == "pxn") {
+    WEFT_TRY(options.routing.pxn, one_of<bool>(key, value, kSwitch));
+  } else {
+    return bad_input("unknown option '{}'; there are {}", key, kOptions);
+  }
+  return {};
+}
+
+Result<Options> parse_options(std::string_view text) {
+  Options options;
   std::set<std::string_view> seen;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     const std::size_t equals = item.find('=');
     const std::string_view key = item.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
     if (!seen.insert(key).second) return bad_input("option '{}' is given twice", key);
-    if (key == "net") {
-      options.network = value;
-      if (value.empty()) return bad_input("net= names no network");
-      continue;
-    }
-    std::int32_t* target = key == "nodes"     ? &options.nodes
-                           : key == "rails"   ? &options.rails
-                           : key == "oversub" ? &options.oversub
-                                              : nullptr;
-    if (!target) return bad_input("unknown option '{}'; there are {}", key, kOptions);
-    WEFT_TRY(const std::int64_t number, parse_integer(key, value, 1, kMostNodes));
-    *target = static_cast<std::int32_t>(number);
+    WEFT_CHECK(
+        set_option(key, equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1), options));
   }
   return options;
 }
@@ -71,15 +148,16 @@ struct Base {
   std::string network;
 };
 
-Result<Base> load_base(const Catalog& catalog, std::string_view name) {
+Result<Base> load_base(const Catalog& catalog, std::string_view name, std::span<const std::int32_t> shape) {
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
     if (names.back() != name) continue;
-    WEFT_TRY(Preset preset, read_preset(catalog, file));
+    WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
   if (name.find('/') != std::string_view::npos || name.ends_with(".xml") || name.ends_with(".json") || is_file(name)) {
+    if (!shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
     const std::filesystem::path file(name);
     if (name.ends_with(".json")) {
       WEFT_TRY(const std::string text, read_text_file(file));
@@ -97,15 +175,21 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name) {
 Result<Topology> load_machine(std::string_view machine) {
   const Spec spec = split(machine);
   WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
-  WEFT_TRY(Base base, load_base(catalog, spec.base));
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
-  if (options->nodes > 1 && options->network.empty()) options->network = base.network;
+  WEFT_TRY(Base base, load_base(catalog, spec.base, options->shape));
+  ClusterOptions& wanted = options->cluster;
+  if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;
   if (base.node.nodes() > 1 && !spec.options.empty())
     return bad_input("'{}': the file is a cluster already; it takes no options", machine);
-  auto cluster = build_cluster(catalog, base.node, *options);
+  if (spec.options.empty()) {
+    WEFT_CHECK(base.node.validate());
+    return std::move(base.node);
+  }
+  auto cluster = build_cluster(catalog, base.node, wanted);
   if (!cluster) return bad_input("'{}': {}", machine, cluster.error().message);
-  if (!spec.options.empty()) cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
+  cluster->routing = options->routing;
+  cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
   WEFT_CHECK(cluster->validate());
   return cluster;
 }

@@ -76,7 +76,7 @@ class Picture {
         const DeviceId to = topology_.other_end(l, branch.device);
         const DeviceKind kind = topology_.device(to).kind;
         const bool leaf = kind == kGpu || kind == kNic || kind == kCore;
-        const bool is_nvlink = link.kind == LinkKind::kNvlink || link.kind == LinkKind::kXgmi;
+        const bool is_nvlink = is_scale_up(link.kind);
         if (seen_[to] || !here(to) || (!leaf && kind != kPcieSwitch) || is_nvlink != nvlink) continue;
         seen_[to] = true;
         Branch child{.device = to, .up = l, .folded = {}, .below = {}};

@@ -36,8 +36,8 @@ std::string summary(const Topology& topology) {
 // One sample per kind of link, with the range of its rates.
 double draw_legend(SvgCanvas& canvas, const Topology& topology, double y) {
   double x = 0;
-  for (const LinkKind kind : {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kPcie, LinkKind::kInterSocket,
-                              LinkKind::kMemory, LinkKind::kNetwork}) {
+  for (const LinkKind kind : {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kChipLink, LinkKind::kPcie,
+                              LinkKind::kInterSocket, LinkKind::kMemory, LinkKind::kNetwork}) {
     BytesPerSecond low(std::numeric_limits<double>::infinity()), high;
     for (const Link& link : topology.links()) {
       // Memory is written into the CPU's box; only the links of cores are drawn.

@@ -50,6 +50,8 @@ std::string_view colour_of(LinkKind kind) {
       return "#5d9400";
     case LinkKind::kXgmi:
       return "#c2334d";
+    case LinkKind::kChipLink:
+      return "#0d8a8a";
     case LinkKind::kPcie:
       return "#3b74ad";
     case LinkKind::kInterSocket:
