@@ -9,9 +9,7 @@
 #include "topology/catalog/catalog.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/preset.h"
-#include "topology/import/nccl_xml.h"
-#include "topology/import/text_file.h"
-#include "topology/topology_json.h"
+#include "topology/import/machine_file.h"
 
 namespace weft::topology {
 namespace {
@@ -20,7 +18,7 @@ constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, iommu, acs, peermem, "
     "routing, "
-    "seed, pxn";
+    "seed, pxn, node";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -28,14 +26,14 @@ struct Spec {
   std::string_view options;
 };
 
-bool is_file(std::string_view text) {
+bool is_there(std::string_view text) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(std::filesystem::path(text), ignored);
+  return std::filesystem::exists(std::filesystem::path(text), ignored);
 }
 
 // A path may contain ':' and '='; the whole text is tried as a file first.
 Spec split(std::string_view machine) {
-  if (is_file(machine)) return {machine, {}};
+  if (is_there(machine)) return {machine, {}};
   const std::size_t equals = machine.find('=');
   const std::size_t colon = equals == std::string_view::npos ? machine.find(':') : machine.rfind(':', equals);
   if (colon == std::string_view::npos) return {machine, {}};
@@ -47,6 +45,7 @@ struct Options {
   ClusterOptions cluster;
   std::vector<std::int32_t> shape;
   Routing routing;
+  std::string node;  // preset of every host in a file that names hosts only
 };
 
 template <class T>
@@ -85,7 +84,7 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"shortest", Routing::Policy::kShortest},
       {"adaptive", Routing::Policy::kAdaptive}};
   for (const auto& [name, text] : {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink),
-                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu)})
+                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu), std::pair("node", &options.node)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = value;
@@ -148,7 +147,7 @@ struct Base {
   std::string network;
 };
 
-Result<Base> load_base(const Catalog& catalog, std::string_view name, std::span<const std::int32_t> shape) {
+Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::span<const std::int32_t> shape) {
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
@@ -156,33 +155,50 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, std::span<
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
-  if (name.find('/') != std::string_view::npos || name.ends_with(".xml") || name.ends_with(".json") || is_file(name)) {
-    if (!shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
-    const std::filesystem::path file(name);
-    if (name.ends_with(".json")) {
-      WEFT_TRY(const std::string text, read_text_file(file));
-      WEFT_TRY(Topology whole, from_json(file.filename().string(), text));
-      return Base{std::move(whole), {}};
-    }
-    WEFT_TRY(Topology node, import_nccl_xml(catalog, file));
-    return Base{std::move(node), {}};
-  }
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
+}
+
+bool looks_like_file(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || is_there(name);
+}
+
+Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options, const FileReader& reader) {
+  if (!looks_like_file(name)) {
+    if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
+    return load_preset(catalog, name, options.shape);
+  }
+  if (!options.shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
+  if (reader) {
+    WEFT_TRY(std::optional<Topology> known, reader(std::filesystem::path(name)));
+    if (known) return Base{*std::move(known), {}};
+  }
+  WEFT_TRY(MachineFile file, read_machine_file(catalog, std::filesystem::path(name)));
+  if (file.machine) return Base{*std::move(file.machine), {}};
+  const std::string title = std::filesystem::path(name).filename().string();
+  if (options.node.empty())
+    return bad_input("'{}' names hosts and switches; say what a host is: {}:node=PRESET", title, title);
+  WEFT_TRY(const Base host, load_preset(catalog, options.node, {}));
+  const std::string& wanted = options.cluster.network;
+  const std::string network = !wanted.empty() ? wanted : !file.network.empty() ? file.network : host.network;
+  WEFT_TRY(Topology cluster, cluster_of(catalog, *file.tree, host.node, network, options.cluster.oversub));
+  cluster.title = title;
+  return Base{std::move(cluster), {}};
 }
 
 }  // namespace
 
-Result<Topology> load_machine(std::string_view machine) {
+Result<Topology> load_machine(std::string_view machine, const FileReader& reader) {
   const Spec spec = split(machine);
   WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
-  WEFT_TRY(Base base, load_base(catalog, spec.base, options->shape));
+  WEFT_TRY(Base base, load_base(catalog, spec.base, *options, reader));
   ClusterOptions& wanted = options->cluster;
   if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;
-  if (base.node.nodes() > 1 && !spec.options.empty())
+  if (base.node.nodes() > 1 && !spec.options.empty() && options->node.empty())
     return bad_input("'{}': the file is a cluster already; it takes no options", machine);
-  if (spec.options.empty()) {
+  if (spec.options.empty() || !options->node.empty()) {
+    base.node.routing = options->routing;
     WEFT_CHECK(base.node.validate());
     return std::move(base.node);
   }
@@ -200,7 +216,7 @@ std::vector<PresetInfo> presets() {
   if (!catalog) return infos;
   for (const embedded::File& file : preset_files(embedded::files()))
     if (const auto preset = read_preset(*catalog, file))
-      infos.push_back({preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date)});
+      infos.push_back({preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date), preset->note});
   return infos;
 }
 
