@@ -9,6 +9,7 @@
 
 #include "api/this_machine.h"
 #include "cli/rates.h"
+#include "topology/detect/record.h"
 #include "topology/machine.h"
 
 namespace weft::cli {
@@ -27,7 +28,7 @@ Result<Machine> load_machine(const std::string& on) {
     machine.view = std::make_shared<cost::MachineView>(std::move(view));
     return machine;
   }
-  WEFT_TRY(auto topology, topology::load_machine(on));
+  WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
   const auto first = topology.device(topology.endpoints().front()).kind;
   const auto kind =
       first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;

@@ -37,7 +37,7 @@ _weft() {{
     --proto) COMPREPLY=($(compgen -W "Simple LL LL64 LL128 Direct" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "float double int32 int64" -- "$current")); return ;;
     --transport) COMPREPLY=($(compgen -W "shm threads" -- "$current")); return ;;
-    --json|--svg|--xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
     bench|explain|verify) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
   esac
   case ${{COMP_WORDS[1]}} in
