@@ -58,7 +58,8 @@ struct Outcome {
 };
 
 // Time of the best all-reduce over all GPUs of these nodes.
-Result<Outcome> time_on(const topology::Topology& cluster, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes) {
+Result<Outcome> time_on(const topology::Topology& cluster, const topology::NodeGroups& groups, Nodes nodes,
+                        Bytes bytes) {
   constexpr Rank kMostSimulated = 256;
   const cost::MachineView view(topology::subset(cluster, nodes),
                                protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
@@ -69,9 +70,8 @@ Result<Outcome> time_on(const topology::Topology& cluster, const topology::NodeG
                             .elements = std::max<Bytes>(1, bytes / 4),
                             .element_bytes = 4};
   WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task}));
-  Outcome outcome{.nodes = std::move(nodes),
-                  .time = choice.estimate.total,
-                  .algorithm = std::string(choice.plan.algorithm->name)};
+  Outcome outcome{
+      .nodes = std::move(nodes), .time = choice.estimate.total, .algorithm = std::string(choice.plan.algorithm->name)};
   if (ranks <= kMostSimulated) {
     sim::FlowFabric fabric(view.topology(), view.routes(), ranks,
                            {.costs = view.costs(), .strands = choice.plan.channels * choice.plan.algorithm->lanes});
@@ -93,8 +93,11 @@ std::string list_of(const std::vector<std::string>& names, const Nodes& nodes) {
 }
 
 nlohmann::json to_json(const std::vector<std::string>& names, const Outcome& o) {
-  return {{"nodes", list_of(names, o.nodes)}, {"time_us", o.time.us()}, {"algorithm", o.algorithm},
-          {"leaf_groups", o.groups},          {"simulated", o.simulated}};
+  return {{"nodes", list_of(names, o.nodes)},
+          {"time_us", o.time.us()},
+          {"algorithm", o.algorithm},
+          {"leaf_groups", o.groups},
+          {"simulated", o.simulated}};
 }
 
 Result<int> run(const Spec& spec) {
@@ -119,8 +122,8 @@ Result<int> run(const Spec& spec) {
     return bad_input("--given names {} nodes, --nodes is {}", other.size(), count);
   WEFT_TRY(Nodes best, topology::choose_nodes(groups, free, static_cast<std::int32_t>(count)));
   if (other.empty()) {
-    WEFT_TRY(other, topology::scatter_nodes(free, static_cast<std::int32_t>(count),
-                                            static_cast<std::uint64_t>(spec.seed)));
+    WEFT_TRY(other,
+             topology::scatter_nodes(free, static_cast<std::int32_t>(count), static_cast<std::uint64_t>(spec.seed)));
   }
   WEFT_TRY(const Outcome chosen, time_on(cluster, groups, std::move(best), bytes));
   WEFT_TRY(const Outcome compared, time_on(cluster, groups, std::move(other), bytes));
@@ -148,7 +151,8 @@ Result<int> run(const Spec& spec) {
 Command add_place(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("place", "Choose nodes for a job, and say what a worse choice costs");
-  sub->add_option("--on", spec->on, "a cluster: topology.conf:node=PRESET, ibnetdiscover output, or a preset")->required();
+  sub->add_option("--on", spec->on, "a cluster: topology.conf:node=PRESET, ibnetdiscover output, or a preset")
+      ->required();
   sub->add_option("--nodes", spec->nodes, "nodes of the job (default: as many as --given)");
   sub->add_option("--free", spec->free, "nodes to choose from, as Slurm writes lists (default: all)");
   sub->add_option("--given", spec->given, "nodes to compare with, in rank order");

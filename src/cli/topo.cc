@@ -1,7 +1,6 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "base/text.h"
 #include "topology/catalog/catalog.h"
 #include "topology/detect/record.h"
 #include "topology/export/switch_tree.h"
@@ -78,7 +77,9 @@ Status print_path(const topology::Topology& t, const topology::Routes& routes, c
     return {};
   }
   fmt::print(", {}, {} in {} hops\n", format_rate(path.rate), format_duration(path.latency), path.hops.size());
-  const auto rate_of = [&](const topology::Hop& h) { return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba; };
+  const auto rate_of = [&](const topology::Hop& h) {
+    return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
+  };
   const auto slowest = std::ranges::min_element(path.hops, {}, rate_of);
   for (auto hop = path.hops.begin(); hop != path.hops.end(); ++hop)
     fmt::print("  {}{}\n", hop_text(t, *hop), hop == slowest ? "  <- bottleneck" : "");

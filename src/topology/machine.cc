@@ -83,8 +83,9 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"ecmp", Routing::Policy::kEcmp},
       {"shortest", Routing::Policy::kShortest},
       {"adaptive", Routing::Policy::kAdaptive}};
-  for (const auto& [name, text] : {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink),
-                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu), std::pair("node", &options.node)})
+  for (const auto& [name, text] :
+       {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
+        std::pair("iommu", &c.iommu), std::pair("node", &options.node)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = value;
@@ -162,7 +163,8 @@ bool looks_like_file(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || is_there(name);
 }
 
-Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options, const FileReader& reader) {
+Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options,
+                       const FileReader& reader) {
   if (!looks_like_file(name)) {
     if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
     return load_preset(catalog, name, options.shape);
@@ -216,7 +218,8 @@ std::vector<PresetInfo> presets() {
   if (!catalog) return infos;
   for (const embedded::File& file : preset_files(embedded::files()))
     if (const auto preset = read_preset(*catalog, file))
-      infos.push_back({preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date), preset->note});
+      infos.push_back(
+          {preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date), preset->note});
   return infos;
 }
 

@@ -35,7 +35,8 @@ class Finder {
 
   DeviceId find(DeviceId x) {
     while (parent_[static_cast<std::size_t>(x)] != x)
-      x = parent_[static_cast<std::size_t>(x)] = parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(x)])];
+      x = parent_[static_cast<std::size_t>(x)] =
+          parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(x)])];
     return x;
   }
   void join(DeviceId a, DeviceId b) { parent_[static_cast<std::size_t>(find(a))] = find(b); }

@@ -25,8 +25,8 @@ bool is_gpu(const PciDevice& pci) {
 
 class Detector {
  public:
-  Detector(hwloc_topology_t host, const Catalog& catalog, const std::optional<MeasuredRates>& rates, Endpoints endpoints,
-           const HostFacts& facts)
+  Detector(hwloc_topology_t host, const Catalog& catalog, const std::optional<MeasuredRates>& rates,
+           Endpoints endpoints, const HostFacts& facts)
       : host_(host), catalog_(catalog), rates_(rates), endpoints_(endpoints), facts_(facts) {}
 
   Result<Topology> run() {

@@ -85,12 +85,11 @@ HostFacts read_sysfs(const fs::path& root) {
 std::string to_json(const HostFacts& facts) {
   json nics = json::array(), gpus = json::array();
   for (const HostFacts::Nic& n : facts.nics)
-    nics.push_back(
-        {{"bus_id", n.bus_id}, {"verbs", n.verbs}, {"interface", n.interface}, {"megabits", n.megabits}});
+    nics.push_back({{"bus_id", n.bus_id}, {"verbs", n.verbs}, {"interface", n.interface}, {"megabits", n.megabits}});
   for (const HostFacts::Gpu& g : facts.gpus)
     gpus.push_back({{"bus_id", g.bus_id}, {"sm", g.sm}, {"switch_links", g.switch_links}, {"peers", g.peers}});
-  const json root = {{"schema", kSchema}, {"nics", nics},          {"gpus", gpus},
-                     {"iommu", facts.iommu}, {"peermem", facts.peermem}};
+  const json root = {
+      {"schema", kSchema}, {"nics", nics}, {"gpus", gpus}, {"iommu", facts.iommu}, {"peermem", facts.peermem}};
   return root.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

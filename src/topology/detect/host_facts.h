@@ -12,18 +12,18 @@ namespace weft::topology {
 struct HostFacts {
   // An adapter as sysfs shows it.
   struct Nic {
-    std::string bus_id;       // "0000:0c:00.0"
-    std::string verbs;        // RDMA device, e.g. "mlx5_0"; empty: none
-    std::string interface;    // network interface, e.g. "eth0"; empty: none
-    double megabits = 0;      // of the port, each direction; 0: down or not said
+    std::string bus_id;     // "0000:0c:00.0"
+    std::string verbs;      // RDMA device, e.g. "mlx5_0"; empty: none
+    std::string interface;  // network interface, e.g. "eth0"; empty: none
+    double megabits = 0;    // of the port, each direction; 0: down or not said
 
     bool operator==(const Nic&) const = default;
   };
   // A GPU as NVML shows it.
   struct Gpu {
     std::string bus_id;
-    std::string sm;                  // compute capability, e.g. "90"
-    std::int32_t switch_links = 0;   // NVLinks to NVSwitch
+    std::string sm;                                           // compute capability, e.g. "90"
+    std::int32_t switch_links = 0;                            // NVLinks to NVSwitch
     std::vector<std::pair<std::string, std::int32_t>> peers;  // NVLinks to GPUs, by bus id
 
     bool operator==(const Gpu&) const = default;

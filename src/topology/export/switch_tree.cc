@@ -48,8 +48,8 @@ Result<std::string> to_kubernetes(const Topology& topology) {
         "    network.topology.nvidia.com/accelerator: domain{}\n",
         names[n], n);
     for (std::size_t level = 0; level < std::min<std::size_t>(groups.size(), 3); ++level)
-      text += fmt::format("    network.topology.nvidia.com/{}: {}\n", kLabels[level],
-                          switch_name(level, groups[level][n]));
+      text +=
+          fmt::format("    network.topology.nvidia.com/{}: {}\n", kLabels[level], switch_name(level, groups[level][n]));
   }
   return text;
 }

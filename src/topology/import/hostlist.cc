@@ -15,12 +15,14 @@ constexpr std::size_t kMostDigits = 9;
 // "07-10" to 07, 08, 09, 10.
 Status expand_range(std::string_view range, std::vector<std::string>& out) {
   const std::size_t dash = range.find('-');
-  const std::string_view low = range.substr(0, dash), high = dash == std::string_view::npos ? low : range.substr(dash + 1);
+  const std::string_view low = range.substr(0, dash),
+                         high = dash == std::string_view::npos ? low : range.substr(dash + 1);
   if (low.size() > kMostDigits || high.size() > kMostDigits) return bad_input("'{}' is no range", range);
   WEFT_TRY(const std::int64_t first, parse_integer("range", low, 0, INT32_MAX));
   WEFT_TRY(const std::int64_t last, parse_integer("range", high, 0, INT32_MAX));
   if (last < first) return bad_input("the range '{}' runs backwards", range);
-  if (static_cast<std::size_t>(last - first) >= kMostNames) return bad_input("'{}' is more than {} names", range, kMostNames);
+  if (static_cast<std::size_t>(last - first) >= kMostNames)
+    return bad_input("'{}' is more than {} names", range, kMostNames);
   for (std::int64_t n = first; n <= last; ++n) out.push_back(fmt::format("{:0{}}", n, low.size()));
   return {};
 }
@@ -84,17 +86,17 @@ std::string compress_hostlist(std::span<const std::string> names) {
   std::string text;
   for (std::size_t i = 0; i < names.size();) {
     const auto [prefix, first] = split_number(names[i]);
-    // Runs of the same prefix and width, each a list of ranges.
+    // Names of one prefix, as a list of ranges. A range keeps the width of its first number: 7-12, 07-12.
     std::string ranges;
     std::size_t j = i, members = 0;
     while (j < names.size() && !first.empty()) {
       const auto [p, low] = split_number(names[j]);
-      if (p != prefix || low.size() != first.size()) break;
+      if (p != prefix || low.empty()) break;
       std::size_t k = j + 1;
       std::int64_t value = std::stoll(std::string(low));
       while (k < names.size()) {
         const auto [q, next] = split_number(names[k]);
-        if (q != prefix || next.size() != low.size() || std::stoll(std::string(next)) != value + 1) break;
+        if (q != prefix || next != fmt::format("{:0{}}", value + 1, low.size())) break;
         ++value, ++k;
       }
       ranges += fmt::format("{}{}", ranges.empty() ? "" : ",", low);

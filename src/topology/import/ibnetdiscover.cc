@@ -21,8 +21,7 @@ std::string_view quoted(std::string_view line, int n) {
 }
 
 bool is_device(std::string_view line) {
-  return (line.starts_with("Switch") || line.starts_with("Ca") || line.starts_with("Rt")) &&
-         quoted(line, 0).size() > 2;
+  return (line.starts_with("Switch") || line.starts_with("Ca") || line.starts_with("Rt")) && quoted(line, 0).size() > 2;
 }
 
 class Parser {

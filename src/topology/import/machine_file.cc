@@ -18,9 +18,11 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
     return MachineFile{std::move(*topology), {}, {}};
   };
   const std::string_view start = trimmed(text);
-  const bool xml = start.starts_with('<') || name.ends_with(".xml"), json = start.starts_with('{') || name.ends_with(".json");
+  const bool xml = start.starts_with('<') || name.ends_with(".xml"),
+             json = start.starts_with('{') || name.ends_with(".json");
   if (json) return machine(from_json(name, text));
-  if (xml) return machine(is_nccl_graph(text) ? machine_of_graphs(catalog, name, text) : parse_nccl_xml(catalog, name, text));
+  if (xml)
+    return machine(is_nccl_graph(text) ? machine_of_graphs(catalog, name, text) : parse_nccl_xml(catalog, name, text));
   if (is_ibnetdiscover(text)) {
     WEFT_TRY(IbFabric fabric, parse_ibnetdiscover(name, text));
     return MachineFile{{}, std::move(fabric.tree), std::move(fabric.network)};

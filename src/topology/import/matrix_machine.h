@@ -35,9 +35,9 @@ struct ClassMatrix {
 };
 
 // A node with these paths.
-//   PIX shares a PCIe switch, PXB a switch above those, PHB and NODE a CPU, SYS does not. Devices of one NUMA node share
-//   a CPU unless the table says SYS. A GPU whose NVLinks would be more than any GPU has is at an NVSwitch.
-//   Rates are not in such tables: PCIe counts as 4.0 x16, an NVLink as 25 GB/s each way, an XGMI link as MI300's.
+//   PIX shares a PCIe switch, PXB a switch above those, PHB and NODE a CPU, SYS does not. Devices of one NUMA node
+//   share a CPU unless the table says SYS. A GPU whose NVLinks would be more than any GPU has is at an NVSwitch. Rates
+//   are not in such tables: PCIe counts as 4.0 x16, an NVLink as 25 GB/s each way, an XGMI link as MI300's.
 // Errors (bad input), naming `file` and line: no GPU, SYS between devices that other cells put at one CPU.
 Result<Topology> machine_of(const Catalog& catalog, std::string_view file, const ClassMatrix& matrix);
 

@@ -12,8 +12,7 @@ namespace {
 std::vector<std::int64_t> adapters_below(const NetworkTree& tree, std::int64_t per_host) {
   std::vector<std::int64_t> below(tree.switches.size());
   for (const NetworkTree::Host& host : tree.hosts)
-    for (const std::int32_t s : host.ports)
-      below[static_cast<std::size_t>(s)] += host.ports.size() == 1 ? per_host : 1;
+    for (const std::int32_t s : host.ports) below[static_cast<std::size_t>(s)] += host.ports.size() == 1 ? per_host : 1;
   // Children come before parents in no particular order: as many rounds as there are levels.
   std::vector<std::int64_t> total = below;
   for (std::size_t round = 0; round < tree.switches.size(); ++round) {
@@ -93,7 +92,8 @@ std::vector<std::string> host_names(const Topology& topology) {
   std::vector<std::string> names(static_cast<std::size_t>(topology.nodes()));
   for (const Device& d : topology.devices())
     if (d.kind == DeviceKind::kCpu && d.node >= 0)
-      if (const std::string_view name = d.facts.get("name"); !name.empty()) names[static_cast<std::size_t>(d.node)] = name;
+      if (const std::string_view name = d.facts.get("name"); !name.empty())
+        names[static_cast<std::size_t>(d.node)] = name;
   for (std::size_t n = 0; n < names.size(); ++n)
     if (names[n].empty()) names[n] = fmt::format("node{}", n);
   return names;

@@ -35,9 +35,9 @@ std::optional<ClassMatrix::Cell> read_cell(std::string_view text, bool& p2p) {
     if (!links || *links < 1 || *links > kMostLinks) return std::nullopt;
     return ClassMatrix::Cell{Way::kScaleUp, *links};
   }
-  static constexpr std::pair<std::string_view, Way> kClasses[] = {
-      {"PIX", Way::kPix}, {"PXB", Way::kPxb},   {"PHB", Way::kPhb},
-      {"SYS", Way::kSys}, {"NODE", Way::kNode}, {"SOC", Way::kSys}};
+  static constexpr std::pair<std::string_view, Way> kClasses[] = {{"PIX", Way::kPix},   {"PXB", Way::kPxb},
+                                                                  {"PHB", Way::kPhb},   {"SYS", Way::kSys},
+                                                                  {"NODE", Way::kNode}, {"SOC", Way::kSys}};
   for (const auto& [word, way] : kClasses)
     if (text == word) return ClassMatrix::Cell{way, 1};
   for (const std::string_view status : {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
@@ -69,7 +69,8 @@ class Parser {
         in_table_ = false;
       read_nic_legend(words);
     }
-    if (columns_.empty()) return bad_input("{}:1: no table of nvidia-smi topo: no line of columns starts with GPU0", name_);
+    if (columns_.empty())
+      return bad_input("{}:1: no table of nvidia-smi topo: no line of columns starts with GPU0", name_);
     WEFT_CHECK(check());
     return std::move(matrix_);
   }
@@ -117,8 +118,8 @@ class Parser {
       if ((text == "X") != (row == column))
         return bad_input("{}:{}: '{}' between {} and {}", name_, line.number, text, columns_[row], columns_[column]);
       if (status && text != "OK") matrix_.entries[row].facts.set("direct", "no");
-      if (seen_[column][row] && (matrix_.cells[column][row].way != cell->way ||
-                                 matrix_.cells[column][row].links != cell->links))
+      if (seen_[column][row] &&
+          (matrix_.cells[column][row].way != cell->way || matrix_.cells[column][row].links != cell->links))
         return bad_input("{}:{}: {} to {} is '{}', the other way round it is not: the matrix is not symmetric", name_,
                          line.number, columns_[row], columns_[column], text);
       seen_[row][column] = true;

@@ -59,10 +59,14 @@ class Parser {
       const std::size_t equals = word.find('=');
       if (equals == std::string_view::npos) return bad_input("{}:{}: '{}' is no KEY=VALUE", name_, line_, word);
       const std::string_view value = word.substr(equals + 1);
-      if (starts_with_word(word, "switchname=")) own = value;
-      else if (starts_with_word(word, "blockname=")) own = value, block = true;
-      else if (starts_with_word(word, "nodes=")) nodes = value;
-      else if (starts_with_word(word, "switches=")) switches = value;
+      if (starts_with_word(word, "switchname="))
+        own = value;
+      else if (starts_with_word(word, "blockname="))
+        own = value, block = true;
+      else if (starts_with_word(word, "nodes="))
+        nodes = value;
+      else if (starts_with_word(word, "switches="))
+        switches = value;
       else if (!starts_with_word(word, "linkspeed=") && !starts_with_word(word, "blocksizes="))
         return bad_input("{}:{}: unknown key '{}'", name_, line_, word.substr(0, equals));
     }
@@ -70,7 +74,8 @@ class Parser {
       if (starts_with_word(line, "blocksizes=")) return {};
       return bad_input("{}:{}: '{}' names no switch or block", name_, line_, line);
     }
-    if (nodes.empty() && switches.empty()) return bad_input("{}:{}: '{}' has neither nodes nor switches", name_, line_, own);
+    if (nodes.empty() && switches.empty())
+      return bad_input("{}:{}: '{}' has neither nodes nor switches", name_, line_, own);
     const auto index = static_cast<std::int32_t>(tree_.switches.size());
     if (!switch_.emplace(own, index).second) return bad_input("{}:{}: switch '{}' is there twice", name_, line_, own);
     tree_.switches.push_back(own);
@@ -99,7 +104,7 @@ class Parser {
         if (at == switch_.end()) return bad_input("{}:{}: switch '{}' is not defined", name_, c.line, child);
         if (!parent.emplace(at->second, c.parent).second)
           return bad_input("{}:{}: switch '{}' is below two switches", name_, c.line, child);
-        for (std::int32_t up = c.parent; ; up = parent.at(up)) {
+        for (std::int32_t up = c.parent;; up = parent.at(up)) {
           if (up == at->second) return bad_input("{}:{}: switch '{}' is below itself", name_, c.line, child);
           if (!parent.contains(up)) break;
         }

@@ -50,7 +50,8 @@ std::string heat_map_svg(const Topology& topology) {
   }
   const auto shade = [&](double gb) {
     if (!(high > low)) return kShades / 2;
-    return std::clamp(static_cast<int>(std::log(gb / low) / std::log(high / low) * (kShades - 1) + 0.5), 0, kShades - 1);
+    return std::clamp(static_cast<int>(std::log(gb / low) / std::log(high / low) * (kShades - 1) + 0.5), 0,
+                      kShades - 1);
   };
 
   SvgCanvas canvas;
@@ -85,8 +86,9 @@ std::string heat_map_svg(const Topology& topology) {
       canvas.text(x + 29, below + 30, rate_label(BytesPerSecond::gigabytes(gb)), 11, Align::kMiddle, 52);
     }
   if (all > devices.size())
-    canvas.text(0, below + 54, fmt::format("Left out: {} more devices of {} nodes.", all - devices.size(), topology.nodes()),
-                12, Align::kLeft);
+    canvas.text(0, below + 54,
+                fmt::format("Left out: {} more devices of {} nodes.", all - devices.size(), topology.nodes()), 12,
+                Align::kLeft);
   return canvas.finish();
 }
 

@@ -54,8 +54,8 @@ class Picture {
     top_ = top + kCaption;
     const std::int32_t shown = std::min(planes_, kMostPlanes);
     for (std::int32_t p = 0; p < shown && planes_ > 1; ++p)
-      canvas_.text(x_of({p, 0, 0}) - kBoxWidth / 2, top + 12, fmt::format("plane {} of {}", p, planes_), 12, Align::kLeft, 0,
-                   "bold");
+      canvas_.text(x_of({p, 0, 0}) - kBoxWidth / 2, top + 12, fmt::format("plane {} of {}", p, planes_), 12,
+                   Align::kLeft, 0, "bold");
     for (const auto& [id, place] : places_)
       if (shown_at(place)) draw_chip(id, place);
     double y = top_ + std::min(rows_, kMostColumns) * kRow + 18;
@@ -112,23 +112,26 @@ class Picture {
         const Link& link = topology_.link(l);
         if (const auto peer = places_.find(to); peer != places_.end()) {
           chip = link.rate_ab;
-          around = around || std::abs(peer->second.column - place.column) > 1 || std::abs(peer->second.row - place.row) > 1;
+          around =
+              around || std::abs(peer->second.column - place.column) > 1 || std::abs(peer->second.row - place.row) > 1;
         } else {
           host = link.rate_ab;
-          host_kind = fmt::format("{} {} GB/s to a {}", name(link.kind), rate_label(host), name(topology_.device(to).kind));
+          host_kind =
+              fmt::format("{} {} GB/s to a {}", name(link.kind), rate_label(host), name(topology_.device(to).kind));
         }
       }
     lines.push_back(fmt::format("{} {} chips, {} GB/s in each direction between neighbours{}", size,
                                 places_.empty() ? "" : topology_.device(places_.begin()->first).model, rate_label(chip),
                                 around ? "; stubs go around to the other edge" : ""));
-    if (planes_ > 1) lines.push_back("Every chip is also joined to the chips at its place in the planes before and after.");
+    if (planes_ > 1)
+      lines.push_back("Every chip is also joined to the chips at its place in the planes before and after.");
     if (planes_ > shown || rows_ > kMostColumns || columns_ > kMostColumns)
       lines.push_back(fmt::format("Shown: {} of {} planes, {} of {} rows, {} of {} columns", shown, planes_,
                                   std::min(rows_, kMostColumns), rows_, std::min(columns_, kMostColumns), columns_));
     if (!host_kind.empty())
-      lines.push_back(fmt::format("Each chip: {}. The node has {} CPU{} and {} NIC{}.", host_kind, counts[DeviceKind::kCpu],
-                                  counts[DeviceKind::kCpu] == 1 ? "" : "s", counts[DeviceKind::kNic],
-                                  counts[DeviceKind::kNic] == 1 ? "" : "s"));
+      lines.push_back(fmt::format("Each chip: {}. The node has {} CPU{} and {} NIC{}.", host_kind,
+                                  counts[DeviceKind::kCpu], counts[DeviceKind::kCpu] == 1 ? "" : "s",
+                                  counts[DeviceKind::kNic], counts[DeviceKind::kNic] == 1 ? "" : "s"));
     return lines;
   }
 

@@ -198,6 +198,7 @@ class Picture {
                  Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
     if (d.kind == kGpu) gpu_x_[b.device] = middle;
+    if (d.kind == kNic) nic_x_[b.device] = middle;
   }
 
   bool has_socket_arcs() const {
@@ -237,6 +238,11 @@ class Picture {
         const Link& link = topology_.link(l);
         const DeviceId to = topology_.other_end(l, gpu);
         if (topology_.device(to).kind == kNvSwitch) switches[to].emplace_back(x, link);
+        if (const auto nic = nic_x_.find(to); nic != nic_x_.end()) {  // a NIC that hangs at the GPU itself
+          const double depth = 16 + std::abs(nic->second - x) * 0.11;
+          canvas_.arc(x, nic->second, from_y, depth, link.kind, link.rate_ab);
+          deepest = std::max(deepest, depth);
+        }
         if (to < gpu || !gpu_x_.contains(to)) continue;
         // Deeper the further apart, so that arcs do not hide each other.
         const double depth = 16 + std::abs(gpu_x_.at(to) - x) * 0.11;
@@ -270,7 +276,7 @@ class Picture {
   std::int32_t node_;
   std::vector<Branch> cpus_;
   std::map<DeviceId, bool> seen_;
-  std::map<DeviceId, double> gpu_x_;
+  std::map<DeviceId, double> gpu_x_, nic_x_;
   int levels_ = 0;  // of PCIe switches
   double leaf_y_ = 0, bottom_ = 0;
 };

@@ -52,10 +52,9 @@ std::vector<Step> bandwidth_steps(const Catalog& catalog, const Topology& topolo
     const std::int32_t lower = std::min(a, b) + 1;
     if (lower >= 0 && lower < 3) up[static_cast<std::size_t>(lower)] = up[static_cast<std::size_t>(lower)] + l.rate_ab;
   }
-  static constexpr std::pair<const char*, const char*> kLevels[] = {
-      {"NICs", "to the leaf switches, per GPU"},
-      {"leaf to spine", "per GPU when all send across"},
-      {"spine to core", "per GPU when all send across"}};
+  static constexpr std::pair<const char*, const char*> kLevels[] = {{"NICs", "to the leaf switches, per GPU"},
+                                                                    {"leaf to spine", "per GPU when all send across"},
+                                                                    {"spine to core", "per GPU when all send across"}};
   for (std::size_t i = 0; i < 3; ++i) add(steps, kLevels[i].first, kLevels[i].second, up[i] / gpus);
   return steps;
 }
@@ -73,8 +72,9 @@ std::string staircase_svg(const Catalog& catalog, const Topology& topology) {
   }
   const auto x_of = [&](double gb) { return kName + kWidth * std::log10(gb / low) / std::log10(high / low); };
   const double bottom = kTop + static_cast<double>(steps.size()) * kStep;
+  canvas.cell(kName, bottom - 2, kWidth, 1, "#777777");
   for (double tick = low; tick <= high * 1.001; tick *= 10) {
-    canvas.cell(x_of(tick), kTop - 6, 0.6, bottom - kTop + 6, "#bbbbbb");
+    canvas.cell(x_of(tick), bottom - 6, 1, 8, "#777777");
     canvas.text(x_of(tick), bottom + 16, fmt::format("{:g}", tick), 11, Align::kMiddle);
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -84,7 +84,8 @@ std::string staircase_svg(const Catalog& catalog, const Topology& topology) {
     const double end = x_of(steps[i].rate.gb());
     canvas.box(kName, y, std::max(end - kName, 2.0), kBar, i == 0 ? "#b5d77a" : "#9ecae1");
     std::string label = rate_label(steps[i].rate) + " GB/s";
-    if (i > 0) label += fmt::format("  (1/{:.3g} of the step before)", steps[i - 1].rate / steps[i].rate);
+    const double ratio = i > 0 ? steps[i - 1].rate / steps[i].rate : 1;
+    if (ratio > 1.005) label += fmt::format("  (1/{:.3g} of the step before)", ratio);
     canvas.text(end + 8, y + 22, label, 12, Align::kLeft);
   }
   return canvas.finish();

@@ -105,8 +105,8 @@ void SvgCanvas::box(double x, double y, double width, double height, std::string
 }
 
 void SvgCanvas::cell(double x, double y, double width, double height, std::string_view fill) {
-  boxes_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width,
-                        height, fill);
+  boxes_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
+                        width, height, fill);
   reach(x + width, y + height);
 }
 
@@ -134,8 +134,9 @@ void SvgCanvas::text(double x, double y, std::string_view text, double size, Ali
   const double width = size * per_size;
   const char* anchor = align == Align::kLeft ? "start" : align == Align::kMiddle ? "middle" : "end";
   texts_ += fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\" fill=\"{}\">{}</text>\n", x,
-      y, size, weight, anchor, ink, escape(text));
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\" "
+      "fill=\"{}\">{}</text>\n",
+      x, y, size, weight, anchor, ink, escape(text));
   reach(x + (align == Align::kLeft ? width : align == Align::kMiddle ? width / 2 : 0), y + size * 0.3);
 }
 
