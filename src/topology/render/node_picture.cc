@@ -229,6 +229,22 @@ class Picture {
     }
   }
 
+  // "NVSwitch: 72 GPUs, 18 links each", and what else it is joined to.
+  std::string switch_text(DeviceId device, const Link& port) const {
+    std::int64_t gpus = 0;
+    std::string others;
+    for (const LinkId l : topology_.links_of(device)) {
+      const DeviceId to = topology_.other_end(l, device);
+      if (topology_.device(to).kind == kGpu)
+        ++gpus;
+      else
+        others += fmt::format(", {} to {}{}", topology_.link(l).count, name(topology_.device(to).kind),
+                              topology_.device(to).index);
+    }
+    return fmt::format("{}: {} GPUs, {} links each{}", port.kind == LinkKind::kNvlink ? "NVSwitch" : "switch", gpus,
+                       port.count, others);
+  }
+
   void draw_gpu_links() {
     const double from_y = leaf_y_ + kLeafHeight;
     double deepest = 0;
@@ -263,10 +279,8 @@ class Picture {
       left -= kBox / 2;
       right = std::max(right + kBox / 2, left + kCpuLeast);
       canvas_.box(left, y, right - left, kNvSwitchHeight, fill_of(kNvSwitch));
-      canvas_.text((left + right) / 2, y + 19,
-                   fmt::format("NVSwitch: {} GPUs, {} links each", topology_.links_of(device).size(),
-                               ports.front().second.count),
-                   13, Align::kMiddle, right - left - 12, "bold");
+      canvas_.text((left + right) / 2, y + 19, switch_text(device, ports.front().second), 13, Align::kMiddle,
+                   right - left - 12, "bold");
       bottom_ = y + kNvSwitchHeight;
     }
   }
