@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <tuple>
 
 namespace weft::topology {
 namespace {
@@ -184,9 +186,13 @@ Result<Topology> from_json(std::string_view name, std::string_view text) {
   if (const auto routing = root.find("routing"); routing != root.end()) {
     WEFT_TRY(topology.routing, read_routing(name, *routing));
   }
+  std::set<std::tuple<DeviceKind, std::int32_t, std::int32_t>> seen;
   for (const json& object : devices) {
     WEFT_TRY(Device device, read_device(fmt::format("{}: device {}", name, topology.devices().size()), object,
                                         static_cast<std::int64_t>(devices.size()) - 1));
+    if (!seen.emplace(device.kind, device.node, device.index).second)
+      return bad_input("{}: device {}: {}{} of node {} is there twice", name, topology.devices().size(),
+                       weft::topology::name(device.kind), device.index, device.node);
     topology.add(std::move(device));
   }
   for (const json& object : links) {

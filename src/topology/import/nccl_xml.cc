@@ -241,10 +241,18 @@ class Importer {
     return bad_input("{}: link_speed '{}' is no PCIe speed", file_.where(pci), text);
   }
 
+  // Lanes; an unknown number (0, or none) counts as kUnknownWidth.
+  Result<std::int64_t> link_width(pugi::xml_node pci) const {
+    WEFT_TRY(const std::int64_t width, file_.integer(pci, "link_width", 0, 32, 0));
+    if (width == 0) return kUnknownWidth;
+    for (const int lanes : {1, 2, 4, 8, 12, 16, 32})  // PCI Express Base Specification: the widths there are
+      if (width == lanes) return width;
+    return bad_input("{}: no PCIe link has {} lanes", file_.where(pci), width);
+  }
+
   Status connect_up(pugi::xml_node pci, DeviceId device, DeviceId parent) {
     WEFT_TRY(const std::string generation, pcie_generation(pci));
-    WEFT_TRY(std::int64_t width, file_.integer(pci, "link_width", 0, 32, 0));
-    if (width == 0) width = kUnknownWidth;
+    WEFT_TRY(const std::int64_t width, link_width(pci));
     const bool at_host = topology_.device(parent).kind == DeviceKind::kCpu;
     WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width), at_host));
     link.a = device;
@@ -260,8 +268,8 @@ class Importer {
       return bad_input("{}: pcilink to '{}', which is not in the file", file_.where(node), target);
     if (to->second <= from) return {};  // written at both ends, or at itself
     WEFT_TRY(const std::string generation, pcie_generation(node.parent()));
-    WEFT_TRY(std::int64_t width, file_.integer(node.parent(), "link_width", 0, 32, 0));
-    WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width == 0 ? kUnknownWidth : width)));
+    WEFT_TRY(const std::int64_t width, link_width(node.parent()));
+    WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width)));
     link.a = from;
     link.b = to->second;
     topology_.connect(link);

@@ -133,6 +133,7 @@ TEST(NcclXml, ErrorsNameFileAndLine) {
   EXPECT_TRUE(error_of("<system><cpu numaid=\"0\"><pci busid=\"00:1\"/></cpu></system>")
                   .starts_with("topo.xml:1: no GPU is described (1 PCI"));
   EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"99\"")), "topo.xml:17: link_width 99 is outside 0 … 32");
+  EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"3\"")), "topo.xml:17: no PCIe link has 3 lanes");
   EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"x8\"")),
             "topo.xml:17: link_width 'x8' is not a whole number");
   EXPECT_EQ(error_of(with("\"16 GT/s\"", "\"17 GT/s\"")), "topo.xml:17: link_speed '17 GT/s' is no PCIe speed");
