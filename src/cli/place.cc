@@ -58,11 +58,9 @@ struct Outcome {
 };
 
 // Time of the best all-reduce over all GPUs of these nodes.
-Result<Outcome> time_on(const topology::Topology& cluster, const topology::NodeGroups& groups, Nodes nodes,
-                        Bytes bytes) {
+Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes) {
   constexpr Rank kMostSimulated = 256;
-  const cost::MachineView view(topology::subset(cluster, nodes),
-                               protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
+  const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
   const Rank ranks = view.endpoints();
   const schedule::Task task{.collective = Collective::kAllReduce,
                             .ranks = ranks,
@@ -125,8 +123,8 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(other,
              topology::scatter_nodes(free, static_cast<std::int32_t>(count), static_cast<std::uint64_t>(spec.seed)));
   }
-  WEFT_TRY(const Outcome chosen, time_on(cluster, groups, std::move(best), bytes));
-  WEFT_TRY(const Outcome compared, time_on(cluster, groups, std::move(other), bytes));
+  WEFT_TRY(const Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes));
+  WEFT_TRY(const Outcome compared, time_on(*machine.view, groups, std::move(other), bytes));
   const double slowdown = compared.time / chosen.time;
   const char* what = spec.given.empty() ? "scattered" : "given";
   if (!spec.json.empty())

@@ -159,7 +159,10 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
 }
 
+// A preset's name means the preset, whatever lies in the working directory.
 bool looks_like_file(std::string_view name) {
+  for (const embedded::File& file : preset_files(embedded::files()))
+    if (preset_name(file) == name) return false;
   return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || is_there(name);
 }
 

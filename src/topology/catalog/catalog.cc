@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "topology/json_word.h"
 
 namespace weft::topology {
 namespace {
@@ -18,11 +19,6 @@ constexpr std::array<std::string_view, 14> kUnits = {"GB/s",  "Gb/s", "GT/s", "n
 constexpr std::array<std::string_view, 3> kDirections = {"each", "both", "total"};
 
 bool known_unit(std::string_view unit) { return std::ranges::find(kUnits, unit) != kUnits.end(); }
-
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
 
 // One {"value", "unit", "source"} of a part, whose own source counts where the figure names none; `sources` are the
 // file's.

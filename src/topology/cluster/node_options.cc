@@ -55,24 +55,34 @@ Status add_nics(const Catalog& catalog, const Part* network, std::int32_t count,
   return {};
 }
 
+// A copy whose links are what `change` makes of them.
+template <class Change>
+Topology with_links(const Topology& topology, const Change& change) {
+  Topology copy;
+  copy.title = topology.title;
+  copy.routing = topology.routing;
+  for (const Device& d : topology.devices()) copy.add(d);
+  for (const Link& link : topology.links()) copy.connect(change(link));
+  return copy;
+}
+
 // The node with every link of `kind` of another generation, its count kept.
 Result<Topology> regenerate(const Catalog& catalog, const Topology& node, LinkKind kind, std::string_view part) {
-  Topology changed = without(node, [](const Device&) { return true; });
-  for (const Device& d : node.devices()) changed.add(d);
+  WEFT_TRY(const Link sample, catalog.link(part, 1));
+  if (sample.kind != kind) return bad_input("'{}' is no {}", part, name(kind));
   bool any = false;
-  for (Link link : node.links()) {
-    const bool chip_to_chip =
-        node.device(link.a).kind == DeviceKind::kCpu || node.device(link.b).kind == DeviceKind::kCpu;
-    if (link.kind == kind && !(kind == LinkKind::kNvlink && chip_to_chip)) {
-      WEFT_TRY(const Link other, catalog.link(part, link.count, chip_to_chip));
-      if (other.kind != kind) return bad_input("'{}' is no {}", part, name(kind));
-      link.rate_ab = other.rate_ab;
-      link.rate_ba = other.rate_ba;
-      link.latency = other.latency;
-      any = true;
-    }
-    changed.connect(link);
-  }
+  Topology changed = with_links(node, [&](Link link) {
+    const bool at_host = node.device(link.a).kind == DeviceKind::kCpu || node.device(link.b).kind == DeviceKind::kCpu;
+    // An NVLink at a CPU is chip to chip, which is a generation of its own.
+    if (link.kind != kind || (kind == LinkKind::kNvlink && at_host)) return link;
+    const auto other = catalog.link(part, link.count, at_host);
+    if (!other) return link;
+    link.rate_ab = other->rate_ab;
+    link.rate_ba = other->rate_ba;
+    link.latency = other->latency;
+    any = true;
+    return link;
+  });
   if (!any) return bad_input("'{}' has no {} link to replace by '{}'", node.title, name(kind), part);
   return changed;
 }
@@ -128,14 +138,11 @@ Status apply_host_settings(const Catalog& catalog, const ClusterOptions& options
     if (!part || !part->figure("latency")) return bad_input("iommu={}: there are off, pt, on", options.iommu);
     // Every DMA that crosses a root port is translated there.
     const Duration translation = duration_of(*part->figure("latency"));
-    Topology slower = without(node, [](const Device&) { return true; });
-    for (const Device& d : node.devices()) slower.add(d);
-    for (Link link : node.links()) {
+    node = with_links(node, [&](Link link) {
       const bool root = node.device(link.a).kind == DeviceKind::kCpu || node.device(link.b).kind == DeviceKind::kCpu;
       if (link.kind == LinkKind::kPcie && root) link.latency += translation * 0.5;  // a path crosses two root ports
-      slower.connect(link);
-    }
-    node = std::move(slower);
+      return link;
+    });
   }
   for (const DeviceId cpu : cpus) {
     if (!options.iommu.empty()) node.set_fact(cpu, "iommu", options.iommu);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "topology/cluster/wiring.h"
+#include "topology/json_word.h"
 
 namespace weft::topology {
 namespace {
@@ -14,11 +15,6 @@ using nlohmann::json;
 constexpr std::string_view kFolder = "data/presets/";
 constexpr std::string_view kSuffix = ".json";
 constexpr std::int64_t kMostDevices = 100'000;
-
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
 
 std::optional<DeviceKind> device_kind(std::string_view text) {
   using enum DeviceKind;

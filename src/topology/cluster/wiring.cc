@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "topology/json_word.h"
 
 namespace weft::topology {
 namespace {
@@ -11,11 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMostLinks = 100'000;  // of one pair
-
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
 
 // "0-3", "5" or a comma-separated list of those.
 Result<std::vector<std::int32_t>> parse_numbers(std::string_view text) {
