@@ -11,6 +11,7 @@
 #include "cli/rates.h"
 #include "net/memory/endpoint.h"
 #include "sim/flow/flow_fabric.h"
+#include "topology/detect/record.h"
 #include "topology/machine.h"
 
 namespace weft::cli {
@@ -29,7 +30,7 @@ Result<Machine> load_machine(const std::string& on) {
     machine.view = std::make_shared<cost::MachineView>(std::move(view));
     return machine;
   }
-  WEFT_TRY(auto topology, topology::load_machine(on));
+  WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
   const auto first = topology.device(topology.endpoints().front()).kind;
   const auto kind =
       first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;

@@ -38,7 +38,7 @@ _weft() {{
     --dtype) COMPREPLY=($(compgen -W "{5}" -- "$current")); return ;;
     --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
     --transport) COMPREPLY=($(compgen -W "shm threads" -- "$current")); return ;;
-    --json|--svg|--xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
     bench|explain|verify) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
   esac
   case ${{COMP_WORDS[1]}} in
