@@ -80,6 +80,7 @@ Generator<Step> tree_steps(Story story) {
   const int tree = story.lane / 2, down = 2 * tree + 1, own = tree * node.size + node.place;
   const bool up = story.lane % 2 == 0;
   const Vertex v = double_binary_tree(node.number, node.count, tree);
+  if (!up && v.parent < 0) co_return;  // the root's node has the result from the way up
   if (node.staged && up) {
     for (int c = tree * node.size; c < (tree + 1) * node.size; ++c) co_yield move(c, {in(c)}, {scratch(c)});
   }

@@ -9,6 +9,7 @@
 namespace weft::conformance {
 namespace {
 
+using protocol::End;
 using protocol::Protocol;
 
 class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
@@ -55,6 +56,35 @@ TEST_P(Conformance, MessagesOfEverySizeArriveWhole) {
     Bytes at = 0;
     for (const Bytes b : sizes) job.message(1, 0, at, at, b), at += b;
     run(job);
+  }
+}
+
+// Both ends cut a message into parts of their own.
+TEST_P(Conformance, MessagesArePutTogetherAndTakenApartInParts) {
+  constexpr Bytes kSent[] = {1, 56, 3, 120, 64, 7}, kTaken[] = {60, 60, 1, 130};
+  for (const Protocol p : protocols) {
+    for (const Bytes bytes : {Bytes{8}, Bytes{57}, Bytes{500}, largest(p, can)}) {
+      constexpr int kMessages = 20;
+      Job job(2, kMessages * bytes);
+      job.begin(p);
+      const auto parts = [&](Rank self, std::span<const Bytes> sizes, Bytes first) {
+        std::size_t next = 0;
+        for (Bytes at = 0; at < bytes;) {
+          const Bytes part = std::min(sizes[next++ % sizes.size()], bytes - at);
+          End message = message_of(1 - self);
+          message.offset = at;
+          message.last = at + part == bytes;
+          job.add(self, self == 0 ? move(part, {in(first + at)}, {message}) : move(part, {message}, {out(first + at)}));
+          at += part;
+        }
+      };
+      for (int m = 0; m < kMessages; ++m) {
+        parts(0, kSent, m * bytes);
+        parts(1, kTaken, m * bytes);
+        job.expect(1, m * bytes, {0}, m * bytes, bytes);
+      }
+      run(job);
+    }
   }
 }
 

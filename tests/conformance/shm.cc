@@ -42,6 +42,10 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kShm{"shm", {protocol::Protocol::kSimple, protocol::Protocol::kLL64}, capabilities, run};
+const FabricUnderTest kShm{
+    "shm",
+    {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL64, protocol::Protocol::kLL128},
+    capabilities,
+    run};
 
 }  // namespace weft::conformance

@@ -27,6 +27,10 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kThreads{"threads", {protocol::Protocol::kSimple, protocol::Protocol::kLL64}, capabilities, run};
+const FabricUnderTest kThreads{
+    "threads",
+    {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL64, protocol::Protocol::kLL128},
+    capabilities,
+    run};
 
 }  // namespace weft::conformance
