@@ -25,7 +25,7 @@ struct Mutant {
 };
 
 bool is_move(const Step& step) { return step.kind == Step::Kind::kMove; }
-bool is_message(const Operand& o) { return o.kind == Operand::Kind::kMessage; }
+bool is_message(const Operand& o) { return !o.memory(); }
 
 Operands without(const Operands& operands, std::size_t position) {
   Operands rest;
@@ -45,16 +45,22 @@ Cell cell_of(const Operand& o, Rank self) {
   return {o.kind == Operand::Kind::kRemote ? o.peer : self, o.buffer, o.chunk};
 }
 
+bool is_cell(const Operand& o, Rank self, const Cell& cell) {
+  if (o.kind == Operand::Kind::kMulticast)
+    return o.group().contains(cell.owner) && o.buffer == cell.buffer && o.chunk == cell.chunk;
+  return !is_message(o) && cell_of(o, self) == cell;
+}
+
 bool touches(const Step& step, Rank self, const Cell& cell, bool writes_only) {
   for (const Operand& o : step.destinations)
-    if (!is_message(o) && cell_of(o, self) == cell) return true;
+    if (is_cell(o, self, cell)) return true;
   for (const Operand& o : step.sources)
-    if (!writes_only && !is_message(o) && cell_of(o, self) == cell) return true;
+    if (!writes_only && is_cell(o, self, cell)) return true;
   return false;
 }
 
-// Does any step of `rank` touch a memory that `step` of `self` touches? A rank touches its own input and output in any
-// case: its caller does, before and after.
+// Does any step of `rank` touch a memory that `step` of `self` touches, and one of both write it? A rank touches its
+// own input and output in any case: its caller does, before and after.
 bool meets(const Schedule& s, const Step& step, Rank self, Rank rank) {
   for (const auto* side : {&step.sources, &step.destinations}) {
     for (const Operand& o : *side) {
@@ -63,7 +69,7 @@ bool meets(const Schedule& s, const Step& step, Rank self, Rank rank) {
       if (cell.owner == rank) return true;
       for (int lane = 0; lane < s.lanes; ++lane)
         for (const Step& other : s.strand(rank, lane))
-          if (is_move(other) && touches(other, rank, cell, false)) return true;
+          if (is_move(other) && touches(other, rank, cell, side == &step.sources)) return true;
     }
   }
   return false;
@@ -109,6 +115,7 @@ bool idempotent(const Step& step, Rank self) {
   for (const auto* side : {&step.sources, &step.destinations})
     for (const Operand& o : *side)
       if (is_message(o)) return false;
+  if (step.sources.size() == 1) return true;  // a copy, also onto itself
   for (const Operand& o : step.sources)
     if (touches(step, self, cell_of(o, self), true)) return false;
   return true;
@@ -157,20 +164,46 @@ class Mutation : public testing::Test {
     const Step& now = original_.strand(at.rank, at.lane)[i];
     const Step seen = as_seen(now, at.rank);
     idle_ = does_nothing(seen);
-    change(at, "dropped", [&](Strand& s) { s.erase(s.begin() + static_cast<std::ptrdiff_t>(i)); });
+    change(
+        at, "dropped", [&](Strand& s) { s.erase(s.begin() + static_cast<std::ptrdiff_t>(i)); },
+        writes_only_own_input(seen) ? "in place, what is not reduced has its value already" : "");
     change(
         at, "done twice", [&](Strand& s) { s.insert(s.begin() + static_cast<std::ptrdiff_t>(i), Step(s[i])); },
         idempotent(seen, at.rank) ? "a move between memories that does not write what it reads is idempotent" : "");
     if (i + 1 < original_.strand(at.rank, at.lane).size()) {
       const Step& next = original_.strand(at.rank, at.lane)[i + 1];
+      std::string why = why_they_commute(original_, at.rank, seen, as_seen(next, at.rank));
+      if (why.empty() && (idle_ || does_nothing(as_seen(next, at.rank))))
+        why = "one of the steps does nothing, in place";
+      if (why.empty() && now.kind == Step::Kind::kWait && next.kind == Step::Kind::kSignal &&
+          !has_news_for(next.peer, at))
+        why = "a signal before which its strand moves nothing announces nothing of its own";
       change(
-          at, "swapped with the next", [&](Strand& s) { std::swap(s[i], s[i + 1]); },
-          why_they_commute(original_, at.rank, seen, as_seen(next, at.rank)));
+          at, "swapped with the next", [&](Strand& s) { std::swap(s[i], s[i + 1]); }, why);
     }
     if (is_move(now))
       mutate_move(at, now);
     else
       mutate_sync(at);
+  }
+
+  // Has the strand moved anything before this step that it has not told this peer yet?
+  bool has_news_for(Rank peer, const Place& at) const {
+    const auto& strand = original_.strand(at.rank, at.lane);
+    bool news = false;
+    for (std::size_t i = 0; i < at.step; ++i) {
+      news |= is_move(strand[i]);
+      if (strand[i].kind == Step::Kind::kSignal && strand[i].peer == peer) news = false;
+    }
+    return news;
+  }
+
+  // In place, memory that is an input too (as_seen) holds its result from the beginning if nothing is reduced.
+  bool writes_only_own_input(const Step& seen) const {
+    if (!is_move(seen) || !in_place_ || reduces(original_.shape.collective)) return false;
+    for (const Operand& o : seen.destinations)
+      if (o.kind != Operand::Kind::kLocal || o.buffer != Buffer::kIn) return false;
+    return true;
   }
 
   void mutate_sync(const Place& at) {
@@ -187,12 +220,15 @@ class Mutation : public testing::Test {
   void mutate_move(const Place& at, const Step& now) {
     const int other = (now.chunk + 1) % original_.shape.chunks == now.chunk ? now.chunk + 1
                                                                             : (now.chunk + 1) % original_.shape.chunks;
-    change(at, fmt::format("moves chunk {} instead", other), [&](auto& s) {
-      s[at.step].chunk = other;
-      for (Operands* side : {&s[at.step].sources, &s[at.step].destinations})
-        for (Operand& o : *side)
-          if (!is_message(o)) o.chunk = other;
-    });
+    change(
+        at, fmt::format("moves chunk {} instead", other),
+        [&](auto& s) {
+          s[at.step].chunk = other;
+          for (Operands* side : {&s[at.step].sources, &s[at.step].destinations})
+            for (Operand& o : *side)
+              if (!is_message(o)) o.chunk = other;
+        },
+        writes_only_own_input(as_seen(now, at.rank)) ? "in place, what is not reduced has its value already" : "");
     change(at, "writes to the input", [&](auto& s) { s[at.step].destinations.push_back(in(now.chunk)); });
     for (std::size_t k = 0; k < now.sources.size(); ++k) {
       change(at, fmt::format("source {} dropped", k), [&](auto& s) { s[at.step].sources = without(now.sources, k); });

@@ -39,7 +39,6 @@ Result<Machine> load_machine(const std::string& on) {
 }
 
 protocol::Capabilities capabilities_of(const Machine& machine) {
-  constexpr int kSimulatedStrands = 64;
   return machine.simulated ? sim::flow_capabilities(kSimulatedStrands) : net::memory::capabilities("memory");
 }
 

@@ -36,6 +36,9 @@ struct Machine {
 // Errors (bad input): see topology::load_machine.
 Result<Machine> load_machine(const std::string& on);
 
+// Connections between two ranks of a simulated machine.
+inline constexpr int kSimulatedStrands = 64;
+
 // What the fabric of the machine can do: the simulator's, or this node's memory.
 protocol::Capabilities capabilities_of(const Machine& machine);
 

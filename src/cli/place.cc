@@ -67,7 +67,8 @@ Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGrou
                             .ranks_per_node = view.ranks_per_node(ranks),
                             .elements = std::max<Bytes>(1, bytes / 4),
                             .element_bytes = 4};
-  WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task}));
+  WEFT_TRY(const tune::Candidate choice,
+           tune::choose(view, {.task = task, .can = sim::flow_capabilities(kSimulatedStrands)}));
   Outcome outcome{
       .nodes = std::move(nodes), .time = choice.estimate.total, .algorithm = std::string(choice.plan.algorithm->name)};
   if (ranks <= kMostSimulated) {

@@ -47,8 +47,14 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
     const Run held = held_blocks(shape, Buffer::kIn, owner);
     return scratch((block - held.first) / held.stride);
   };
+  const auto peers_want = [&](int block) {
+    for (Rank reader = 0; reader < n; ++reader)
+      if (reader != self && holds(shape, Buffer::kOut, block, reader)) return true;
+    return false;
+  };
   if (story.staged)
-    for (int i = 0; i < own.count; ++i) co_yield move(own.at(i), {in(own.at(i))}, {scratch(i)});
+    for (int i = 0; i < own.count; ++i)
+      if (peers_want(own.at(i))) co_yield move(own.at(i), {in(own.at(i))}, {scratch(i)});
   for (int k = 1; k < n; ++k)
     if (const Rank reader = (self + k) % n; shared_blocks(shape, self, reader).count > 0) co_yield signal(reader);
   for (int k = 1; k < n; ++k)
