@@ -282,7 +282,7 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
   run(job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kFlow),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace
