@@ -16,6 +16,8 @@ struct Rates {
   Duration core_to_core;   // one cache line, one way; with one core: a thread switch
   Bytes own_cache = 0;     // bytes of all cores' own caches together
   Bytes shared_cache = 0;  // bytes of the last-level cache
+  Duration tcp;                   // from a send to its receipt on a loopback connection, both sides looking; 0: unknown
+  BytesPerSecond tcp_connection;  // one loopback connection, one way
   std::string source;      // "measured 2026-11-21"
 
   bool operator==(const Rates&) const = default;

@@ -66,9 +66,9 @@ class Reception {
  public:
   Reception(int listener, const Key& key, Rank ranks) : listener_(listener), key_(key), records_(static_cast<std::size_t>(ranks)) {}
 
-  Status run(Milliseconds timeout) {
+  Status run(Milliseconds timeout, const std::atomic<bool>& stopped) {
     const auto deadline = Clock::now() + timeout;
-    for (;;) {
+    while (!stopped) {
       const auto now = Clock::now();
       if (now >= deadline) {
         const std::string missing = missing_of(records_);
@@ -89,6 +89,7 @@ class Reception {
       dismiss();
       if (complete_ && served_ == static_cast<Rank>(records_.size())) return {};
     }
+    return failure(Code::kAborted, Blame::kCommunicator, "stopped");
   }
 
  private:
@@ -367,7 +368,7 @@ Result<Host> Host::open(const Address& address, Rank ranks) {
   return open(address, key, ranks);
 }
 
-Status Host::serve(Milliseconds timeout) { return Reception(listener_.get(), id_.key, ranks_).run(timeout); }
+Status Host::serve(Milliseconds timeout) { return Reception(listener_.get(), id_.key, ranks_).run(timeout, *stopped_); }
 
 Result<Meeting> meet(const Invitation& v) {
   if (v.ranks < 1 || v.rank < 0 || v.rank >= v.ranks) return bad_input("rank {} of {} ranks", v.rank, v.ranks);

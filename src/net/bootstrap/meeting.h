@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -34,12 +36,15 @@ class Host {
   // Until all ranks have come and got the table. Connections that do not prove the key are closed and forgotten.
   // Errors: kTimeout naming the missing ranks, who are told too.
   Status serve(Milliseconds timeout);
+  // Ends serve() on another thread.
+  void stop() { stopped_->store(true); }
   // In a forked child: the parent's business.
   void forget() { listener_.reset(); }
 
  private:
   UniqueFd listener_;
   UniqueId id_;
+  std::unique_ptr<std::atomic<bool>> stopped_ = std::make_unique<std::atomic<bool>>(false);
   Rank ranks_ = 0;
 };
 

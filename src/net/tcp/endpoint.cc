@@ -21,6 +21,8 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
+fabric::Capabilities capabilities() { return {.name = "tcp", .max_strands = kStrands, .max_slice = kSlotBytes}; }
+
 Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options)
     : meeting_(std::move(meeting)),
       rank_(rank),
@@ -29,7 +31,7 @@ Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options
       peer_end_(meeting_.ranks.size()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
-  capabilities_ = {.name = "tcp", .max_strands = kStrands, .max_slice = kSlotBytes};
+  capabilities_ = tcp::capabilities();
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
 }
@@ -103,7 +105,7 @@ void Endpoint::want(Stream& s, const End& end, std::byte* target, Bytes bytes) {
 
 bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
   const Incoming& head = s.head();
-  if (head.received == 0) return false;
+  if (!head.begun) return false;
   if (head.tag != call_.signature) {
     mismatched_ = r;
     return false;
@@ -196,7 +198,7 @@ fabric::Posted Endpoint::post(int strand, const Operation& operation) {
     destinations_.push_back(block.data());
     payload = block.data();
   }
-  if (!destinations_.empty())
+  if (!destinations_.empty() && operation.bytes > 0)
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
                static_cast<int>(sources_.size()), operation.bytes, call_.scale ? scales_.data() : nullptr);
   for (const End& end : operation.sources)
@@ -308,11 +310,12 @@ std::byte* Endpoint::place(Wire& wire, const Header& h) {
   const bool striped = (h.flags & kStriped) != 0;
   Incoming& in = s.in[(h.number - 1) % kSlots];
   if (h.number <= s.taken || h.number > s.taken + kSlots || (!striped && h.offset != in.received) ||
-      (in.received > 0 && (in.striped != striped || in.tag != h.tag || in.total >= 0) && !striped)) {
+      (in.begun && (in.striped != striped || in.tag != h.tag || in.total >= 0) && !striped)) {
     damaged(wire, fmt::format("message {} of strand {}, bytes {} to {}: out of turn after message {}", h.number,
                               h.strand, h.offset, h.offset + h.length, s.taken));
     return nullptr;
   }
+  in.begun = true;
   in.tag = h.tag;
   in.striped = striped;
   if ((h.flags & kEnd) != 0) in.total = h.total;

@@ -15,6 +15,8 @@ namespace weft::net::tcp {
 
 using Clock = std::chrono::steady_clock;
 
+fabric::Capabilities capabilities();
+
 struct Options {
   int sockets = 1;  // connections per pair of ranks; large messages are spread over them
   ZeroCopy zero_copy = ZeroCopy::kAuto;
@@ -79,7 +81,7 @@ class Endpoint final : public Receiver {
     Block block;
     Bytes received = 0, total = -1;
     std::uint64_t tag = 0;
-    bool striped = false;
+    bool begun = false, striped = false;
     std::vector<Range> direct;  // parts that went where the strand wanted them, not into the block
   };
   // Both directions between this rank and a peer, one strand.

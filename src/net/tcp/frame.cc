@@ -23,7 +23,7 @@ std::string fault_of(const Header& h, std::uint32_t expected_sequence) {
   if (!data) return "";
   const std::uint64_t end = std::uint64_t{h.offset} + h.length;
   const bool whole = (h.flags & kEnd) != 0, striped = (h.flags & kStriped) != 0;
-  if (h.length == 0 || end > static_cast<std::uint64_t>(kSlotBytes) || h.total > static_cast<std::uint64_t>(kSlotBytes))
+  if (end > static_cast<std::uint64_t>(kSlotBytes) || h.total > static_cast<std::uint64_t>(kSlotBytes))
     return fmt::format("frame {}: bytes {} to {} of a message of at most {}", h.sequence, h.offset, end, kSlotBytes);
   if ((striped && !whole) || (whole && (striped ? end > h.total : end != h.total)))
     return fmt::format("frame {}: bytes {} to {} do not fit a message of {}", h.sequence, h.offset, end, h.total);

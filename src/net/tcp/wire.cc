@@ -229,7 +229,7 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     }
     ++frames_received_;
     begin_ += sizeof(Header);
-    if (header_.length == 0) {
+    if (header_.kind != FrameKind::kData) {
       pauses = receiver.arrived(*this, header_);
       return true;
     }
