@@ -67,6 +67,7 @@ void Endpoint::attach(Opening& opening) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, opening.fd.get(), &event);
   wire.attach(std::move(opening.fd), options_.timeout);
   note_busy(wire);
+  peer_end_[static_cast<std::size_t>(opening.peer)].clear();  // another attempt had failed
   p.started = true;
   p.all_attached = std::all_of(p.wires.begin(), p.wires.end(), [](const auto& w) { return w->attached(); });
 }
