@@ -55,7 +55,7 @@ fabric::Call call_of(const Plan& plan, const std::vector<float>& in, std::vector
           .in = reinterpret_cast<const std::byte*>(in.data()),
           .out = reinterpret_cast<std::byte*>(out.data()),
           .fold = exec::fold_for(DataType::kFloat32, ReduceOp::kSum),
-          .publishes = plan.algorithm->load_store};
+          .publishes = plan.algorithm->needs.memory()};
 }
 
 Outcome run_for_real(const Task& task, const Plan& plan) {
@@ -120,10 +120,8 @@ TEST(Agreement, EverySchedulePostsTheSameStepsAndLeavesTheSameBitsInBothWorlds) 
                   .ranks_per_node = ranks,
                   .elements = elements,
                   .element_bytes = 4};
-        Plan plan{.algorithm = &a,
-                  .protocol = a.load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple};
-        plan.channels = a.lanes == 1 ? 2 : 1;
-        plan.slice_bytes = 32 << 10;
+        const auto protocol = a.needs.messages ? protocol::Protocol::kSimple : protocol::Protocol::kDirect;
+        const Plan plan = make_plan(task, a, protocol, a.lanes == 1 ? 2 : 1, net::memory::capabilities("memory"), true);
         const Outcome real = run_for_real(task, plan), simulated = run_simulated(task, plan, machine);
         EXPECT_EQ(real.trace, simulated.trace) << a.name << " on " << ranks;
         EXPECT_EQ(real.out, simulated.out) << a.name << " on " << ranks;
@@ -139,7 +137,10 @@ TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
   for (const Bytes elements : {Bytes{256}, Bytes{1} << 18, Bytes{1} << 24}) {
     for (const char* algorithm : {"ring", "two_shot"}) {
       const Task task{.ranks = 8, .ranks_per_node = 8, .elements = elements, .element_bytes = 4};
-      const auto choice = tune::choose(machine, {.task = task, .algorithm = algorithm, .channels = 1}).value();
+      const auto choice =
+          tune::choose(machine,
+                       {.task = task, .can = sim::flow_capabilities(64), .algorithm = algorithm, .channels = 1})
+              .value();
       sim::FlowFabric fabric(machine.topology(), machine.routes(), 8,
                              {.costs = machine.costs(), .strands = choice.plan.algorithm->lanes});
       const auto time = exec::run_virtually(fabric, task, choice.plan,

@@ -9,21 +9,17 @@
 namespace weft::tests {
 
 session::Chooser forcing_chooser(bool always_staged) {
-  return
-      [always_staged](const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
-        schedule::Plan plan;
-        WEFT_TRY(plan.algorithm,
-                 collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
-        plan.protocol = plan.algorithm->load_store ? protocol::Protocol::kDirect : protocol::Protocol::kSimple;
-        if (!request.protocol.empty()) {
-          WEFT_TRY(plan.protocol, protocol::parse_protocol(request.protocol));
-        }
-        plan.channels = std::max(request.channels, 1);
-        plan.staged = plan.algorithm->load_store && (always_staged || !registered);
-        plan.scratch_bytes = static_cast<Bytes>(net::memory::kScratchBytes);
-        plan.slice_bytes = std::min(schedule::default_slice(task, plan), static_cast<Bytes>(net::memory::kSlotBytes));
-        return plan;
-      };
+  return [always_staged](const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+                         bool registered) -> Result<schedule::Plan> {
+    WEFT_TRY(const auto* algorithm,
+             collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
+    auto protocol = algorithm->needs.messages ? protocol::Protocol::kSimple : protocol::Protocol::kDirect;
+    if (!request.protocol.empty()) {
+      WEFT_TRY(protocol, protocol::parse_protocol(request.protocol));
+    }
+    return schedule::make_plan(task, *algorithm, protocol, std::max(request.channels, 1), can,
+                               registered && !always_staged);
+  };
 }
 
 net::memory::Patience::Limits patient(Rank ranks) {

@@ -123,7 +123,7 @@ class Mutation : public testing::Test {
     if (!proof.ok()) {
       ++found_[proof.counterexample->kind];
       const Finding& f = *proof.counterexample;
-      EXPECT_TRUE(f.rank >= 0 && f.rank < mutant.ranks) << f.text;
+      EXPECT_TRUE(f.rank >= 0 && f.rank < mutant.shape.ranks) << f.text;
       EXPECT_FALSE(f.text.empty());
     } else if (why_harmless.empty()) {
       ADD_FAILURE() << label_ << ": not found: " << what;
@@ -169,14 +169,14 @@ class Mutation : public testing::Test {
     };
     const Rank peer = original_.strand(at.rank, at.lane)[at.step].peer;
     redirect(another(peer, at.rank));
-    redirect(original_.ranks);
+    redirect(original_.shape.ranks);
     redirect(-1);
     redirect(at.rank);
   }
 
   void mutate_move(const Place& at, const Step& now) {
-    const int other =
-        (now.chunk + 1) % original_.chunks == now.chunk ? now.chunk + 1 : (now.chunk + 1) % original_.chunks;
+    const int other = (now.chunk + 1) % original_.shape.chunks == now.chunk ? now.chunk + 1
+                                                                            : (now.chunk + 1) % original_.shape.chunks;
     change(at, fmt::format("moves chunk {} instead", other), [&](auto& s) {
       s[at.step].chunk = other;
       for (Operands* side : {&s[at.step].sources, &s[at.step].destinations})
@@ -200,7 +200,7 @@ class Mutation : public testing::Test {
       for (std::size_t k = 0; k < (now.*side).size(); ++k) {
         const Operand& o = (now.*side)[k];
         if (o.kind == Operand::Kind::kLocal) continue;
-        for (const Rank peer : {another(o.peer, at.rank), original_.ranks, -1, at.rank})
+        for (const Rank peer : {another(o.peer, at.rank), original_.shape.ranks, -1, at.rank})
           change(at, fmt::format("operand {} names rank {} instead", k, peer),
                  [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
       }
@@ -209,9 +209,9 @@ class Mutation : public testing::Test {
 
   // Some rank that is neither; or one that does not exist where there are only two.
   Rank another(Rank peer, Rank self) const {
-    for (Rank r = 0; r < original_.ranks; ++r)
+    for (Rank r = 0; r < original_.shape.ranks; ++r)
       if (r != peer && r != self) return r;
-    return original_.ranks + 5;
+    return original_.shape.ranks + 5;
   }
 
   // The step with the memories it really touches: in place, an output is the input's memory where both hold the chunk.
@@ -219,7 +219,7 @@ class Mutation : public testing::Test {
     const auto same_memory = [&](const Operand& o) {
       const Rank owner = o.kind == Operand::Kind::kRemote ? o.peer : self;
       return in_place_ && !is_message(o) && o.buffer == Buffer::kOut &&
-             holds(original_.collective, Buffer::kIn, o.chunk, owner, original_.ranks, original_.root);
+             holds(original_.shape, Buffer::kIn, o.chunk, owner);
     };
     for (Operands* side : {&step.sources, &step.destinations})
       for (Operand& o : *side)
@@ -233,7 +233,7 @@ class Mutation : public testing::Test {
     label_ = fmt::format("{} {} on {} ranks{}{}", algorithm.name, name(algorithm.collective), story.ranks,
                          story.staged ? ", staged" : "", in_place ? ", in place" : "");
     ASSERT_TRUE(verify(original_, {.in_place = in_place}).ok()) << label_;
-    for (Rank r = 0; r < original_.ranks; ++r)
+    for (Rank r = 0; r < original_.shape.ranks; ++r)
       for (int lane = 0; lane < original_.lanes; ++lane)
         for (std::size_t i = 0; i < original_.strand(r, lane).size(); ++i) mutate_strand({r, lane, i});
   }
@@ -251,7 +251,7 @@ TEST_F(Mutation, EveryDamageToEveryStepOfEveryAlgorithmIsFound) {
     for (const Rank n : {2, 3, 4, 5, 8})
       for (const bool staged : {false, true})
         for (const bool in_place : {false, true})
-          if (a.load_store || !staged)
+          if (a.needs.memory() || !staged)
             mutate_all(a, {.ranks = n, .root = n / 2, .ranks_per_node = n, .staged = staged}, in_place);
   for (const auto& [why, count] : harmless_) RecordProperty("harmless: " + why, count);
   // Every kind of damage but the impossible one (see verify_test.cc) comes up.

@@ -112,11 +112,12 @@ class EveryCall : public testing::TestWithParam<Rank> {
     on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), staged), [staged](Communicator& c) {
       int call = 0, large_type = 0;
       for (const schedule::Algorithm& a : collectives::algorithms()) {
-        if (staged && !a.load_store) continue;
+        if (staged && !a.needs.memory()) continue;
         for (const char* protocol : {"Simple", "LL64"}) {
           ++large_type;
           for (const std::size_t count : {0, 1, 3, 17, 1000, 65537, 300007}) {
-            if (count > 100000 && !a.load_store) continue;  // several rounds through scratch; messages have them before
+            if (count > 100000 && !a.needs.memory())
+              continue;  // several rounds through scratch; messages have them before
             for (int variant = 0; variant < 8; ++variant) {
               const bool in_place = variant % 2 == 1;
               if (count > 1000 && variant / 2 != large_type % 4) continue;
@@ -126,7 +127,7 @@ class EveryCall : public testing::TestWithParam<Rank> {
                               .type = static_cast<DataType>(variant / 2),
                               .root = a.collective == Collective::kBroadcast ? call % c.ranks() : 0,
                               .algorithm = std::string(a.name),
-                              .protocol = a.load_store ? "Direct" : protocol,
+                              .protocol = a.needs.messages ? protocol : "Direct",
                               .channels = 1 + call / 3 % 2};
               ASSERT_EQ(run_and_check(c, r, in_place), "")
                   << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " " << schedule::name(a.collective)

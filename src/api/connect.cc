@@ -13,9 +13,6 @@
 namespace weft::api {
 namespace {
 
-// What staged calls use of a rank's scratch.
-constexpr Bytes kScratch = static_cast<Bytes>(net::memory::kScratchBytes) / 2;
-
 net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
   net::memory::Patience::Limits limits;
   limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
@@ -25,12 +22,12 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
 }
 
 // What the environment forces holds for the calls that it can serve; a call's own wishes come first.
-session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
-                            const fabric::Capabilities& can) {
+session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
   // Threads that share the machine view take turns: its routes cache.
-  return [machine = std::move(machine), can, lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
+  return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
           protocol = settings.protocol, channels = static_cast<int>(settings.channels)](
-             const schedule::Task& task, const Request& request, bool registered) -> Result<schedule::Plan> {
+             const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+             bool registered) -> Result<schedule::Plan> {
     const std::lock_guard guard(*lock);
     const tune::Question own = question_of(task, request, can, registered);
     tune::Question forced = own;
@@ -62,9 +59,8 @@ Result<Joined> join_shm(const env::Settings& settings, const std::string& name, 
                                          .heap_bytes = settings.heap_bytes,
                                          .limits = limits_of(settings, ranks, *machine)}));
   auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
-  const auto can = executor->capabilities();
   return Joined{
-      Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(machine, settings, can))),
+      Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(machine, settings))),
       "shm", machine};
 }
 
@@ -95,9 +91,8 @@ Result<Joined> join_tcp(const env::Settings& settings, net::bootstrap::Meeting m
       std::move(meeting), rank,
       net::tcp::Options{.sockets = settings.sockets, .zero_copy = zero_copy, .timeout = timeout}, limits);
   auto executor = std::make_unique<exec::WorldExecutor<net::tcp::World>>(std::move(world));
-  const auto can = executor->capabilities();
   return Joined{Communicator(std::make_shared<session::Session>(std::move(executor), ranks_per_node,
-                                                                chooser_of(machine, settings, can))),
+                                                                chooser_of(machine, settings))),
                 "tcp", machine};
 }
 
@@ -113,21 +108,16 @@ Status check_forced(const env::Settings& settings) {
   return bad_input("WEFT_ALGO '{}' is not an algorithm", settings.algorithm);
 }
 
-fabric::Capabilities capabilities_of(const std::string& transport) {
+protocol::Capabilities capabilities_of(const std::string& transport) {
   if (transport == "tcp") return net::tcp::capabilities();
-  return {.name = transport,
-          .load_store = true,
-          .max_strands = net::memory::kStrands,
-          .max_slice = static_cast<Bytes>(net::memory::kSlotBytes)};
+  return net::memory::capabilities(transport);
 }
 
-tune::Question question_of(const schedule::Task& task, const Request& request, const fabric::Capabilities& can,
+tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
                            bool registered) {
   return {.task = task,
-          .max_strands = can.max_strands,
-          .max_slice = can.max_slice,
+          .can = can,
           .registered = registered,
-          .scratch_bytes = kScratch,
           .algorithm = request.algorithm,
           .protocol = request.protocol,
           .channels = request.channels};
@@ -148,7 +138,7 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   WEFT_CHECK(check_forced(settings));
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
   const Bytes cache = machine->caches().shared;
-  const session::Chooser chooser = chooser_of(std::move(machine), settings, capabilities_of("threads"));
+  const session::Chooser chooser = chooser_of(std::move(machine), settings);
   std::vector<Communicator> all;
   for (auto& world : worlds) {
     auto executor = std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world));

@@ -14,10 +14,10 @@
 namespace weft::api {
 
 // The question that a request on this machine's cores poses to the tuner.
-tune::Question question_of(const schedule::Task& task, const Request& request, const fabric::Capabilities& can,
+tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
                            bool registered);
-// What the fabric of this name can do: shm, threads, tcp.
-fabric::Capabilities capabilities_of(const std::string& transport);
+// What the fabric of this name can do: shm, threads, tcp. `transport` outlives the answer.
+protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A forced name that nothing has is a mistake, not a wish that some calls cannot serve. Errors (bad input): WEFT_ALGO
 // or WEFT_PROTO with its value.

@@ -53,6 +53,7 @@ struct Buffers {
 Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const schedule::Task& task) {
   const cost::MachineView& view = *machine.view;
   WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task,
+                                                             .can = capabilities_of(machine),
                                                              .algorithm = spec.algorithm,
                                                              .protocol = spec.protocol,
                                                              .channels = static_cast<int>(spec.channels)}));
@@ -73,7 +74,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
       {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
   const fabric::Call call{.protocol = plan.protocol,
                           .fold = exec::fold_for(spec.type, ReduceOp::kSum),
-                          .publishes = plan.algorithm->load_store};
+                          .publishes = plan.algorithm->needs.memory()};
   if (checks) {
     WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
                Buffers<decltype(sample)> buffers(task);

@@ -9,6 +9,8 @@
 
 #include "api/this_machine.h"
 #include "cli/rates.h"
+#include "net/memory/endpoint.h"
+#include "sim/flow/flow_fabric.h"
 #include "topology/machine.h"
 
 namespace weft::cli {
@@ -33,6 +35,11 @@ Result<Machine> load_machine(const std::string& on) {
       first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
   machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind));
   return machine;
+}
+
+protocol::Capabilities capabilities_of(const Machine& machine) {
+  constexpr int kSimulatedStrands = 64;
+  return machine.simulated ? sim::flow_capabilities(kSimulatedStrands) : net::memory::capabilities("memory");
 }
 
 Result<DataType> parse_type(const std::string& name) {

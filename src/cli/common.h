@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cost/machine_view.h"
+#include "protocol/capabilities.h"
 #include "schedule/collective.h"
 #include "weft/types.h"
 
@@ -33,6 +34,9 @@ struct Machine {
 };
 // Errors (bad input): see topology::load_machine.
 Result<Machine> load_machine(const std::string& on);
+
+// What the fabric of the machine can do: the simulator's, or this node's memory.
+protocol::Capabilities capabilities_of(const Machine& machine);
 
 // "float", "double", "int32", "int64"; nccl-tests' names. Errors (bad input).
 Result<DataType> parse_type(const std::string& name);

@@ -71,13 +71,10 @@ Result<int> run(const Spec& spec) {
                             .elements = elements_of(collective, ranks, bytes, type),
                             .element_bytes = size_of(type)};
   tune::Question question{.task = task,
+                          .can = capabilities_of(machine),
                           .algorithm = spec.algorithm,
                           .protocol = spec.protocol,
                           .channels = static_cast<int>(spec.channels)};
-  if (!machine.simulated) {
-    question.max_strands = net::memory::kStrands;
-    question.max_slice = static_cast<Bytes>(net::memory::kSlotBytes);
-  }
   WEFT_TRY(const auto all, tune::candidates(*machine.view, question));
   const cost::Limit limit = cost::limit(*machine.view, task);
   if (spec.json != "-") print(spec, machine, task, limit, all);

@@ -6,65 +6,124 @@ using namespace schedule;
 
 namespace {
 
-// Every rank sends its whole input to every other and sums all inputs itself, in rank order.
-// Steps: n. Bytes sent per rank: (n-1) messages. One hop: nothing has a lower latency.
-Generator<Step> one_shot_steps(Story story) {
-  const int n = story.ranks;
-  for (int k = 1; k < n; ++k) co_yield move(0, {in(0)}, {to((story.rank + k) % n)});
-  Operands inputs;
-  for (Rank r = 0; r < n; ++r) inputs.push_back(r == story.rank ? in(0) : from(r));
-  co_yield move(0, inputs, {out(0)});
-}
-
-// Rank i sums chunk i straight out of all ranks' memories, in rank order, and stores it into all of them: one pass, no
-// copy in between. Signals before (inputs are ready, outputs may be written) and after (all is written). Where peers
-// cannot reach the caller's buffers, the chunks of others go through scratch.
-// Steps: 4(n-1)+1, staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message each.
-Generator<Step> two_shot_steps(Story story) {
+// Rank i sums chunk i straight out of all ranks' memories, in rank order, and stores it into all of them (reduce: into
+// the root's): one pass, no copy in between. Signals before (inputs are ready, outputs may be written) and after (all
+// is written). Where peers cannot reach the caller's buffers, the chunks of others go through scratch. Steps: 4(n-1)+1,
+// staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message each.
+Generator<Step> two_shot_steps(Collective collective, Story story) {
   const int n = story.ranks;
   const Rank self = story.rank;
   const auto others = [&](int k) { return (self + k) % n; };
+  const auto wants = [&](Rank r) { return collective == Collective::kAllReduce || r == story.root; };
   if (story.staged)
     for (int k = 1; k < n; ++k) co_yield move(others(k), {in(others(k))}, {scratch(others(k))});
   for (int k = 1; k < n; ++k) co_yield signal(others(k));
   for (int k = 1; k < n; ++k) co_yield wait(others(k));
 
-  Operands inputs;
-  Operands outputs{out(self)};
+  Operands inputs, outputs;
+  if (wants(self)) outputs.push_back(out(self));
   for (Rank r = 0; r < n; ++r) inputs.push_back(r == self ? in(self) : at(r, story.staged ? scratch(self) : in(self)));
-  for (int k = 1; k < n; ++k) outputs.push_back(at(others(k), story.staged ? scratch(self) : out(self)));
+  for (int k = 1; k < n; ++k)
+    if (wants(others(k))) outputs.push_back(at(others(k), story.staged ? scratch(self) : out(self)));
   co_yield move(self, inputs, outputs);
 
   for (int k = 1; k < n; ++k) co_yield signal(others(k));
   for (int k = 1; k < n; ++k) co_yield wait(others(k));
-  if (story.staged)
+  if (story.staged && wants(self))
     for (int k = 1; k < n; ++k) co_yield move(others(k), {scratch(others(k))}, {out(others(k))});
 }
 
+// Every rank fetches the blocks of its output out of the inputs of those who have them, and sums them in rank order.
+// Signals before (the input is ready) and after (it was read). Where peers cannot reach the caller's buffers, a rank
+// first puts what others will fetch into scratch.
+// Steps: one per block of the output, a signal and a wait per peer and direction. Bytes loaded remotely per rank: what
+// it wants of the peers.
+Generator<Step> fetch_steps(Collective collective, Story story) {
+  const int n = story.ranks, self = story.rank;
+  const Shape shape{collective, n, story.root, blocks(collective, n)};
+  const Run own = held_blocks(shape, Buffer::kIn, self), wanted = held_blocks(shape, Buffer::kOut, self);
+  const auto exposed = [&](Rank owner, int block) {
+    if (!story.staged) return in(block);
+    const Run held = held_blocks(shape, Buffer::kIn, owner);
+    return scratch((block - held.first) / held.stride);
+  };
+  if (story.staged)
+    for (int i = 0; i < own.count; ++i) co_yield move(own.at(i), {in(own.at(i))}, {scratch(i)});
+  for (int k = 1; k < n; ++k)
+    if (const Rank reader = (self + k) % n; shared_blocks(shape, self, reader).count > 0) co_yield signal(reader);
+  for (int k = 1; k < n; ++k)
+    if (const Rank owner = (self + k) % n; shared_blocks(shape, owner, self).count > 0) co_yield wait(owner);
+  for (int i = 0; i < wanted.count; ++i) {
+    const int block = wanted.at((self + i) % wanted.count);  // not all at the same owner at once
+    const Run owners = contributors(shape, block);
+    if (owners.count == 1 && owners.first == self) continue;
+    Operands sources;
+    for (int o = 0; o < owners.count; ++o)
+      sources.push_back(owners.at(o) == self ? in(block) : at(owners.at(o), exposed(owners.at(o), block)));
+    co_yield move(block, sources, {out(block)});
+  }
+  for (int k = 1; k < n; ++k)
+    if (const Rank owner = (self + k) % n; shared_blocks(shape, owner, self).count > 0) co_yield signal(owner);
+  for (int k = 1; k < n; ++k)
+    if (const Rank reader = (self + k) % n; shared_blocks(shape, self, reader).count > 0) co_yield wait(reader);
+  // What is only this rank's own comes last: in place, it is what the peers read.
+  const Run kept = shared_blocks(shape, self, self);
+  for (int i = 0; i < kept.count; ++i)
+    if (contributors(shape, kept.at(i)).count == 1) co_yield move(kept.at(i), {in(kept.at(i))}, {out(kept.at(i))});
+}
+
+template <Collective kCollective>
+int staged_blocks(const Story& s) {
+  const Shape shape{kCollective, s.ranks, s.root, blocks(kCollective, s.ranks)};
+  return s.staged ? held_blocks(shape, Buffer::kIn, s.root).count : 0;
+}
+
+template <Collective kCollective>
+Algorithm direct_of(std::string_view when) {
+  return {.name = "direct",
+          .collective = kCollective,
+          .when = when,
+          .source = "one-sided get; NCCL's symmetric kernels, MPI shared-memory collectives by kernel-assisted copy",
+          .needs = {.messages = false, .load_store = true},
+          .in_order = true,
+          .scratch = staged_blocks<kCollective>,
+          .steps = [](Story story) { return fetch_steps(kCollective, story); }};
+}
+
+template <Collective kCollective>
+Algorithm two_shot_of(std::string_view when) {
+  return {.name = "two_shot",
+          .collective = kCollective,
+          .when = when,
+          .source =
+              "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it "
+              "two-shot",
+          .needs = {.messages = false, .load_store = true},
+          .in_order = true,
+          .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
+          .scratch = [](const Story& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },
+          .steps = [](Story story) { return two_shot_steps(kCollective, story); }};
+}
+
+constexpr std::string_view kWhen = "ranks that can load and store each other's memory, from medium messages on";
+
 }  // namespace
 
-Algorithm one_shot_all_reduce() {
-  return {
-      .name = "one_shot",
-      .collective = Collective::kAllReduce,
-      .when = "smallest messages and few ranks: a single hop",
-      .source = "the all-to-all form of recursive doubling; TensorRT-LLM and vLLM custom all-reduce call it one-shot",
-      .chunks = [](Rank) { return 1; },
-      .steps = one_shot_steps};
+std::vector<Algorithm> direct() {
+  return {direct_of<Collective::kBroadcast>(kWhen), direct_of<Collective::kReduce>(kWhen),
+          direct_of<Collective::kAllGather>(kWhen), direct_of<Collective::kReduceScatter>(kWhen),
+          direct_of<Collective::kAllToAll>(kWhen),  direct_of<Collective::kGather>(kWhen),
+          direct_of<Collective::kScatter>(kWhen),   direct_of<Collective::kSendReceive>(kWhen)};
 }
 
 Algorithm two_shot_all_reduce() {
-  return {
-      .name = "two_shot",
-      .collective = Collective::kAllReduce,
-      .when =
-          "ranks that can load and store each other's memory, from medium messages on: least traffic, two "
-          "synchronisations",
-      .source =
-          "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it two-shot",
-      .load_store = true,
-      .chunks = [](Rank ranks) { return ranks; },
-      .steps = two_shot_steps};
+  return two_shot_of<Collective::kAllReduce>(
+      "ranks that can load and store each other's memory, from medium messages on: least traffic, two "
+      "synchronisations");
+}
+Algorithm two_shot_reduce() {
+  return two_shot_of<Collective::kReduce>(
+      "ranks that can load and store each other's memory, large messages: every rank sums a part");
 }
 
 }  // namespace weft::collectives

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <vector>
+
 #include "schedule/algorithm.h"
 
+// Algorithms that load and store the peers' memory instead of sending messages.
 namespace weft::collectives {
 
-schedule::Algorithm one_shot_all_reduce();
+// Everybody fetches what they want: "direct" for every collective but all_reduce.
+std::vector<schedule::Algorithm> direct();
 schedule::Algorithm two_shot_all_reduce();
+schedule::Algorithm two_shot_reduce();
 
 }  // namespace weft::collectives

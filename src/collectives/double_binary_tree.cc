@@ -37,10 +37,10 @@ int lane_of(int tree, Direction direction) { return 2 * tree + direction; }
 // Half of the message climbs each tree, summed at every vertex; the root's sum descends again. Up and down are separate
 // lanes, so that slices of the result descend while later slices still climb.
 // Steps: 1 per lane; critical path 2 (log2(nodes) + ranks per node) hops. Bytes sent per rank: at most two messages.
-Generator<Step> all_reduce_steps(Story story) {
+Generator<Step> all_reduce_steps(Story story, Vertex (*neighbours)(const Story&, int)) {
   const int tree = story.lane / 2;
   const int down = lane_of(tree, kDown);
-  const Vertex v = tree_neighbours(story, tree);
+  const Vertex v = neighbours(story, tree);
   Operands sources, destinations;
   if (story.lane != down) {
     for (Rank child : v.children) sources.push_back(from(child));
@@ -63,24 +63,47 @@ Generator<Step> all_reduce_steps(Story story) {
 
 }  // namespace
 
-Vertex tree_neighbours(const Story& story, int tree) {
+namespace {
+
+// `inside`: the tree of the ranks of one node, by place; place 0 is the head.
+template <class Inside>
+Vertex joined_at_heads(const Story& story, int tree, Inside&& inside) {
   const Rank per_node = story.ranks_per_node;
   const Rank nodes = story.ranks / per_node;
-  if (per_node == 1 || nodes <= 1 || story.ranks % per_node != 0)
-    return double_binary_tree(story.rank, story.ranks, tree);
   const Rank node = story.rank / per_node;
   const auto at = [&](Rank of_node, Rank place) { return of_node * per_node + (place + story.channel) % per_node; };
-  const Rank place = ((story.rank - story.channel) % per_node + per_node) % per_node;  // 0: the head
+  const Rank place = ((story.rank - story.channel) % per_node + per_node) % per_node;
   Vertex v;
+  const Vertex local = inside(place);
   if (place > 0) {
-    v.parent = at(node, place - 1);
+    v.parent = at(node, local.parent);
   } else {
     const Vertex heads = double_binary_tree(node, nodes, tree);
     if (heads.parent >= 0) v.parent = at(heads.parent, 0);
     for (const Rank child : heads.children) v.children.push_back(at(child, 0));
   }
-  if (place + 1 < per_node) v.children.push_back(at(node, place + 1));
+  for (const Rank child : local.children) v.children.push_back(at(node, child));
   return v;
+}
+
+bool even_nodes(const Story& s) { return s.ranks % s.ranks_per_node == 0; }
+
+}  // namespace
+
+Vertex tree_neighbours(const Story& story, int tree) {
+  const Rank per_node = story.ranks_per_node;
+  if (per_node == 1 || story.ranks <= per_node || !even_nodes(story))
+    return double_binary_tree(story.rank, story.ranks, tree);
+  return joined_at_heads(story, tree, [&](Rank place) {
+    Vertex v{.parent = place - 1, .children = {}};
+    if (place + 1 < per_node) v.children.push_back(place + 1);
+    return v;
+  });
+}
+
+Vertex nested_tree_neighbours(const Story& story, int tree) {
+  if (!even_nodes(story)) return double_binary_tree(story.rank, story.ranks, tree);
+  return joined_at_heads(story, tree, [&](Rank place) { return in_order_tree(place, story.ranks_per_node); });
 }
 
 Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {
@@ -102,8 +125,19 @@ Algorithm double_binary_tree_all_reduce() {
       .source =
           "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
       .lanes = kLanes,
-      .chunks = [](Rank) { return 2; },
-      .steps = all_reduce_steps};
+      .chunks = [](const Story&) { return 2; },
+      .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); }};
+}
+
+Algorithm nested_tree_all_reduce() {
+  return {.name = "coll_tree",
+          .collective = Collective::kAllReduce,
+          .when = "nodes with many ranks and small messages: logarithmic latency inside the nodes too",
+          .source =
+              "hierarchical two-level trees; Karonis et al., Exploiting hierarchy in parallel computer networks, 2000",
+          .lanes = kLanes,
+          .chunks = [](const Story&) { return 2; },
+          .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); }};
 }
 
 }  // namespace weft::collectives

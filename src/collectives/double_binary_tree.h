@@ -23,6 +23,10 @@ Vertex double_binary_tree(Rank vertex, Rank vertices, int tree);
 // node, or with one rank per node, the ranks themselves are the binary tree.
 Vertex tree_neighbours(const schedule::Story& story, int tree);
 
+// The same across nodes, but inside a node the ranks form a binary tree under the head.
+Vertex nested_tree_neighbours(const schedule::Story& story, int tree);
+
 schedule::Algorithm double_binary_tree_all_reduce();
+schedule::Algorithm nested_tree_all_reduce();
 
 }  // namespace weft::collectives

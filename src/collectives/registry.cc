@@ -1,25 +1,57 @@
 #include "collectives/registry.h"
 
+#include <algorithm>
 #include <string>
 
+#include "collectives/barrier.h"
+#include "collectives/binomial.h"
+#include "collectives/bruck.h"
+#include "collectives/collnet.h"
 #include "collectives/direct.h"
 #include "collectives/double_binary_tree.h"
+#include "collectives/doubling.h"
+#include "collectives/grid.h"
+#include "collectives/nvls.h"
+#include "collectives/pat.h"
 #include "collectives/ring.h"
+#include "collectives/spread.h"
 
 namespace weft::collectives {
 
 const std::vector<schedule::Algorithm>& algorithms() {
-  static const std::vector<schedule::Algorithm> kAll = {
-      ring_all_reduce(), double_binary_tree_all_reduce(), one_shot_all_reduce(), two_shot_all_reduce(),
-      ring_all_gather(), ring_reduce_scatter(),           ring_broadcast(),
-  };
+  static const std::vector<schedule::Algorithm> kAll = [] {
+    std::vector<schedule::Algorithm> all = {
+        ring_all_reduce(), double_binary_tree_all_reduce(), nested_tree_all_reduce(), recursive_doubling_all_reduce(),
+        halving_doubling_all_reduce(), all_pairs_all_reduce(), two_shot_all_reduce(), hierarchical_all_reduce(),
+        torus_all_reduce(), mesh_all_reduce(), collnet_chain_all_reduce(), collnet_direct_all_reduce(),
+        nvls_all_reduce(), nvls_tree_all_reduce(),
+        //
+        ring_broadcast(), binomial_broadcast(), nvls_broadcast(),
+        //
+        ring_reduce(), binomial_reduce(), two_shot_reduce(), nvls_reduce(),
+        //
+        ring_all_gather(), line_all_gather(), recursive_doubling_all_gather(), bruck_all_gather(), pat_all_gather(),
+        hierarchical_all_gather(), mesh_all_gather(), nvls_all_gather(),
+        //
+        ring_reduce_scatter(), line_reduce_scatter(), recursive_halving_reduce_scatter(), bruck_reduce_scatter(),
+        pat_reduce_scatter(), hierarchical_reduce_scatter(), mesh_reduce_scatter(), nvls_reduce_scatter(),
+        //
+        pairwise_all_to_all(), bruck_all_to_all(), hierarchical_all_to_all(),
+        //
+        binomial_gather(), binomial_scatter(),
+        //
+        dissemination_barrier(), spread_barrier()};
+    for (const auto& several : {spread(), direct()}) all.insert(all.end(), several.begin(), several.end());
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.collective < b.collective; });
+    return all;
+  }();
   return kAll;
 }
 
 std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective collective) {
   std::vector<const schedule::Algorithm*> found;
   for (const auto& a : algorithms())
-    if (a.collective == collective) found.push_back(&a);
+    if (a.collective == schedule::even_form(collective)) found.push_back(&a);
   return found;
 }
 

@@ -26,8 +26,8 @@ Rank Ring::at(int distance) const { return rank_at(((position_ + distance) % ran
 
 namespace {
 
-int chunk_per_rank(Rank ranks) { return ranks; }
-int one_chunk(Rank) { return 1; }
+int chunk_per_rank(const Story& story) { return story.ranks; }
+int one_chunk(const Story&) { return 1; }
 
 // Every chunk travels once around the ring collecting contributions, and once more delivering the sum.
 //   chunk of rank i:  i+1 -> i+2 -> … -> i (complete) -> i+1 -> … -> i-1
@@ -103,7 +103,20 @@ Generator<Step> broadcast_steps(Story story) {
     co_yield move(0, {source}, {out(0), to(ring.next())});
 }
 
-Algorithm ring(Collective collective, std::string_view when, int (*chunks)(Rank), Generator<Step> (*steps)(Story)) {
+// The broadcast backwards: slices run around the ring towards the root, every rank adds its own.
+// Steps: 1 per rank. Bytes sent per rank: the message (the root: none).
+Generator<Step> reduce_steps(Story story) {
+  const Ring ring(story);
+  const int n = story.ranks;
+  const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
+  Operands sources;
+  if (n > 1 && behind_root != 1 % n) sources.push_back(from(ring.previous()));
+  sources.push_back(in(0));
+  co_yield move(0, sources, {behind_root == 0 ? out(0) : to(ring.next())});
+}
+
+Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const Story&),
+               Generator<Step> (*steps)(Story)) {
   return {
       .name = "ring",
       .collective = collective,
@@ -127,6 +140,10 @@ Algorithm ring_reduce_scatter() {
 }
 Algorithm ring_broadcast() {
   return ring(Collective::kBroadcast, "large messages; the pipeline fills once per rank", one_chunk, broadcast_steps);
+}
+
+Algorithm ring_reduce() {
+  return ring(Collective::kReduce, "large messages; the pipeline fills once per rank", one_chunk, reduce_steps);
 }
 
 }  // namespace weft::collectives

@@ -30,5 +30,6 @@ schedule::Algorithm ring_all_reduce();
 schedule::Algorithm ring_all_gather();
 schedule::Algorithm ring_reduce_scatter();
 schedule::Algorithm ring_broadcast();
+schedule::Algorithm ring_reduce();
 
 }  // namespace weft::collectives

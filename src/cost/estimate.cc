@@ -324,7 +324,7 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
       t.ranks = task.ranks / nodes * to_nodes;
       t.root = std::min(task.root, t.ranks - 1);
       // Chunks stay as they are, so that rounds and slices do: fewer ranks then share a smaller message.
-      if (plan.algorithm->chunks(task.ranks) == task.ranks)
+      if (plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node}) >= task.ranks)
         t.elements = std::max<Bytes>(1, task.elements / task.ranks) * t.ranks;
       return t;
     };

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "protocol/capabilities.h"
 #include "protocol/operation.h"
 
 namespace weft::fabric {
@@ -36,15 +37,7 @@ struct Call {
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };
 
-// What a fabric can do, as data; conformance tests and the choice of algorithms go by it.
-struct Capabilities {
-  std::string_view name;
-  bool load_store = false;    // remote operands
-  bool moves_data = true;     // false: only time passes
-  bool virtual_time = false;  // completions come from an event queue, not from the world
-  int max_strands = 1;        // connections between two ranks
-  Bytes max_slice = 0;        // the most data one Simple message carries
-};
+using protocol::Capabilities;
 
 enum class Posted { kDone, kPending };
 

@@ -15,13 +15,15 @@ namespace weft::protocol {
 enum class Memory : std::uint8_t { kIn, kOut, kScratch };
 
 struct End {
-  enum class Kind : std::uint8_t { kLocal, kMessage, kRemote };
+  // kMulticast, kAggregation: see schedule/step.h; only on fabrics that advertise switches which do that.
+  enum class Kind : std::uint8_t { kLocal, kMessage, kRemote, kMulticast, kAggregation };
   Kind kind = Kind::kLocal;
   Memory memory = Memory::kIn;
   bool last = true;         // messages: the message ends with this part
   std::int16_t strand = 0;  // messages: which of the connections between the two ranks
   Rank peer = -1;
-  Bytes offset = 0;  // in the rank's or peer's memory; of a message: of this part in the message
+  Rank count = 0, stride = 0;  // of a group of ranks, whose first is `peer`
+  Bytes offset = 0;            // in the rank's or peer's memory; of a message: of this part in the message
 
   bool operator==(const End&) const = default;
 };

@@ -13,23 +13,42 @@ namespace weft::schedule {
 struct Story {
   Rank rank = 0;
   Rank ranks = 1;
-  Rank root = 0;            // broadcast
+  Rank root = 0;            // of the rooted collectives
   Rank ranks_per_node = 1;  // consecutive ranks share a node
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
   bool staged = false;  // peers cannot reach the caller's buffers: go through scratch
 };
 
+// What a fabric must have. Signals it has in any case.
+struct Needs {
+  bool messages = true;
+  bool load_store = false;   // peers' memory by load and store
+  bool multicast = false;    // a switch that reduces and multicasts, or load/store to do the same
+  bool aggregation = false;  // a switch that reduces messages, or messages among all to do the same
+
+  bool memory() const { return load_store || multicast; }  // peers touch the caller's buffers
+};
+
 // One way to perform one collective. A value; the registry in collectives/ lists them all.
 struct Algorithm {
   std::string_view name;
-  Collective collective = Collective::kAllReduce;
-  std::string_view when;    // when it is the right one, for explain and docs
-  std::string_view source;  // where the idea is published
-  bool load_store = false;  // needs peers' memory by load and store; otherwise messages only
+  Collective collective = Collective::kAllReduce;  // serves its uneven form too, see `uneven`
+  std::string_view when;                           // when it is the right one, for explain and docs
+  std::string_view source;                         // where the idea is published
+  Needs needs = {};
+  bool in_order = false;  // every sum is one fold over all ranks' inputs in rank order: the same bits on any fabric
+  bool uneven = false;    // every rank needs only the sizes of parts that it sends or receives itself
   int lanes = 1;
-  int (*chunks)(Rank ranks) = nullptr;
+  // Of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none, one.
+  int (*chunks)(const Story&) = nullptr;
+  int (*scratch)(const Story&) = nullptr;
+  int (*parts)(const Story&) = nullptr;
   Generator<Step> (*steps)(Story) = nullptr;
+
+  int chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
+  int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
+  int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }
 };
 
 }  // namespace weft::schedule

@@ -3,8 +3,11 @@
 namespace weft::schedule {
 
 Schedule write_out(const Algorithm& algorithm, Story story) {
-  Schedule s{algorithm.collective, story.ranks, story.root, algorithm.chunks(story.ranks), algorithm.lanes, {}};
-  for (story.rank = 0; story.rank < s.ranks; ++story.rank) {
+  Schedule s{.shape = {algorithm.collective, story.ranks, story.root, algorithm.chunks_for(story)},
+             .scratch = algorithm.scratch_for(story),
+             .lanes = algorithm.lanes,
+             .strands = {}};
+  for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
     for (story.lane = 0; story.lane < s.lanes; ++story.lane) {
       auto& strand = s.strands.emplace_back();
       auto steps = algorithm.steps(story);

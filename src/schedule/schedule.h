@@ -8,10 +8,8 @@ namespace weft::schedule {
 
 // A schedule written out for every rank: what the verifier proves and pictures show. Ranks x lanes strands.
 struct Schedule {
-  Collective collective = Collective::kAllReduce;
-  Rank ranks = 1;
-  Rank root = 0;
-  int chunks = 1;
+  Shape shape;
+  int scratch = 0;  // slots of every rank
   int lanes = 1;
   std::vector<std::vector<Step>> strands;  // [rank * lanes + lane]
 

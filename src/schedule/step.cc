@@ -5,12 +5,22 @@
 namespace weft::schedule {
 namespace {
 
+// "0,2,..,6"
+std::string text_of(const Group& g) {
+  if (g.count <= 2) return g.count == 1 ? fmt::format("{}", g.first) : fmt::format("{},{}", g.first, g.member(1));
+  return fmt::format("{},{},..,{}", g.first, g.member(1), g.member(g.count - 1));
+}
+
 std::string text_of(const Operand& o, const char* direction) {
   constexpr const char* kBuffers[] = {"in", "out", "scratch"};
   const char* buffer = kBuffers[static_cast<int>(o.buffer)];
   switch (o.kind) {
     case Operand::Kind::kMessage:
-      return fmt::format("message {} {}", direction, o.peer);
+      return fmt::format("{} {} {}", o.open ? "part of a message" : "message", direction, o.peer);
+    case Operand::Kind::kMulticast:
+      return fmt::format("{}[{}] of {}", buffer, o.chunk, text_of(o.group()));
+    case Operand::Kind::kAggregation:
+      return fmt::format("aggregation {} {}", direction, text_of(o.group()));
     case Operand::Kind::kRemote:
       return fmt::format("{}[{}] of {}", buffer, o.chunk, o.peer);
     case Operand::Kind::kLocal:

@@ -67,15 +67,16 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
 
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task, bool registered) {
   auto prepared = std::make_shared<Prepared>();
-  WEFT_TRY(prepared->plan, chooser_(task, request, registered));
+  WEFT_TRY(prepared->plan, chooser_(task, request, executor_->capabilities(), registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   prepared->fold =
       exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   // Whether memory is registered must agree only where peers touch it.
-  prepared->signature = std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->load_store) +
-                                                 std::string(prepared->plan.algorithm->name));
+  prepared->signature =
+      std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
+                               std::string(prepared->plan.algorithm->name));
   return prepared;
 }
 
@@ -86,7 +87,7 @@ void Session::begin(const Pending& p) {
                                          .in = static_cast<const std::byte*>(p.request.in),
                                          .out = static_cast<std::byte*>(p.request.out),
                                          .fold = p.prepared->fold,
-                                         .publishes = plan.algorithm->load_store,
+                                         .publishes = plan.algorithm->needs.memory(),
                                          .signature = p.prepared->signature});
 }
 

@@ -12,8 +12,8 @@ namespace weft::session {
 
 // The choice of a plan, handed in: `request` may force parts of it; `registered`: peers reach in and out.
 // Errors (bad input): a forced algorithm or protocol that cannot serve.
-using Chooser =
-    std::function<Result<schedule::Plan>(const schedule::Task& task, const Request& request, bool registered)>;
+using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task, const Request& request,
+                                                     const protocol::Capabilities& can, bool registered)>;
 
 // A plan written out for one rank, kept for the next call like it.
 struct Prepared {

@@ -10,21 +10,21 @@ namespace {
 
 using protocol::Protocol;
 
-// Load/store algorithms send no messages; the others need a message protocol.
 bool fits(const schedule::Algorithm& algorithm, Protocol protocol) {
-  return algorithm.load_store == (protocol == Protocol::kDirect);
+  return algorithm.needs.messages == (protocol != Protocol::kDirect);
+}
+
+// Why the algorithm cannot serve here at all; empty: it can.
+std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
+  if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
+  if (q.task.collective == Collective::kAllToAllV && !algorithm.uneven)
+    return "passes on parts whose sizes only their senders and receivers know";
+  if (q.in_order && !algorithm.in_order) return "does not sum in rank order, which reproducible results need";
+  return "";
 }
 
 schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels) {
-  schedule::Plan plan{.algorithm = &algorithm, .protocol = protocol, .channels = channels};
-  if (algorithm.load_store) {
-    plan.staged = !q.registered;
-    plan.scratch_bytes = q.scratch_bytes;
-  } else {
-    plan.slice_bytes = schedule::default_slice(q.task, plan);
-    if (protocol == Protocol::kSimple) plan.slice_bytes = std::min(plan.slice_bytes, q.max_slice);
-  }
-  return plan;
+  return schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
 }
 
 // Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in
@@ -34,7 +34,7 @@ std::vector<int> channel_counts(const cost::MachineView& machine, const Question
   if (!machine.costs().gpu()) return {1};
   std::vector<int> counts;
   for (const int c : {1, 2, 4, 8, 16})
-    if (c * lanes <= q.max_strands) counts.push_back(c);
+    if (c * lanes <= q.can.max_strands) counts.push_back(c);
   return counts;
 }
 
@@ -42,13 +42,19 @@ Candidate best_channels(const cost::MachineView& machine, const Question& q, con
                         Protocol protocol) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels));
-  if (q.channels * algorithm.lanes > q.max_strands) {
+  if (q.channels * algorithm.lanes > q.can.max_strands) {
     best.reason = fmt::format("{} channels of {} strands need more than the fabric's {} connections", q.channels,
-                              algorithm.lanes, q.max_strands);
+                              algorithm.lanes, q.can.max_strands);
     return best;
   }
+  best.reason = obstacle(q, algorithm);
+  if (!best.reason.empty()) return best;
   for (const int channels : channel_counts(machine, q, algorithm.lanes)) {
     const schedule::Plan plan = plan_of(q, algorithm, protocol, channels);
+    if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
+      if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
+      continue;
+    }
     auto estimate = cost::estimate(machine, q.task, plan);
     if (!estimate) {
       best.reason = estimate.error().message;

@@ -10,11 +10,9 @@ namespace weft::tune {
 // What a choice is made for.
 struct Question {
   schedule::Task task;
-  // The fabric: how many connections join two ranks, and how much one Simple message carries.
-  int max_strands = 64;
-  Bytes max_slice = Bytes{512} << 10;
-  bool registered = true;  // peers reach the caller's buffers; otherwise load/store goes through scratch of this size
-  Bytes scratch_bytes = 0;
+  protocol::Capabilities can;  // of the fabric
+  bool registered = true;      // peers reach the caller's buffers; otherwise load/store goes through scratch
+  bool in_order = false;       // only algorithms whose sums are the same bits on any fabric
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
   int channels = 0;

@@ -20,10 +20,7 @@ class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
   const std::vector<Protocol>& protocols = GetParam()->protocols;
 };
 
-Bytes largest(Protocol protocol, const fabric::Capabilities& can) {
-  return protocol == Protocol::kSimple ? can.max_slice
-                                       : std::min(can.max_slice, protocol::traits(protocol).slice_bytes);
-}
+Bytes largest(Protocol protocol, const fabric::Capabilities& can) { return can.slot_data(protocol); }
 
 TEST_P(Conformance, AdvertisesWhatMessagesNeed) {
   EXPECT_FALSE(can.name.empty());
@@ -154,6 +151,18 @@ TEST_P(Conformance, AMessageIsPassedOnFromOneConnectionToTheNext) {
       job.add(3, move(bytes, {message_of(2)}, {out(m * bytes)}));
       for (const Rank r : {1, 2, 3}) job.expect(r, m * bytes, {0}, m * bytes, bytes);
     }
+    run(job);
+  }
+}
+
+TEST_P(Conformance, ARankSendsMessagesToItself) {
+  if (can.virtual_time) GTEST_SKIP() << can.name << " has no path from a device to itself";
+  for (const Protocol p : protocols) {
+    const Bytes bytes = largest(p, can) / 4;
+    Job job(2, 20 * bytes);
+    job.begin(p);
+    for (const Rank r : {0, 1})
+      for (int m = 0; m < 20; ++m) job.message(r, r, m * bytes, m * bytes, bytes);
     run(job);
   }
 }

@@ -7,13 +7,23 @@ namespace weft::net::memory {
 using protocol::End;
 using protocol::Memory;
 using protocol::Operation;
+using protocol::Protocol;
+
+protocol::Capabilities capabilities(std::string_view name) {
+  return {.name = name,
+          .load_store = true,
+          .max_strands = kStrands,
+          .max_slice = kSlotBytes,
+          .line_slot_bytes = kLineSlotBytes,
+          .scratch_bytes = kScratchBytes};
+}
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
     : segment_(segment),
       rank_(rank),
       addressable_(addressable),
+      capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
-  capabilities_ = {.name = name, .load_store = true, .max_strands = kStrands, .max_slice = kSlotBytes};
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {
     for (int strand = 0; strand < kStrands; ++strand) {
       Link& l = link(peer, strand);
@@ -37,16 +47,25 @@ void Endpoint::begin(const fabric::Call& call) {
   board.call.store(calls_, std::memory_order_release);
 }
 
-const std::byte* Endpoint::take(Link& l, Bytes bytes) {
+bool Endpoint::one_line(const End& end, Bytes bytes) const {
+  if (end.offset != 0 || !end.last) return false;
+  return (call_.protocol == Protocol::kLL64 && bytes <= static_cast<Bytes>(Lines64::kData)) ||
+         (call_.protocol == Protocol::kLL128 && bytes <= static_cast<Bytes>(Lines128::kData));
+}
+
+const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
   const std::size_t index = l.received % kSlots;
-  if (!line_protocol()) return l.in->slots[index];
-  const FlaggedLine* lines = l.in->lines[index];
-  const auto size = static_cast<std::size_t>(bytes);
-  if (size <= FlaggedLine::kData) return lines[0].data;
-  l.staging.resize(kLinesPerSlot * FlaggedLine::kData);
-  for (std::size_t at = 0, i = 0; at < size; at += FlaggedLine::kData, ++i)
-    std::memcpy(l.staging.data() + at, lines[i].data, std::min(FlaggedLine::kData, size - at));
-  return l.staging.data();
+  const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
+  if (call_.protocol == Protocol::kSimple) return l.in->slots[index] + offset;
+  if (one_line(end, bytes)) return call_.protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
+  l.unpacked.resize(kLineSlotBytes);
+  if (call_.protocol == Protocol::kLL64)
+    Lines64::unpack(l.in->ll64[index], offset, size, l.unpacked.data());
+  else if (call_.protocol == Protocol::kLL128)
+    Lines128::unpack(l.in->ll128[index], offset, size, l.unpacked.data());
+  else
+    FlaggedWords::unpack(l.in->ll[index], offset, size, l.unpacked.data());
+  return l.unpacked.data();
 }
 
 void Endpoint::release(Link& l, Rank peer) {
@@ -54,35 +73,47 @@ void Endpoint::release(Link& l, Rank peer) {
   Doorbell::notify(segment_.block(peer));
 }
 
-std::byte* Endpoint::slot(Link& l, Bytes bytes) {
+std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
   const std::size_t index = l.sent % kSlots;
-  if (!line_protocol()) return l.out->slots[index];
-  if (static_cast<std::size_t>(bytes) <= FlaggedLine::kData) return l.out->lines[index][0].data;
-  l.staging.resize(kLinesPerSlot * FlaggedLine::kData);
-  return l.staging.data();
+  if (call_.protocol == Protocol::kSimple) return l.out->slots[index] + end.offset;
+  if (one_line(end, bytes)) return call_.protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
+  l.unsent.resize(kLineSlotBytes);
+  return l.unsent.data() + end.offset;
 }
 
-// `packed_from`: where the message's bytes are, for LL64 messages longer than a line.
-void Endpoint::publish(Link& l, Rank peer, Bytes bytes, const std::byte* packed_from) {
+// `packed_from`: where the message's bytes are, for line protocols and messages longer than a line.
+void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* packed_from) {
   const std::size_t index = l.sent % kSlots;
   const std::uint64_t number = ++l.sent;
   const std::uint64_t flag = number | std::uint64_t{tag_} << kTagShift;
-  if (!line_protocol()) {
-    l.out->tail.tags[index] = tag_;
-    l.out->tail.value.store(number, std::memory_order_release);
-  } else {
-    FlaggedLine* lines = l.out->lines[index];
-    const auto size = static_cast<std::size_t>(bytes);
-    if (size <= FlaggedLine::kData) {
-      lines[0].flag.store(flag, std::memory_order_release);
-    } else {
-      for (std::size_t at = 0, i = 0; at < size; at += FlaggedLine::kData, ++i) {
-        std::memcpy(lines[i].data, packed_from + at, std::min(FlaggedLine::kData, size - at));
-        lines[i].flag.store(flag, std::memory_order_release);
-      }
-    }
+  const auto size = static_cast<std::size_t>(end.offset + bytes);
+  const bool in_place = one_line(end, bytes);
+  switch (call_.protocol) {
+    case Protocol::kLL64:
+      if (in_place)
+        Lines64::flag(l.out->ll64[index], 0).store(flag, std::memory_order_release);
+      else
+        Lines64::pack(l.out->ll64[index], packed_from, size, flag);
+      break;
+    case Protocol::kLL128:
+      if (in_place)
+        Lines128::flag(l.out->ll128[index], 0).store(flag, std::memory_order_release);
+      else
+        Lines128::pack(l.out->ll128[index], packed_from, size, flag);
+      break;
+    case Protocol::kLL:
+      // Half of the flags' range before they wrap, all words that may have been left from then are cleared.
+      if ((number & 0x7fffffff) < kSlots) std::memset(l.out->ll[index], 0, kLineSlotBytes);
+      l.out->tail.tags[index] = tag_;
+      FlaggedWords::pack(l.out->ll[index], packed_from, size, static_cast<std::uint32_t>(number));
+      break;
+    case Protocol::kSimple:
+    case Protocol::kDirect:
+      l.out->tail.tags[index] = tag_;
+      l.out->tail.value.store(number, std::memory_order_release);
+      break;
   }
-  Doorbell::notify(segment_.block(peer));
+  Doorbell::notify(segment_.block(end.peer));
 }
 
 std::byte* Endpoint::local(Memory memory) const {
@@ -119,6 +150,11 @@ std::byte* Endpoint::remote(Rank peer, Memory memory) {
   return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
+// A whole message of more than a line is packed from wherever its bytes are, without a copy in between.
+bool Endpoint::packs(const End& end, Bytes bytes) const {
+  return call_.protocol != Protocol::kSimple && end.offset == 0 && end.last && !one_line(end, bytes);
+}
+
 void Endpoint::move(const Operation& operation) {
   sources_.clear();
   destinations_.clear();
@@ -130,14 +166,17 @@ void Endpoint::move(const Operation& operation) {
       case End::Kind::kRemote:
         sources_.push_back(remote(end.peer, end.memory) + end.offset);
         break;
+      case End::Kind::kMulticast:
+      case End::Kind::kAggregation:
+        WEFT_ASSERT(false, "no such switch");
+        break;
       case End::Kind::kMessage:
-        sources_.push_back(take(link(end.peer, end.strand), operation.bytes));
+        sources_.push_back(take(link(end.peer, end.strand), end, operation.bytes));
         break;
     }
   }
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
   if (sources_.size() == 1) value = sources_[0];
-  const bool packs = line_protocol() && static_cast<std::size_t>(operation.bytes) > FlaggedLine::kData;
   for (const End& end : operation.destinations) {
     switch (end.kind) {
       case End::Kind::kLocal:
@@ -147,28 +186,37 @@ void Endpoint::move(const Operation& operation) {
         destinations_.push_back(remote(end.peer, end.memory) + end.offset);
         break;
       case End::Kind::kMessage:
-        if (packs && value != nullptr) continue;  // packed straight from the source
-        destinations_.push_back(slot(link(end.peer, end.strand), operation.bytes));
-        if (packs) value = destinations_.back();  // later messages are packed from the first one's staging
+        if (packs(end, operation.bytes)) {
+          if (value != nullptr) continue;  // packed straight from where it is
+          value = slot(link(end.peer, end.strand), end, operation.bytes);
+          destinations_.push_back(const_cast<std::byte*>(value));
+        } else {
+          destinations_.push_back(slot(link(end.peer, end.strand), end, operation.bytes));
+        }
         break;
+      case End::Kind::kMulticast:
+      case End::Kind::kAggregation:
+        WEFT_ASSERT(false, "no such switch");
     }
   }
-  if (!destinations_.empty())
+  if (!destinations_.empty() && operation.bytes > 0)
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
                static_cast<int>(sources_.size()), operation.bytes, nullptr);
-  for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage) publish(link(end.peer, end.strand), end.peer, operation.bytes, value);
+  for (const End& end : operation.destinations) {
+    if (end.kind != End::Kind::kMessage || !end.last) continue;
+    Link& l = link(end.peer, end.strand);
+    publish(l, end, operation.bytes, packs(end, operation.bytes) ? value : l.unsent.data());
+  }
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage) release(link(end.peer, end.strand), end.peer);
+    if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end.peer);
 }
 
 Rank Endpoint::blocker(int strand, const Operation& operation) {
   if (operation.kind == Operation::Kind::kWait) return operation.peer;
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage && !arrived(link(end.peer, end.strand), end.peer, operation.bytes))
-      return end.peer;
+    if (end.kind == End::Kind::kMessage && !arrived(link(end.peer, end.strand), end, operation.bytes)) return end.peer;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage && !has_room(link(end.peer, end.strand))) return end.peer;
+    if (end.kind == End::Kind::kMessage && end.offset == 0 && !has_room(link(end.peer, end.strand))) return end.peer;
   (void)strand;
   return -1;
 }

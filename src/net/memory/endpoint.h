@@ -6,9 +6,12 @@
 #include "base/check.h"
 #include "fabric/fabric.h"
 #include "net/memory/doorbell.h"
+#include "net/memory/lines.h"
 #include "net/memory/segment.h"
 
 namespace weft::net::memory {
+
+protocol::Capabilities capabilities(std::string_view name);
 
 // One rank's view of a segment: the fabric of ranks that share memory, as threads or as processes.
 // Thread: one at a time. Owns: its cursors; the mapping must outlive it.
@@ -41,6 +44,8 @@ class Endpoint {
   void compare_calls(Rank peer);
 
  private:
+  using Lines64 = FlaggedLines<56>;
+  using Lines128 = FlaggedLines<120>;
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
   struct Link {
     Connection* out = nullptr;
@@ -48,17 +53,20 @@ class Endpoint {
     std::uint64_t sent = 0, taken_by_peer = 0;  // messages; the latter a cached out->head
     std::uint64_t received = 0;
     std::uint64_t signals_sent = 0, signals_taken = 0;
-    std::vector<std::byte> staging;  // LL64 messages longer than a line, without their flags
+    std::vector<std::byte> unpacked, unsent;  // line protocols: messages longer than a line, without their flags
   };
 
   Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
-  bool line_protocol() const { return call_.protocol == protocol::Protocol::kLL64; }
-  bool arrived(Link& link, Rank peer, Bytes bytes);
+  // Messages: `end` is the operation's part of one, `bytes` its length.
+  bool arrived(Link& link, const protocol::End& end, Bytes bytes);
   bool has_room(Link& link) const;
-  const std::byte* take(Link& link, Bytes bytes);
+  const std::byte* take(Link& link, const protocol::End& end, Bytes bytes);
   void release(Link& link, Rank peer);
-  void publish(Link& link, Rank peer, Bytes bytes, const std::byte* packed_from);
-  std::byte* slot(Link& link, Bytes bytes);
+  void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
+  std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
+  // Is the message one line that sums can be stored into at once?
+  bool one_line(const protocol::End& end, Bytes bytes) const;
+  bool packs(const protocol::End& end, Bytes bytes) const;
   std::byte* local(protocol::Memory memory) const;
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
@@ -78,22 +86,37 @@ class Endpoint {
   std::vector<std::byte*> destinations_;
 };
 
-inline bool Endpoint::arrived(Link& l, Rank peer, Bytes bytes) {
+inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   const std::uint64_t expected = l.received + 1;
   const std::size_t index = l.received % kSlots;
+  const auto until = static_cast<std::size_t>(end.offset + bytes);
+  constexpr std::uint64_t kNumber = (std::uint64_t{1} << kTagShift) - 1;
+  std::uint64_t flag = 0;
   std::uint16_t tag = tag_;
-  if (!line_protocol()) {
-    if (l.in->tail.value.load(std::memory_order_acquire) < expected) return false;
-    tag = l.in->tail.tags[index];
-  } else {
-    const std::size_t last = (static_cast<std::size_t>(bytes) - 1) / FlaggedLine::kData;
-    const std::uint64_t flag = l.in->lines[index][last].flag.load(std::memory_order_acquire);
-    if ((flag & ((std::uint64_t{1} << kTagShift) - 1)) != expected) return false;
-    tag = static_cast<std::uint16_t>(flag >> kTagShift);
+  switch (call_.protocol) {
+    case protocol::Protocol::kLL64:
+      flag = Lines64::flag_of(l.in->ll64[index], until);
+      if ((flag & kNumber) != expected) return false;
+      tag = static_cast<std::uint16_t>(flag >> kTagShift);
+      break;
+    case protocol::Protocol::kLL128:
+      flag = Lines128::flag_of(l.in->ll128[index], until);
+      if ((flag & kNumber) != expected) return false;
+      tag = static_cast<std::uint16_t>(flag >> kTagShift);
+      break;
+    case protocol::Protocol::kLL:
+      if (FlaggedWords::flag_of(l.in->ll[index], until) != static_cast<std::uint32_t>(expected)) return false;
+      tag = l.in->tail.tags[index];
+      break;
+    case protocol::Protocol::kSimple:
+    case protocol::Protocol::kDirect:
+      if (l.in->tail.value.load(std::memory_order_acquire) < expected) return false;
+      tag = l.in->tail.tags[index];
+      break;
   }
   if (tag == tag_) [[likely]]
     return true;
-  mismatched_ = peer;
+  mismatched_ = end.peer;
   return false;
 }
 
@@ -111,12 +134,13 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
     return l.in->signal.value.load(std::memory_order_acquire) > l.signals_taken;
   }
   for (const protocol::End& end : operation.sources) {
-    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), end.peer, operation.bytes))
+    if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), end, operation.bytes))
       return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }
   for (const protocol::End& end : operation.destinations) {
-    if (end.kind == protocol::End::Kind::kMessage && !has_room(link(end.peer, end.strand))) return false;
+    if (end.kind == protocol::End::Kind::kMessage && end.offset == 0 && !has_room(link(end.peer, end.strand)))
+      return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }
   return true;

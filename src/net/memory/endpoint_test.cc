@@ -16,7 +16,8 @@ using protocol::End;
 using protocol::Operation;
 using protocol::Protocol;
 
-void copy(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int, Bytes bytes, const fabric::Scalar*) {
+void copy(std::byte* const* destinations, int destination_count, const std::byte* const* sources, int, Bytes bytes,
+          const fabric::Scalar*) {
   for (int k = 0; k < destination_count; ++k)
     if (destinations[k] != sources[0]) std::memcpy(destinations[k], sources[0], static_cast<std::size_t>(bytes));
 }

@@ -14,28 +14,16 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770003;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770004;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
-inline constexpr int kStrands = 8;  // connections between an ordered pair of ranks
-inline constexpr std::size_t kLinesPerSlot = 64;
-inline constexpr std::size_t kSlotBytes = 32 << 10;  // Simple: half of an L1, eight fill a quarter of a usual L2
+inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
+inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
+inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 
-// The LL64 protocol: one cache line carries 56 bytes of data and the number of the message they belong to.
-//   Writer  stores the data, then the flag (release). Reader polls the flag (acquire), then loads the data.
-//   Messages are numbered from 1, never repeat on a connection, and slots are reused every kSlots messages, so an old
-//   flag never equals an expected one. Lines of one message are written in order: seeing the last flag means that all
-//   lines are there. A torn read is impossible: data is read only after its flag, and the writer does not touch the
-//   slot again before the reader has moved `head` past it.
-//   The upper 16 bits of a flag are the tag of the sender's call: a message that is due but has another tag belongs to
-//   a call that the ranks disagree on.
-struct alignas(kLine) FlaggedLine {
-  static constexpr std::size_t kData = 56;
-  std::byte data[kData];
-  std::atomic<std::uint64_t> flag;
-};
-static_assert(sizeof(FlaggedLine) == kLine && std::atomic<std::uint64_t>::is_always_lock_free);
+// The upper 16 bits of a 64-bit flag (lines.h) are the tag of the sender's call: a message that is due but has another
+// tag belongs to a call that the ranks disagree on.
 inline constexpr int kTagShift = 48;
 
 // What of a call's signature travels with every message.
@@ -47,7 +35,7 @@ struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-// Messages published, and of those in the slots the tags of their calls, written before the count.
+// Messages published (Simple), and of those in the slots the tags of their calls, written before the count or flags.
 struct alignas(kLine) Tail {
   std::atomic<std::uint64_t> value;
   std::uint16_t tags[kSlots];
@@ -58,7 +46,10 @@ struct Connection {
   Tail tail;       // Simple; slot contents are ordered by the count's release store
   Counter head;    // messages taken; the slot of message m is free again when head >= m
   Counter signal;  // signals sent
-  FlaggedLine lines[kSlots][kLinesPerSlot];
+  // Line protocols have slots of their own: one's data must not look like another's flags.
+  alignas(kLine) std::byte ll[kSlots][kLineSlotBytes];
+  alignas(kLine) std::byte ll64[kSlots][kLineSlotBytes];
+  alignas(kLine) std::byte ll128[kSlots][kLineSlotBytes];
   std::byte slots[kSlots][kSlotBytes];
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "protocol/protocol.h"
 
@@ -21,7 +22,12 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-fabric::Capabilities capabilities() { return {.name = "tcp", .max_strands = kStrands, .max_slice = kSlotBytes}; }
+fabric::Capabilities capabilities() {
+  return {.name = "tcp",
+          .max_strands = kStrands,
+          .max_slice = kSlotBytes,
+          .scratch_bytes = static_cast<Bytes>(kScratchBytes)};
+}
 
 Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options)
     : meeting_(std::move(meeting)),
@@ -36,17 +42,28 @@ Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
 }
 
-// Says goodbye, so that peers know it from a death.
+// Says goodbye, so that peers know it from a death, and stays until their kernels have all that was said: closing a
+// socket on which something has come unread would throw away what is still on its way out.
 Endpoint::~Endpoint() {
+  std::vector<Wire*> open;
   for (const Rank r : known_) {
     Peer& p = *peers_[static_cast<std::size_t>(r)];
-    if (p.wires.empty() || !p.wires[0]->attached()) continue;
-    if (!broken_) {
-      for (auto& wire : p.wires) drain(*wire);  // unread bytes would make the kernel reset the connection
-      control(r, FrameKind::kBye, 0, 0);
-    }
+    if (p.all_attached && !broken_ && end_of(r).empty()) control(r, FrameKind::kBye, 0, 0);
     for (auto& wire : p.wires)
-      if (wire->attached()) shutdown(wire->fd(), SHUT_WR);
+      if (wire->attached() && !wire->ended()) open.push_back(wire.get());
+  }
+  for (Wire* wire : open) {
+    wire->flush();
+    shutdown(wire->fd(), SHUT_WR);
+  }
+  const auto longest = std::min<Clock::duration>(options_.timeout, std::chrono::seconds(broken_ ? 1 : 5));
+  const auto deadline = Clock::now() + longest;
+  for (;;) {
+    std::erase_if(open, [](Wire* wire) {
+      return wire->delivered();
+    });
+    if (open.empty() || Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 
@@ -241,6 +258,10 @@ void Endpoint::release(Stream& s, const End& end) {
 void Endpoint::give_credit(Rank r, int strand) {
   Peer& p = peer(r);
   Stream& s = p.streams[static_cast<std::size_t>(strand)];
+  if (r == rank_) {
+    s.taken_by_peer = s.taken;
+    return;
+  }
   if (s.taken - s.told >= kSlots / 2) return control(r, FrameKind::kCredit, static_cast<std::uint16_t>(strand), 0);
   if (s.taken == s.told || p.owes_credit) return;
   p.owes_credit = true;
@@ -250,7 +271,7 @@ void Endpoint::give_credit(Rank r, int strand) {
 void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, const Block& block) {
   Peer& p = peer(end.peer);
   Stream& s = p.streams[static_cast<std::size_t>(end.strand)];
-  if (!p.started) open_connections(end.peer);
+  if (!p.started && end.peer != rank_) open_connections(end.peer);
   Header header{.kind = FrameKind::kData,
                 .flags = end.last ? kEnd : std::uint8_t{0},
                 .strand = static_cast<std::uint16_t>(end.strand),
@@ -260,6 +281,7 @@ void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, 
                 .offset = static_cast<std::uint32_t>(end.offset),
                 .total = end.last ? static_cast<std::uint32_t>(end.offset + bytes) : 0,
                 .taken = static_cast<std::uint32_t>(s.taken)};
+  if (end.peer == rank_) return keep(header, payload);
   s.told = s.taken;
   if (end.last) ++s.sent;
   const auto lanes = static_cast<Bytes>(p.wires.size());
@@ -279,6 +301,20 @@ void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, 
     wire.send(header, payload + at, block);
     note_busy(wire);
   }
+}
+
+// A message to this rank itself.
+void Endpoint::keep(const Header& h, const std::byte* payload) {
+  Stream& s = stream(rank_, h.strand);
+  Incoming& in = s.in[s.sent % kSlots];
+  if (!in.block) in.block = blocks_.take();
+  if (h.length > 0) std::memcpy(in.block.data() + h.offset, payload, h.length);
+  in.begun = true;
+  in.tag = h.tag;
+  in.received += h.length;
+  if ((h.flags & kEnd) == 0) return;
+  in.total = h.total;
+  ++s.sent;
 }
 
 void Endpoint::note_busy(Wire& wire) {
@@ -393,8 +429,12 @@ std::string Endpoint::describe(Rank r) const { return meeting_.ranks[static_cast
 void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
                        std::uint32_t total, bool more_follows) {
   Peer& p = peer(r);
-  if (!p.started) open_connections(r);
   Stream& s = p.streams[strand];
+  if (r == rank_) {
+    s.signals_came = number;  // a signal to itself: nothing else is ever due
+    return;
+  }
+  if (!p.started) open_connections(r);
   s.told = s.taken;
   p.wires[0]->send({.kind = kind,
                     .strand = strand,
@@ -428,7 +468,7 @@ bool Endpoint::drain(Wire& wire) {
 
 bool Endpoint::pump(Rank r) {
   Peer& p = peer(r);
-  if (broken_) return false;
+  if (broken_ || r == rank_) return false;
   if (!p.all_attached) [[unlikely]] {
     if (!p.started) open_connections(r);
     return progress_openings();

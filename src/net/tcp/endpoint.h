@@ -138,6 +138,7 @@ class Endpoint final : public Receiver {
   void release(Stream& s, const protocol::End& end);
   void give_credit(Rank r, int strand);
   void send_part(const protocol::End& end, Bytes bytes, const std::byte* payload, const Block& block);
+  void keep(const Header& header, const std::byte* payload);
   void control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset = 0,
                std::uint32_t total = 0, bool more_follows = false);
   void note_busy(Wire& wire);

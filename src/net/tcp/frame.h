@@ -15,7 +15,7 @@ namespace weft::net::tcp {
 inline constexpr std::uint16_t kFrameMagic = 0xf177;
 inline constexpr int kSlots = 8;  // messages that a sender may have under way on one strand: protocol Simple's slots
 inline constexpr int kStrands = 8;
-inline constexpr Bytes kSlotBytes = Bytes{256} << 10;
+inline constexpr Bytes kSlotBytes = Bytes{128} << 10;  // several fit a core's cache; larger ones measured slower
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 
 enum class FrameKind : std::uint8_t {

@@ -1,8 +1,10 @@
 #include "net/tcp/wire.h"
 
 #include <linux/errqueue.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -17,8 +19,9 @@ namespace {
 constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
 constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
 
+constexpr int kTcpClosed = 7;                    // TCP_CLOSE of the kernel's enum, which libc's header hides
 constexpr std::uint32_t kNear = 200;             // microseconds to and fro
-constexpr int kNearBuffer = 512 << 10;           // measured: bench/results, tcp
+constexpr int kNearBuffer = 128 << 10;           // measured: bench/results, tcp
 
 }  // namespace
 
@@ -190,6 +193,16 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
     end(n == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno)));
     return -1;
   }
+}
+
+bool Wire::delivered() {
+  while (recv(fd_.get(), staging_.data(), kStaging, MSG_DONTWAIT) > 0) {
+  }
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == kTcpClosed) return true;
+  int unacknowledged = 0;
+  return ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 bool Wire::receive(Receiver& receiver) {

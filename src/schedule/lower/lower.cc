@@ -17,8 +17,13 @@ Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
   return round_up((chunk_bytes + channels - 1) / channels, grain);
 }
 
+Story story_of(const Task& task, const Plan& plan) {
+  return {.ranks = task.ranks, .root = task.root, .ranks_per_node = task.ranks_per_node, .staged = plan.staged};
+}
+
 Layout layout_of(const Task& task, const Plan& plan) {
-  return Layout(task.collective, task.ranks, plan.algorithm->chunks(task.ranks), task.elements, task.element_bytes);
+  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(story_of(task, plan))},
+                task.elements, task.element_bytes, task.block_counts());
 }
 
 }  // namespace
@@ -26,22 +31,38 @@ Layout layout_of(const Task& task, const Plan& plan) {
 Cut cut_of(const Task& task, const Plan& plan) {
   const Layout layout = layout_of(task, plan);
   const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
-  if (!plan.algorithm->load_store)
-    return {piece, plan.slice_bytes * (protocol::traits(plan.protocol).slots / 2), plan.slice_bytes};
+  const Story story = story_of(task, plan);
+  const bool messages = plan.protocol != protocol::Protocol::kDirect;
   Bytes round = piece;
-  if (plan.staged) round = std::min(piece, plan.scratch_bytes / (plan.channels * layout.chunks()) / kLine * kLine);
-  return {piece, round, round};
+  if (messages) {
+    const Bytes held = plan.slice_bytes * (protocol::traits(plan.protocol).slots / 2);
+    const int parts = plan.algorithm->parts_for(story);
+    // Several parts share a message: whole lines of each, so that sums stay vectorised.
+    round = parts == 1 ? held : held / parts / kLine * kLine;
+  }
+  if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
+    round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
+  return {piece, round, messages ? plan.slice_bytes : round};
 }
 
-Bytes default_slice(const Task& task, const Plan& plan) {
-  const auto& traits = protocol::traits(plan.protocol);
-  const Bytes piece = cut_of(task, plan).piece;
+Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,
+               const protocol::Capabilities& can, bool registered) {
+  Plan plan{.algorithm = &algorithm,
+            .protocol = protocol,
+            .channels = channels,
+            .staged = algorithm.needs.memory() && !registered,
+            .scratch_bytes = can.scratch_bytes,
+            .multicast = can.multicast,
+            .aggregation = can.aggregation};
+  if (protocol == protocol::Protocol::kDirect) return plan;
+  const Bytes most = can.slot_data(protocol) / task.element_bytes * task.element_bytes;
   // A quarter of the piece, so that hops overlap; not below 64 KiB, where per-message costs dominate on every fabric
-  // that has been measured; never beyond a slot.
+  // that has been measured; never beyond a slot. The ranks of an all_to_all_v know different parts of it, but must cut
+  // alike.
   constexpr Bytes kSmallest = Bytes{64} << 10;
-  const Bytes wanted = std::max(round_up((piece + 3) / 4, kLine), kSmallest);
-  const Bytes whole_elements = traits.slice_bytes / task.element_bytes * task.element_bytes;
-  return std::min(wanted, whole_elements);
+  const Bytes wanted = std::max(round_up((cut_of(task, plan).piece + 3) / 4, kLine), kSmallest);
+  plan.slice_bytes = task.collective == Collective::kAllToAllV ? most : std::min(wanted, most);
+  return plan;
 }
 
 StrandStream::StrandStream(const Task& task, const Plan& plan, Rank rank, int strand)
@@ -49,16 +70,18 @@ StrandStream::StrandStream(const Task& task, const Plan& plan, Rank rank, int st
       layout_(layout_of(task, plan)),
       channel_(strand / plan.algorithm->lanes),
       cut_sizes_(cut_of(task, plan)) {
-  story_ = {.rank = rank,
-            .ranks = task.ranks,
-            .root = task.root,
-            .ranks_per_node = task.ranks_per_node,
-            .channel = channel_,
-            .lane = strand % plan.algorithm->lanes,
-            .staged = plan.staged};
-  if (cut_sizes_.piece == 0) return;
-  WEFT_REQUIRE(cut_sizes_.slice > 0, "slice {} of piece {}", cut_sizes_.slice, cut_sizes_.piece);
-  rounds_ = static_cast<int>((cut_sizes_.piece + cut_sizes_.round - 1) / cut_sizes_.round);
+  story_ = story_of(task, plan);
+  story_.rank = rank;
+  story_.channel = channel_;
+  story_.lane = strand % plan.algorithm->lanes;
+  if (task.collective == Collective::kBarrier) {
+    rounds_ = 1;
+  } else {
+    if (cut_sizes_.piece == 0) return;
+    WEFT_REQUIRE(cut_sizes_.slice > 0 && cut_sizes_.round > 0, "slice {}, round {} of piece {}", cut_sizes_.slice,
+                 cut_sizes_.round, cut_sizes_.piece);
+    rounds_ = static_cast<int>((cut_sizes_.piece + cut_sizes_.round - 1) / cut_sizes_.round);
+  }
   steps_ = plan.algorithm->steps(story_);
 }
 
@@ -88,40 +111,104 @@ bool StrandStream::next_step() {
   if (step_->kind == Step::Kind::kMove) {
     const Bytes chunk = layout_.chunk_bytes(step_->chunk);
     const Bytes piece = piece_bytes(chunk, plan_.channels, layout_.element_bytes());
-    const Bytes begin = channel_ * piece + round_ * cut_sizes_.round;
-    at_ = begin;
-    end_ = std::min({chunk, (channel_ + 1) * piece, begin + cut_sizes_.round});
+    round_begin_ = channel_ * piece + round_ * cut_sizes_.round;
+    at_ = round_begin_;
+    end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + cut_sizes_.round});
+    parts_ = closes_ = false;
+    for (const auto* side : {&step_->sources, &step_->destinations})
+      for (const Operand& o : *side)
+        if (o.message() && (o.open || !open_.empty())) parts_ = closes_ = true;
   }
   return true;
 }
 
-// Makes the next slice of the current move; false if it is used up (or empty from the start).
+// How much of the connection's current message there is.
+Bytes& StrandStream::filled(const Operand& o, bool destination) {
+  const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
+  for (Open& open : open_)
+    if (open.peer == o.peer && open.lane == lane && open.destination == destination) return open.filled;
+  open_.push_back({o.peer, lane, destination, 0});
+  return open_.back().filled;
+}
+
+void StrandStream::forget_closed() {
+  std::erase_if(open_, [](const Open& open) { return open.filled == 0; });
+}
+
+// Makes the next slice of the current move; false if it is used up (or empty from the start). A slice never crosses
+// from one message into the next, at either end.
 bool StrandStream::cut() {
-  if (at_ >= end_) return false;
   operation_.kind = protocol::Operation::Kind::kMove;
   operation_.peer = -1;
   operation_.bytes = std::min(cut_sizes_.slice, end_ - at_);
-  address(step_->sources, operation_.sources);
-  address(step_->destinations, operation_.destinations);
+  if (parts_) {
+    bool pending = false;  // an open message that this step closes
+    for (const auto* side : {&step_->sources, &step_->destinations})
+      for (const Operand& o : *side)
+        if (o.message()) {
+          const Bytes have = filled(o, side == &step_->destinations);
+          operation_.bytes = std::min(operation_.bytes, cut_sizes_.slice - have);
+          pending |= have > 0 && !o.open;
+        }
+    operation_.bytes = std::max<Bytes>(operation_.bytes, 0);
+    if (at_ >= end_ && !(closes_ && pending)) {
+      forget_closed();
+      return false;
+    }
+  } else if (at_ >= end_) {
+    return false;
+  }
   at_ += operation_.bytes;
+  address(step_->sources, operation_.sources, false);
+  address(step_->destinations, operation_.destinations, true);
+  if (at_ >= end_) closes_ = false;
+  if (parts_) forget_closed();
   return true;
 }
 
-void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends) const {
+// Requires: at_ is the slice's end.
+void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends, bool destination) {
   ends.clear();
+  const Bytes begin = at_ - operation_.bytes;
+  const auto group_member = [&](const Operand& o, Rank i, protocol::End end) {
+    end.peer = o.group().member(i);
+    if (o.kind == Operand::Kind::kMulticast)
+      end.kind = end.peer == story_.rank ? protocol::End::Kind::kLocal : protocol::End::Kind::kRemote;
+    else
+      end.kind = protocol::End::Kind::kMessage;
+    if (end.kind == protocol::End::Kind::kLocal) end.peer = -1;
+    ends.push_back(end);
+  };
   for (const Operand& o : operands) {
     protocol::End end{.kind = static_cast<protocol::End::Kind>(o.kind),
                       .memory = static_cast<protocol::Memory>(o.buffer)};
     end.peer = o.peer;
-    if (o.kind == Operand::Kind::kMessage) {
+    end.count = o.count;
+    end.stride = o.stride;
+    if (!o.memory()) {
       const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
       end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + lane);
-    } else if (o.buffer == Buffer::kScratch) {
-      end.offset = (Bytes{channel_} * layout_.chunks() + o.chunk) * cut_sizes_.round;  // one slice per round
+    } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
+      const Bytes slots = plan_.algorithm->scratch_for(story_);
+      const Bytes in_round = begin - round_begin_;
+      end.offset = (channel_ * slots + o.chunk) * cut_sizes_.round + in_round;
     } else {
-      end.offset = layout_.offset(o.buffer, o.chunk) + at_;
+      end.offset = layout_.offset(o.buffer, o.chunk) + begin;
     }
-    ends.push_back(end);
+    if (parts_ && o.message()) {
+      Bytes& have = filled(o, destination);
+      end.offset = have;
+      have += operation_.bytes;
+      end.last = have == cut_sizes_.slice || (at_ >= end_ && !o.open);
+      if (end.last) have = 0;
+    }
+    if ((o.kind == Operand::Kind::kMulticast && !plan_.multicast) ||
+        (o.kind == Operand::Kind::kAggregation && !plan_.aggregation)) {
+      end.count = end.stride = 0;
+      for (Rank i = 0; i < o.count; ++i) group_member(o, i, end);
+    } else {
+      ends.push_back(end);
+    }
   }
 }
 

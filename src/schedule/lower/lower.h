@@ -1,7 +1,10 @@
 #pragma once
 
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "protocol/capabilities.h"
 #include "protocol/operation.h"
 #include "schedule/algorithm.h"
 
@@ -15,7 +18,11 @@ struct Task {
   Rank ranks_per_node = 1;
   Bytes elements = 0;  // of the whole message (the larger side)
   Bytes element_bytes = 1;
+  std::shared_ptr<const std::vector<Bytes>> counts = nullptr;  // elements of every block, see Layout; uneven ones only
 
+  std::span<const Bytes> block_counts() const {
+    return counts ? std::span<const Bytes>(*counts) : std::span<const Bytes>();
+  }
   bool operator==(const Task&) const = default;
 };
 
@@ -24,25 +31,31 @@ struct Plan {
   const Algorithm* algorithm = nullptr;
   protocol::Protocol protocol = protocol::Protocol::kSimple;
   int channels = 1;
-  Bytes slice_bytes = 0;    // one message; at most what the protocol's and the fabric's slots hold
-  bool staged = false;      // load/store algorithms: peers cannot reach the caller's buffers
-  Bytes scratch_bytes = 0;  // staged: how much scratch a rank has
+  Bytes slice_bytes = 0;     // one message; at most what the protocol's and the fabric's slots hold
+  bool staged = false;       // load/store algorithms: peers cannot reach the caller's buffers
+  Bytes scratch_bytes = 0;   // how much scratch a rank has
+  bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
+  bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
 
   bool operator==(const Plan&) const = default;
 };
 
 // How large the parts of the largest chunk are: message › shard › chunk › channel's piece › round › slice.
 //   piece   one channel's share of a chunk
-//   round   as much of every piece as connections can hold without a deadlock (half of the slots), or as scratch holds;
-//           the whole story is told once per round
+//   round   as much of every piece as connections can hold without a deadlock (half of the slots hold a message with
+//   all
+//           its parts) and as scratch holds; the whole story is told once per round
 //   slice   one message; pipelines hops
+// A round of zero: the protocol's slots or the scratch are too small for this algorithm on so many ranks.
 struct Cut {
   Bytes piece = 0, round = 0, slice = 0;
 };
 Cut cut_of(const Task& task, const Plan& plan);
 
-// The slice that keeps a chunk's pipeline busy without paying the per-message cost too often.
-Bytes default_slice(const Task& task, const Plan& plan);
+// A plan that fits the fabric. `registered`: peers reach the caller's buffers.
+// The slice keeps a chunk's pipeline busy without paying the per-message cost too often.
+Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,
+               const protocol::Capabilities& can, bool registered);
 
 // One strand of one rank, cut up and addressed. Lazy: holds one operation at a time. Both ends of a message cut alike
 // because they compute from the same task and plan.
@@ -57,8 +70,16 @@ class StrandStream {
  private:
   bool next_step();
   bool cut();
-  void address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends) const;
+  void address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends, bool destination);
+  void forget_closed();
+  Bytes& filled(const Operand& message, bool destination);
 
+  struct Open {  // a message that is put together, or taken apart
+    Rank peer;
+    int lane;
+    bool destination;
+    Bytes filled;
+  };
   Plan plan_;
   Layout layout_;
   Story story_;
@@ -67,7 +88,11 @@ class StrandStream {
   int rounds_ = 0, round_ = 0;
   Generator<Step> steps_;
   const Step* step_ = nullptr;
+  Bytes round_begin_ = 0;   // where the round begins in the step's chunk
   Bytes at_ = 0, end_ = 0;  // what is left of the step's piece, relative to its chunk
+  bool parts_ = false;      // the step sends or receives a part of a larger message, …
+  bool closes_ = false;     // … which may have to be closed although the part is empty
+  std::vector<Open> open_;
   protocol::Operation operation_;
 };
 

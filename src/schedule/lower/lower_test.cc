@@ -25,13 +25,14 @@ Generator<Step> stage(Story story) {
 }
 
 const Algorithm kPassOn{
-    .name = "pass_on", .when = {}, .source = {}, .chunks = [](Rank) { return 2; }, .steps = pass_on};
+    .name = "pass_on", .when = {}, .source = {}, .chunks = [](const Story&) { return 2; }, .steps = pass_on};
 const Algorithm kStage{.name = "stage",
                        .when = {},
                        .source = {},
-                       .load_store = true,
+                       .needs = {.messages = false, .load_store = true},
                        .lanes = 2,
-                       .chunks = [](Rank) { return 2; },
+                       .chunks = [](const Story&) { return 2; },
+                       .scratch = [](const Story&) { return 2; },
                        .steps = stage};
 
 Task floats(Bytes elements) { return {.ranks = 3, .elements = elements, .element_bytes = 4}; }
@@ -135,14 +136,17 @@ TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
   }
 }
 
-TEST(DefaultSlice, IsAQuarterOfThePieceBetween64KiBAndASlot) {
+TEST(MakePlan, TakesSlicesOfAQuarterOfThePieceBetween64KiBAndASlot) {
+  const protocol::Capabilities can{.max_slice = Bytes{512} << 10};
+  const auto slice = [&](Bytes elements, int channels, Protocol protocol = Protocol::kSimple) {
+    return make_plan(floats(elements), kPassOn, protocol, channels, can, true).slice_bytes;
+  };
   // 2^20 floats = 4 MiB in two chunks of 2 MiB, 2 channels: pieces of 1 MiB, a quarter is 256 KiB; a Simple slot 512
   // KiB.
-  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .channels = 2}), 256 << 10);
-  EXPECT_EQ(default_slice(floats(1 << 10), {.algorithm = &kPassOn}), 64 << 10);
-  EXPECT_EQ(default_slice(floats(1 << 24), {.algorithm = &kPassOn}), 512 << 10);
-  EXPECT_EQ(default_slice(floats(1 << 20), {.algorithm = &kPassOn, .protocol = Protocol::kLL64}),
-            3584);  // 64 lines of 56 B
+  EXPECT_EQ(slice(1 << 20, 2), 256 << 10);
+  EXPECT_EQ(slice(1 << 10, 1), 64 << 10);
+  EXPECT_EQ(slice(1 << 24, 1), 512 << 10);
+  EXPECT_EQ(slice(1 << 20, 1, Protocol::kLL64), 3584);  // 64 lines of 56 B
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <map>
+#include <tuple>
 
 #include "schedule/verify/races.h"
 #include "schedule/verify/value.h"
@@ -25,6 +27,19 @@ struct Message {
   Value value;
   int chunk;
   Clock clock;
+  bool open = false;  // more parts of the same message follow
+};
+
+// From one lane of one rank to another rank. Whole messages are seen, not their parts.
+struct Connection {
+  std::deque<Message> parts;
+  int whole = 0;  // messages of which all parts were sent and not all were taken
+};
+
+// What a group's members sent into a switch, in order, and how many sums each of them has taken.
+struct Aggregation {
+  std::vector<std::vector<Message>> sent;
+  std::vector<std::size_t> taken;
 };
 
 struct Strand {
@@ -39,13 +54,16 @@ constexpr int kEntry = -1;  // as an epoch's step: the rank's call
 class Verifier {
  public:
   Verifier(const Schedule& schedule, VerifyOptions options)
-      : s_(schedule), options_(options), cells_(static_cast<std::size_t>(s_.ranks * 3 * s_.chunks)) {
-    for (Rank r = 0; r < s_.ranks; ++r) {
+      : s_(schedule),
+        options_(options),
+        per_rank_(2 * shape().chunks + s_.scratch),
+        cells_(static_cast<std::size_t>(shape().ranks) * static_cast<std::size_t>(per_rank_)) {
+    for (Rank r = 0; r < shape().ranks; ++r) {
       for (int lane = 0; lane < s_.lanes; ++lane) strands_.push_back({r, lane, 0, Clock(s_.strands.size(), 0)});
-      for (int c = 0; c < s_.chunks; ++c)
-        if (contributes(s_.collective, r, c, s_.root)) cell(r, Buffer::kIn, c).value = Value::contribution(r, c);
+      for (int c = 0; c < shape().chunks; ++c)
+        if (holds(shape(), Buffer::kIn, c, r)) cell(r, Buffer::kIn, c).value = Value::contribution(r, c);
     }
-    messages_.resize(s_.strands.size() * static_cast<std::size_t>(s_.ranks));
+    messages_.resize(s_.strands.size() * static_cast<std::size_t>(shape().ranks));
     signals_.resize(messages_.size());
     senders_.resize(messages_.size(), -1);
     takers_.resize(messages_.size(), -1);
@@ -71,9 +89,9 @@ class Verifier {
   void enter(Strand& strand) {
     strand.clock[index(of(strand.rank, 0))] = 1;
     if (strand.lane != 0) return;
-    for (const Buffer buffer : {Buffer::kIn, Buffer::kOut, Buffer::kScratch})
-      for (int c = 0; c < s_.chunks; ++c)
-        cell(strand.rank, buffer, c).history.write({static_cast<int>(index(strand)), 1, kEntry}, strand.clock);
+    for_own_cells(strand.rank, [&](Cell& cell, int) {
+      cell.history.write({static_cast<int>(index(strand)), 1, kEntry}, strand.clock);
+    });
   }
 
   // Runs the strand's next step; false if it must wait, has ended, or is wrong.
@@ -104,9 +122,17 @@ class Verifier {
 
   void move(Strand& self, const Step& now) {
     Value value;
+    Rank last = -1;  // contributor, where order matters
     for (const Operand& o : now.sources) {
       Value part = read(self, now, o);
       if (proof_.counterexample) return;
+      if (options_.in_order && now.sources.size() > 1) {
+        if (part.parts().size() != 1 || part.parts()[0].rank <= last)
+          return fail(Kind::kOutOfOrder, self, now.chunk, part.parts()[0].rank,
+                      "adds the contribution of rank {} after that of rank {}, or sums that are not single ones",
+                      part.parts()[0].rank, last);
+        last = part.parts()[0].rank;
+      }
       value = value.defined() ? value + part : std::move(part);
     }
     for (const auto& part : value.parts())
@@ -114,40 +140,89 @@ class Verifier {
         return fail(Kind::kDoubled, self, part.chunk, part.rank,
                     "the contribution of rank {} to chunk {} is added {} times", part.rank, part.chunk, part.count);
     for (const Operand& o : now.destinations) {
-      if (o.kind == Operand::Kind::kMessage) {
-        ++proof_.messages;
-        outgoing(self, o).push_back({value, now.chunk, self.clock});
+      if (o.message()) {
+        proof_.messages += !o.open;
+        Connection& c = outgoing(self, o);
+        c.parts.push_back({value, now.chunk, self.clock, o.open});
+        c.whole += !o.open;
         continue;
       }
-      const Rank owner = o.kind == Operand::Kind::kRemote ? o.peer : self.rank;
-      proof_.remote_accesses += o.kind == Operand::Kind::kRemote;
-      Cell& target = cell(owner, o.buffer, o.chunk);
-      if (const Epoch* other = target.history.write(epoch(self), self.clock)) return race(self, o, *other);
-      target.value = value;
+      if (o.kind == Operand::Kind::kAggregation) {
+        ++proof_.messages;
+        aggregation(self, o).sent[member(self, o)].push_back({value, now.chunk, self.clock});
+        continue;
+      }
+      for (const Rank owner : owners(self, o)) {
+        proof_.remote_accesses += owner != self.rank;
+        Cell& target = cell(owner, o.buffer, o.chunk);
+        if (const Epoch* other = target.history.write(epoch(self), self.clock)) return race(self, o, owner, *other);
+        target.value = value;
+      }
     }
   }
 
   Value read(Strand& self, const Step& now, const Operand& o) {
-    if (o.kind == Operand::Kind::kMessage) {
-      auto& queue = incoming(self, o);
-      Message message = std::move(queue.front());
-      queue.pop_front();
-      symbolic::join(self.clock, message.clock);
-      if (message.chunk != now.chunk)
-        fail(Kind::kWrongChunk, self, now.chunk, o.peer, "receives chunk {} where rank {} sent chunk {}", now.chunk,
-             o.peer, message.chunk);
-      return std::move(message.value);
+    if (o.message()) {
+      Connection& c = incoming(self, o);
+      Message message = std::move(c.parts.front());
+      c.parts.pop_front();
+      c.whole -= !message.open;
+      return take(self, now, o.peer, std::move(message), o.open);
     }
-    const Rank owner = o.kind == Operand::Kind::kRemote ? o.peer : self.rank;
-    proof_.remote_accesses += o.kind == Operand::Kind::kRemote;
-    Cell& source = cell(owner, o.buffer, o.chunk);
-    if (const Epoch* other = source.history.read(epoch(self), self.clock)) {
-      race(self, o, *other);
-    } else if (!source.value.defined()) {
-      fail(Kind::kUndefined, self, o.chunk, owner, "reads chunk {} of rank {}, which nothing was written to", o.chunk,
-           owner);
+    Value sum;
+    const auto add = [&](Value value) { sum = sum.defined() ? sum + value : std::move(value); };
+    if (o.kind == Operand::Kind::kAggregation) {
+      Aggregation& a = aggregation(self, o);
+      const std::size_t turn = a.taken[member(self, o)]++;
+      for (std::size_t m = 0; m < a.sent.size() && !proof_.counterexample; ++m)
+        add(take(self, now, o.group().member(static_cast<Rank>(m)), a.sent[m][turn], false));
+      return sum;
     }
-    return source.value;
+    for (const Rank owner : owners(self, o)) {
+      proof_.remote_accesses += owner != self.rank;
+      Cell& source = cell(owner, o.buffer, o.chunk);
+      if (const Epoch* other = source.history.read(epoch(self), self.clock)) {
+        race(self, o, owner, *other);
+      } else if (!source.value.defined()) {
+        fail(Kind::kUndefined, self, o.chunk, owner, "reads chunk {} of rank {}, which nothing was written to", o.chunk,
+             owner);
+      }
+      if (proof_.counterexample) return sum;
+      add(source.value);
+    }
+    return sum;
+  }
+
+  // What a message that was sent as `sent` is to its receiver.
+  Value take(Strand& self, const Step& now, Rank sender, Message sent, bool open) {
+    symbolic::join(self.clock, sent.clock);
+    if (sent.chunk != now.chunk)
+      fail(Kind::kWrongChunk, self, now.chunk, sender, "receives chunk {} where rank {} sent chunk {}", now.chunk,
+           sender, sent.chunk);
+    else if (sent.open != open)
+      fail(Kind::kWrongChunk, self, now.chunk, sender,
+           "receives chunk {} as {} part of a message, rank {} sent it as {}", now.chunk, open ? "an open" : "the last",
+           sender, sent.open ? "an open one" : "the last");
+    return std::move(sent.value);
+  }
+
+  // Whose memories an operand in memory names.
+  static std::vector<Rank> owners(const Strand& self, const Operand& o) {
+    if (o.kind == Operand::Kind::kLocal) return {self.rank};
+    if (o.kind == Operand::Kind::kRemote) return {o.peer};
+    std::vector<Rank> all;
+    for (Rank i = 0; i < o.count; ++i) all.push_back(o.group().member(i));
+    return all;
+  }
+
+  Aggregation& aggregation(const Strand& self, const Operand& o) {
+    Aggregation& a = aggregations_[{o.peer, o.count, o.stride, lane_of(self, o)}];
+    a.sent.resize(static_cast<std::size_t>(o.count));
+    a.taken.resize(static_cast<std::size_t>(o.count));
+    return a;
+  }
+  static std::size_t member(const Strand& self, const Operand& o) {
+    return static_cast<std::size_t>((self.rank - o.peer) / o.stride);
   }
 
   struct Blocker {
@@ -157,17 +232,28 @@ class Verifier {
   Blocker blocked_on(const Strand& self, const Step& now) {
     if (now.kind == Step::Kind::kWait && signals_[channel(of(now.peer, self.lane), self.rank)].empty())
       return {now.peer, Blocker::Reason::kSignal};
-    for (const Operand& o : now.sources)
-      if (o.kind == Operand::Kind::kMessage && incoming(self, o).empty()) return {o.peer, Blocker::Reason::kMessage};
-    for (const Operand& o : now.destinations)
-      if (o.kind == Operand::Kind::kMessage && static_cast<int>(outgoing(self, o).size()) >= options_.slots)
-        return {o.peer, Blocker::Reason::kSlot};
+    for (const Operand& o : now.sources) {
+      if (o.message() && incoming(self, o).whole == 0) return {o.peer, Blocker::Reason::kMessage};
+      if (o.kind != Operand::Kind::kAggregation) continue;
+      const Aggregation& a = aggregation(self, o);
+      for (std::size_t m = 0; m < a.sent.size(); ++m)
+        if (a.sent[m].size() <= a.taken[member(self, o)])
+          return {o.group().member(static_cast<Rank>(m)), Blocker::Reason::kMessage};
+    }
+    for (const Operand& o : now.destinations) {
+      if (o.message() && outgoing(self, o).whole >= options_.slots) return {o.peer, Blocker::Reason::kSlot};
+      if (o.kind != Operand::Kind::kAggregation) continue;
+      const Aggregation& a = aggregation(self, o);
+      for (std::size_t m = 0; m < a.taken.size(); ++m)
+        if (a.sent[member(self, o)].size() >= a.taken[m] + static_cast<std::size_t>(options_.slots))
+          return {o.group().member(static_cast<Rank>(m)), Blocker::Reason::kSlot};
+    }
     return {};
   }
 
   bool well_formed(Strand& self, const Step& now) {
     if (now.kind != Step::Kind::kMove) {
-      if (now.peer >= 0 && now.peer < s_.ranks && now.peer != self.rank) return true;
+      if (now.peer >= 0 && now.peer < shape().ranks && now.peer != self.rank) return true;
       fail(Kind::kBadOperand, self, -1, now.peer, "names rank {}, which is not a peer", now.peer);
       return false;
     }
@@ -175,8 +261,8 @@ class Verifier {
       fail(Kind::kBadOperand, self, now.chunk, -1, "moves nothing or nowhere");
       return false;
     }
-    if (now.chunk < 0 || now.chunk >= s_.chunks) {
-      fail(Kind::kBadOperand, self, now.chunk, -1, "moves chunk {} of {}", now.chunk, s_.chunks);
+    if (now.chunk < 0 || now.chunk >= shape().chunks) {
+      fail(Kind::kBadOperand, self, now.chunk, -1, "moves chunk {} of {}", now.chunk, shape().chunks);
       return false;
     }
     for (const Operand& o : now.sources)
@@ -187,24 +273,35 @@ class Verifier {
   }
 
   bool well_formed(Strand& self, const Step& now, const Operand& o, const Operands& side, bool destination) {
-    const bool remote = o.kind != Operand::Kind::kLocal;
+    const bool group = o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation;
+    const bool peer = o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote;
     if (o.lane < Operand::kSameLane || o.lane >= s_.lanes) {
       fail(Kind::kBadOperand, self, now.chunk, o.peer, "names lane {} of {}", o.lane, s_.lanes);
-    } else if (remote && (o.peer < 0 || o.peer >= s_.ranks || o.peer == self.rank)) {
+    } else if (peer && (o.peer < 0 || o.peer >= shape().ranks || o.peer == self.rank)) {
       fail(Kind::kBadOperand, self, now.chunk, o.peer, "names rank {}, which is not a peer", o.peer);
-    } else if (o.kind == Operand::Kind::kMessage) {
+    } else if (group && (o.stride < 1 || o.peer < 0 || !o.group().contains(self.rank) ||
+                         o.group().member(o.count - 1) >= shape().ranks)) {
+      fail(Kind::kBadOperand, self, now.chunk, o.peer,
+           "names a group of ranks that it is not in, or that do not exist");
+    } else if (o.message()) {
       own_connection(self, now, o, side, destination);
-    } else if (o.chunk != now.chunk ||
-               (o.buffer != Buffer::kScratch &&
-                !holds(s_.collective, o.buffer, o.chunk, remote ? o.peer : self.rank, s_.ranks, s_.root))) {
+    } else if (o.memory() && !in_memory(self, now, o)) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer,
            "names chunk {}, which the buffer does not hold or the step does not move", o.chunk);
-    } else if (destination && o.buffer == Buffer::kIn) {
+    } else if (destination && o.memory() && o.buffer == Buffer::kIn) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} of the input", o.chunk);
-    } else if (destination && std::count(side.begin(), side.end(), o) > 1) {
+    } else if (destination && o.memory() && std::count(side.begin(), side.end(), o) > 1) {
       fail(Kind::kBadOperand, self, o.chunk, o.peer, "writes chunk {} twice in one step", o.chunk);
     }
     return !proof_.counterexample;
+  }
+
+  bool in_memory(const Strand& self, const Step& now, const Operand& o) const {
+    if (o.buffer == Buffer::kScratch) return o.chunk >= 0 && o.chunk < s_.scratch;
+    if (o.chunk != now.chunk) return false;
+    for (const Rank owner : owners(self, o))
+      if (!holds(shape(), o.buffer, o.chunk, owner)) return false;
+    return true;
   }
 
   // A step moves at most one message over a connection, and each end of a connection belongs to one strand: otherwise
@@ -266,39 +363,55 @@ class Verifier {
 
   void check_nothing_left() {
     for (const Strand& from : strands_) {
-      for (Rank peer = 0; peer < s_.ranks; ++peer) {
-        const auto& queue = messages_[channel(from, peer)];
+      for (Rank peer = 0; peer < shape().ranks; ++peer) {
+        const auto& queue = messages_[channel(from, peer)].parts;
         if (!queue.empty())
           return fail(Kind::kNeverTaken, of(peer, from.lane), queue.front().chunk, from.rank,
-                      "never receives chunk {} that rank {} sent", queue.front().chunk, from.rank);
+                      "never receives {}chunk {} that rank {} sent",
+                      queue.back().open ? "the rest of a message from " : "", queue.front().chunk, from.rank);
         if (!signals_[channel(from, peer)].empty())
           return fail(Kind::kNeverTaken, of(peer, from.lane), -1, from.rank, "never waits for a signal of rank {}",
                       from.rank);
       }
+    }
+    for (const auto& [key, a] : aggregations_) {
+      const Group group{std::get<0>(key), std::get<1>(key), std::get<2>(key)};
+      for (std::size_t m = 0; m < a.sent.size(); ++m)
+        for (std::size_t reader = 0; reader < a.taken.size(); ++reader)
+          if (a.sent[m].size() > a.taken[reader]) {
+            const Rank rank = group.member(static_cast<Rank>(reader));
+            return fail(Kind::kNeverTaken, of(rank, std::get<3>(key)), a.sent[m].back().chunk,
+                        group.member(static_cast<Rank>(m)), "never takes the sum that rank {} sent a part of",
+                        group.member(static_cast<Rank>(m)));
+          }
     }
   }
 
   // When a rank returns, its memory is its own again: whatever peers did there must be ordered before. This also keeps
   // rounds and calls apart, because the next one begins after the exit.
   void check_exits() {
-    for (Rank r = 0; r < s_.ranks; ++r) {
+    for (Rank r = 0; r < shape().ranks && !proof_.counterexample; ++r) {
       Strand exit{r, 0, s_.strand(r, 0).size(), Clock(s_.strands.size(), 0)};
       for (int lane = 0; lane < s_.lanes; ++lane) symbolic::join(exit.clock, of(r, lane).clock);
-      for (const Buffer buffer : {Buffer::kIn, Buffer::kOut, Buffer::kScratch})
-        for (int c = 0; c < s_.chunks; ++c)
-          if (const Epoch* other = cell(r, buffer, c).history.write(epoch(exit), exit.clock)) {
-            const Strand& rival = strands_[static_cast<std::size_t>(other->strand)];
-            return fail(Kind::kRace, exit, c, rival.rank,
-                        "returns while step {} of rank {} lane {} may still touch its chunk {}", other->step,
-                        rival.rank, rival.lane, c);
-          }
+      for_own_cells(r, [&](Cell& cell, int chunk) {
+        const Epoch* other = cell.history.write(epoch(exit), exit.clock);
+        if (other == nullptr || proof_.counterexample) return;
+        const Strand& rival = strands_[static_cast<std::size_t>(other->strand)];
+        fail(Kind::kRace, exit, chunk, rival.rank,
+             "returns while step {} of rank {} lane {} may still touch its chunk {}", other->step, rival.rank,
+             rival.lane, chunk);
+      });
+      if (shape().collective != Collective::kBarrier) continue;
+      for (Rank peer = 0; peer < shape().ranks; ++peer)
+        if (exit.clock[index(of(peer, 0))] == 0)
+          return fail(Kind::kMissing, exit, -1, peer, "leaves the barrier although rank {} may not have come", peer);
     }
   }
 
   void check_postcondition() {
-    for (Rank r = 0; r < s_.ranks; ++r) {
-      for (int c = 0; c < s_.chunks; ++c) {
-        if (!holds(s_.collective, Buffer::kOut, c, r, s_.ranks, s_.root)) continue;
+    for (Rank r = 0; r < shape().ranks; ++r) {
+      for (int c = 0; c < shape().chunks; ++c) {
+        if (!holds(shape(), Buffer::kOut, c, r)) continue;
         Cell& result = cell(r, Buffer::kOut, c);
         Strand end{r, 0, s_.strand(r, 0).size(), {}};
         const Epoch& writer = result.history.last_write();
@@ -312,18 +425,18 @@ class Verifier {
           if (part.chunk != c)
             return fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {} ({})", c, part.chunk,
                         part.rank, who);
-        for (Rank peer = 0; peer < s_.ranks; ++peer)
-          if (contributes(s_.collective, peer, c, s_.root) && result.value.count(peer, c) == 0)
+        for (Rank peer = 0; peer < shape().ranks; ++peer)
+          if (holds(shape(), Buffer::kIn, c, peer) && result.value.count(peer, c) == 0)
             return fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer, who);
       }
     }
   }
 
-  void race(const Strand& self, const Operand& o, const Epoch& other) {
+  void race(const Strand& self, const Operand& o, Rank owner, const Epoch& other) {
     const Strand& rival = strands_[static_cast<std::size_t>(other.strand)];
     if (other.step == kEntry)
       return fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} of rank {}, which may not have called yet",
-                  o.chunk, rival.rank);
+                  o.chunk, owner);
     fail(Kind::kRace, self, o.chunk, rival.rank, "touches chunk {} unordered with step {} of rank {} lane {}", o.chunk,
          other.step, rival.rank, rival.lane);
   }
@@ -344,10 +457,10 @@ class Verifier {
                                                 fmt::format(format, std::forward<Args>(args)...))};
   }
 
-  std::deque<Message>& incoming(const Strand& self, const Operand& o) {
+  Connection& incoming(const Strand& self, const Operand& o) {
     return messages_[channel(of(o.peer, lane_of(self, o)), self.rank)];
   }
-  std::deque<Message>& outgoing(const Strand& self, const Operand& o) {
+  Connection& outgoing(const Strand& self, const Operand& o) {
     return messages_[channel(of(self.rank, lane_of(self, o)), o.peer)];
   }
   static int lane_of(const Strand& self, const Operand& o) { return o.lane == Operand::kSameLane ? self.lane : o.lane; }
@@ -362,34 +475,47 @@ class Verifier {
   }
   const Strand& of(Rank rank, int lane) const { return strands_[static_cast<std::size_t>(rank * s_.lanes + lane)]; }
   std::size_t channel(const Strand& source, Rank destination) const {
-    return index(source) * static_cast<std::size_t>(s_.ranks) + static_cast<std::size_t>(destination);
+    return index(source) * static_cast<std::size_t>(shape().ranks) + static_cast<std::size_t>(destination);
   }
   Epoch epoch(const Strand& self) const {
     return {static_cast<int>(index(self)), self.clock[index(self)], static_cast<int>(self.next)};
   }
+  const Shape& shape() const { return s_.shape; }
+
+  // Calls work(cell, chunk or slot) on all memory of a rank that exists.
+  template <class Work>
+  void for_own_cells(Rank rank, Work&& work) {
+    for (const Buffer buffer : {Buffer::kIn, Buffer::kOut})
+      for (int c = 0; c < shape().chunks; ++c)
+        if (holds(shape(), buffer, c, rank)) work(cell(rank, buffer, c), c);
+    for (int slot = 0; slot < s_.scratch; ++slot) work(cell(rank, Buffer::kScratch, slot), slot);
+  }
+
   Cell& cell(Rank rank, Buffer buffer, int chunk) {
     // In place, a chunk that both buffers hold is one memory.
-    if (options_.in_place && buffer == Buffer::kOut &&
-        holds(s_.collective, Buffer::kIn, chunk, rank, s_.ranks, s_.root))
-      buffer = Buffer::kIn;
-    return cells_[static_cast<std::size_t>((rank * 3 + static_cast<int>(buffer)) * s_.chunks + chunk)];
+    if (options_.in_place && buffer == Buffer::kOut && holds(shape(), Buffer::kIn, chunk, rank)) buffer = Buffer::kIn;
+    return cells_[static_cast<std::size_t>(rank) * static_cast<std::size_t>(per_rank_) +
+                  static_cast<std::size_t>(static_cast<int>(buffer) * shape().chunks + chunk)];
   }
 
   const Schedule& s_;
   VerifyOptions options_;
+  int per_rank_;  // cells: input and output chunks, scratch slots
   std::vector<Cell> cells_;
   std::vector<Strand> strands_;
-  std::vector<std::deque<Message>> messages_;  // [sending rank and lane][receiving rank]
-  std::vector<std::deque<Clock>> signals_;     // [sending strand][receiving rank]
-  std::vector<int> senders_, takers_;          // the lane at each end of messages_; -1 before the first use
+  std::vector<Connection> messages_;                                       // [sending rank and lane][receiving rank]
+  std::map<std::tuple<Rank, Rank, Rank, int>, Aggregation> aggregations_;  // by group and lane
+  std::vector<std::deque<Clock>> signals_;                                 // [sending strand][receiving rank]
+  std::vector<int> senders_, takers_;  // the lane at each end of messages_; -1 before the first use
   Proof proof_;
 };
 
 }  // namespace
 
 std::string_view name(Finding::Kind kind) {
-  constexpr std::string_view kNames[] = {"bad operand", "undefined",  "doubled",     "missing",      "foreign", "race",
-                                         "wrong chunk", "never sent", "never taken", "slot overrun", "deadlock"};
+  constexpr std::string_view kNames[] = {"bad operand", "undefined",    "doubled",     "missing",
+                                         "foreign",     "race",         "wrong chunk", "never sent",
+                                         "never taken", "slot overrun", "deadlock",    "out of order"};
   return kNames[static_cast<int>(kind)];
 }
 

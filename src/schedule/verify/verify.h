@@ -17,11 +17,12 @@ struct Finding {
     kForeign,      // the result holds another chunk's data
     kRace,         // two accesses to the same memory (or end of a connection) that nothing orders, one of them a write;
                    // a rank's call writes all its memory once before its first step and once after its last
-    kWrongChunk,   // a message is received as another chunk than it was sent as
+    kWrongChunk,   // a message is received as another chunk, or another part of a message, than it was sent as
     kNeverSent,    // waits for a message or signal of a rank that has finished
     kNeverTaken,   // a message or signal is left over at the end
     kSlotOverrun,  // sends more than the connection's slots hold before the peer takes any
     kDeadlock,     // ranks wait for each other in a cycle
+    kOutOfOrder,   // (if asked) a sum that is not one fold over single contributions in rank order
   };
   Kind kind = Kind::kBadOperand;
   Rank rank = -1;
@@ -37,6 +38,7 @@ std::string_view name(Finding::Kind kind);
 struct VerifyOptions {
   int slots = 2;          // chunks that a connection holds before its sender must wait
   bool in_place = false;  // output and input are the same memory
+  bool in_order = false;  // prove the order of sums too
 };
 
 struct Proof {

@@ -10,7 +10,7 @@ using Kind = Finding::Kind;
 // Small schedules written by hand, one lane unless said otherwise: one for each way to be wrong.
 Schedule written(Collective collective, int chunks, std::vector<std::vector<Step>> strands, int lanes = 1) {
   const auto ranks = static_cast<Rank>(strands.size()) / lanes;
-  return {collective, ranks, 0, chunks, lanes, std::move(strands)};
+  return {{collective, ranks, 0, chunks}, chunks, lanes, std::move(strands)};
 }
 
 Finding refuted(const Schedule& schedule, VerifyOptions options = {}) {

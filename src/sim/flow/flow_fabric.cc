@@ -13,11 +13,20 @@ using protocol::Operation;
 
 namespace {
 
-constexpr Bytes kScratchBytes = Bytes{1} << 20;
+constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of a GPU's memory
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
+
+protocol::Capabilities flow_capabilities(int strands) {
+  return {.name = "sim/flow",
+          .load_store = true,
+          .virtual_time = true,
+          .max_strands = strands,
+          .max_slice = protocol::traits(protocol::Protocol::kSimple).slice_bytes,
+          .scratch_bytes = kScratchBytes};
+}
 
 FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks,
                        FlowOptions options)
@@ -48,12 +57,8 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
 FlowFabric::~FlowFabric() = default;
 
 FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
-  capabilities_ = {.name = "sim/flow",
-                   .load_store = true,
-                   .moves_data = fabric->options_.moves_data,
-                   .virtual_time = true,
-                   .max_strands = fabric->options_.strands,
-                   .max_slice = protocol::traits(protocol::Protocol::kSimple).slice_bytes};
+  capabilities_ = flow_capabilities(fabric->options_.strands);
+  capabilities_.moves_data = fabric->options_.moves_data;
 }
 
 std::span<const MaxMin::Resource> FlowFabric::keep(const std::vector<topology::Hop>& hops, std::size_t count) {
@@ -147,12 +152,12 @@ void FlowFabric::part_done(std::int32_t a) {
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage) {
+    if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_index(rank, end.peer, end.strand);
       push(connections_[index(c)].latency, Event::kMessageArrives, c);
     }
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage) {
+    if (end.kind == End::Kind::kMessage && end.last) {
       Connection& c = connect(end.peer, rank, end.strand);
       --c.in_flight;
       wake(c.sender_waits);
@@ -207,7 +212,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
     return c.signals > 0;
   }
   for (const End& end : operation.sources) {
-    if (end.kind != End::Kind::kMessage) continue;
+    if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
     Connection& c = connect(end.peer, rank, end.strand);
     if (c.arrived == 0) {
       c.receiver_waits = self;
@@ -215,7 +220,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
     }
   }
   for (const End& end : operation.destinations) {
-    if (end.kind != End::Kind::kMessage) continue;
+    if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
     Connection& c = connect(rank, end.peer, end.strand);
     if (c.in_flight >= protocol::traits(protocol_).slots) {
       c.sender_waits = self;
@@ -250,7 +255,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kMessage) {
       Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
-      source ? --c.arrived : ++c.in_flight;
+      if (end.offset == 0) source ? --c.arrived : ++c.in_flight;
       // A CPU packs and unpacks lines more slowly than it copies.
       if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
     }
@@ -260,7 +265,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       return;
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
-    posting += c.overhead.s();
+    if (end.last) posting += c.overhead.s();
     start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
   };
@@ -299,10 +304,12 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
   for (const End& end : operation.sources) {
     if (end.kind == End::Kind::kMessage) {
       auto& queue = connect(end.peer, rank, end.strand).data;
-      received.push_back(std::move(queue.front()));
-      queue.pop_front();
-      WEFT_ASSERT(received.back().size() == index(operation.bytes), "sent {}, received {}", received.back().size(),
-                  operation.bytes);
+      const std::vector<std::byte>& message = queue.front();
+      WEFT_ASSERT(end.last ? message.size() == index(end.offset + operation.bytes)
+                           : message.size() >= index(end.offset + operation.bytes),
+                  "sent {}, received {} at {}", message.size(), operation.bytes, end.offset);
+      received.emplace_back(message.begin() + end.offset, message.begin() + end.offset + operation.bytes);
+      if (end.last) queue.pop_front();
       sources.push_back(received.back().data());
     } else {
       sources.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
@@ -311,8 +318,9 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage) {
       auto& queue = connect(rank, end.peer, end.strand).data;
-      queue.emplace_back(index(operation.bytes));
-      destinations.push_back(queue.back().data());
+      if (end.offset == 0) queue.emplace_back();
+      queue.back().resize(index(end.offset + operation.bytes));
+      destinations.push_back(queue.back().data() + end.offset);
     } else {
       destinations.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
     }

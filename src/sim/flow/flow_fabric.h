@@ -20,6 +20,8 @@ struct FlowOptions {
   std::int64_t max_events = std::int64_t{1} << 40;
 };
 
+protocol::Capabilities flow_capabilities(int strands);
+
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the

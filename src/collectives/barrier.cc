@@ -1,0 +1,45 @@
+#include "collectives/barrier.h"
+
+namespace weft::collectives {
+
+using namespace schedule;
+
+namespace {
+
+// In round k every rank tells the one 2^k after it that it, and everybody it has heard of, has come.
+// Rounds: ceil(log2 n). Signals sent per rank: as many.
+Generator<Step> dissemination_steps(Story story) {
+  const int n = story.ranks, self = story.rank;
+  for (int distance = 1; distance < n; distance *= 2) {
+    co_yield signal((self + distance) % n);
+    co_yield wait((self - distance % n + n) % n);
+  }
+}
+
+// Everybody tells everybody. Rounds: one. Signals sent per rank: n-1.
+Generator<Step> spread_steps(Story story) {
+  const int n = story.ranks, self = story.rank;
+  for (int k = 1; k < n; ++k) co_yield signal((self + k) % n);
+  for (int k = 1; k < n; ++k) co_yield wait((self + k) % n);
+}
+
+}  // namespace
+
+Algorithm dissemination_barrier() {
+  return {.name = "dissemination",
+          .collective = Collective::kBarrier,
+          .when = "many ranks: logarithmic latency",
+          .source = "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988",
+          .in_order = true,
+          .steps = dissemination_steps};
+}
+Algorithm spread_barrier() {
+  return {.name = "spread",
+          .collective = Collective::kBarrier,
+          .when = "few ranks: a single hop",
+          .source = "all-to-all notification",
+          .in_order = true,
+          .steps = spread_steps};
+}
+
+}  // namespace weft::collectives

@@ -1,0 +1,106 @@
+#include "collectives/spread.h"
+
+namespace weft::collectives {
+
+using namespace schedule;
+
+namespace {
+
+// The blocks of a buffer, beginning with the one that has the rank's own number and going backwards, so that not all
+// ranks turn to the same peer at the same time.
+int rotated(const Run& run, Rank rank, int i) { return run.at(((rank - i) % run.count + run.count) % run.count); }
+
+// Every block goes from each rank that has it in its input to each rank that wants it in its output, without detour;
+// the receiver sums all contributions at once, in rank order. One hop: nothing has a lower latency.
+// Steps: one send per peer and block, one receive per block. Bytes sent per rank: what the peers want of it.
+Generator<Step> spread_steps(Collective collective, Story story) {
+  const int n = story.ranks, self = story.rank;
+  const Shape shape{collective, n, story.root, blocks(collective, n)};
+  for (int k = 1; k < n; ++k) {
+    const Rank peer = (self + k) % n;
+    const Run given = shared_blocks(shape, self, peer);
+    for (int i = 0; i < given.count; ++i) co_yield move(given.at(i), {in(given.at(i))}, {to(peer)});
+  }
+  const Run taken = held_blocks(shape, Buffer::kOut, self);
+  for (int i = 0; i < taken.count; ++i) {
+    const int block = rotated(taken, self, i);
+    const Run givers = contributors(shape, block);
+    Operands sources;
+    for (int g = 0; g < givers.count; ++g) sources.push_back(givers.at(g) == self ? in(block) : from(givers.at(g)));
+    co_yield move(block, sources, {out(block)});
+  }
+}
+
+// Chunk c goes from everybody straight to rank c, which sums it and sends the sum straight to everybody.
+// Steps: 2(n-1) sends. Bytes sent per rank: 2(n-1)/n of the message, as in a ring, but in two hops.
+Generator<Step> all_pairs_steps(Story story) {
+  const int n = story.ranks, self = story.rank;
+  for (int k = 1; k < n; ++k) co_yield move((self + k) % n, {in((self + k) % n)}, {to((self + k) % n)});
+  Operands inputs, outputs{out(self)};
+  for (Rank r = 0; r < n; ++r) inputs.push_back(r == self ? in(self) : from(r));
+  for (int k = 1; k < n; ++k) outputs.push_back(to((self + k) % n));
+  co_yield move(self, inputs, outputs);
+  for (int k = 1; k < n; ++k) {
+    const Rank owner = (self - k + n) % n;
+    co_yield move(owner, {from(owner)}, {out(owner)});
+  }
+}
+
+// In step k every rank sends to the one k after it and receives from the one k before it: one partner at a time.
+// Steps: n-1 exchanges. Bytes sent per rank: (n-1)/n of the message.
+Generator<Step> pairwise_steps(Story story) {
+  const int n = story.ranks, self = story.rank;
+  co_yield move(self * n + self, {in(self * n + self)}, {out(self * n + self)});
+  for (int k = 1; k < n; ++k) {
+    const Rank after = (self + k) % n, before = (self - k + n) % n;
+    co_yield move(self * n + after, {in(self * n + after)}, {to(after)});
+    co_yield move(before * n + self, {from(before)}, {out(before * n + self)});
+  }
+}
+
+template <Collective kCollective>
+Algorithm spread_of(std::string_view when) {
+  return {.name = kCollective == Collective::kAllReduce ? "one_shot" : "spread",
+          .collective = kCollective,
+          .when = when,
+          .source = "the direct algorithm; for all_reduce, TensorRT-LLM and vLLM custom all-reduce call it one-shot",
+          .in_order = true,
+          .uneven = true,
+          .steps = [](Story story) { return spread_steps(kCollective, story); }};
+}
+
+}  // namespace
+
+std::vector<Algorithm> spread() {
+  return {spread_of<Collective::kAllReduce>("smallest messages and few ranks: a single hop"),
+          spread_of<Collective::kBroadcast>("small messages and few ranks: a single hop"),
+          spread_of<Collective::kReduce>("small messages and few ranks: a single hop; sums in rank order"),
+          spread_of<Collective::kAllGather>("fully connected ranks: a single hop"),
+          spread_of<Collective::kReduceScatter>("fully connected ranks: a single hop; sums in rank order"),
+          spread_of<Collective::kAllToAll>("fully connected ranks: all parts at once"),
+          spread_of<Collective::kGather>("few ranks, or large parts: a single hop"),
+          spread_of<Collective::kScatter>("few ranks, or large parts: a single hop"),
+          spread_of<Collective::kSendReceive>("always: one message")};
+}
+
+Algorithm all_pairs_all_reduce() {
+  return {.name = "all_pairs",
+          .collective = Collective::kAllReduce,
+          .when = "fully connected ranks, medium and large messages: two hops, least bytes; sums in rank order",
+          .source = "reduce-scatter and all-gather by direct messages; MSCCL's allpairs",
+          .in_order = true,
+          .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
+          .steps = all_pairs_steps};
+}
+
+Algorithm pairwise_all_to_all() {
+  return {
+      .name = "pairwise",
+      .collective = Collective::kAllToAll,
+      .when = "large parts where every rank has one port: one partner at a time, no incast",
+      .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
+      .uneven = true,
+      .steps = pairwise_steps};
+}
+
+}  // namespace weft::collectives
