@@ -120,22 +120,20 @@ TEST(TcpRanks, ARankThatReturnsWithoutCallingIsNamed) {
 // Rank 0 feeds 1, which feeds 2; rank 0 is gone before rank 1 begins, and rank 2 waits for rank 1 all the while.
 TEST(TcpRanks, ARankThatHasDoneItsPartMayGo) {
   for (const bool clean : {true, false}) {
-    const auto said = TcpJob(3, kLong, [clean](Communicator& c, Report& report) -> std::string {
-                        if (!c.barrier()) return "no barrier";  // opens the connections
-                        if (c.rank() == 1) std::this_thread::sleep_for(300ms);
-                        std::int32_t x = c.rank() == 0 ? 42 : 0;
-                        const Status s = c.run({.collective = Collective::kBroadcast,
-                                                .in = &x,
-                                                .out = &x,
-                                                .count = 1,
-                                                .type = DataType::kInt32});
-                        const std::string end = s ? std::to_string(x) : text_of(s.error());
-                        if (c.rank() == 0 && !clean) {
-                          report.say(end);
-                          _exit(0);
-                        }
-                        return end;
-                      }).join();
+    const auto said =
+        TcpJob(3, kLong, [clean](Communicator& c, Report& report) -> std::string {
+          if (!c.barrier()) return "no barrier";  // opens the connections
+          if (c.rank() == 1) std::this_thread::sleep_for(300ms);
+          std::int32_t x = c.rank() == 0 ? 42 : 0;
+          const Status s =
+              c.run({.collective = Collective::kBroadcast, .in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
+          const std::string end = s ? std::to_string(x) : text_of(s.error());
+          if (c.rank() == 0 && !clean) {
+            report.say(end);
+            _exit(0);
+          }
+          return end;
+        }).join();
     for (const std::string& s : said) EXPECT_EQ(s, "42");
   }
 }
@@ -176,7 +174,8 @@ TEST(TcpRanks, TwoRootsAreAMismatchAlthoughNothingIsSent) {
                       return s ? std::string("well") : text_of(s.error());
                     }).join();
   EXPECT_TRUE(contains(said[0], code_of(Code::kMismatch)) || contains(said[1], code_of(Code::kMismatch)))
-      << said[0] << "\n" << said[1];
+      << said[0] << "\n"
+      << said[1];
   EXPECT_LT(Clock::now() - begin, kLong / 2);
 }
 

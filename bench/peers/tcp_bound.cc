@@ -68,7 +68,8 @@ int connection(bool listens, const char* address, const char* port) {
 // Median seconds of one `step` over some runs of equal numbers of steps on both sides.
 template <class Step>
 double median(std::size_t bytes, Step&& step) {
-  const int each = static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20) / std::max<std::size_t>(bytes, 1), 3, 2000));
+  const int each =
+      static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20) / std::max<std::size_t>(bytes, 1), 3, 2000));
   std::vector<double> times;
   for (int run = 0; run < 15; ++run) {
     const auto start = Clock::now();

@@ -126,9 +126,11 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
                     const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
-  if (transport != "tcp" && !job.local_name.empty()) return join_shm(settings, job.local_name, job.rank, job.ranks, rates);
+  if (transport != "tcp" && !job.local_name.empty())
+    return join_shm(settings, job.local_name, job.rank, job.ranks, rates);
   WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));
-  if (transport == "shm" && !meeting.one_machine()) return bad_input("transport shm: the ranks are on several machines");
+  if (transport == "shm" && !meeting.one_machine())
+    return bad_input("transport shm: the ranks are on several machines");
   if (transport == "tcp" || !meeting.one_machine()) return join_tcp(settings, std::move(meeting), job.rank, rates);
   return join_shm(settings, meeting.name, job.rank, job.ranks, rates);
 }

@@ -30,8 +30,8 @@ struct Joined {
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
 };
 
-// Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces one.
-// `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
+// Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces
+// one. `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
 Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
                     const calibrate::Rates& rates);
 

@@ -24,8 +24,8 @@ Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks
   }
   hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
   const Duration launch = *cores.costs().launch(protocol::Protocol::kSimple);
-  return cost::MachineView(cores.topology(),
-                           protocol::HopCosts::over_network(hop, launch, cores.costs().rank_switch()), cores.caches());
+  return cost::MachineView(cores.topology(), protocol::HopCosts::over_network(hop, launch, cores.costs().rank_switch()),
+                           cores.caches());
 }
 
 }  // namespace weft::api

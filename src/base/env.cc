@@ -29,10 +29,25 @@ constexpr Variable kTable[] = {
 };
 
 constexpr std::string_view kLauncher[] = {
-    "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID",  // torchrun
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",  // Open MPI
-    "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",                                                      // MPICH
-    "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES",
+    "RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "LOCAL_WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",  // torchrun
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMIX_NAMESPACE",  // Open MPI
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",  // MPICH
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES",
     "SLURM_STEP_RESV_PORTS",  // Slurm
 };
 

@@ -64,7 +64,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
-  sub->add_option("--transport", spec->transport, "here: shm, tcp (both between processes) or threads; default shm, or what the job has");
+  sub->add_option("--transport", spec->transport,
+                  "here: shm, tcp (both between processes) or threads; default shm, or what the job has");
   sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
   sub->add_flag("--check", spec->check, "look at every element of every result");
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");

@@ -165,8 +165,8 @@ class Bench {
                               .ranks_per_node = comm_.ranks(),
                               .elements = elements,
                               .element_bytes = size_of(spec_.type)};
-    tune::Question question = api::question_of(task, request, api::capabilities_of(report_.transport),
-                                                !spec_.unregistered);
+    tune::Question question =
+        api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.unregistered);
     question.algorithm = row.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;

@@ -35,12 +35,13 @@ Result<int> run(const Spec& spec) {
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  return launch(static_cast<Rank>(spec.ranks), transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
-    for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
-    execvp(arguments[0], arguments.data());
-    fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
-    return 127;
-  });
+  return launch(static_cast<Rank>(spec.ranks), transport, calibrate::to_text(rates),
+                [&](const std::vector<Setting>& given) {
+                  for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
+                  execvp(arguments[0], arguments.data());
+                  fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
+                  return 127;
+                });
 }
 
 Result<int> calibrate_now(const std::string& json) {
@@ -50,8 +51,8 @@ Result<int> calibrate_now(const std::string& json) {
     fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
     fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
     fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
-    fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n", rates.tcp.us(),
-               rates.tcp_connection.gb());
+    fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
+               rates.tcp.us(), rates.tcp_connection.gb());
     fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
                rates.shared_cache >> 10);
   }

@@ -69,7 +69,8 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
   if (machine.costs().network() && task.ranks > 1) {
     // Every rank's core sends and receives the bus traffic, and nothing arrives sooner than a message can.
     const protocol::HopCost& hop = *machine.costs().find("NET", protocol::Protocol::kSimple);
-    tighten(limit, Duration::seconds(2 * bytes * schedule::bus_factor(task.collective, task.ranks) / hop.channel.value()),
+    tighten(limit,
+            Duration::seconds(2 * bytes * schedule::bus_factor(task.collective, task.ranks) / hop.channel.value()),
             "TCP " + format_rate(hop.channel));
     tighten(limit, hop.least, "one TCP message");
     return;

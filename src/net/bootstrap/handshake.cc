@@ -81,7 +81,8 @@ bool Handshake::receive(int fd) {
     if (n == 0) return fail("the connection was closed"), false;
     got_ += static_cast<std::size_t>(n);
     const std::size_t known = std::min(got_, in_.magic.size());
-    if (std::memcmp(in_.magic.data(), Greeting::kMagic.data(), known) != 0) return fail("it does not speak weft"), false;
+    if (std::memcmp(in_.magic.data(), Greeting::kMagic.data(), known) != 0)
+      return fail("it does not speak weft"), false;
   }
   return true;
 }

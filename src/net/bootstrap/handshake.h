@@ -51,7 +51,8 @@ class Handshake {
   const Claim& claim() const { return claim_; }
   // A key of this connection alone, for what follows. Requires: done, or proved.
   Key session_key() const { return proof(5); }
-  // An acceptor: has the opener proved itself, so that only the answer is missing? Then look at claim() and call either.
+  // An acceptor: has the opener proved itself, so that only the answer is missing? Then look at claim() and call
+  // either.
   bool proved() const { return proved_; }
   void accept();
   void refuse(std::uint32_t reason);

@@ -44,7 +44,8 @@ TEST(Handshakes, OfTheSameKeySucceedAndCarryTheClaim) {
 
 TEST(Handshakes, OfDifferentKeysFailOnBothSides) {
   Connection c;
-  Handshake opener(Handshake::Role::kOpener, sha256("one"), kClaim), acceptor(Handshake::Role::kAcceptor, sha256("two"));
+  Handshake opener(Handshake::Role::kOpener, sha256("one"), kClaim),
+      acceptor(Handshake::Role::kAcceptor, sha256("two"));
   run(c, opener, acceptor);
   EXPECT_EQ(opener.state(), Handshake::State::kFailed);
   EXPECT_EQ(acceptor.state(), Handshake::State::kFailed);

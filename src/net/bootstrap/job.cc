@@ -56,8 +56,7 @@ Status apply_store(Job& job, const env::Settings& s) {
 Status meet_at_master(Job& job, const env::Settings& s) {
   const Variables& v = s.launcher;
   WEFT_TRY(const auto port, parse_integer("MASTER_PORT", value_of(v, "MASTER_PORT"), 1, 65534));
-  WEFT_TRY(const Address at,
-           resolve("MASTER_ADDR", value_of(v, "MASTER_ADDR"), static_cast<std::uint16_t>(port + 1)));
+  WEFT_TRY(const Address at, resolve("MASTER_ADDR", value_of(v, "MASTER_ADDR"), static_cast<std::uint16_t>(port + 1)));
   job.id = place(at, fmt::format("{} {} {}", s.key, value_of(v, "TORCHELASTIC_RUN_ID"), port));
   job.hosts = job.rank == 0;
   return {};
@@ -235,8 +234,9 @@ Result<Meeting> meet(const Job& job, const env::Settings& s) {
     return meeting;
   }
   if (!job.id)
-    return bad_input("ranks started by {} have no place to meet over TCP; use weft run --transport tcp, or set WEFT_STORE",
-                     job.launcher);
+    return bad_input(
+        "ranks started by {} have no place to meet over TCP; use weft run --transport tcp, or set WEFT_STORE",
+        job.launcher);
   invitation.id = *job.id;
   if (!job.hosts) return meet(invitation);
   WEFT_TRY(Host host, Host::open(job.id->addresses[0], job.id->key, job.ranks));

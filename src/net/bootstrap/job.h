@@ -11,8 +11,8 @@ namespace weft::net::bootstrap {
 // A rank of a job, as the environment describes it: who it is, and where the ranks find each other.
 struct Job {
   Rank rank = 0, ranks = 1;
-  std::string launcher;      // for messages: "weft run", "torchrun", …
-  std::string local_name;    // not empty: all ranks are on this machine and meet under this name
+  std::string launcher;        // for messages: "weft run", "torchrun", …
+  std::string local_name;      // not empty: all ranks are on this machine and meet under this name
   std::optional<UniqueId> id;  // … or at this address
   bool hosts = false;          // and this rank opens it
   std::string file;            // … or through this file, in which rank 0 leaves the id

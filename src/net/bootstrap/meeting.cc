@@ -64,7 +64,8 @@ std::string missing_of(const std::vector<const Record*>& records) {
 // One run of a host.
 class Reception {
  public:
-  Reception(int listener, const Key& key, Rank ranks) : listener_(listener), key_(key), records_(static_cast<std::size_t>(ranks)) {}
+  Reception(int listener, const Key& key, Rank ranks)
+      : listener_(listener), key_(key), records_(static_cast<std::size_t>(ranks)) {}
 
   Status run(Milliseconds timeout, const std::atomic<bool>& stopped) {
     const auto deadline = Clock::now() + timeout;
@@ -74,7 +75,9 @@ class Reception {
         const std::string missing = missing_of(records_);
         send_all(0, fmt::format("waited {} ms for rank {} to start", timeout.count(), missing));
         flush_for(Milliseconds(500));
-        if (missing.empty()) return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms", timeout.count());
+        if (missing.empty())
+          return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms",
+                         timeout.count());
         return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", timeout.count(),
                        missing);
       }
@@ -107,14 +110,14 @@ class Reception {
     for (;;) {
       WEFT_TRY(UniqueFd fd, accept_from(listener_));
       if (!fd.open()) return {};
-      const auto strangers = std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
+      const auto strangers =
+          std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
       if (static_cast<std::size_t>(strangers) >= kStrangers + records_.size()) {
         const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
         guests_.erase(oldest);
       }
-      guests_.push_back(Guest{.fd = std::move(fd),
-                              .handshake = Handshake(Handshake::Role::kAcceptor, key_),
-                              .since = Clock::now()});
+      guests_.push_back(
+          Guest{.fd = std::move(fd), .handshake = Handshake(Handshake::Role::kAcceptor, key_), .since = Clock::now()});
     }
   }
 
@@ -298,7 +301,9 @@ Status receive_all(int fd, std::uint8_t* into, std::size_t bytes, Clock::time_po
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
       WEFT_TRY(const bool more, writable(fd, deadline, POLLIN));
-      if (!more) return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for all {} ranks to start", v.timeout.count(), v.ranks);
+      if (!more)
+        return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for all {} ranks to start",
+                       v.timeout.count(), v.ranks);
       continue;
     }
     return failure(Code::kPeerDied, Blame::kCommunicator, "the host of the job has ended before all ranks had met");

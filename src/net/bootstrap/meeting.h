@@ -14,9 +14,9 @@ using Milliseconds = std::chrono::milliseconds;
 // What every rank learns of every other. A value of fixed size, as it crosses the wire.
 struct Record {
   std::int32_t rank = -1, ranks = 0, pid = 0;
-  Address data;           // where it listens for peers
-  char host[56] = {};     // its machine's name, for messages; ends with 0
-  Digest node{};          // equal on ranks that share a machine's memory
+  Address data;        // where it listens for peers
+  char host[56] = {};  // its machine's name, for messages; ends with 0
+  Digest node{};       // equal on ranks that share a machine's memory
   std::uint8_t reserved[8] = {};
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"

@@ -128,7 +128,8 @@ Result<Address> choose_interface(const std::string& wanted) {
   int bits = -1;
   if (const auto slash = wanted.find('/'); slash != std::string::npos) {
     if (!parse_ip(wanted.substr(0, slash), subnet)) return bad_input("WEFT_IFACE: '{}' is no subnet", wanted);
-    WEFT_TRY(const auto n, parse_integer("WEFT_IFACE: prefix length", wanted.substr(slash + 1), 0, subnet.family == 4 ? 32 : 128));
+    WEFT_TRY(const auto n,
+             parse_integer("WEFT_IFACE: prefix length", wanted.substr(slash + 1), 0, subnet.family == 4 ? 32 : 128));
     bits = static_cast<int>(n);
   } else if (parse_ip(wanted, subnet)) {
     bits = subnet.family == 4 ? 32 : 128;

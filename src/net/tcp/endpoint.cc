@@ -59,9 +59,7 @@ Endpoint::~Endpoint() {
   const auto longest = std::min<Clock::duration>(options_.timeout, std::chrono::seconds(broken_ ? 1 : 5));
   const auto deadline = Clock::now() + longest;
   for (;;) {
-    std::erase_if(open, [](Wire* wire) {
-      return wire->delivered();
-    });
+    std::erase_if(open, [](Wire* wire) { return wire->delivered(); });
     if (open.empty() || Clock::now() >= deadline) return;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
@@ -236,8 +234,7 @@ const std::byte* Endpoint::settle(Stream& s, const End& end, Bytes bytes, std::b
   std::sort(in.direct.begin(), in.direct.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   Bytes at = end.offset;
   const auto copy_until = [&](Bytes until) {
-    if (until > at)
-      std::memcpy(target + (at - end.offset), in.block.data() + at, static_cast<std::size_t>(until - at));
+    if (until > at) std::memcpy(target + (at - end.offset), in.block.data() + at, static_cast<std::size_t>(until - at));
   };
   for (const Range& there : in.direct) {
     copy_until(there.begin);
@@ -525,8 +522,8 @@ void Endpoint::answer(Rank r) {
 void Endpoint::compare_calls(Rank r) {
   Peer& p = peer(r);
   const auto now = Clock::now();
-  const auto pace = std::clamp<Clock::duration>(options_.timeout / 20, std::chrono::milliseconds(20),
-                                                std::chrono::milliseconds(500));
+  const auto pace =
+      std::clamp<Clock::duration>(options_.timeout / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
   if (now - p.asked < pace || !p.all_attached || !end_of(r).empty()) return;
   p.asked = now;
   control(r, FrameKind::kQuery, 0, calls_);

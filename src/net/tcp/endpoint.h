@@ -157,8 +157,8 @@ class Endpoint final : public Receiver {
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
   std::vector<Opening> openings_, guests_;
-  std::vector<Wire*> busy_;   // with frames that the kernel has not taken
-  std::vector<Rank> owed_;    // peers to whom slots are to be given back
+  std::vector<Wire*> busy_;  // with frames that the kernel has not taken
+  std::vector<Rank> owed_;   // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool broken_ = false;
   Rank awaited_ = -1, suspicion_ = -1;

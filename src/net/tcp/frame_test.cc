@@ -86,7 +86,10 @@ struct Pair {
 };
 
 Header data(std::size_t bytes) {
-  return {.flags = kEnd, .length = static_cast<std::uint32_t>(bytes), .number = 1, .total = static_cast<std::uint32_t>(bytes)};
+  return {.flags = kEnd,
+          .length = static_cast<std::uint32_t>(bytes),
+          .number = 1,
+          .total = static_cast<std::uint32_t>(bytes)};
 }
 
 TEST(Wires, FramesOfAllSizesArriveThroughAFullSocket) {

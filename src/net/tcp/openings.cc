@@ -40,10 +40,9 @@ void Endpoint::open_connections(Rank r) {
         ended(r, fd.error().message);
       return;
     }
-    const Claim claim{
-        .purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
-    openings_.push_back({std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane,
-                         Clock::now(), true});
+    const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
+    openings_.push_back(
+        {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   }

@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
 constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
 
-constexpr int kTcpClosed = 7;                    // TCP_CLOSE of the kernel's enum, which libc's header hides
-constexpr std::uint32_t kNear = 200;             // microseconds to and fro
-constexpr int kNearBuffer = 128 << 10;           // measured: bench/results, tcp
+constexpr int kTcpClosed = 7;           // TCP_CLOSE of the kernel's enum, which libc's header hides
+constexpr std::uint32_t kNear = 200;    // microseconds to and fro
+constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
 
 }  // namespace
 
@@ -274,9 +274,9 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
   if (left_ > 0) return false;
   in_payload_ = false;
   if (crc_ != header_.payload_crc) {
-    const std::string what = fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}",
-                                         header_.number, header_.strand, header_.offset,
-                                         header_.offset + header_.length, crc_, header_.payload_crc);
+    const std::string what =
+        fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}", header_.number,
+                    header_.strand, header_.offset, header_.offset + header_.length, crc_, header_.payload_crc);
     receiver.damaged(*this, what);
     end(what);
     return true;

@@ -73,9 +73,9 @@ class Wire {
     Header header;
     const std::byte* payload;
     Block block;
-    std::size_t sent = 0;        // header and payload together
-    std::uint32_t last_id = 0;   // zero copy: of the last send that read it …
-    bool zero_copied = false;    // … if any did
+    std::size_t sent = 0;       // header and payload together
+    std::uint32_t last_id = 0;  // zero copy: of the last send that read it …
+    bool zero_copied = false;   // … if any did
     std::size_t bytes() const { return sizeof(Header) + header.length; }
   };
   // Outcome of a system call: bytes, 0: would block, -1: ended.
