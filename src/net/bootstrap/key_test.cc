@@ -62,7 +62,9 @@ TEST(UniqueIds, AreReadBackAndWhateverElseIsRefusedWithoutRepeatingIt) {
     const auto refused = UniqueId::parse("WEFT_JOIN", bad);
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().message.find("WEFT_JOIN"), std::string::npos);
-    if (!bad.empty()) EXPECT_EQ(refused.error().message.find(bad), std::string::npos);
+    if (!bad.empty()) {
+      EXPECT_EQ(refused.error().message.find(bad), std::string::npos);
+    }
   }
 }
 
