@@ -397,7 +397,8 @@ Result<Meeting> meet(const Invitation& v) {
       }
       WEFT_TRY(UniqueFd listener, listen_on(here));
       own.data = local_address(listener.get());
-      return take_part(v, fd, handshake, std::move(listener), own, deadline);
+      // A little longer: the host names those who are missing.
+      return take_part(v, fd, handshake, std::move(listener), own, deadline + Milliseconds(1000));
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);
     std::this_thread::sleep_for(pause);

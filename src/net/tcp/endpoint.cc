@@ -137,6 +137,7 @@ bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
 bool Endpoint::ready(int strand, const Operation& operation) {
   using Kind = Operation::Kind;
   if (broken_) return false;
+  awaited_bytes_ = operation.bytes;
   if (operation.kind == Kind::kSignal) return true;
   if (operation.kind == Kind::kWait) {
     Stream& s = stream(operation.peer, strand);

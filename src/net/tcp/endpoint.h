@@ -55,6 +55,9 @@ class Endpoint final : public Receiver {
   bool pump_all();
   // Gives slots back that were kept for the next message to carry.
   void give_back();
+  // Is what this rank waits for large? Then looking again and again would only take it in small pieces, each with a
+  // system call and an acknowledgement of its own; asleep, it gets many at once.
+  bool awaits_much() const { return awaited_bytes_ >= kMuch; }
   // Until something happens on a socket, or for so long.
   void sleep(std::chrono::milliseconds limit);
   const std::optional<Error>& failure() const { return failure_; }
@@ -161,6 +164,8 @@ class Endpoint final : public Receiver {
   std::vector<Rank> owed_;   // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool broken_ = false;
+  static constexpr Bytes kMuch = Bytes{48} << 10;
+  Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last
   Rank awaited_ = -1, suspicion_ = -1;
   bootstrap::UniqueFd epoll_;
   std::unique_ptr<std::byte[]> scratch_;

@@ -31,9 +31,10 @@ Status Patience::look(const WaitingFor& waiting_for) {
 
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
-  if (looks_ < limits_.spins) return {};
+  const bool much = endpoint_.awaits_much();
+  if (looks_ < limits_.spins && !much) return {};
   looks_ = limits_.spins;
-  if (Clock::now() - since_ < limits_.yielding)
+  if (!much && Clock::now() - since_ < limits_.yielding)
     sched_yield();
   else
     endpoint_.sleep(kExamineEvery);
