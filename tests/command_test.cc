@@ -67,8 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --ranks 0 --on dgx-h100", "--ranks 0"}, BadInput{"bench all_reduce --ranks x", "x"},
         BadInput{"bench all_reduce --on dgx-h100 --ranks 9", "8 GPUs"}, BadInput{"bench all_reduce --min 1Q", "'1Q'"},
         BadInput{"bench all_reduce --max 9999999T", "9999999T"}, BadInput{"bench all_reduce --min 2K --max 1K", "2K"},
-        BadInput{"bench all_reduce --factor 1", "--factor 1"}, BadInput{"bench all_reduce --dtype half", "'half'"},
-        BadInput{"bench all_reduce --op max", "'max'"}, BadInput{"bench broadcast --algo tree --on dgx-h100", "'tree'"},
+        BadInput{"bench all_reduce --factor 1", "--factor 1"},
+        BadInput{"bench all_reduce --dtype quarter", "'quarter'"}, BadInput{"bench all_reduce --op mean", "'mean'"},
+        BadInput{"bench all_reduce --op xor", "integers"},
+        BadInput{"bench broadcast --algo tree --on dgx-h100", "'tree'"},
         BadInput{"bench broadcast --algo tree", "'tree'"}, BadInput{"bench all_reduce --proto LL256", "'LL256'"},
         BadInput{"bench all_reduce --algo two_shot --proto LL64", "two_shot"},
         BadInput{"bench all_reduce --on dgx-h101", "'dgx-h101'"},
@@ -80,10 +82,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"},
-        BadInput{"topo --on nowhere", "'nowhere'"},
+        BadInput{"topo --on nowhere", "'nowhere'"}, BadInput{"topo --on tpu-v4:shape=3x3x3", "27"},
+        BadInput{"topo --on dgx-h100 --path gpu0 gpu9", "gpu9"}, BadInput{"topo --on aurora --xml -", "chip links"},
+        BadInput{"topo --on dgx-h100 --slurm -", "no network switches"},
+        BadInput{"place --on dgx-h100:nodes=4 --nodes 5", "--nodes 5"},
+        BadInput{"place --on dgx-h100:nodes=4 --given node[0,9]", "'node9'"},
+        BadInput{"catalog warp-drive", "'warp-drive'"},
         BadInput{"topo --on dgx-h100 --svg /no/such/folder/x.svg", "/no/such/folder/x.svg"},
         BadInput{"run -n 0 -- true", "-n 0"}),
     name_of);
+
+TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
+  const std::string file = testing::TempDir() + "/place.json";
+  // Leaves of 6 nodes, four NICs to an uplink: nodes at four leaves share far fewer ports than nodes at one.
+  const Answer done =
+      weft("place --on dgx-h100:nodes=64,wires=fat-tree,oversub=4 --given node[0,6,12,18] --bytes 64M --json " + file);
+  ASSERT_EQ(done.code, 0) << done.err;
+  std::ifstream stream(file);
+  const json report = json::parse(stream);
+  EXPECT_GT(report["slowdown"], 1.2);
+  EXPECT_EQ(report["chosen"]["leaf_groups"], 1);
+  EXPECT_EQ(report["given"]["leaf_groups"], 4);
+}
 
 TEST(Command, ReadsAMalformedFileAsBadInputWithItsLine) {
   const std::string file = testing::TempDir() + "/torn.xml";
@@ -174,7 +194,8 @@ TEST(Command, DrawsAMachineCompletely) {
 }
 
 TEST(Command, HasHelpWithExamplesForEveryCommand) {
-  for (const char* command : {"bench", "explain", "verify", "topo", "catalog", "run", "calibrate", "completion"}) {
+  for (const char* command :
+       {"bench", "explain", "verify", "topo", "catalog", "place", "run", "calibrate", "completion"}) {
     const Answer a = weft(std::string(command) + " --help");
     EXPECT_EQ(a.code, 0) << command;
     EXPECT_NE(a.out.find("Example"), std::string::npos) << command;

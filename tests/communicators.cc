@@ -11,8 +11,10 @@ namespace weft::tests {
 session::Chooser forcing_chooser(bool always_staged) {
   return [always_staged](const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
                          bool registered) -> Result<schedule::Plan> {
-    WEFT_TRY(const auto* algorithm,
-             collectives::find_algorithm(task.collective, request.algorithm.empty() ? "ring" : request.algorithm));
+    const schedule::Algorithm* algorithm = collectives::algorithms_for(task.collective).front();
+    if (!request.algorithm.empty()) {
+      WEFT_TRY(algorithm, collectives::find_algorithm(task.collective, request.algorithm));
+    }
     auto protocol = algorithm->needs.messages ? protocol::Protocol::kSimple : protocol::Protocol::kDirect;
     if (!request.protocol.empty()) {
       WEFT_TRY(protocol, protocol::parse_protocol(request.protocol));

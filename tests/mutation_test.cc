@@ -117,8 +117,9 @@ bool idempotent(const Step& step, Rank self) {
 class Mutation : public testing::Test {
  protected:
   // Rejected, or harmless for the reason given; an empty reason means that nothing can excuse it.
-  void judge(const Schedule& mutant, const std::string& what, const std::string& why_harmless = "") {
+  void judge(const Schedule& mutant, const std::string& what, std::string why_harmless = "") {
     ++mutants_;
+    if (why_harmless.empty() && idle_) why_harmless = "in place, the step copies a memory to itself";
     const Proof proof = verify(mutant, {.in_place = in_place_});
     if (!proof.ok()) {
       ++found_[proof.counterexample->kind];
@@ -130,6 +131,14 @@ class Mutation : public testing::Test {
     } else {
       ++harmless_[why_harmless];
     }
+  }
+
+  // Does the step do nothing, in place?
+  static bool does_nothing(const Step& seen) {
+    if (!is_move(seen) || seen.sources.size() != 1) return false;
+    for (const Operand& o : seen.destinations)
+      if (!(o == seen.sources[0])) return false;
+    return true;
   }
 
   template <class Change>
@@ -147,6 +156,7 @@ class Mutation : public testing::Test {
     const std::size_t i = at.step;
     const Step& now = original_.strand(at.rank, at.lane)[i];
     const Step seen = as_seen(now, at.rank);
+    idle_ = does_nothing(seen);
     change(at, "dropped", [&](Strand& s) { s.erase(s.begin() + static_cast<std::ptrdiff_t>(i)); });
     change(
         at, "done twice", [&](Strand& s) { s.insert(s.begin() + static_cast<std::ptrdiff_t>(i), Step(s[i])); },
@@ -201,8 +211,9 @@ class Mutation : public testing::Test {
         const Operand& o = (now.*side)[k];
         if (o.kind == Operand::Kind::kLocal) continue;
         for (const Rank peer : {another(o.peer, at.rank), original_.shape.ranks, -1, at.rank})
-          change(at, fmt::format("operand {} names rank {} instead", k, peer),
-                 [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
+          if (peer != o.peer)
+            change(at, fmt::format("operand {} names rank {} instead", k, peer),
+                   [&](auto& s) { (s[at.step].*side)[k].peer = peer; });
       }
     }
   }
@@ -240,7 +251,7 @@ class Mutation : public testing::Test {
 
   Schedule original_;
   std::string label_;
-  bool in_place_ = false;
+  bool in_place_ = false, idle_ = false;
   int mutants_ = 0;
   std::map<Kind, int> found_;
   std::map<std::string, int> harmless_;

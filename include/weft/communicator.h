@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "weft/low_precision.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -17,22 +19,42 @@ class Session;
 struct Pending;
 }  // namespace session
 
-// One collective call. `count` is elements: of the whole message for all_reduce and broadcast, of one rank's part for
-// all_gather (in: count, out: count * ranks) and reduce_scatter (in: count * ranks, out: count).
-// In place: in == out (all_reduce, broadcast); in == out + rank * count (all_gather); out == in + rank * count
-// (reduce_scatter). Owns: nothing; the memory must stay valid, and `in` unchanged, until the operation has finished.
+// One collective call. `count` is elements: of the whole message for all_reduce, broadcast and reduce, of one rank's
+// part for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out
+// count; all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root
+// has an input (broadcast, scatter) or an output (reduce, gather); the others may pass null. In place: in == out where
+// both have the same size; otherwise the smaller is this rank's part of the larger. Owns: nothing; the memory must stay
+// valid, and `in` unchanged, until the operation has finished.
 struct Request {
   Collective collective = Collective::kAllReduce;
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t count = 0;
+  // Of the uneven collectives, instead of `count`: elements of every rank's part, the same on all ranks; all_to_all_v:
+  // of the parts that this rank sends, and of those that it receives. Read before the call returns.
+  std::span<const std::size_t> counts = {}, receive_counts = {};
   DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
+  ReduceOp op = ReduceOp::kSum;  // of collectives that reduce; the others ignore it
+  // What this rank's contribution is multiplied by: needed for kPremulSum, refused otherwise. May differ between ranks.
+  std::optional<Scalar> scalar = {};
   Rank root = 0;
+  // The same bits for the same inputs and ranks, whatever the size, algorithm, protocol, transport or run: sums are
+  // taken in rank order. Algorithms that cannot do that are not chosen; forcing one of them is an error.
+  bool reproducible = false;
   // Forces a choice; empty or 0: weft chooses. All ranks must force the same.
   std::string algorithm = {};
   std::string protocol = {};
   int channels = 0;
+};
+
+// A message to or from another rank. Messages between two ranks are taken in the order in which they were sent.
+struct Transfer {
+  enum class Direction : std::uint8_t { kSend, kReceive };
+  Direction direction = Direction::kSend;
+  Rank peer = 0;
+  void* data = nullptr;  // a sender's is only read
+  std::size_t count = 0;
+  DataType type = DataType::kFloat32;
 };
 
 // A started operation. Thread: the communicator's. May be dropped; the operation
@@ -71,17 +93,25 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+// The element type that stands for a C++ type; the small floats are in weft/low_precision.h.
 template <class T>
 constexpr DataType data_type_of() {
   if constexpr (std::is_same_v<T, float>)
     return DataType::kFloat32;
   else if constexpr (std::is_same_v<T, double>)
     return DataType::kFloat64;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return DataType::kInt32;
+  else if constexpr (std::is_same_v<T, Float16>)
+    return DataType::kFloat16;
+  else if constexpr (std::is_same_v<T, Bfloat16>)
+    return DataType::kBfloat16;
+  else if constexpr (std::is_same_v<T, Float8E4M3>)
+    return DataType::kFloat8E4M3;
+  else if constexpr (std::is_same_v<T, Float8E5M2>)
+    return DataType::kFloat8E5M2;
   else {
-    static_assert(std::is_same_v<T, std::int64_t>, "float, double, int32_t or int64_t");
-    return DataType::kInt64;
+    static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "no element type of weft");
+    constexpr int kSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return static_cast<DataType>(static_cast<int>(std::is_signed_v<T> ? DataType::kInt8 : DataType::kUint8) + kSize);
   }
 }
 
@@ -109,17 +139,36 @@ class Communicator {
   // communicator, its works included. Errors: kInvalidArgument.
   Result<Work> start(const Request& request);
 
+  // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends
+  // must agree on count and type. Errors: as run; kMismatch if they do not agree.
+  Status exchange(std::span<const Transfer> transfers);
+  Result<Work> start(std::span<const Transfer> transfers);
+  // A send may return before its message has been received.
+  template <class T>
+  Status send(std::span<const T> data, Rank peer) {
+    const Transfer t{Transfer::Direction::kSend, peer, const_cast<T*>(data.data()), data.size(), data_type_of<T>()};
+    return exchange({&t, 1});
+  }
+  template <class T>
+  Status receive(std::span<T> data, Rank peer) {
+    const Transfer t{Transfer::Direction::kReceive, peer, data.data(), data.size(), data_type_of<T>()};
+    return exchange({&t, 1});
+  }
+
   // Registered memory. Errors: kNoResources.
   Result<Memory> allocate(std::size_t bytes);
 
   template <class T>
-  Status all_reduce(std::span<const T> in, std::span<T> out) {
+  Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                    std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size()) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kAllReduce,
                 .in = in.data(),
                 .out = out.data(),
                 .count = in.size(),
-                .type = data_type_of<T>()});
+                .type = data_type_of<T>(),
+                .op = op,
+                .scalar = scalar});
   }
   template <class T>
   Status all_gather(std::span<const T> in, std::span<T> out) {
@@ -131,13 +180,16 @@ class Communicator {
                 .type = data_type_of<T>()});
   }
   template <class T>
-  Status reduce_scatter(std::span<const T> in, std::span<T> out) {
+  Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                        std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size() * static_cast<std::size_t>(ranks())) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kReduceScatter,
                 .in = in.data(),
                 .out = out.data(),
                 .count = out.size(),
-                .type = data_type_of<T>()});
+                .type = data_type_of<T>(),
+                .op = op,
+                .scalar = scalar});
   }
   // In place: every rank's `data` becomes the root's.
   template <class T>

@@ -24,12 +24,83 @@ enum class Collective : std::uint8_t {
   kAllToAllV,       //
 };
 
-// Element types of collectives.
-enum class DataType : std::uint8_t { kInt32, kInt64, kFloat32, kFloat64 };
+// Element types of collectives. weft/low_precision.h has the C++ types of the small floats.
+enum class DataType : std::uint8_t {
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kFloat16,
+  kBfloat16,
+  kFloat32,
+  kFloat64,
+  kFloat8E4M3,
+  kFloat8E5M2,
+};
+inline constexpr int kDataTypes = 14;
 
-// How contributions are combined.
-enum class ReduceOp : std::uint8_t { kSum };
+// How contributions are combined. Integers wrap around. docs/decisions/0010-arithmetic.md has the details of floats.
+enum class ReduceOp : std::uint8_t {
+  kSum,
+  kProd,
+  kMin,  // and max: a NaN anywhere gives NaN; -0 is less than +0 (IEEE 754-2019 minimum and maximum)
+  kMax,
+  kAvg,        // floats: every contribution is multiplied by 1/n; integers: the sum divided by n, towards zero
+  kPremulSum,  // every contribution is multiplied by its rank's own scalar
+  kAnd,        // and, or, xor: of bits; integers only
+  kOr,
+  kXor,
+};
+inline constexpr int kReduceOps = 9;
 
-constexpr std::int64_t size_of(DataType type) { return type == DataType::kInt32 || type == DataType::kFloat32 ? 4 : 8; }
+// Bytes of one element.
+constexpr std::int64_t size_of(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kFloat8E4M3:
+    case DataType::kFloat8E5M2:
+      return 1;
+    case DataType::kInt16:
+    case DataType::kUint16:
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return 2;
+    case DataType::kInt32:
+    case DataType::kUint32:
+    case DataType::kFloat32:
+      return 4;
+    case DataType::kInt64:
+    case DataType::kUint64:
+    case DataType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+constexpr bool is_float(DataType type) { return type >= DataType::kFloat16; }
+
+constexpr bool applies(DataType type, ReduceOp op) { return op < ReduceOp::kAnd || !is_float(type); }
+
+// What a rank's contribution is multiplied by: floats take `real` (rounded to float for types of less than 64 bits),
+// integers take `integer`, modulo their range.
+struct Scalar {
+  double real = 1;
+  std::int64_t integer = 1;
+
+  // The same value for both kinds; of a fraction integers take the whole part, of what exceeds 64 bits zero.
+  static constexpr Scalar of(std::int64_t value) { return {static_cast<double>(value), value}; }
+  static constexpr Scalar of(int value) { return of(std::int64_t{value}); }
+  static constexpr Scalar of(double value) {
+    constexpr double kLimit = 9223372036854775808.0;  // 2^63
+    return {value, value >= -kLimit && value < kLimit ? static_cast<std::int64_t>(value) : 0};
+  }
+
+  bool operator==(const Scalar&) const = default;
+};
 
 }  // namespace weft

@@ -21,15 +21,22 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
   return limits;
 }
 
+// Integers wrap and extremes are exact, so that any order gives the same bits.
+bool order_matters(const Request& r) {
+  return schedule::reduces(r.collective) && is_float(r.type) && r.op != ReduceOp::kMin && r.op != ReduceOp::kMax;
+}
+
 // What the environment forces holds for the calls that it can serve; a call's own wishes come first.
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
   // Threads that share the machine view take turns: its routes cache.
   return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = static_cast<int>(settings.channels)](
-             const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
-             bool registered) -> Result<schedule::Plan> {
+          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
+          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
+                                                const protocol::Capabilities& can,
+                                                bool registered) -> Result<schedule::Plan> {
     const std::lock_guard guard(*lock);
-    const tune::Question own = question_of(task, request, can, registered);
+    tune::Question own = question_of(task, request, can, registered);
+    own.in_order = (reproducible || request.reproducible) && order_matters(request);
     tune::Question forced = own;
     if (own.algorithm.empty()) forced.algorithm = algorithm;
     if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
@@ -118,6 +125,7 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
   return {.task = task,
           .can = can,
           .registered = registered,
+          .in_order = request.reproducible && order_matters(request),
           .algorithm = request.algorithm,
           .protocol = request.protocol,
           .channels = request.channels};

@@ -16,6 +16,7 @@ constexpr Variable kTable[] = {
     {"WEFT_ALGO", "text", "chosen", "forces an algorithm, e.g. ring"},
     {"WEFT_PROTO", "text", "chosen", "forces a protocol, e.g. Simple"},
     {"WEFT_CHANNELS", "number", "chosen", "forces the number of channels"},
+    {"WEFT_REPRODUCIBLE", "number", "0", "1: sums are taken in rank order, for the same bits on any fabric"},
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm if all ranks share a machine, else tcp"},
@@ -83,6 +84,8 @@ Result<Settings> read() {
   s.algorithm = text("WEFT_ALGO");
   s.protocol = text("WEFT_PROTO");
   WEFT_TRY(s.channels, number("WEFT_CHANNELS", 0, 0, 64));
+  WEFT_TRY(const auto reproducible, number("WEFT_REPRODUCIBLE", 0, 0, 1));
+  s.reproducible = reproducible == 1;
   s.rates = text("WEFT_RATES");
   s.transport = text("WEFT_TRANSPORT");
   if (!s.transport.empty() && s.transport != "shm" && s.transport != "tcp")

@@ -32,6 +32,7 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
+  bool reproducible = false;                    // WEFT_REPRODUCIBLE
   std::string rates;                            // WEFT_RATES
   std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp"; empty: by where the ranks are
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE

@@ -11,20 +11,43 @@ The table has nccl-tests' columns: time of one operation, algbw = size / time, b
 (2(n-1)/n for all_reduce), #wrong elements. Then what weft chose, what its cost model predicted, and how near the time is
 to the least that this machine allows, and what sets that limit.
 
+Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
+all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
+`bench all` tries every one with every algorithm and protocol that serves it.
+
 Examples:
   weft bench all_reduce                                   two processes here, 8 B to 64 MiB
   weft bench all_reduce --ranks 4 --check                 and look at every element
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
+  weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --json results.json               the rows as weft.bench/1
 )";
 
+// "2,3,8". Errors (bad input).
+Result<std::vector<Rank>> parse_ranks(const std::string& text) {
+  std::vector<Rank> ranks;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    WEFT_TRY(const auto n, parse_integer("--ranks", text.substr(at, comma - at), -1, 1 << 30));
+    ranks.push_back(static_cast<Rank>(n));
+    at = comma + 1;
+  }
+  return ranks;
+}
+
 Result<int> run(BenchSpec& spec) {
-  WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
+  const bool all = spec.collective_name == "all";
+  if (!all) {
+    WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
+    spec.collective_name = schedule::name(spec.collective);
+  }
+  if (spec.largest.empty()) spec.largest = all ? "64K" : "64M";
   WEFT_TRY(spec.type, parse_type(spec.type_name));
-  WEFT_TRY(const ReduceOp op, parse_op(spec.op_name));
-  (void)op;
+  WEFT_TRY(spec.op, parse_op(spec.op_name));
+  if (!applies(spec.type, spec.op))
+    return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
   if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "threads" && spec.transport != "tcp")
@@ -32,6 +55,15 @@ Result<int> run(BenchSpec& spec) {
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
+  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
+  if (all) {
+    if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
+    return bench_all(spec, machine, counts.empty() ? std::vector<Rank>{2} : counts);
+  }
+  if (counts.size() > 1) return bad_input("--ranks {}: several numbers are for `bench all`", spec.ranks_text);
+  if (!counts.empty()) spec.ranks = counts.front();
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  if (spec.root < 0 || spec.root >= ranks) return bad_input("--root {} is not one of {} ranks", spec.root, ranks);
   return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
 }
 
@@ -52,21 +84,25 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
 Command add_bench(CLI::App& app) {
   auto spec = std::make_shared<BenchSpec>();
   CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
-  sub->add_option("collective", spec->collective_name, "all_reduce, all_gather, reduce_scatter or broadcast")
+  sub->add_option("collective", spec->collective_name,
+                  "all_reduce, all_gather, all_to_all, … (`weft bench --help` lists them), or all")
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
-  sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of a simulated machine)");
+  sub->add_option("--ranks,-n", spec->ranks_text,
+                  "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
+  sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();
   sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
-  sub->add_option("--max", spec->largest, "largest message, e.g. 64M")->capture_default_str();
+  sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
-  sub->add_option("--dtype", spec->type_name, "float, double, int32 or int64")->capture_default_str();
-  sub->add_option("--op", spec->op_name, "sum")->capture_default_str();
+  sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
                   "here: shm, tcp (both between processes) or threads; default shm, or what the job has");
   sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
+  sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
   sub->add_flag("--unregistered", spec->unregistered,

@@ -11,16 +11,19 @@ struct BenchSpec {
   std::string on;
   std::string collective_name;
   Collective collective = Collective::kAllReduce;
+  std::string ranks_text;   // a number; for `all` a list
   std::int64_t ranks = -1;  // -1: 2 here, all GPUs of a simulated machine
-  std::string smallest = "8", largest = "64M";
+  std::int64_t root = 0;
+  std::string smallest = "8", largest;  // largest: 64M, for `all` 64K
   std::int64_t factor = 2;
   std::string type_name = "float", op_name = "sum";
   DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
   std::string algorithm, protocol;
   std::int64_t channels = 0;
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
-  bool check = false, in_place = false, unregistered = false;
+  bool check = false, in_place = false, unregistered = false, reproducible = false;
   std::string json;
 };
 
@@ -29,6 +32,8 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
 
 // Runs the sweep between processes (or threads) of this machine; rank 0 prints. Returns the exit code.
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine);
+// Every collective with every algorithm and protocol that serves it, on each of these numbers of ranks here.
+Result<int> bench_all(const BenchSpec& spec, const Machine& machine, const std::vector<Rank>& ranks);
 // Simulates it.
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine);
 

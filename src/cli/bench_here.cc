@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -8,15 +7,14 @@
 #include "base/env.h"
 #include "cli/bench.h"
 #include "cli/launch.h"
-#include "cli/pattern.h"
 #include "cli/rates.h"
+#include "cli/trial.h"
 #include "cost/limit.h"
 #include "weft/communicator.h"
 
 namespace weft::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using report::BenchReport;
 using report::BenchRow;
 
@@ -50,14 +48,15 @@ class Bench {
 
   Result<int> run() {
     WEFT_TRY(const auto sizes, sizes_of(spec_));
-    const Bytes most = elements_of(spec_.collective, comm_.ranks(), sizes.back(), spec_.type) * size_of(spec_.type);
+    Bytes most = 0;
+    for (const Bytes bytes : sizes) most = std::max(most, Trial::memory_for(task(bytes), comm_.rank()));
     WEFT_TRY(Buffer in, make_buffer(comm_, most, !spec_.unregistered));
     WEFT_TRY(Buffer out, make_buffer(comm_, spec_.in_place ? 0 : most, !spec_.unregistered));
     const BenchTable table(report_, terminal_width());
     const bool shows = prints_ && spec_.json != "-";
     if (shows) table.header();
     for (const Bytes bytes : sizes) {
-      WEFT_TRY(const BenchRow row, measure(bytes, in.data, spec_.in_place ? nullptr : out.data));
+      WEFT_TRY(const BenchRow row, measure(bytes, in.data, out.data));
       report_.rows.push_back(row);
       if (shows) table.row(row);
     }
@@ -66,105 +65,40 @@ class Bench {
   }
 
  private:
-  Request request_for(Bytes elements, std::byte* in, std::byte* out) const {
-    const Bytes per_rank = std::min(buffer_elements(spec_.collective, true, comm_.ranks(), elements),
-                                    buffer_elements(spec_.collective, false, comm_.ranks(), elements));
-    // In place, the smaller side is this rank's part of the larger.
-    std::byte* target = out;
-    const std::byte* source = in;
-    if (out == nullptr) {
-      target = in + first_element(spec_.collective, false, comm_.rank(), comm_.ranks(), elements) * size_of(spec_.type);
-      source = in + first_element(spec_.collective, true, comm_.rank(), comm_.ranks(), elements) * size_of(spec_.type);
-    }
-    return {.collective = spec_.collective,
-            .in = source,
-            .out = target,
-            .count = static_cast<std::size_t>(per_rank),
-            .type = spec_.type,
-            .algorithm = spec_.algorithm,
-            .protocol = spec_.protocol,
-            .channels = static_cast<int>(spec_.channels)};
+  schedule::Task task(Bytes bytes) const {
+    schedule::Task t = task_of(spec_.collective, comm_.ranks(), comm_.ranks(), bytes, spec_.type);
+    t.root = static_cast<Rank>(spec_.root);
+    return t;
   }
 
   Result<BenchRow> measure(Bytes bytes, std::byte* in, std::byte* out) {
-    const Bytes elements = elements_of(spec_.collective, comm_.ranks(), bytes, spec_.type);
-    const Request request = request_for(elements, in, out);
-    BenchRow row{.bytes = elements * size_of(spec_.type), .count = elements};
+    const schedule::Task task = this->task(bytes);
+    Trial trial(comm_,
+                {.task = task,
+                 .type = spec_.type,
+                 .op = spec_.op,
+                 .in_place = spec_.in_place,
+                 .reproducible = spec_.reproducible,
+                 .algorithm = spec_.algorithm,
+                 .protocol = spec_.protocol,
+                 .channels = static_cast<int>(spec_.channels)},
+                in, out);
+    BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
     row.bus_factor = schedule::bus_factor(spec_.collective, comm_.ranks());
-    fill(request, elements);
-    WEFT_CHECK(comm_.run(request));  // also the first touch
+    WEFT_CHECK(trial.run());  // also the first touch
     const auto choice = comm_.last_choice();
     if (spec_.check) {
-      WEFT_TRY(row.errors, count_errors(request, elements));
+      WEFT_TRY(row.errors, trial.count_errors());
     }
-    WEFT_TRY(row.time, time_of(request));
+    WEFT_TRY(row.time, trial.time(spec_.iterations));
     row.algorithm = choice.algorithm;
     row.protocol = choice.protocol;
     row.channels = choice.channels;
-    describe(row, request, elements);
+    describe(row, trial.request(), task);
     return row;
   }
 
-  void fill(const Request& request, Bytes elements) {
-    with_type(spec_.type, [&](auto sample) {
-      using T = decltype(sample);
-      const auto n = static_cast<std::size_t>(buffer_elements(spec_.collective, true, comm_.ranks(), elements));
-      fill_input(std::span<T>(const_cast<T*>(static_cast<const T*>(request.in)), n), spec_.collective, comm_.rank(),
-                 comm_.ranks(), elements);
-    });
-  }
-
-  // All ranks' wrong elements together.
-  Result<std::int64_t> count_errors(const Request& request, Bytes elements) {
-    const std::int64_t mine = with_type(spec_.type, [&](auto sample) {
-      using T = decltype(sample);
-      const auto n = static_cast<std::size_t>(buffer_elements(spec_.collective, false, comm_.ranks(), elements));
-      return wrong_elements(std::span<const T>(static_cast<const T*>(request.out), n), spec_.collective, comm_.rank(),
-                            comm_.ranks(), elements, 0);
-    });
-    std::int64_t all = 0;
-    WEFT_CHECK(comm_.all_reduce(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(&all, 1)));
-    return all;
-  }
-
-  // Median over runs of (slowest rank's time for N back-to-back operations) / N.
-  Result<Duration> time_of(const Request& request) {
-    constexpr int kRuns = 7;
-    constexpr double kRunSeconds = 0.02;
-    std::int64_t n = spec_.iterations;
-    if (n == 0) {
-      n = 1;
-      WEFT_TRY(double once, run_of(request, 1));
-      WEFT_TRY(once,
-               run_of(request, std::clamp<std::int64_t>(static_cast<std::int64_t>(kRunSeconds / 10 / once), 1, 1000)));
-      n = std::clamp<std::int64_t>(static_cast<std::int64_t>(kRunSeconds / once), 1, 100000);
-    }
-    std::vector<double> runs;
-    for (int i = 0; i < kRuns; ++i) {
-      WEFT_TRY(const double seconds, run_of(request, n));
-      runs.push_back(seconds);
-    }
-    std::nth_element(runs.begin(), runs.begin() + kRuns / 2, runs.end());
-    return Duration::seconds(runs[kRuns / 2]);
-  }
-
-  // Seconds per operation; equal on all ranks.
-  Result<double> run_of(const Request& request, std::int64_t n) {
-    WEFT_CHECK(comm_.barrier());
-    const auto start = Clock::now();
-    for (std::int64_t i = 0; i < n; ++i) WEFT_CHECK(comm_.run(request));
-    const double mine = std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(n);
-    std::vector<double> all(static_cast<std::size_t>(comm_.ranks()));
-    WEFT_CHECK(comm_.all_gather(std::span<const double>(&mine, 1), std::span<double>(all)));
-    return *std::max_element(all.begin(), all.end());
-  }
-
-  void describe(BenchRow& row, const Request& request, Bytes elements) const {
-    const schedule::Task task{.collective = spec_.collective,
-                              .ranks = comm_.ranks(),
-                              .ranks_per_node = comm_.ranks(),
-                              .elements = elements,
-                              .element_bytes = size_of(spec_.type)};
+  void describe(BenchRow& row, const Request& request, const schedule::Task& task) const {
     tune::Question question =
         api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.unregistered);
     question.algorithm = row.algorithm;
@@ -228,14 +162,14 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
     here.view = std::make_shared<cost::MachineView>(std::move(network));
   }
   // A forced choice that cannot serve is said once, before anything starts.
-  const schedule::Task probe{.collective = spec.collective,
-                             .ranks = report.ranks,
-                             .ranks_per_node = report.ranks,
-                             .elements = report.ranks,
-                             .element_bytes = size_of(spec.type)};
+  const schedule::Task probe = task_of(spec.collective, report.ranks, report.ranks, 0, spec.type);
   WEFT_TRY(const auto possible,
            tune::choose(*here.view, api::question_of(probe,
-                                                     {.algorithm = spec.algorithm,
+                                                     {.collective = spec.collective,
+                                                      .type = spec.type,
+                                                      .op = spec.op,
+                                                      .reproducible = spec.reproducible,
+                                                      .algorithm = spec.algorithm,
                                                       .protocol = spec.protocol,
                                                       .channels = static_cast<int>(spec.channels)},
                                                      api::capabilities_of(report.transport), !spec.unregistered)));

@@ -4,6 +4,7 @@
 #include "cli/bench.h"
 #include "cli/pattern.h"
 #include "cost/limit.h"
+#include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
@@ -33,20 +34,23 @@ class Progress {
 // All ranks' buffers, for a simulation that also carries the bytes.
 template <class T>
 struct Buffers {
-  Buffers(const schedule::Task& task) {
+  explicit Buffers(const schedule::Task& task) : layout(layout_of(task)) {
+    const auto elements = [&](schedule::Buffer buffer, Rank r) {
+      return static_cast<std::size_t>(layout.buffer_bytes(buffer, r) / task.element_bytes);
+    };
     for (Rank r = 0; r < task.ranks; ++r) {
-      in.emplace_back(static_cast<std::size_t>(buffer_elements(task.collective, true, task.ranks, task.elements)));
-      out.emplace_back(static_cast<std::size_t>(buffer_elements(task.collective, false, task.ranks, task.elements)));
-      fill_input(std::span<T>(in.back()), task.collective, r, task.ranks, task.elements);
+      in.emplace_back(elements(schedule::Buffer::kIn, r));
+      out.emplace_back(elements(schedule::Buffer::kOut, r));
+      fill_input(std::span<T>(in.back()), layout, r);
     }
   }
-  std::int64_t wrong(const schedule::Task& task) const {
+  std::int64_t wrong(ReduceOp op) const {
     std::int64_t n = 0;
-    for (Rank r = 0; r < task.ranks; ++r)
-      n += wrong_elements(std::span<const T>(out[static_cast<std::size_t>(r)]), task.collective, r, task.ranks,
-                          task.elements, task.root);
+    for (Rank r = 0; r < layout.shape().ranks; ++r)
+      n += wrong_elements(std::span<const T>(out[static_cast<std::size_t>(r)]), layout, r, op);
     return n;
   }
+  schedule::Layout layout;
   std::vector<std::vector<T>> in, out;
 };
 
@@ -54,6 +58,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   const cost::MachineView& view = *machine.view;
   WEFT_TRY(const tune::Candidate choice, tune::choose(view, {.task = task,
                                                              .can = capabilities_of(machine),
+                                                             .in_order = spec.reproducible && is_float(spec.type),
                                                              .algorithm = spec.algorithm,
                                                              .protocol = spec.protocol,
                                                              .channels = static_cast<int>(spec.channels)}));
@@ -72,19 +77,21 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   sim::FlowFabric fabric(
       view.topology(), view.routes(), task.ranks,
       {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
-  const fabric::Call call{.protocol = plan.protocol,
-                          .fold = exec::fold_for(spec.type, ReduceOp::kSum),
-                          .publishes = plan.algorithm->needs.memory()};
+  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
+  const fabric::Call call{
+      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
   if (checks) {
     WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
                Buffers<decltype(sample)> buffers(task);
                auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
                  fabric::Call own = call;
+                 if (op == ReduceOp::kPremulSum) own.scale = scalar_of(r);
+                 if (op == ReduceOp::kAvg && is_float(spec.type)) own.scale = Scalar{1.0 / task.ranks, 1};
                  own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
                  own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
                  return own;
                });
-               row.errors = buffers.wrong(task);
+               row.errors = buffers.wrong(spec.op);
                return time;
              }));
   } else {
@@ -115,12 +122,9 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   Progress progress;
   for (const Bytes bytes : sizes) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
-    WEFT_TRY(const BenchRow row, simulate(spec, machine,
-                                          {.collective = spec.collective,
-                                           .ranks = ranks,
-                                           .ranks_per_node = machine.view->ranks_per_node(ranks),
-                                           .elements = elements_of(spec.collective, ranks, bytes, spec.type),
-                                           .element_bytes = size_of(spec.type)}));
+    schedule::Task task = task_of(spec.collective, ranks, machine.view->ranks_per_node(ranks), bytes, spec.type);
+    task.root = static_cast<Rank>(spec.root);
+    WEFT_TRY(const BenchRow row, simulate(spec, machine, task));
     progress.show("");
     if (shows && report.rows.empty()) table.header();
     report.rows.push_back(row);

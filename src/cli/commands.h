@@ -10,6 +10,7 @@ Command add_explain(CLI::App& app);
 Command add_verify(CLI::App& app);
 Command add_topo(CLI::App& app);
 Command add_catalog(CLI::App& app);
+Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_calibrate(CLI::App& app);
 Command add_completion(CLI::App& app);

@@ -11,6 +11,7 @@
 #include "cli/rates.h"
 #include "net/memory/endpoint.h"
 #include "sim/flow/flow_fabric.h"
+#include "topology/detect/record.h"
 #include "topology/machine.h"
 
 namespace weft::cli {
@@ -29,7 +30,7 @@ Result<Machine> load_machine(const std::string& on) {
     machine.view = std::make_shared<cost::MachineView>(std::move(view));
     return machine;
   }
-  WEFT_TRY(auto topology, topology::load_machine(on));
+  WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
   const auto first = topology.device(topology.endpoints().front()).kind;
   const auto kind =
       first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
@@ -40,33 +41,6 @@ Result<Machine> load_machine(const std::string& on) {
 protocol::Capabilities capabilities_of(const Machine& machine) {
   constexpr int kSimulatedStrands = 64;
   return machine.simulated ? sim::flow_capabilities(kSimulatedStrands) : net::memory::capabilities("memory");
-}
-
-Result<DataType> parse_type(const std::string& name) {
-  if (name == "float" || name == "fp32") return DataType::kFloat32;
-  if (name == "double" || name == "fp64") return DataType::kFloat64;
-  if (name == "int32") return DataType::kInt32;
-  if (name == "int64") return DataType::kInt64;
-  return bad_input("unknown type '{}'; there are float, double, int32, int64", name);
-}
-
-std::string_view name_of(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return "float";
-    case DataType::kFloat64:
-      return "double";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kInt64:
-      return "int64";
-  }
-  return "?";
-}
-
-Result<ReduceOp> parse_op(const std::string& name) {
-  if (name == "sum") return ReduceOp::kSum;
-  return bad_input("unknown operation '{}'; there is sum", name);
 }
 
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {
@@ -87,10 +61,32 @@ Status check_channels(std::int64_t channels) {
   return {};
 }
 
-Bytes elements_of(Collective collective, Rank ranks, Bytes bytes, DataType type) {
-  const bool parts = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
+  const Bytes blocks = schedule::blocks(collective, ranks);
+  const bool parts = blocks > 1 && collective != Collective::kSendReceive;
   const Bytes unit = parts ? ranks : 1;
-  return std::max<Bytes>(1, bytes / size_of(type) / unit) * unit;
+  schedule::Task task{.collective = collective,
+                      .ranks = ranks,
+                      .ranks_per_node = ranks_per_node,
+                      .elements = std::max<Bytes>(1, bytes / size_of(type) / unit) * unit,
+                      .element_bytes = size_of(type)};
+  if (collective == Collective::kBarrier) task.elements = 0;
+  if (schedule::uneven(collective)) {
+    auto counts = std::make_shared<std::vector<Bytes>>();
+    Bytes sum = 0;
+    for (Bytes b = 0; b < blocks; ++b)
+      sum += counts->emplace_back(std::max<Bytes>(1, task.elements / ranks / 2 * (1 + (b + b / ranks) % 3)));
+    task.elements = sum / (blocks / ranks);
+    task.counts = std::move(counts);
+  }
+  return task;
+}
+
+schedule::Layout layout_of(const schedule::Task& task) {
+  return {{task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
+          task.elements,
+          task.element_bytes,
+          task.block_counts()};
 }
 
 Status write_text(const std::string& file, const std::string& text) {

@@ -8,7 +8,8 @@
 #include "base/result.h"
 #include "cost/machine_view.h"
 #include "protocol/capabilities.h"
-#include "schedule/collective.h"
+#include "schedule/element.h"
+#include "schedule/lower/lower.h"
 #include "weft/types.h"
 
 namespace weft::cli {
@@ -38,10 +39,8 @@ Result<Machine> load_machine(const std::string& on);
 // What the fabric of the machine can do: the simulator's, or this node's memory.
 protocol::Capabilities capabilities_of(const Machine& machine);
 
-// "float", "double", "int32", "int64"; nccl-tests' names. Errors (bad input).
-Result<DataType> parse_type(const std::string& name);
-std::string_view name_of(DataType type);
-Result<ReduceOp> parse_op(const std::string& name);
+using schedule::parse_op;
+using schedule::parse_type;
 
 // The ranks to use: `asked`; if negative, two here and every endpoint of a simulated machine. Errors (bad input): zero,
 // or more than there can be.
@@ -50,8 +49,11 @@ Result<Rank> ranks_on(const Machine& machine, std::int64_t asked);
 // Errors (bad input): a forced number of channels that no machine has; 0 forces none.
 Status check_channels(std::int64_t channels);
 
-// Elements of the whole message for `bytes`: whole elements, and whole parts where ranks own parts; at least one each.
-Bytes elements_of(Collective collective, Rank ranks, Bytes bytes, DataType type);
+// A message of about `bytes`: whole elements, and whole parts where ranks own parts, at least one each. Parts of the
+// uneven collectives are one, two and three times as large in turn. A barrier's message is empty.
+schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type);
+// The blocks that the collective tells apart.
+schedule::Layout layout_of(const schedule::Task& task);
 
 // Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.
 Status write_json(const std::string& file, const nlohmann::json& json);

@@ -35,9 +35,10 @@ _weft() {{
     --on) COMPREPLY=($(compgen -W "{1}" -- "$current") $(compgen -f -- "$current")); return ;;
     --algo) COMPREPLY=($(compgen -W "{2}" -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W "Simple LL LL64 LL128 Direct" -- "$current")); return ;;
-    --dtype) COMPREPLY=($(compgen -W "float double int32 int64" -- "$current")); return ;;
+    --dtype) COMPREPLY=($(compgen -W "{5}" -- "$current")); return ;;
+    --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
     --transport) COMPREPLY=($(compgen -W "shm threads" -- "$current")); return ;;
-    --json|--svg|--xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
     bench|explain|verify) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
   esac
   case ${{COMP_WORDS[1]}} in
@@ -46,7 +47,8 @@ _weft() {{
 }}
 complete -F _weft weft
 )",
-                     commands, presets, algorithms, collectives, cases);
+                     commands, presets, algorithms, collectives, cases, schedule::type_names(" "),
+                     schedule::op_names(" "));
 }
 
 }  // namespace

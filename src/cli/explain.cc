@@ -65,11 +65,8 @@ Result<int> run(const Spec& spec) {
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  const schedule::Task task{.collective = collective,
-                            .ranks = ranks,
-                            .ranks_per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks,
-                            .elements = elements_of(collective, ranks, bytes, type),
-                            .element_bytes = size_of(type)};
+  const schedule::Task task =
+      task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type);
   tune::Question question{.task = task,
                           .can = capabilities_of(machine),
                           .algorithm = spec.algorithm,
@@ -92,7 +89,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
-  sub->add_option("--dtype", spec->type, "float, double, int32 or int64")->capture_default_str();
+  sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "only this algorithm");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");

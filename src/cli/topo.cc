@@ -2,9 +2,13 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "topology/catalog/catalog.h"
+#include "topology/detect/record.h"
+#include "topology/export/switch_tree.h"
 #include "topology/import/nccl_xml_write.h"
-#include "topology/machine.h"
+#include "topology/peer_access.h"
+#include "topology/render/heat_map.h"
 #include "topology/render/matrix.h"
+#include "topology/render/staircase.h"
 #include "topology/render/svg.h"
 #include "topology/topology_json.h"
 
@@ -12,19 +16,30 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string on, svg, xml, json;
+  std::string on, svg, heat, stairs, xml, slurm, kubernetes, json, record;
+  std::vector<std::string> path;
   bool matrix = false;
 };
 
 constexpr const char* kExamples = R"(
-Without an option: a summary. The machine is a preset (weft catalog lists them), a preset with options, an NCCL topology
-XML file, or, without --on, the one at hand.
+Without an option: a summary. The machine is a preset (weft catalog lists them), a preset with options, a file, or,
+without --on, the one at hand. Files: NCCL topology XML (system or graph dump), nvidia-smi topo -m, rocm-smi --showtopo,
+hwloc XML, weft JSON, a folder of --record; Slurm topology.conf and ibnetdiscover with node=PRESET.
+
+Options after a colon, separated by commas:
+  nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
+  nics=N at=cpu|switch|gpu nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
+  iommu=off|pt|on acs=on|off peermem=on|off routing=ecmp|shortest|adaptive seed=N pxn=on|off
 
 Examples:
   weft topo                                                this machine
   weft topo --on dgx-h100 --matrix                         who reaches whom, as nvidia-smi topo -m prints it
   weft topo --on dgx-h100:nodes=16,net=ib-ndr --svg h100.svg
   weft topo --on node.xml --json -                         an NCCL dump as weft.topology/1
+  weft topo --on dgx-h100:acs=on --path gpu0 nic0          the way between two devices, and whether GPUDirect works
+  weft topo --on gb200-nvl72:nodes=8 --heat heat.svg --stairs stairs.svg
+  weft topo --on dgx-h100:nodes=64,tiers=3 --slurm topology.conf --kubernetes labels.yaml
+  weft topo --record here && weft topo --on here
 )";
 
 void summarise(const topology::Topology& t) {
@@ -36,31 +51,85 @@ void summarise(const topology::Topology& t) {
   for (const auto& [kind, n] : links) fmt::print("  {:>7} {} links\n", n, kind);
 }
 
-Result<int> run(const Spec& spec) {
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
-  const topology::Topology& t = machine.view->topology();
-  if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
-  if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, topology::svg(t)));
-  if (!spec.xml.empty()) {
-    WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
-    WEFT_TRY(const std::string xml, topology::to_nccl_xml(catalog, t, 0));
-    WEFT_CHECK(write_text(spec.xml, xml));
-  }
-  if (!spec.json.empty()) WEFT_CHECK(write_text(spec.json, topology::to_json(t) + "\n"));
-  if (!spec.matrix && spec.svg.empty() && spec.xml.empty() && spec.json.empty()) summarise(t);
-  return 0;
+using topology::DeviceId;
+
+Result<DeviceId> device_named(const topology::Topology& t, const std::string& wanted) {
+  for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
+    if (t.name_of(id) == wanted) return id;
+  return bad_input("--path {}: no such device; they are called as {}", wanted, t.name_of(t.endpoints().back()));
 }
 
-Result<int> list_catalog(const std::string& json) {
-  const auto presets = topology::presets();
-  if (!json.empty()) {
-    nlohmann::json entries = nlohmann::json::array();
-    for (const auto& p : presets) entries.push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}});
-    WEFT_CHECK(write_json(json, {{"schema", "weft.catalog/1"}, {"presets", entries}}));
-    if (json == "-") return 0;
+std::string hop_text(const topology::Topology& t, const topology::Hop& hop) {
+  const topology::Link& l = t.link(hop.link);
+  return fmt::format("{} -> {}  {} x{}, {}, {}", t.name_of(hop.forward ? l.a : l.b), t.name_of(hop.forward ? l.b : l.a),
+                     topology::name(l.kind), l.count, format_rate(hop.forward ? l.rate_ab : l.rate_ba),
+                     format_duration(l.latency));
+}
+
+// The way, its bottleneck, and for devices of one node whether they reach each other without the host.
+Status print_path(const topology::Topology& t, const topology::Routes& routes, const std::vector<std::string>& ends) {
+  WEFT_TRY(const DeviceId from, device_named(t, ends[0]));
+  WEFT_TRY(const DeviceId to, device_named(t, ends[1]));
+  const topology::Path path = routes.path(from, to);
+  fmt::print("{} to {}: {}", ends[0], ends[1], topology::name(path.type));
+  if (path.hops.empty()) {
+    fmt::print("\n");
+    return {};
   }
-  fmt::print("this           the machine at hand\n");
-  for (const auto& p : presets) fmt::print("{:<14} {}\n{:<14}   source: {}\n", p.name, p.summary, "", p.source);
+  fmt::print(", {}, {} in {} hops\n", format_rate(path.rate), format_duration(path.latency), path.hops.size());
+  const auto rate_of = [&](const topology::Hop& h) {
+    return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
+  };
+  const auto slowest = std::ranges::min_element(path.hops, {}, rate_of);
+  for (auto hop = path.hops.begin(); hop != path.hops.end(); ++hop)
+    fmt::print("  {}{}\n", hop_text(t, *hop), hop == slowest ? "  <- bottleneck" : "");
+  const topology::Device &a = t.device(from), &b = t.device(to);
+  const auto moves_data = [](const topology::Device& d) {
+    return d.kind == topology::DeviceKind::kGpu || d.kind == topology::DeviceKind::kNic;
+  };
+  if (a.node < 0 || a.node != b.node || !moves_data(a) || !moves_data(b)) return {};
+  const topology::PeerAccess access = topology::peer_access(t, from, to, routes.wire_path(from, to));
+  const bool nic = a.kind == topology::DeviceKind::kNic || b.kind == topology::DeviceKind::kNic;
+  fmt::print("{}: {}: {}\n", nic ? "GPUDirect RDMA" : "GPUDirect P2P",
+             access.possible ? "yes" : "no, staged through host memory", access.why);
+  return {};
+}
+
+// What the probes read of this machine, NVIDIA's GPUs included.
+Status record_this_machine(const std::string& folder) {
+  topology::HostFacts facts = topology::read_sysfs("/");
+  facts.gpus = topology::read_nvml();
+  return topology::record(topology::ThisHost(), facts, folder);
+}
+
+Result<int> run(const Spec& spec) {
+  if (!spec.record.empty()) {
+    if (!spec.on.empty()) return bad_input("--record stores the machine at hand; it goes without --on");
+    WEFT_CHECK(record_this_machine(spec.record));
+    fmt::print("recorded in {}; use it as --on {}\n", spec.record, spec.record);
+    return 0;
+  }
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  const topology::Topology& t = machine.view->topology();
+  bool shown = false;
+  const auto write = [&](const std::string& file, const auto& make) -> Status {
+    if (file.empty()) return {};
+    shown = true;
+    Result<std::string> text = make();
+    if (!text) return tl::make_unexpected(text.error());
+    return write_text(file, *text);
+  };
+  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
+  if (!spec.path.empty()) WEFT_CHECK(print_path(t, machine.view->routes(), spec.path));
+  WEFT_CHECK(write(spec.svg, [&]() -> Result<std::string> { return topology::svg(t); }));
+  WEFT_CHECK(write(spec.heat, [&]() -> Result<std::string> { return topology::heat_map_svg(t); }));
+  WEFT_CHECK(write(spec.stairs, [&]() -> Result<std::string> { return topology::staircase_svg(catalog, t); }));
+  WEFT_CHECK(write(spec.xml, [&] { return topology::to_nccl_xml(catalog, t, 0); }));
+  WEFT_CHECK(write(spec.slurm, [&] { return topology::to_slurm(t); }));
+  WEFT_CHECK(write(spec.kubernetes, [&] { return topology::to_kubernetes(t); }));
+  WEFT_CHECK(write(spec.json, [&]() -> Result<std::string> { return topology::to_json(t) + "\n"; }));
+  if (!spec.matrix && spec.path.empty() && !shown) summarise(t);
   return 0;
 }
 
@@ -72,18 +141,16 @@ Command add_topo(CLI::App& app) {
   sub->add_option("--on", spec->on, "a preset, a preset with options, or a file (default: this machine)");
   sub->add_flag("--matrix", spec->matrix, "print the matrix of path types");
   sub->add_option("--svg", spec->svg, "draw it into this file");
+  sub->add_option("--heat", spec->heat, "draw the rates between all devices as a heat map");
+  sub->add_option("--stairs", spec->stairs, "draw the rates from GPU memory to the spine on a logarithmic scale");
+  sub->add_option("--path", spec->path, "print the way between two devices, e.g. --path gpu0 node1/nic3")->expected(2);
+  sub->add_option("--slurm", spec->slurm, "write Slurm's topology.conf of a cluster");
+  sub->add_option("--kubernetes", spec->kubernetes, "write Kubernetes nodes with topology labels");
+  sub->add_option("--record", spec->record, "store what was read of this machine in this folder");
   sub->add_option("--xml", spec->xml, "write NCCL topology XML of its first node");
   sub->add_option("--json", spec->json, "write weft.topology/1 to this file; - is stdout");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
-}
-
-Command add_catalog(CLI::App& app) {
-  auto json = std::make_shared<std::string>();
-  CLI::App* sub = app.add_subcommand("catalog", "List the machines that --on knows, with their sources");
-  sub->add_option("--json", *json, "write weft.catalog/1 to this file; - is stdout");
-  sub->footer("\nExample:\n  weft catalog\n");
-  return {sub, [json] { return list_catalog(*json); }};
 }
 
 }  // namespace weft::cli

@@ -14,13 +14,13 @@ void tighten(Limit& limit, Duration time, std::string resource) {
   if (time > limit.time) limit = {time, std::move(resource), {}};
 }
 
-// What a rank's device can send: over NVLink or XGMI where it has them, else over PCIe.
+// What a rank's device can send: over its scale-up links where it has them, else over PCIe.
 BytesPerSecond port_rate(const MachineView& machine, topology::DeviceId device) {
   BytesPerSecond fabric, pcie;
   for (const topology::LinkId id : machine.topology().links_of(device)) {
     const topology::Link& l = machine.topology().link(id);
     const BytesPerSecond out = l.a == device ? l.rate_ab : l.rate_ba;
-    if (l.kind == LinkKind::kNvlink || l.kind == LinkKind::kXgmi) fabric = fabric + out;
+    if (is_scale_up(l.kind)) fabric = fabric + out;
     if (l.kind == LinkKind::kPcie) pcie = pcie + out;
   }
   return fabric.value() > 0 ? fabric : pcie;

@@ -7,16 +7,11 @@
 #include "base/result.h"
 #include "protocol/capabilities.h"
 #include "protocol/operation.h"
+#include "weft/types.h"
 
 namespace weft::fabric {
 
-// What a rank's contribution is multiplied by, as both kinds of elements take it.
-struct Scalar {
-  double real = 1;
-  std::int64_t integer = 1;
-
-  bool operator==(const Scalar&) const = default;
-};
+using weft::Scalar;  // what a rank's contribution is multiplied by
 
 // Combines: value = source 0 ⊕ source 1 ⊕ … elementwise, stored to every destination. A destination may be one of the
 // sources; ranges do not overlap otherwise. With one source it copies. `bytes` is whole elements. `scales`: one per
@@ -32,12 +27,19 @@ struct Call {
   std::byte* out = nullptr;
   Fold fold = nullptr;
   std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
+  bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
   bool publishes = false;            // peers will load and store in and out directly
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };
 
 using protocol::Capabilities;
+
+// Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
+// them is not again.
+inline bool scales(const protocol::End& source) {
+  return source.kind != protocol::End::Kind::kMessage && source.memory == protocol::Memory::kIn;
+}
 
 enum class Posted { kDone, kPending };
 

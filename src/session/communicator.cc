@@ -42,6 +42,18 @@ Result<Work> Communicator::start(const Request& request) {
   return work;
 }
 
+Result<Work> Communicator::start(std::span<const Transfer> transfers) {
+  Work work;
+  WEFT_TRY(work.pending_, session_->start(transfers));
+  work.session_ = session_;
+  return work;
+}
+
+Status Communicator::exchange(std::span<const Transfer> transfers) {
+  WEFT_TRY(Work work, start(transfers));
+  return work.wait();
+}
+
 Result<Memory> Communicator::allocate(std::size_t bytes) {
   Memory memory;
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
@@ -50,15 +62,7 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
   return memory;
 }
 
-Status Communicator::barrier() {
-  std::int32_t token = 0;
-  return run({.collective = Collective::kAllReduce,
-              .in = &token,
-              .out = &token,
-              .count = 1,
-              .type = DataType::kInt32,
-              .algorithm = "one_shot"});
-}
+Status Communicator::barrier() { return run({.collective = Collective::kBarrier}); }
 
 Communicator::Choice Communicator::last_choice() const {
   const session::Prepared* last = session_->last();

@@ -1,6 +1,10 @@
 #include "session/session.h"
 
+#include <numeric>
+
+#include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
+#include "schedule/element.h"
 
 namespace weft::session {
 namespace {
@@ -8,16 +12,31 @@ namespace {
 using schedule::Buffer;
 using schedule::Task;
 
+constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
+
 bool same_shape(const Request& a, const Request& b) {
   return a.collective == b.collective && a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root &&
-         a.channels == b.channels && a.algorithm == b.algorithm && a.protocol == b.protocol;
+         a.reproducible == b.reproducible && a.channels == b.channels && a.algorithm == b.algorithm &&
+         a.protocol == b.protocol && !schedule::uneven(a.collective);
 }
 
-bool per_rank_count(Collective c) { return c == Collective::kAllGather || c == Collective::kReduceScatter; }
+// Does `count` stand for one rank's part?
+bool per_rank_count(Collective c) { return schedule::blocks(c, 2) > 1; }
 
+// What all ranks must agree on; of an all_to_all_v they know different counts.
 std::string key_of(const Request& r, bool registered) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count, static_cast<int>(r.type),
-                     static_cast<int>(r.op), r.root, r.algorithm, r.protocol, r.channels, registered);
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count, static_cast<int>(r.type),
+                  static_cast<int>(r.op), r.root, r.reproducible, r.algorithm, r.protocol, r.channels, registered);
+  if (r.collective == Collective::kAllGatherV || r.collective == Collective::kReduceScatterV)
+    key += fmt::format("|{}", fmt::join(r.counts, ","));
+  return key;
+}
+
+// The call would overwrite input that peers still want.
+bool overwrites_input(const Request& r) {
+  const Collective c = schedule::even_form(r.collective);
+  return (c == Collective::kAllToAll || c == Collective::kSendReceive) && r.in == r.out;
 }
 
 }  // namespace
@@ -26,53 +45,115 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
     : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)), cache_(cache) {}
 
 Status Session::check(const Request& r) const {
-  constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
   const auto name = schedule::name(r.collective);
-  const std::size_t parts = per_rank_count(r.collective) ? static_cast<std::size_t>(executor_->ranks()) : 1;
+  const auto ranks = static_cast<std::size_t>(executor_->ranks());
+  const std::size_t parts = per_rank_count(r.collective) ? ranks : 1;
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
       bytes > kAddressSpace)
     return bad_input("{}: {} elements do not fit into memory", name, r.count);
-  if (r.count > 0 && (r.in == nullptr || r.out == nullptr))
-    return bad_input("{} of {} elements: null buffer", name, r.count);
   if (r.root < 0 || r.root >= executor_->ranks())
     return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
+  if (schedule::uneven(r.collective)) {
+    if (r.counts.size() != ranks) return bad_input("{}: {} counts for {} ranks", name, r.counts.size(), ranks);
+    if (r.collective == Collective::kAllToAllV && r.receive_counts.size() != ranks)
+      return bad_input("{}: {} receive counts for {} ranks", name, r.receive_counts.size(), ranks);
+    for (const auto& counts : {r.counts, r.receive_counts})
+      for (const std::size_t c : counts)
+        if (c > kAddressSpace / ranks / static_cast<std::size_t>(size_of(r.type)))
+          return bad_input("{}: {} elements do not fit into memory", name, c);
+  } else if (!r.counts.empty() || !r.receive_counts.empty()) {
+    return bad_input("{}: counts are for all_gather_v, reduce_scatter_v and all_to_all_v", name);
+  }
+  if (schedule::reduces(r.collective)) {
+    if (!applies(r.type, r.op))
+      return bad_input("{}: {} is for integers, not for {}", name, schedule::name(r.op), schedule::name(r.type));
+    if (r.op == ReduceOp::kPremulSum && !r.scalar)
+      return bad_input("{}: {} needs a scalar", name, schedule::name(r.op));
+    if (r.op != ReduceOp::kPremulSum && r.scalar)
+      return bad_input("{}: a scalar is for {}, not for {}", name, schedule::name(ReduceOp::kPremulSum),
+                       schedule::name(r.op));
+  }
   if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
   return {};
 }
 
+Task Session::task_of(const Request& r) const {
+  const Rank n = executor_->ranks(), self = executor_->rank();
+  Task task{.collective = r.collective,
+            .ranks = n,
+            .root = r.root,
+            .ranks_per_node = ranks_per_node_,
+            .elements = static_cast<Bytes>(r.count),
+            .element_bytes = size_of(r.type)};
+  if (r.collective == Collective::kBarrier) task.elements = 0;
+  if (schedule::uneven(r.collective)) {
+    auto counts = std::make_shared<std::vector<Bytes>>(r.counts.begin(), r.counts.end());
+    if (r.collective == Collective::kAllToAllV) {  // this rank's row and column
+      counts->assign(static_cast<std::size_t>(schedule::blocks(r.collective, n)), 0);
+      for (Rank peer = 0; peer < n; ++peer) {
+        (*counts)[static_cast<std::size_t>(peer * n + self)] =
+            static_cast<Bytes>(r.receive_counts[static_cast<std::size_t>(peer)]);
+        (*counts)[static_cast<std::size_t>(self * n + peer)] =
+            static_cast<Bytes>(r.counts[static_cast<std::size_t>(peer)]);
+      }
+    }
+    task.elements = std::accumulate(counts->begin(), counts->end(), Bytes{0});
+    task.counts = std::move(counts);
+  } else if (per_rank_count(r.collective) && r.collective != Collective::kSendReceive) {
+    task.elements *= n;
+  }
+  return task;
+}
+
 Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   WEFT_CHECK(check(r));  // also of a known shape: buffers differ from call to call
-  const Bytes part = static_cast<Bytes>(r.count) * size_of(r.type);
-  const Bytes whole = part * (per_rank_count(r.collective) ? executor_->ranks() : 1);
-  const bool registered = executor_->reaches(r.in, r.collective == Collective::kReduceScatter ? whole : part) &&
-                          executor_->reaches(r.out, r.collective == Collective::kAllGather ? whole : part);
-  if (last_ && registered == last_registered_ && same_shape(r, last_request_)) return last_;
-
-  auto& known = prepared_[key_of(r, registered)];
-  if (!known) {
-    const Task task{.collective = r.collective,
-                    .ranks = executor_->ranks(),
-                    .root = r.root,
-                    .ranks_per_node = ranks_per_node_,
-                    .elements = whole / size_of(r.type),
-                    .element_bytes = size_of(r.type)};
-    WEFT_TRY(known, plan(r, task, registered));
+  const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
+    return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
+  };
+  const auto has_buffers = [&](const Prepared& p) -> Status {
+    if ((p.in_bytes > 0 && r.in == nullptr) || (p.out_bytes > 0 && r.out == nullptr))
+      return bad_input("{} of {} elements: null buffer", schedule::name(r.collective), r.count);
+    return {};
+  };
+  if (last_ && same_shape(r, last_request_)) {
+    WEFT_CHECK(has_buffers(*last_));
+    if (is_registered(last_->in_bytes, last_->out_bytes) == last_registered_) return last_;
   }
+
+  const Task task = task_of(r);
+  const schedule::Layout layout({task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
+                                task.elements, task.element_bytes, task.block_counts());
+  const bool registered = is_registered(layout.buffer_bytes(Buffer::kIn, executor_->rank()),
+                                        layout.buffer_bytes(Buffer::kOut, executor_->rank()));
+  std::string key = key_of(r, registered);
+  if (r.collective == Collective::kAllToAllV)
+    key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
+  auto& known = prepared_[key];
+  if (!known) {
+    WEFT_TRY(known, plan(r, task, layout, registered));
+  }
+  WEFT_CHECK(has_buffers(*known));
   last_request_ = r;
+  last_request_.counts = last_request_.receive_counts = {};  // the caller's; not kept
   last_registered_ = registered;
   last_ = known;
   return known;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task, bool registered) {
+Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
+                                                      const schedule::Layout& layout, bool registered) {
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(task, request, executor_->capabilities(), registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
+  prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
+  prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
+  if (schedule::reduces(task.collective)) prepared->op = request.op;
+  prepared->divides = prepared->op == ReduceOp::kAvg && !is_float(request.type) && task.ranks > 1;
   prepared->fold =
-      exec::fold_for(request.type, request.op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
+      exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   // Whether memory is registered must agree only where peers touch it.
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
@@ -80,18 +161,86 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   return prepared;
 }
 
+Status Session::check(const Transfer& t) const {
+  const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
+  if (t.peer < 0 || t.peer >= executor_->ranks() || t.peer == executor_->rank())
+    return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, executor_->rank(), executor_->ranks());
+  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
+    return bad_input("{}: {} elements do not fit into memory", what, t.count);
+  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
+  return {};
+}
+
+// Transfers of one direction with one peer follow each other; all others run side by side. Addresses are relative to
+// the first transfer's memory.
+Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) const {
+  using protocol::End;
+  auto prepared = std::make_shared<Prepared>();
+  auto program = std::make_shared<schedule::Program>();
+  std::map<std::pair<Rank, Transfer::Direction>, std::size_t> strands;
+  const auto* base = transfers.empty() ? nullptr : static_cast<const std::byte*>(transfers.front().data);
+  for (const Transfer& t : transfers) {
+    WEFT_CHECK(check(t));
+    const bool sends = t.direction == Transfer::Direction::kSend;
+    const auto [strand, fresh] = strands.try_emplace({t.peer, t.direction}, program->size());
+    if (fresh) program->emplace_back();
+    const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
+    // Differs from any collective's signature by chance only, and between counts and types.
+    const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
+    const auto tag = static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
+    const Bytes slice = executor_->capabilities().slot_data(protocol::Protocol::kSimple);
+    for (Bytes at = 0; at < bytes; at += slice) {
+      const End memory{.memory = sends ? protocol::Memory::kIn : protocol::Memory::kOut,
+                       .offset = static_cast<const std::byte*>(t.data) - base + at};
+      const End message{.kind = End::Kind::kMessage, .tag = tag, .peer = t.peer};
+      (*program)[strand->second].push_back({.bytes = std::min(slice, bytes - at),
+                                            .sources = {sends ? memory : message},
+                                            .destinations = {sends ? message : memory}});
+    }
+  }
+  prepared->program = std::move(program);
+  prepared->plan.protocol = protocol::Protocol::kSimple;
+  prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
+  return prepared;
+}
+
 void Session::begin(const Pending& p) {
   running_ = true;
   const schedule::Plan& plan = p.prepared->plan;
-  executor_->start(p.prepared->program, {.protocol = plan.protocol,
-                                         .in = static_cast<const std::byte*>(p.request.in),
-                                         .out = static_cast<std::byte*>(p.request.out),
-                                         .fold = p.prepared->fold,
-                                         .publishes = plan.algorithm->needs.memory(),
-                                         .signature = p.prepared->signature});
+  std::optional<Scalar> scale;
+  if (p.prepared->op == ReduceOp::kPremulSum) scale = p.request.scalar;
+  if (p.prepared->op == ReduceOp::kAvg && !p.prepared->divides && executor_->ranks() > 1)
+    scale = Scalar{1.0 / executor_->ranks(), 1};
+  if (!p.transfers.empty()) {
+    const auto* base = static_cast<std::byte*>(p.transfers.front().data);
+    executor_->start(p.prepared->program, {.protocol = plan.protocol,
+                                           .in = base,
+                                           .out = const_cast<std::byte*>(base),
+                                           .fold = p.prepared->fold,
+                                           .everybody = false});
+    return;
+  }
+  executor_->start(p.prepared->program,
+                   {.protocol = plan.protocol,
+                    .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
+                    .out = static_cast<std::byte*>(p.request.out),
+                    .fold = p.prepared->fold,
+                    .scale = scale,
+                    .publishes = plan.algorithm->needs.memory(),
+                    .signature = p.prepared->signature});
+}
+
+void Session::complete(const Pending& p) {
+  if (!p.prepared->divides || p.prepared->out_bytes == 0) return;
+  exec::divide(p.request.type, static_cast<std::byte*>(p.request.out), p.prepared->out_bytes, executor_->ranks());
 }
 
 Error Session::in_context(const Pending& p, Error error) const {
+  if (!p.transfers.empty()) {
+    error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), p.number,
+                                p.transfers.size(), error.message);
+    return error;
+  }
   error.message =
       fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(p.request.collective),
                   p.number, p.request.count, p.prepared->plan.algorithm->name, error.message);
@@ -104,6 +253,8 @@ void Session::finish(Pending& p, Status status) {
   if (!status) {
     status = tl::make_unexpected(in_context(p, status.error()));
     if (status.error().blame != Blame::kOperation) broken_ = status;
+  } else {
+    complete(p);
   }
   p.status = std::move(status);
 }
@@ -116,22 +267,42 @@ Status Session::run(const Request& request) {
   if (!broken_) return broken_;
   Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
+  if (overwrites_input(request)) keep_input(now);
   now.number = ++operations_;
   begin(now);
   Status status = executor_->wait();
-  if (!status) finish(now, std::move(status));
-  running_ = false;
+  finish(now, std::move(status));
   return now.status;
+}
+
+void Session::keep_input(Pending& p) {
+  const auto* in = static_cast<const std::byte*>(p.request.in);
+  p.input.assign(in, in + p.prepared->in_bytes);
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   if (!broken_) return tl::make_unexpected(broken_.error());
-  auto pending = std::make_shared<Pending>(Pending{.request = request});
-  WEFT_TRY(pending->prepared, prepare(request));
-  pending->number = ++operations_;
-  queue_.push_back(pending);
-  poll(*pending);
-  return pending;
+  Pending pending{.request = request};
+  WEFT_TRY(pending.prepared, prepare(request));
+  if (overwrites_input(request)) keep_input(pending);
+  return enqueue(std::move(pending));
+}
+
+Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
+  if (!broken_) return tl::make_unexpected(broken_.error());
+  Pending pending{.transfers = {transfers.begin(), transfers.end()}};
+  WEFT_TRY(pending.prepared, prepare(transfers));
+  pending.done = transfers.empty();
+  return enqueue(std::move(pending));
+}
+
+std::shared_ptr<Pending> Session::enqueue(Pending pending) {
+  auto queued = std::make_shared<Pending>(std::move(pending));
+  queued->number = ++operations_;
+  if (queued->done) return queued;
+  queue_.push_back(queued);
+  poll(*queued);
+  return queued;
 }
 
 void Session::poll(const Pending& wanted) {

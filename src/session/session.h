@@ -21,10 +21,15 @@ struct Prepared {
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
   fabric::Fold fold = nullptr;
+  ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
+  Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
+  bool divides = false;               // an average of integers: by the number of ranks, after the sum
 };
 
 struct Pending {
-  Request request;
+  Request request = {};
+  std::vector<Transfer> transfers = {};  // instead of a request
+  std::vector<std::byte> input = {};     // a copy, where the call would overwrite its own input
   std::shared_ptr<const Prepared> prepared = nullptr;
   std::uint64_t number = 0;  // of the operation on its communicator, from 1
   bool done = false;
@@ -42,6 +47,7 @@ class Session {
 
   Status run(const Request& request);
   Result<std::shared_ptr<Pending>> start(const Request& request);
+  Result<std::shared_ptr<Pending>> start(std::span<const Transfer> transfers);
   // Moves the queue on without waiting. Afterwards `pending` is done or not.
   void poll(const Pending& pending);
   Status wait(const Pending& pending);
@@ -49,9 +55,17 @@ class Session {
 
  private:
   Result<std::shared_ptr<const Prepared>> prepare(const Request& request);
-  Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task, bool registered);
+  Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
+                                               const schedule::Layout& layout, bool registered);
   Status check(const Request& request) const;
+  schedule::Task task_of(const Request& request) const;
+  Status check(const Transfer& transfer) const;
+  Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers) const;
+  std::shared_ptr<Pending> enqueue(Pending pending);
+  static void keep_input(Pending& pending);
   void begin(const Pending& pending);
+  // What remains to be done with this rank's result when all operations are.
+  void complete(const Pending& pending);
   void finish(Pending& pending, Status status);
   Error in_context(const Pending& pending, Error error) const;
 

@@ -9,15 +9,16 @@
 #include "topology/catalog/catalog.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/preset.h"
-#include "topology/import/nccl_xml.h"
-#include "topology/import/text_file.h"
-#include "topology/topology_json.h"
+#include "topology/import/machine_file.h"
 
 namespace weft::topology {
 namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
-constexpr std::string_view kOptions = "nodes, net, rails, oversub";
+constexpr std::string_view kOptions =
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, iommu, acs, peermem, "
+    "routing, "
+    "seed, pxn, node";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -25,42 +26,118 @@ struct Spec {
   std::string_view options;
 };
 
-bool is_file(std::string_view text) {
+bool is_there(std::string_view text) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(std::filesystem::path(text), ignored);
+  return std::filesystem::exists(std::filesystem::path(text), ignored);
 }
 
 // A path may contain ':' and '='; the whole text is tried as a file first.
 Spec split(std::string_view machine) {
-  if (is_file(machine)) return {machine, {}};
+  if (is_there(machine)) return {machine, {}};
   const std::size_t equals = machine.find('=');
   const std::size_t colon = equals == std::string_view::npos ? machine.find(':') : machine.rfind(':', equals);
   if (colon == std::string_view::npos) return {machine, {}};
   return {machine.substr(0, colon), machine.substr(colon + 1)};
 }
 
-Result<ClusterOptions> parse_options(std::string_view text) {
-  ClusterOptions options;
+// What follows the colon of a MACHINE.
+struct Options {
+  ClusterOptions cluster;
+  std::vector<std::int32_t> shape;
+  Routing routing;
+  std::string node;  // preset of every host in a file that names hosts only
+};
+
+template <class T>
+Result<T> one_of(std::string_view key, std::string_view value, std::span<const std::pair<std::string_view, T>> words) {
+  std::string all;
+  for (const auto& [word, meaning] : words) {
+    if (word == value) return meaning;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  }
+  return bad_input("{}={}: there are {}", key, value, all);
+}
+
+// "4x4x2".
+Result<std::vector<std::int32_t>> parse_lengths(std::string_view key, std::string_view value) {
+  std::vector<std::int32_t> lengths;
+  while (true) {
+    const std::size_t x = value.find('x');
+    WEFT_TRY(const std::int64_t length, parse_integer(key, value.substr(0, x), 1, kMostNodes));
+    lengths.push_back(static_cast<std::int32_t>(length));
+    if (x == std::string_view::npos) return lengths;
+    value.remove_prefix(x + 1);
+  }
+}
+
+Status set_option(std::string_view key, std::string_view value, Options& options) {
+  ClusterOptions& c = options.cluster;
+  using Switch = std::pair<std::string_view, bool>;
+  static constexpr Switch kSwitch[] = {{"on", true}, {"off", false}};
+  static constexpr std::pair<std::string_view, Wires> kWires[] = {
+      {"switch", Wires::kSwitch},       {"rail", Wires::kRails},  {"fat-tree", Wires::kFatTree},
+      {"dragonfly", Wires::kDragonfly}, {"torus", Wires::kTorus}, {"auto", Wires::kAuto}};
+  static constexpr std::pair<std::string_view, NicPlace> kPlaces[] = {
+      {"cpu", NicPlace::kCpu}, {"switch", NicPlace::kSwitch}, {"gpu", NicPlace::kGpu}};
+  static constexpr std::pair<std::string_view, Routing::Policy> kPolicies[] = {
+      {"ecmp", Routing::Policy::kEcmp},
+      {"shortest", Routing::Policy::kShortest},
+      {"adaptive", Routing::Policy::kAdaptive}};
+  for (const auto& [name, text] :
+       {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
+        std::pair("iommu", &c.iommu), std::pair("node", &options.node)})
+    if (key == name) {
+      if (value.empty()) return bad_input("{}= names nothing", key);
+      *text = value;
+      return {};
+    }
+  for (const auto& [name, number, most] :
+       {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
+        std::tuple("oversub", &c.oversub, kMostNodes), std::tuple("nics", &c.nics, std::int64_t{1024}),
+        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+    if (key == name) {
+      WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
+      *number = static_cast<std::int32_t>(parsed);
+      return {};
+    }
+  if (key == "tiers") {
+    WEFT_TRY(const std::int64_t tiers, parse_integer(key, value, 2, 3));
+    c.tiers = static_cast<std::int32_t>(tiers);
+  } else if (key == "wires") {
+    WEFT_TRY(c.wires, one_of<Wires>(key, value, kWires));
+  } else if (key == "at") {
+    WEFT_TRY(c.nic_place, one_of<NicPlace>(key, value, kPlaces));
+  } else if (key == "dims") {
+    WEFT_TRY(c.dims, parse_lengths(key, value));
+  } else if (key == "shape") {
+    WEFT_TRY(options.shape, parse_lengths(key, value));
+  } else if (key == "acs" || key == "peermem") {
+    WEFT_CHECK(one_of<bool>(key, value, kSwitch));
+    (key == "acs" ? c.acs : c.peermem) = value;
+  } else if (key == "routing") {
+    WEFT_TRY(options.routing.policy, one_of<Routing::Policy>(key, value, kPolicies));
+  } else if (key == "seed") {
+    WEFT_TRY(const std::int64_t seed, parse_integer(key, value, 0, INT64_MAX));
+    options.routing.seed = static_cast<std::uint64_t>(seed);
+  } else if (key == "pxn") {
+    WEFT_TRY(options.routing.pxn, one_of<bool>(key, value, kSwitch));
+  } else {
+    return bad_input("unknown option '{}'; there are {}", key, kOptions);
+  }
+  return {};
+}
+
+Result<Options> parse_options(std::string_view text) {
+  Options options;
   std::set<std::string_view> seen;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     const std::size_t equals = item.find('=');
     const std::string_view key = item.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
     if (!seen.insert(key).second) return bad_input("option '{}' is given twice", key);
-    if (key == "net") {
-      options.network = value;
-      if (value.empty()) return bad_input("net= names no network");
-      continue;
-    }
-    std::int32_t* target = key == "nodes"     ? &options.nodes
-                           : key == "rails"   ? &options.rails
-                           : key == "oversub" ? &options.oversub
-                                              : nullptr;
-    if (!target) return bad_input("unknown option '{}'; there are {}", key, kOptions);
-    WEFT_TRY(const std::int64_t number, parse_integer(key, value, 1, kMostNodes));
-    *target = static_cast<std::int32_t>(number);
+    WEFT_CHECK(
+        set_option(key, equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1), options));
   }
   return options;
 }
@@ -71,41 +148,69 @@ struct Base {
   std::string network;
 };
 
-Result<Base> load_base(const Catalog& catalog, std::string_view name) {
+Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::span<const std::int32_t> shape) {
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
     if (names.back() != name) continue;
-    WEFT_TRY(Preset preset, read_preset(catalog, file));
+    WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
-  }
-  if (name.find('/') != std::string_view::npos || name.ends_with(".xml") || name.ends_with(".json") || is_file(name)) {
-    const std::filesystem::path file(name);
-    if (name.ends_with(".json")) {
-      WEFT_TRY(const std::string text, read_text_file(file));
-      WEFT_TRY(Topology whole, from_json(file.filename().string(), text));
-      return Base{std::move(whole), {}};
-    }
-    WEFT_TRY(Topology node, import_nccl_xml(catalog, file));
-    return Base{std::move(node), {}};
   }
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
 }
 
+// A preset's name means the preset, whatever lies in the working directory.
+bool looks_like_file(std::string_view name) {
+  for (const embedded::File& file : preset_files(embedded::files()))
+    if (preset_name(file) == name) return false;
+  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || is_there(name);
+}
+
+Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options,
+                       const FileReader& reader) {
+  if (!looks_like_file(name)) {
+    if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
+    return load_preset(catalog, name, options.shape);
+  }
+  if (!options.shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
+  if (reader) {
+    WEFT_TRY(std::optional<Topology> known, reader(std::filesystem::path(name)));
+    if (known) return Base{*std::move(known), {}};
+  }
+  WEFT_TRY(MachineFile file, read_machine_file(catalog, std::filesystem::path(name)));
+  if (file.machine) return Base{*std::move(file.machine), {}};
+  const std::string title = std::filesystem::path(name).filename().string();
+  if (options.node.empty())
+    return bad_input("'{}' names hosts and switches; say what a host is: {}:node=PRESET", title, title);
+  WEFT_TRY(const Base host, load_preset(catalog, options.node, {}));
+  const std::string& wanted = options.cluster.network;
+  const std::string network = !wanted.empty() ? wanted : !file.network.empty() ? file.network : host.network;
+  WEFT_TRY(Topology cluster, cluster_of(catalog, *file.tree, host.node, network, options.cluster.oversub));
+  cluster.title = title;
+  return Base{std::move(cluster), {}};
+}
+
 }  // namespace
 
-Result<Topology> load_machine(std::string_view machine) {
+Result<Topology> load_machine(std::string_view machine, const FileReader& reader) {
   const Spec spec = split(machine);
   WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
-  WEFT_TRY(Base base, load_base(catalog, spec.base));
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
-  if (options->nodes > 1 && options->network.empty()) options->network = base.network;
-  if (base.node.nodes() > 1 && !spec.options.empty())
+  WEFT_TRY(Base base, load_base(catalog, spec.base, *options, reader));
+  ClusterOptions& wanted = options->cluster;
+  if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;
+  if (base.node.nodes() > 1 && !spec.options.empty() && options->node.empty())
     return bad_input("'{}': the file is a cluster already; it takes no options", machine);
-  auto cluster = build_cluster(catalog, base.node, *options);
+  if (spec.options.empty() || !options->node.empty()) {
+    base.node.routing = options->routing;
+    WEFT_CHECK(base.node.validate());
+    return std::move(base.node);
+  }
+  auto cluster = build_cluster(catalog, base.node, wanted);
   if (!cluster) return bad_input("'{}': {}", machine, cluster.error().message);
-  if (!spec.options.empty()) cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
+  cluster->routing = options->routing;
+  cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
   WEFT_CHECK(cluster->validate());
   return cluster;
 }
@@ -116,7 +221,8 @@ std::vector<PresetInfo> presets() {
   if (!catalog) return infos;
   for (const embedded::File& file : preset_files(embedded::files()))
     if (const auto preset = read_preset(*catalog, file))
-      infos.push_back({preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date)});
+      infos.push_back(
+          {preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date), preset->note});
   return infos;
 }
 

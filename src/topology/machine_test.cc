@@ -125,12 +125,15 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_NE(unknown.find("dgx-h100, "), std::string::npos) << unknown;
   EXPECT_EQ(error_of("dgx-h100:nodes=0"), "'dgx-h100:nodes=0': nodes 0 is outside 1 … 131072");
   EXPECT_EQ(error_of("dgx-h100:nodes=two"), "'dgx-h100:nodes=two': nodes 'two' is not a whole number");
-  EXPECT_EQ(error_of("dgx-h100:foo=1"), "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub");
+  EXPECT_EQ(error_of("dgx-h100:foo=1"),
+            "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
+            "at, nvlink, pcie, "
+            "mnnvl, shape, iommu, acs, peermem, routing, seed, pxn, node");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
             "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");
   const std::string net = error_of("dgx-h100:nodes=2,net=token-ring");
-  EXPECT_NE(net.find("unknown net 'token-ring'; there are ib-edr, ib-hdr"), std::string::npos) << net;
+  EXPECT_NE(net.find("unknown net 'token-ring'; there are ib-sdr, ib-ddr"), std::string::npos) << net;
   EXPECT_NE(error_of(""), "");
 }
 

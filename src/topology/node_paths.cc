@@ -6,22 +6,26 @@
 #include <queue>
 #include <tuple>
 
+#include "topology/peer_access.h"
+
 namespace weft::topology {
 namespace {
 
 // What a search may use. The classes are tried in order of PathType; each allows all that the one before it did, so
 // the first that finds a path has found the best type.
 struct Rules {
-  bool nvlink_only = false;   // NVLink and XGMI
+  bool nvlink_only = false;   // scale-up links
+  bool chip_links = false;    // of them, only those whose chips pass traffic on
   bool hosts = false;         // CPUs in between, as ends of PCIe links, and memory
   bool sockets = false;       // links between CPUs
   std::int32_t relays = 0;    // GPUs in between
   std::int32_t switches = 0;  // PCIe switches in between
 };
 constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
-constexpr std::array<Rules, 7> kClasses = {{
+constexpr std::array<Rules, 8> kClasses = {{
     {.nvlink_only = true},                                                // NVL
     {.nvlink_only = true, .relays = 1},                                   // NVL through a neighbour
+    {.nvlink_only = true, .chip_links = true, .relays = kMany},           // across a torus or grid of chips
     {.switches = 1},                                                      // PIX
     {.switches = kMany},                                                  // PXB
     {.hosts = true, .switches = kMany},                                   // PHB
@@ -29,11 +33,10 @@ constexpr std::array<Rules, 7> kClasses = {{
     {.hosts = true, .sockets = true, .relays = kMany, .switches = kMany}  // whatever is left
 }};
 
-bool is_nvlink(LinkKind kind) { return kind == LinkKind::kNvlink || kind == LinkKind::kXgmi; }
-
 bool may_use(const Rules& rules, const Link& link) {
   if (link.kind == LinkKind::kNetwork) return false;
-  if (rules.nvlink_only) return is_nvlink(link.kind);
+  if (rules.chip_links) return link.kind == LinkKind::kChipLink;
+  if (rules.nvlink_only) return is_scale_up(link.kind);
   return rules.sockets || link.kind != LinkKind::kInterSocket;
 }
 
@@ -45,7 +48,12 @@ class Search {
       : topology_(topology), devices_(devices), from_(from), to_(to) {}
 
   std::optional<Path> run(const Rules& rules) const {
-    // Widest first: the best bottleneck. Then the fewest hops and the lowest latency among the links that keep it.
+    // Nothing is wider than the widest link at either end; where that can be had, as in a torus of equal links, one
+    // search is enough. Else widest first: the best bottleneck. Then the fewest hops and the lowest latency among the
+    // links that keep it.
+    const BytesPerSecond bound = std::min(widest_at(rules, from_, true), widest_at(rules, to_, false));
+    if (bound.value() <= 0) return std::nullopt;
+    if (auto path = shortest(rules, bound)) return path;
     const BytesPerSecond bottleneck = widest(rules);
     if (bottleneck.value() <= 0) return std::nullopt;
     return shortest(rules, bottleneck);
@@ -97,6 +105,14 @@ class Search {
     next.at = topology_.other_end(id, s.at);
     if (!std::ranges::binary_search(devices_, next.at)) return std::nullopt;
     return next;
+  }
+
+  BytesPerSecond widest_at(const Rules& rules, DeviceId id, bool out) const {
+    BytesPerSecond best;
+    for (const LinkId l : topology_.links_of(id))
+      if (const Link& link = topology_.link(l); may_use(rules, link))
+        best = std::max(best, rate_from(link, out ? id : topology_.other_end(l, id)));
+    return best;
   }
 
   BytesPerSecond widest(const Rules& rules) const {
@@ -174,6 +190,25 @@ class Search {
   DeviceId from_, to_;
 };
 
+// With ACS a PCIe switch passes nothing from port to port: up to the CPU and down again.
+std::optional<Path> redirected(const Topology& topology, std::span<const DeviceId> devices, DeviceId from,
+                               DeviceId to) {
+  std::optional<Path> best;
+  for (const DeviceId cpu : devices) {
+    if (topology.device(cpu).kind != DeviceKind::kCpu || cpu == from || cpu == to) continue;
+    const Rules rules{.hosts = true, .switches = kMany};
+    auto up = Search(topology, devices, from, cpu).run(rules);
+    const auto down = Search(topology, devices, cpu, to).run(rules);
+    if (!up || !down || (best && best->hops.size() <= up->hops.size() + down->hops.size())) continue;
+    up->hops.insert(up->hops.end(), down->hops.begin(), down->hops.end());
+    up->rate = std::min(up->rate, down->rate);
+    up->latency += down->latency;
+    up->type = PathType::kPhb;
+    best = std::move(up);
+  }
+  return best;
+}
+
 }  // namespace
 
 PathType classify(const Topology& topology, DeviceId from, std::span<const Hop> hops) {
@@ -182,7 +217,7 @@ PathType classify(const Topology& topology, DeviceId from, std::span<const Hop> 
   DeviceId at = from;
   for (std::size_t i = 0; i < hops.size(); ++i) {
     const Link& link = topology.link(hops[i].link);
-    all_nvlink = all_nvlink && is_nvlink(link.kind);
+    all_nvlink = all_nvlink && is_scale_up(link.kind);
     sockets = sockets || link.kind == LinkKind::kInterSocket;
     network = network || link.kind == LinkKind::kNetwork;
     at = topology.other_end(hops[i].link, at);
@@ -190,10 +225,10 @@ PathType classify(const Topology& topology, DeviceId from, std::span<const Hop> 
     const bool last = i + 1 == hops.size();
     if (kind == DeviceKind::kPcieSwitch) ++switches;
     // A CPU at the end of an NVLink is a neighbour; one in between, or reached over PCIe, is a host bridge.
-    if (kind == DeviceKind::kCpu && !(last && is_nvlink(link.kind))) host = true;
+    if (kind == DeviceKind::kCpu && !(last && is_scale_up(link.kind))) host = true;
   }
   const Device& start = topology.device(from);
-  if (start.kind == DeviceKind::kCpu && !hops.empty() && !is_nvlink(topology.link(hops[0].link).kind)) host = true;
+  if (start.kind == DeviceKind::kCpu && !hops.empty() && !is_scale_up(topology.link(hops[0].link).kind)) host = true;
   if (network) return PathType::kNet;
   if (sockets) return PathType::kSys;
   if (host) return PathType::kPhb;
@@ -204,8 +239,14 @@ PathType classify(const Topology& topology, DeviceId from, std::span<const Hop> 
 std::optional<Path> find_node_path(const Topology& topology, std::span<const DeviceId> devices, DeviceId from,
                                    DeviceId to) {
   const Search search(topology, devices, from, to);
-  for (const Rules& rules : kClasses)
-    if (auto path = search.run(rules)) return path;
+  for (const Rules& rules : kClasses) {
+    auto path = search.run(rules);
+    if (!path) continue;
+    const bool through_switch = path->type == PathType::kPix || path->type == PathType::kPxb;
+    if (through_switch && host_fact(topology, devices, "acs") == "on")
+      if (auto around = redirected(topology, devices, from, to)) return around;
+    return path;
+  }
   return std::nullopt;
 }
 

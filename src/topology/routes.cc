@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "topology/node_paths.h"
+#include "topology/peer_access.h"
 
 namespace weft::topology {
 namespace {
@@ -42,6 +43,7 @@ struct Routes::Cache {
   };
   struct Shape {
     std::unordered_map<std::uint64_t, Path> paths;                      // hops hold local link numbers
+    std::unordered_map<std::uint64_t, Path> staged;                     // through host memory where need be
     std::unordered_map<std::int32_t, std::vector<std::int32_t>> exits;  // equally near NICs, local numbers
   };
 
@@ -77,6 +79,8 @@ struct Routes::Cache {
       append_raw(key, topology.device(id).kind);
       append_raw(key, topology.device(id).index);
       append_raw(key, !ports_of(id).empty());
+      for (const char* fact : {"iommu", "acs", "peermem", "direct", "gdr"})
+        key.append(topology.device(id).facts.get(fact)).push_back(';');
     }
     for (const LinkId id : node.links) {
       const Link& l = topology.link(id);
@@ -112,6 +116,42 @@ struct Routes::Cache {
   }
 
   static auto nearness(const Path& p) { return std::tuple(p.type, -p.rate.value(), p.hops.size(), p.latency); }
+
+  // As local_path, but through host memory where one device may not touch the other's. Local numbers.
+  const Path& data_path(const Node& node, std::int32_t from, std::int32_t to) {
+    auto& paths = shapes[index(node.shape)].staged;
+    const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to);
+    if (const auto at = paths.find(key); at != paths.end()) return at->second;
+    return paths.emplace(key, find_data_path(node, from, to)).first->second;
+  }
+
+  Path find_data_path(const Node& node, std::int32_t from, std::int32_t to) {
+    const DeviceId a = node.devices[index(from)], b = node.devices[index(to)];
+    const Path wire = local_path(node, from, to);
+    const DeviceKind kind_a = topology.device(a).kind, kind_b = topology.device(b).kind;
+    const auto has_memory = [](DeviceKind kind) { return kind == DeviceKind::kGpu; };
+    const bool peers = (has_memory(kind_a) && (has_memory(kind_b) || kind_b == DeviceKind::kNic)) ||
+                       (kind_a == DeviceKind::kNic && has_memory(kind_b));
+    if (!peers || wire.hops.empty() || peer_access(topology, a, b, wire).possible) return wire;
+    // The bounce buffer lies near the NIC, between GPUs near the sender.
+    const std::int32_t home = kind_b == DeviceKind::kNic ? to : from;
+    std::int32_t best = -1;
+    for (std::int32_t m = 0; m < static_cast<std::int32_t>(node.devices.size()); ++m) {
+      if (topology.device(node.devices[index(m)]).kind != DeviceKind::kMemory) continue;
+      const Path& near = local_path(node, home, m);
+      if (near.type != PathType::kDis && (best < 0 || nearness(near) < nearness(local_path(node, home, best))))
+        best = m;
+    }
+    if (best < 0) return wire;
+    Path staged = local_path(node, from, best);
+    const Path& rest = local_path(node, best, to);
+    if (staged.type == PathType::kDis || rest.type == PathType::kDis) return wire;
+    staged.hops.insert(staged.hops.end(), rest.hops.begin(), rest.hops.end());
+    staged.rate = std::min(staged.rate, rest.rate);
+    staged.latency += rest.latency;
+    staged.type = std::max(staged.type, rest.type);
+    return staged;
+  }
 
   // The NICs with a network port that are nearest to a device of the node, all equally near.
   const std::vector<std::int32_t>& exits(const Node& node, std::int32_t from) {
@@ -164,7 +204,7 @@ struct Routes::Cache {
 
   void add_local(Path& path, const Node& node, std::int32_t from, std::int32_t to) {
     if (from == to) return;
-    const Path& part = local_path(node, from, to);
+    const Path& part = data_path(node, from, to);
     for (const Hop& hop : part.hops) path.hops.push_back({node.links[index(hop.link)], hop.forward});
     path.rate = std::min(path.rate, part.rate);
     path.latency += part.latency;
@@ -172,7 +212,15 @@ struct Routes::Cache {
 
   // From `a` to `b`, each a NIC or a network switch, over network links only. False when there is no way.
   bool add_network(Path& path, DeviceId a, DeviceId b) {
-    const std::uint64_t hash = mix(static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b));
+    const std::uint64_t pair = static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b);
+    const std::uint64_t hash = mix(pair ^ topology.routing.seed * 0x9e3779b97f4a7c15);
+    if (topology.routing.policy == Routing::Policy::kAdaptive)
+      if (const auto known = adaptive.find(pair); known != adaptive.end()) {
+        for (const Hop& hop : known->second)
+          add_hop(path, hop.link, hop.forward ? topology.link(hop.link).a : topology.link(hop.link).b);
+        return true;
+      }
+    const std::size_t first_hop = path.hops.size();
     DeviceId at = a;
     if (topology.device(a).node >= 0) {
       for (const LinkId l : ports_of(a)) {
@@ -187,7 +235,7 @@ struct Routes::Cache {
     if (topology.device(b).node >= 0) {
       const std::vector<LinkId> ports = ports_of(b);
       if (ports.empty()) return false;
-      last = ports[hash % ports.size()];
+      last = pick(ports, hash, b, true);
       target = topology.other_end(last, b);
       if (topology.device(target).node >= 0) return false;
     }
@@ -205,12 +253,29 @@ struct Routes::Cache {
         choices.push_back(l);
       }
       if (choices.empty()) return false;
-      const LinkId taken = choices[mix(hash + level) % choices.size()];
+      const LinkId taken = pick(choices, mix(hash + level), at, false);
       add_hop(path, taken, at);
       at = topology.other_end(taken, at);
     }
     if (last >= 0) add_hop(path, last, target);
+    if (topology.routing.policy == Routing::Policy::kAdaptive) {
+      std::vector<Hop> taken(path.hops.begin() + static_cast<std::ptrdiff_t>(first_hop), path.hops.end());
+      for (const Hop& hop : taken) ++load[hop.link * 2 + (hop.forward ? 0 : 1)];
+      adaptive.emplace(pair, std::move(taken));
+    }
     return true;
+  }
+
+  // One of equally short ways out of `at` (into it, if `inward`).
+  LinkId pick(std::span<const LinkId> choices, std::uint64_t hash, DeviceId at, bool inward) const {
+    if (topology.routing.policy == Routing::Policy::kShortest) return choices.front();
+    if (topology.routing.policy == Routing::Policy::kEcmp) return choices[hash % choices.size()];
+    const auto pairs_on = [&](LinkId l) {
+      const bool forward = (topology.link(l).a == at) != inward;
+      const auto found = load.find(l * 2 + (forward ? 0 : 1));
+      return found == load.end() ? 0 : found->second;
+    };
+    return *std::ranges::min_element(choices, {}, pairs_on);
   }
 
   // The NIC (or the switch itself) through which a device talks to the network, or -1.
@@ -222,6 +287,29 @@ struct Routes::Cache {
     return near.empty() ? -1 : node.devices[index(near[index(d.index) % near.size()])];
   }
 
+  // With PXN, the peer GPU that is reached over NVLink and whose own NIC shares a switch with `in`, and that NIC.
+  std::pair<DeviceId, DeviceId> pxn_of(DeviceId from, DeviceId out, DeviceId in) {
+    const std::pair<DeviceId, DeviceId> none{-1, -1};
+    const Device& d = topology.device(from);
+    if (!topology.routing.pxn || d.kind != DeviceKind::kGpu || topology.device(in).node < 0) return none;
+    const auto share_switch = [&](DeviceId x, DeviceId y) {
+      for (const LinkId one : ports_of(x))
+        for (const LinkId other : ports_of(y))
+          if (topology.other_end(one, x) == topology.other_end(other, y)) return true;
+      return false;
+    };
+    if (share_switch(out, in)) return none;
+    const Node& node = nodes[index(d.node)];
+    for (const DeviceId peer : node.devices) {
+      if (peer == from || topology.device(peer).kind != DeviceKind::kGpu) continue;
+      const DeviceId rail = exit_of(peer);
+      if (rail >= 0 && share_switch(rail, in) &&
+          local_path(node, local[index(from)], local[index(peer)]).type == PathType::kNvl)
+        return {peer, rail};
+    }
+    return none;
+  }
+
   Path path(DeviceId from, DeviceId to) {
     const Path none;
     Path path;
@@ -230,7 +318,7 @@ struct Routes::Cache {
     const Device& b = topology.device(to);
     if (a.node >= 0 && a.node == b.node) {
       const Node& node = nodes[index(a.node)];
-      path.type = local_path(node, local[index(from)], local[index(to)]).type;
+      path.type = data_path(node, local[index(from)], local[index(to)]).type;
       if (path.type != PathType::kDis) {
         add_local(path, node, local[index(from)], local[index(to)]);
         return path;
@@ -239,8 +327,15 @@ struct Routes::Cache {
     const DeviceId out = exit_of(from), in = exit_of(to);
     if (out < 0 || in < 0 || out == in) return none;
     path.type = PathType::kNet;
-    if (a.node >= 0) add_local(path, nodes[index(a.node)], local[index(from)], local[index(out)]);
-    if (!add_network(path, out, in)) return none;
+    if (const auto [peer, rail] = pxn_of(from, out, in); peer >= 0) {
+      const Node& node = nodes[index(a.node)];
+      add_local(path, node, local[index(from)], local[index(peer)]);
+      add_local(path, node, local[index(peer)], local[index(rail)]);
+      if (!add_network(path, rail, in)) return none;
+    } else {
+      if (a.node >= 0) add_local(path, nodes[index(a.node)], local[index(from)], local[index(out)]);
+      if (!add_network(path, out, in)) return none;
+    }
     if (b.node >= 0) add_local(path, nodes[index(b.node)], local[index(in)], local[index(to)]);
     return path;
   }
@@ -251,6 +346,9 @@ struct Routes::Cache {
   std::vector<std::int32_t> local;  // of each device: position in its node, or in `switches`
   std::vector<Shape> shapes;
   std::vector<std::vector<std::uint16_t>> distances;  // by target switch; empty until asked for
+  // Adaptive routing only: the way each pair of NICs was given, and the pairs on each direction of a link.
+  std::unordered_map<std::uint64_t, std::vector<Hop>> adaptive;
+  std::unordered_map<LinkId, std::int64_t> load;
 };
 
 Routes::Routes(const Topology& topology) : cache_(std::make_unique<Cache>(topology)) {}
@@ -262,6 +360,15 @@ Path Routes::path(DeviceId from, DeviceId to) const {
   WEFT_REQUIRE(from >= 0 && from < count && to >= 0 && to < count, "{} to {} of {}", from, to, count);
   if (from == to) return {PathType::kLoc, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
   return cache_->path(from, to);
+}
+
+Path Routes::wire_path(DeviceId from, DeviceId to) const {
+  const std::int32_t node = cache_->topology.device(from).node;
+  WEFT_REQUIRE(node >= 0 && node == cache_->topology.device(to).node, "{} and {}", from, to);
+  const Cache::Node& home = cache_->nodes[index(node)];
+  Path path = cache_->local_path(home, cache_->local[index(from)], cache_->local[index(to)]);
+  for (Hop& hop : path.hops) hop.link = home.links[index(hop.link)];
+  return path;
 }
 
 }  // namespace weft::topology

@@ -35,6 +35,8 @@ std::string_view name(LinkKind kind) {
       return "NVLink";
     case LinkKind::kXgmi:
       return "XGMI";
+    case LinkKind::kChipLink:
+      return "chip link";
     case LinkKind::kPcie:
       return "PCIe";
     case LinkKind::kInterSocket:
@@ -67,6 +69,44 @@ std::string_view name(PathType type) {
       return "DIS";
   }
   return "?";
+}
+
+std::string_view name(Routing::Policy policy) {
+  switch (policy) {
+    case Routing::Policy::kEcmp:
+      return "ecmp";
+    case Routing::Policy::kShortest:
+      return "shortest";
+    case Routing::Policy::kAdaptive:
+      return "adaptive";
+  }
+  return "?";
+}
+
+std::optional<Routing::Policy> policy_named(std::string_view text) {
+  using enum Routing::Policy;
+  for (const Routing::Policy policy : {kEcmp, kShortest, kAdaptive})
+    if (name(policy) == text) return policy;
+  return std::nullopt;
+}
+
+std::string_view Facts::get(std::string_view key) const {
+  for (const auto& [name, value] : facts_)
+    if (name == key) return value;
+  return {};
+}
+
+void Facts::set(std::string_view key, std::string_view value) {
+  for (auto& [name, old] : facts_)
+    if (name == key) {
+      old = value;
+      return;
+    }
+  facts_.emplace_back(key, value);
+}
+
+void Topology::set_fact(DeviceId id, std::string_view key, std::string_view value) {
+  devices_[static_cast<std::size_t>(id)].facts.set(key, value);
 }
 
 DeviceId Topology::add(Device device) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,18 +26,45 @@ enum class DeviceKind : std::uint8_t {
   kNetworkSwitch,
 };
 
-enum class LinkKind : std::uint8_t { kNvlink, kXgmi, kPcie, kInterSocket, kMemory, kNetwork };
+enum class LinkKind : std::uint8_t {
+  kNvlink,
+  kXgmi,
+  kChipLink,  // Xe Link, NeuronLink, ICI, IPU-Link, …: accelerators that pass each other's traffic on in hardware
+  kPcie,
+  kInterSocket,
+  kMemory,
+  kNetwork,
+};
+// Links that only accelerators and their switches use (and CPUs that speak them): their paths are of class NVL.
+constexpr bool is_scale_up(LinkKind kind) { return kind <= LinkKind::kChipLink; }
 
 // The field's path classes (nvidia-smi topo -m, NCCL), ordered best to worst.
 enum class PathType : std::uint8_t {
   kLoc,  // the same device
-  kNvl,  // NVLink, XGMI or their switches only
+  kNvl,  // NVLink, XGMI, chip links or their switches only
   kPix,  // one PCIe switch
   kPxb,  // several PCIe switches, no host bridge
   kPhb,  // through one socket's host bridge
   kSys,  // across sockets
   kNet,  // across the network
   kDis,  // not connected
+};
+
+// What a source says about a device beyond what every device has, as key and value: "gdr" of a NIC, "iommu" of a CPU,
+// "at" (its place in a torus) of an accelerator. In order of insertion. A value type.
+class Facts {
+ public:
+  // Empty when there is none.
+  std::string_view get(std::string_view key) const;
+  void set(std::string_view key, std::string_view value);
+
+  auto begin() const { return facts_.begin(); }
+  auto end() const { return facts_.end(); }
+  bool empty() const { return facts_.empty(); }
+  bool operator==(const Facts&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> facts_;
 };
 
 struct Device {
@@ -47,6 +74,7 @@ struct Device {
   std::string model;         // catalogue part, e.g. "H100-SXM5"; may be empty
   std::string bus_id;        // PCI address when known, e.g. "0000:0f:00.0"
   BytesPerSecond port_rate;  // NICs: all ports together towards the network, each direction; 0 when unknown
+  Facts facts;
 
   bool operator==(const Device&) const = default;
 };
@@ -77,16 +105,37 @@ struct Path {
   Duration latency;     // sum over the hops
 };
 
+// How a network picks one of several equally short ways.
+struct Routing {
+  enum class Policy : std::uint8_t {
+    kEcmp,      // by a hash of the two NICs and the seed
+    kShortest,  // always the first: what a network without multipath does
+    kAdaptive,  // the one with the fewest pairs on it so far: the answer depends on what was asked before
+  };
+  Policy policy = Policy::kEcmp;
+  std::uint64_t seed = 0;
+  // PXN: towards a NIC of another rail, a GPU hands its data over NVLink to the peer beside its own NIC of that rail.
+  bool pxn = false;
+
+  bool operator==(const Routing&) const = default;
+};
+
 std::string_view name(DeviceKind kind);
 std::string_view name(LinkKind kind);
-std::string_view name(PathType type);  // "NVL", "PIX", …
+std::string_view name(PathType type);           // "NVL", "PIX", …
+std::string_view name(Routing::Policy policy);  // "ecmp", "shortest", "adaptive"
+std::optional<Routing::Policy> policy_named(std::string_view text);
 
 // A machine or a cluster: devices, links, and which devices the ranks sit on. A value type.
 class Topology {
  public:
   std::string title;  // e.g. "dgx-h100:nodes=16,net=ib-ndr"
+  Routing routing;
 
   DeviceId add(Device device);
+  // Requires: the device is there.
+  void set_port_rate(DeviceId id, BytesPerSecond rate) { devices_[static_cast<std::size_t>(id)].port_rate = rate; }
+  void set_fact(DeviceId id, std::string_view key, std::string_view value);
   // Requires: valid, different devices; both rates > 0 are checked by validate(), not here.
   LinkId connect(Link link);
 

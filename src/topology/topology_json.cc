@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <tuple>
 
 namespace weft::topology {
 namespace {
@@ -15,7 +17,7 @@ constexpr std::string_view kSchema = "weft.topology/1";
 constexpr std::array kDeviceKinds = {DeviceKind::kGpu,    DeviceKind::kCore,         DeviceKind::kCpu,
                                      DeviceKind::kMemory, DeviceKind::kPcieSwitch,   DeviceKind::kNvSwitch,
                                      DeviceKind::kNic,    DeviceKind::kNetworkSwitch};
-constexpr std::array kLinkKinds = {LinkKind::kNvlink,      LinkKind::kXgmi,   LinkKind::kPcie,
+constexpr std::array kLinkKinds = {LinkKind::kNvlink,      LinkKind::kXgmi,   LinkKind::kChipLink, LinkKind::kPcie,
                                    LinkKind::kInterSocket, LinkKind::kMemory, LinkKind::kNetwork};
 
 template <class Kind, std::size_t kCount>
@@ -97,10 +99,30 @@ Result<Device> read_device(std::string where, const json& object, std::int64_t m
                 .model = reader.word("model"),
                 .bus_id = reader.word("bus_id"),
                 .port_rate = reader.rate("port_rate")};
+  if (const auto facts = object.find("facts"); facts != object.end()) {
+    for (const auto& [key, value] : facts->items()) {
+      if (value.is_string())
+        device.facts.set(key, value.get<std::string>());
+      else
+        reader.complain("facts", "holds something that is not a text");
+    }
+  }
   if ((device.node < 0) != (device.kind == DeviceKind::kNetworkSwitch))
     reader.complain("node", "is -1 for network switches and for nothing else");
   WEFT_CHECK(reader.status());
   return device;
+}
+
+Result<Routing> read_routing(std::string_view file, const json& object) {
+  Reader reader(fmt::format("{}: routing", file), object);
+  const auto policy = policy_named(reader.word("policy"));
+  if (!policy) reader.complain("policy", "is unknown");
+  const std::int64_t seed = reader.integer("seed", 0, INT64_MAX, 0);
+  WEFT_CHECK(reader.status());
+  const json pxn = object.value("pxn", json(false));
+  return Routing{.policy = policy.value_or(Routing::Policy::kEcmp),
+                 .seed = static_cast<std::uint64_t>(seed),
+                 .pxn = pxn.is_boolean() && pxn.get<bool>()};
 }
 
 Result<Link> read_link(std::string where, const json& object, std::int64_t devices) {
@@ -128,6 +150,7 @@ std::string to_json(const Topology& topology) {
     if (!d.model.empty()) object["model"] = d.model;
     if (!d.bus_id.empty()) object["bus_id"] = d.bus_id;
     if (d.port_rate.value() > 0) object["port_rate"] = d.port_rate.value();
+    for (const auto& [key, value] : d.facts) object["facts"][key] = value;
     devices.push_back(std::move(object));
   }
   for (const Link& l : topology.links())
@@ -138,8 +161,11 @@ std::string to_json(const Topology& topology) {
                      {"rate_ba", l.rate_ba.value()},
                      {"latency_ps", l.latency.ps()},
                      {"count", l.count}});
-  const json root = {
+  json root = {
       {"schema", kSchema}, {"title", topology.title}, {"devices", std::move(devices)}, {"links", std::move(links)}};
+  if (topology.routing != Routing{})
+    root["routing"] = {
+        {"policy", name(topology.routing.policy)}, {"seed", topology.routing.seed}, {"pxn", topology.routing.pxn}};
   // Titles and models may come from files in any encoding.
   return root.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -157,9 +183,16 @@ Result<Topology> from_json(std::string_view name, std::string_view text) {
   if (!devices.is_array() || !links.is_array()) return bad_input("{}: devices or links is not a list", name);
   Topology topology;
   topology.title = Reader(std::string(name), root).word("title");
+  if (const auto routing = root.find("routing"); routing != root.end()) {
+    WEFT_TRY(topology.routing, read_routing(name, *routing));
+  }
+  std::set<std::tuple<DeviceKind, std::int32_t, std::int32_t>> seen;
   for (const json& object : devices) {
     WEFT_TRY(Device device, read_device(fmt::format("{}: device {}", name, topology.devices().size()), object,
                                         static_cast<std::int64_t>(devices.size()) - 1));
+    if (!seen.emplace(device.kind, device.node, device.index).second)
+      return bad_input("{}: device {}: {}{} of node {} is there twice", name, topology.devices().size(),
+                       weft::topology::name(device.kind), device.index, device.node);
     topology.add(std::move(device));
   }
   for (const json& object : links) {

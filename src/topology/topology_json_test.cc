@@ -39,6 +39,8 @@ TEST(TopologyJson, ErrorsNameTheFileAndTheEntry) {
             "x.json: link 0: b is not a whole number in 0 … 0");
   EXPECT_EQ(error_of(with(R"({"kind":"gpu","node":0})", R"({"kind":"PCIe","a":0,"b":0})")),
             "x.json: link 0: b is the device the link starts at");
+  EXPECT_EQ(error_of(with(R"({"kind":"gpu","node":0},{"kind":"gpu","node":0})", "")),
+            "x.json: device 1: gpu0 of node 0 is there twice");
   EXPECT_EQ(error_of(with("", "")), "x.json: '' has neither a GPU nor a CPU core that a rank could sit on");
 }
 

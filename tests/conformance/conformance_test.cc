@@ -214,6 +214,40 @@ TEST_P(Conformance, PeersMemoryIsLoadedAndStored) {
   }
 }
 
+// An input is multiplied by its rank's scale where it is read, alone or with others, here or at a peer; what has become
+// of it is not multiplied again.
+TEST_P(Conformance, InputsAreScaledWhereverTheyAreRead) {
+  for (const Protocol p : protocols) {
+    for (const Bytes bytes : {4, 56, 64, 1000}) {
+      Job job(2, 2 * bytes);
+      job.begin(p);
+      job.scale();
+      job.add(0, move(bytes, {in(0)}, {message_of(1)}));
+      job.add(1, move(bytes, {message_of(0), in(0)}, {out(0), message_of(0)}));
+      job.add(0, move(bytes, {message_of(1)}, {out(0)}));
+      job.add(0, move(bytes, {in(bytes)}, {out(bytes)}));
+      for (const Rank r : {0, 1}) job.expect(r, 0, {0, 1}, 0, bytes);
+      job.expect(0, bytes, {0}, bytes, bytes);
+      run(job);
+    }
+  }
+  if (!can.load_store) return;
+  for (const Bytes bytes : {4, 1000, 200000}) {
+    Job job(2, bytes);
+    for (int call = 0; call < 5; ++call) {  // more calls than a rank has boards
+      job.begin(Protocol::kDirect, true);
+      job.scale();
+      job.signal(1, 0);
+      job.wait(0, 1);
+      job.add(0, move(bytes, {remote(1, in(0)), in(0)}, {out(0), remote(1, out(0))}));
+      job.signal(0, 1);
+      job.wait(1, 0);
+      for (const Rank r : {0, 1}) job.expect(r, 0, {0, 1}, 0, bytes);
+    }
+    run(job);
+  }
+}
+
 TEST_P(Conformance, PeersScratchIsLoadedAndStored) {
   if (!can.load_store) GTEST_SKIP() << can.name << " does not advertise load_store";
   constexpr Bytes kBytes = 10000;

@@ -57,6 +57,7 @@ std::vector<std::string> run(const Job& job) {
                                         .in = in[static_cast<std::size_t>(r)].data(),
                                         .out = out[static_cast<std::size_t>(r)].data(),
                                         .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
+                                        .scale = phase.scales ? std::optional(Job::scale_of(r)) : std::nullopt,
                                         .publishes = phase.publishes});
     if (std::string wrong = run_phase(machine.fabric, phase); !wrong.empty()) return {wrong};
   }

@@ -34,7 +34,7 @@ Job::Job(Rank ranks, Bytes bytes) : ranks_(ranks), bytes_(bytes), inputs_(size(r
 }
 
 void Job::begin(protocol::Protocol protocol, bool publishes, int strands) {
-  Phase& phase = phases_.emplace_back(Phase{protocol, publishes, {}});
+  Phase& phase = phases_.emplace_back(Phase{protocol, publishes, false, {}});
   for (Rank r = 0; r < ranks_; ++r) phase.programs.push_back(std::make_shared<schedule::Program>(size(strands)));
 }
 
@@ -58,7 +58,8 @@ void Job::wait(Rank rank, Rank peer, int strand) {
 
 void Job::expect(Rank rank, Bytes to, const std::vector<Rank>& inputs, Bytes from, Bytes bytes) {
   std::byte* target = expected_[size(rank)].data() + to;
-  if (inputs.size() == 1) {
+  const bool scales = phases_.back().scales;
+  if (inputs.size() == 1 && !scales) {
     std::memcpy(target, inputs_[size(inputs[0])].data() + from, size(bytes));
     return;
   }
@@ -67,7 +68,7 @@ void Job::expect(Rank rank, Bytes to, const std::vector<Rank>& inputs, Bytes fro
     for (const Rank r : inputs) {
       std::uint32_t part;
       std::memcpy(&part, inputs_[size(r)].data() + from + i, 4);
-      sum += part;
+      sum += scales ? part * static_cast<std::uint32_t>(scale_of(r).integer) : part;
     }
     std::memcpy(target + i, &sum, 4);
   }
@@ -111,12 +112,14 @@ std::string run_rank(exec::Executor& executor, const Job& job) {
   std::string wrong;
   std::uint64_t number = 0;
   for (const Job::Phase& phase : job.phases()) {
-    executor.start(phase.programs[size(self)], {.protocol = phase.protocol,
-                                                .in = in,
-                                                .out = out,
-                                                .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
-                                                .publishes = phase.publishes,
-                                                .signature = ++number});
+    executor.start(phase.programs[size(self)],
+                   {.protocol = phase.protocol,
+                    .in = in,
+                    .out = out,
+                    .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
+                    .scale = phase.scales ? std::optional(Job::scale_of(self)) : std::nullopt,
+                    .publishes = phase.publishes,
+                    .signature = ++number});
     if (const Status status = executor.wait(); !status) {
       wrong = fmt::format("rank {}: call {}: {}", self, number, status.error().message);
       break;

@@ -21,10 +21,15 @@ class Job {
   struct Phase {  // one collective call of every rank
     protocol::Protocol protocol = protocol::Protocol::kSimple;
     bool publishes = false;
+    bool scales = false;                                       // every rank's input is multiplied by its scale_of
     std::vector<std::shared_ptr<schedule::Program>> programs;  // by rank
   };
   // Later operations belong to a new call.
   void begin(protocol::Protocol protocol, bool publishes = false, int strands = 1);
+
+  // Inputs of this call are multiplied by scale_of their rank; from here on expect() does so, too.
+  void scale() { phases_.back().scales = true; }
+  static Scalar scale_of(Rank rank) { return Scalar::of(2 * rank + 3); }
 
   // input of `source` at `from` -> one message -> output of `destination` at `to`.
   void message(Rank source, Rank destination, Bytes from, Bytes to, Bytes bytes, int strand = 0);

@@ -9,9 +9,11 @@ namespace weft::exec {
 enum class Stores { kCached, kStreamed };
 
 // The vectorised kernel for one element type and operation: any number of sources to any number of destinations in one
-// pass; the instruction set is chosen at run time. Sums are taken in the order of the sources, so that equal inputs
-// give equal bits on every rank. Streamed: from 128 KiB on and where no destination is also a source; otherwise as
-// cached.
+// pass; the instruction set is chosen here, once. Sources are combined in their order, narrow floats as float and
+// rounded once at the end, so that equal inputs give equal bits on every rank, wherever an element stands (but for the
+// sign and payload of a NaN). Only sums look at scales, averages and premultiplied sums among them; an average of
+// integers is their sum until `divide`. Streamed: from 128 KiB on and where no destination is also a source; otherwise
+// as cached. Null where the operation does not apply to the type.
 fabric::Fold fold_for(DataType type, ReduceOp op, Stores stores = Stores::kCached);
 
 }  // namespace weft::exec

@@ -36,6 +36,7 @@ Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_vie
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
   tag_ = tag_of(call.signature);
+  if (!call.everybody) return;
   ++calls_;
   Board& board = segment_.block(rank_).boards[calls_ % kBoards];
   board.call.store(0, std::memory_order_relaxed);
@@ -43,6 +44,10 @@ void Endpoint::begin(const fabric::Call& call) {
   if (call.publishes) {
     board.in.store(call.in - segment_.base(), std::memory_order_relaxed);
     board.out.store(call.out - segment_.base(), std::memory_order_relaxed);
+    if (call.scale) {
+      board.scale_real.store(call.scale->real, std::memory_order_relaxed);
+      board.scale_integer.store(call.scale->integer, std::memory_order_relaxed);
+    }
   }
   board.call.store(calls_, std::memory_order_release);
 }
@@ -85,7 +90,8 @@ std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
 void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* packed_from) {
   const std::size_t index = l.sent % kSlots;
   const std::uint64_t number = ++l.sent;
-  const std::uint64_t flag = number | std::uint64_t{tag_} << kTagShift;
+  const std::uint16_t tag = end.tag != 0 ? end.tag : tag_;
+  const std::uint64_t flag = number | std::uint64_t{tag} << kTagShift;
   const auto size = static_cast<std::size_t>(end.offset + bytes);
   const bool in_place = one_line(end, bytes);
   switch (call_.protocol) {
@@ -104,12 +110,12 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
     case Protocol::kLL:
       // Half of the flags' range before they wrap, all words that may have been left from then are cleared.
       if ((number & 0x7fffffff) < kSlots) std::memset(l.out->ll[index], 0, kLineSlotBytes);
-      l.out->tail.tags[index] = tag_;
+      l.out->tail.tags[index] = tag;
       FlaggedWords::pack(l.out->ll[index], packed_from, size, static_cast<std::uint32_t>(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:
-      l.out->tail.tags[index] = tag_;
+      l.out->tail.tags[index] = tag;
       l.out->tail.value.store(number, std::memory_order_release);
       break;
   }
@@ -150,6 +156,14 @@ std::byte* Endpoint::remote(Rank peer, Memory memory) {
   return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
+// All ranks scale or none does: the signature says so.
+Scalar Endpoint::scale_of(const End& end) const {
+  if (!fabric::scales(end)) return {};
+  if (end.kind == End::Kind::kLocal) return *call_.scale;
+  const Board& board = segment_.block(end.peer).boards[calls_ % kBoards];
+  return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
+}
+
 // A whole message of more than a line is packed from wherever its bytes are, without a copy in between.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
   return call_.protocol != Protocol::kSimple && end.offset == 0 && end.last && !one_line(end, bytes);
@@ -175,8 +189,16 @@ void Endpoint::move(const Operation& operation) {
         break;
     }
   }
+  bool scaled = false;
+  if (call_.scale) [[unlikely]] {
+    scales_.clear();
+    for (const End& end : operation.sources) {
+      scales_.push_back(scale_of(end));
+      scaled |= fabric::scales(end);
+    }
+  }
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
-  if (sources_.size() == 1) value = sources_[0];
+  if (sources_.size() == 1 && !scaled) value = sources_[0];
   for (const End& end : operation.destinations) {
     switch (end.kind) {
       case End::Kind::kLocal:
@@ -201,7 +223,7 @@ void Endpoint::move(const Operation& operation) {
   }
   if (!destinations_.empty() && operation.bytes > 0)
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
-               static_cast<int>(sources_.size()), operation.bytes, nullptr);
+               static_cast<int>(sources_.size()), operation.bytes, scaled ? scales_.data() : nullptr);
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kMessage || !end.last) continue;
     Link& l = link(end.peer, end.strand);

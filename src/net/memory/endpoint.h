@@ -71,6 +71,8 @@ class Endpoint {
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
   std::byte* remote(Rank peer, protocol::Memory memory);
+  // What a source is multiplied by. Requires: the call scales.
+  Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
 
   Segment segment_;
@@ -84,6 +86,7 @@ class Endpoint {
   std::vector<Link> links_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
+  std::vector<Scalar> scales_;  // of the sources, if one is scaled
 };
 
 inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
@@ -92,7 +95,7 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   const auto until = static_cast<std::size_t>(end.offset + bytes);
   constexpr std::uint64_t kNumber = (std::uint64_t{1} << kTagShift) - 1;
   std::uint64_t flag = 0;
-  std::uint16_t tag = tag_;
+  std::uint16_t tag = 0;
   switch (call_.protocol) {
     case protocol::Protocol::kLL64:
       flag = Lines64::flag_of(l.in->ll64[index], until);
@@ -114,7 +117,7 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
       tag = l.in->tail.tags[index];
       break;
   }
-  if (tag == tag_) [[likely]]
+  if (tag == (end.tag != 0 ? end.tag : tag_)) [[likely]]
     return true;
   mismatched_ = end.peer;
   return false;

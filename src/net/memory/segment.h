@@ -60,7 +60,10 @@ struct alignas(kLine) Board {
   std::atomic<std::uint64_t> call;       // number of the call on this communicator, from 1
   std::atomic<std::uint64_t> signature;  // of collective, size, type, …: differs if the ranks called different things
   std::atomic<std::int64_t> in, out;     // offsets from the segment's start, if peers will touch them
+  std::atomic<double> scale_real;        // what the input is multiplied by, if peers will read it and the call scales
+  std::atomic<std::int64_t> scale_integer;
 };
+static_assert(sizeof(Board) == kLine);
 inline constexpr int kBoards = 4;
 
 enum class RankState : std::uint32_t { kAbsent = 0, kPresent, kLeft };

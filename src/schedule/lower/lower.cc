@@ -112,8 +112,8 @@ bool StrandStream::next_step() {
     const Bytes chunk = layout_.chunk_bytes(step_->chunk);
     const Bytes piece = piece_bytes(chunk, plan_.channels, layout_.element_bytes());
     round_begin_ = channel_ * piece + round_ * cut_sizes_.round;
-    at_ = round_begin_;
     end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + cut_sizes_.round});
+    at_ = std::min(round_begin_, end_);
     parts_ = closes_ = false;
     for (const auto* side : {&step_->sources, &step_->destinations})
       for (const Operand& o : *side)
@@ -190,7 +190,7 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
       end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + lane);
     } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
       const Bytes slots = plan_.algorithm->scratch_for(story_);
-      const Bytes in_round = begin - round_begin_;
+      const Bytes in_round = std::max<Bytes>(0, begin - round_begin_);
       end.offset = (channel_ * slots + o.chunk) * cut_sizes_.round + in_round;
     } else {
       end.offset = layout_.offset(o.buffer, o.chunk) + begin;

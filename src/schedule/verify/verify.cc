@@ -283,6 +283,8 @@ class Verifier {
                          o.group().member(o.count - 1) >= shape().ranks)) {
       fail(Kind::kBadOperand, self, now.chunk, o.peer,
            "names a group of ranks that it is not in, or that do not exist");
+    } else if (o.kind == Operand::Kind::kAggregation && std::count(side.begin(), side.end(), o) > 1) {
+      fail(Kind::kBadOperand, self, now.chunk, o.peer, "uses an aggregation twice in one step");
     } else if (o.message()) {
       own_connection(self, now, o, side, destination);
     } else if (o.memory() && !in_memory(self, now, o)) {

@@ -177,6 +177,11 @@ FlowFabric::Connection& FlowFabric::connect(Rank from, Rank to, int strand) {
 }
 
 std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
+  if (from == to) {  // a rank's message to itself stays in its memory
+    connections_.push_back({.latency = {}, .overhead = {}, .cap = 1e15});
+    places_[index(from)].from.push_back({to, strand, static_cast<std::int32_t>(connections_.size() - 1)});
+    return places_[index(from)].from.back().connection;
+  }
   const topology::Path path = routes_.path(devices_[index(from)], devices_[index(to)]);
   const protocol::HopCost* cost = options_.costs.find(name(path.type), protocol_);
   Connection c;
@@ -325,8 +330,17 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
       destinations.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
     }
   }
-  endpoints_[index(rank)].call_.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
-                                     static_cast<int>(sources.size()), operation.bytes, nullptr);
+  const fabric::Call& call = endpoints_[index(rank)].call_;
+  std::vector<Scalar> scales;
+  bool scaled = false;
+  for (const End& end : operation.sources) {
+    const Rank owner = end.kind == End::Kind::kRemote ? end.peer : rank;
+    const bool scales_this = call.scale && fabric::scales(end);
+    scales.push_back(scales_this ? endpoints_[index(owner)].call_.scale.value_or(Scalar{}) : Scalar{});
+    scaled |= scales_this;
+  }
+  call.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
+            static_cast<int>(sources.size()), operation.bytes, scaled ? scales.data() : nullptr);
 }
 
 FlowFabric::Bottleneck FlowFabric::busiest() const {

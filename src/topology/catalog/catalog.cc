@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "topology/json_word.h"
 
 namespace weft::topology {
 namespace {
@@ -12,23 +13,24 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFolder = "data/catalog/";
-constexpr std::array<std::string_view, 11> kUnits = {"GB/s",    "Gb/s", "GT/s", "ns",   "us",  "GB",
-                                                     "TFLOP/s", "bit",  "port", "lane", "link"};
+constexpr std::array<std::string_view, 14> kUnits = {"GB/s",  "Gb/s", "GT/s", "ns",   "us",   "GB",     "TFLOP/s",
+                                                     "TOP/s", "bit",  "port", "lane", "link", "engine", "GPU"};
+// What a rate counts: one direction of a link, both together, or all traffic of a memory.
+constexpr std::array<std::string_view, 3> kDirections = {"each", "both", "total"};
 
 bool known_unit(std::string_view unit) { return std::ranges::find(kUnits, unit) != kUnits.end(); }
 
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-// One {"value", "unit", "source"} of a part; `sources` are the file's.
-Result<Figure> read_figure(std::string_view where, const json& object, const json& sources) {
+// One {"value", "unit", "source"} of a part, whose own source counts where the figure names none; `sources` are the
+// file's.
+Result<Figure> read_figure(std::string_view where, const json& object, const json& sources, const std::string& own) {
   const auto value = object.find("value");
   if (value == object.end() || !value->is_number()) return bad_input("{}: no \"value\"", where);
-  Figure figure{value->get<double>(), word(object, "unit"), {}, {}, word(object, "note")};
+  Figure figure{value->get<double>(), word(object, "unit"), word(object, "direction"), {}, {}, word(object, "note")};
   if (!known_unit(figure.unit)) return bad_input("{}: unit '{}' is missing or unknown", where, figure.unit);
-  const std::string key = word(object, "source");
+  const bool rate = figure.unit == "GB/s" || figure.unit == "Gb/s";
+  if (rate != (std::ranges::find(kDirections, figure.direction) != kDirections.end()))
+    return bad_input("{}: a rate, and nothing else, has the direction each, both or total", where);
+  const std::string key = object.contains("source") ? word(object, "source") : own;
   const auto source = sources.find(key);
   if (key.empty() || source == sources.end() || !source->is_object())
     return bad_input("{}: source '{}' is missing or not among the file's sources", where, key);
@@ -47,9 +49,10 @@ Result<Part> read_part(std::string_view file, const json& object, const json& so
   for (const auto& [key, value] : object.items()) {
     const std::string where = fmt::format("{}: {}.{}", file, part.name, key);
     if (value.is_object()) {
-      WEFT_TRY(part.figures[key], read_figure(where, value, sources));
+      WEFT_TRY(part.figures[key], read_figure(where, value, sources, word(object, "source")));
     } else if (value.is_string()) {
-      if (key != "name" && key != "kind" && key != "title") part.facts[key] = value.get<std::string>();
+      if (key != "name" && key != "kind" && key != "title" && key != "source")
+        part.facts[key] = value.get<std::string>();
     } else {
       return bad_input("{}: a number stands in {{\"value\", \"unit\", \"source\"}}", where);
     }
@@ -60,6 +63,7 @@ Result<Part> read_part(std::string_view file, const json& object, const json& so
 Result<LinkKind> link_kind(const Part& part) {
   if (part.kind == "nvlink") return LinkKind::kNvlink;
   if (part.kind == "xgmi") return LinkKind::kXgmi;
+  if (part.kind == "chip-link") return LinkKind::kChipLink;
   if (part.kind == "pcie") return LinkKind::kPcie;
   if (part.kind == "inter-socket") return LinkKind::kInterSocket;
   if (part.kind == "memory") return LinkKind::kMemory;
@@ -139,6 +143,14 @@ Result<Link> Catalog::link(std::string_view name, std::int32_t count, bool at_ho
   }
   link.rate_ba = link.rate_ab;
   return link;
+}
+
+Result<Link> Catalog::memory_link(std::string_view cpu_id) const {
+  const Part* part = find("cpu", "id", cpu_id);
+  if (!part) part = find("xeon-skylake");
+  if (!part || !part->figure("channels") || !part->facts.contains("memory"))
+    return bad_input("the catalogue does not say what memory '{}' has", cpu_id);
+  return link(part->facts.at("memory"), static_cast<std::int32_t>(part->figure("channels")->value));
 }
 
 Result<Link> Catalog::socket_link(std::string_view cpu_id) const {

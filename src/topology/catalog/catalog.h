@@ -16,15 +16,16 @@ namespace weft::topology {
 struct Figure {
   double value = 0;
   std::string unit;
-  std::string source;  // title of the document
-  std::string date;    // of the document: "2022-03"
+  std::string direction;  // of a rate: "each", "both", or "total" (a memory's); else empty
+  std::string source;     // title of the document
+  std::string date;       // of the document: "2022-03"
   std::string note;
 };
 
 // A link generation, accelerator, NIC or network.
 struct Part {
   std::string name;
-  std::string kind;  // "nvlink", "xgmi", "pcie", "inter-socket", "memory", "network", "accelerator", "nic", "cpu"
+  std::string kind;  // "nvlink", "xgmi", "chip-link", "pcie", "inter-socket", "memory", "network", "switch", …
   std::string title;
   std::map<std::string, Figure> figures;
   std::map<std::string, std::string> facts;  // what is not a number: PCI ids, the part it plugs into
@@ -36,8 +37,8 @@ struct Part {
 class Catalog {
  public:
   // Reads every file under data/catalog/ in `files`.
-  // Errors (bad input): not JSON, a number outside a figure, a figure without known unit, source or date, a part
-  // named twice. The message names file, part and figure.
+  // Errors (bad input): not JSON, a number outside a figure, a figure without known unit, source or date, a rate that
+  // does not say which direction it means, a part named twice. The message names file, part and figure.
   static Result<Catalog> load(std::span<const embedded::File> files);
 
   std::span<const Part> parts() const { return parts_; }
@@ -53,6 +54,8 @@ class Catalog {
   // All links between two sockets of the CPU "vendor/family/model", e.g. "GenuineIntel/6/143". An unknown CPU counts as
   // the slowest server CPU still common.
   Result<Link> socket_link(std::string_view cpu_id) const;
+  // All memory channels of one such CPU; an unknown one as above.
+  Result<Link> memory_link(std::string_view cpu_id) const;
 
  private:
   std::vector<Part> parts_;

@@ -2,30 +2,11 @@
 
 #include <algorithm>
 
+#include "topology/cluster/fabric.h"
+#include "topology/cluster/node_options.h"
+
 namespace weft::topology {
 namespace {
-
-// How many switches of each level, and what a leaf is wired to.
-struct Fabric {
-  std::int32_t group = 0;  // nodes whose NICs share leaves
-  std::int32_t leaves = 0;
-  std::int32_t spines = 0;
-  std::int32_t uplinks = 0;  // ports of one leaf towards one spine
-};
-
-std::int32_t divide_up(std::int32_t a, std::int32_t b) { return (a + b - 1) / b; }
-
-Fabric plan_fabric(std::int32_t nodes, std::int32_t rails, std::int32_t ports, std::int32_t oversub) {
-  if (static_cast<std::int64_t>(nodes) * rails <= ports) return {nodes, 1, 0, 0};
-  const std::int32_t down = std::clamp(ports * oversub / (oversub + 1), 1, nodes);
-  const std::int32_t leaves = divide_up(nodes, down) * rails;
-  const std::int32_t up = divide_up(down, oversub);
-  // The fewest spines that have the ports, such that each leaf spreads its uplinks evenly over them.
-  auto spines = static_cast<std::int32_t>((static_cast<std::int64_t>(leaves) * up + ports - 1) / ports);
-  while (spines < up && up % spines != 0) ++spines;
-  spines = std::min(spines, up);
-  return {down, leaves, spines, up / spines};
-}
 
 // Copies the node's devices and links, its NICs with this port rate; returns the id of its first device.
 DeviceId copy_node(const Topology& node, std::int32_t index, BytesPerSecond port_rate, Topology& cluster) {
@@ -43,36 +24,8 @@ DeviceId copy_node(const Topology& node, std::int32_t index, BytesPerSecond port
   return base;
 }
 
-std::vector<DeviceId> of_kind(const Topology& topology, DeviceKind kind) {
-  std::vector<DeviceId> found;
-  for (DeviceId id = 0; id < static_cast<DeviceId>(topology.devices().size()); ++id)
-    if (topology.device(id).kind == kind) found.push_back(id);
-  return found;
-}
-
-// Gives a node without NICs `count` of the network's usual ones, spread over its CPUs.
-Status add_nics(const Catalog& catalog, const Part& network, std::int32_t count, Topology& node) {
-  const auto model = network.facts.find("nic");
-  const Part* part = model == network.facts.end() ? nullptr : catalog.find(model->second);
-  const Figure* lanes = part ? part->figure("lanes") : nullptr;
-  if (!lanes || !part->facts.contains("pcie")) return bad_input("the catalogue has no NIC for '{}'", network.name);
-  const std::vector<DeviceId> cpus = of_kind(node, DeviceKind::kCpu);
-  if (cpus.empty()) return bad_input("'{}' has no NIC, and no CPU to plug one into", node.title);
-  for (std::int32_t i = 0; i < count; ++i) {
-    const DeviceId nic =
-        node.add({.kind = DeviceKind::kNic, .node = 0, .index = i, .model = part->name, .bus_id = {}, .port_rate = {}});
-    WEFT_TRY(Link link, catalog.link(part->facts.at("pcie"), static_cast<std::int32_t>(lanes->value), true));
-    link.a = nic;
-    link.b = cpus[static_cast<std::size_t>(i) * cpus.size() / static_cast<std::size_t>(count)];
-    node.connect(link);
-  }
-  return {};
-}
-
 // The NICs of one node that take part, in rail order.
-Result<std::vector<DeviceId>> pick_rails(const Catalog& catalog, const Part& network, std::int32_t rails,
-                                         Topology& node) {
-  if (of_kind(node, DeviceKind::kNic).empty()) WEFT_CHECK(add_nics(catalog, network, std::max(rails, 1), node));
+Result<std::vector<DeviceId>> pick_rails(std::int32_t rails, const Topology& node) {
   const std::vector<DeviceId> nics = of_kind(node, DeviceKind::kNic);
   const auto have = static_cast<std::int32_t>(nics.size());
   if (rails > have)
@@ -92,56 +45,36 @@ std::vector<std::string> network_names(const Catalog& catalog) {
   return names;
 }
 
-Result<Topology> build_cluster(const Catalog& catalog, const Topology& node_template, const ClusterOptions& options) {
-  Topology node = node_template;
-  if (options.network.empty()) {
+Result<Topology> build_cluster(const Catalog& catalog, const Topology& original, const ClusterOptions& options) {
+  const Part* network = options.network.empty() ? nullptr : catalog.find(options.network);
+  if (!options.network.empty() && (!network || network->kind != "network"))
+    return bad_input("unknown net '{}'; there are {}", options.network, fmt::join(network_names(catalog), ", "));
+  WEFT_TRY(Topology node, with_options(catalog, original, options, network));
+  if (!network) {
     if (options.nodes > 1)
       return bad_input("{} nodes of '{}' need a network: net={}", options.nodes, node.title,
                        fmt::join(network_names(catalog), "|"));
     return node;
   }
-  const Part* network = catalog.find(options.network);
-  if (!network || network->kind != "network")
-    return bad_input("unknown net '{}'; there are {}", options.network, fmt::join(network_names(catalog), ", "));
   const Figure* ports = network->figure("ports");
   const Figure* fabric_latency = network->figure("fabric_latency");
   if (!ports || !fabric_latency) return bad_input("network '{}' lacks ports or fabric_latency", network->name);
 
-  WEFT_TRY(const std::vector<DeviceId> rails, pick_rails(catalog, *network, options.rails, node));
-  WEFT_TRY(Link edge, catalog.link(network->name, 1));
-  const auto rail_count = static_cast<std::int32_t>(rails.size());
-  const Fabric fabric =
-      plan_fabric(options.nodes, rail_count, static_cast<std::int32_t>(ports->value), options.oversub);
+  WEFT_TRY(const std::vector<DeviceId> rails, pick_rails(options.rails, node));
+  WEFT_TRY(const Link edge, catalog.link(network->name, 1));
+  NetworkParts parts{
+      .model = network->name, .ports = static_cast<std::int32_t>(ports->value), .edge = edge, .trunk = edge};
+  parts.trunk.latency = duration_of(*fabric_latency);
 
   Topology cluster;
   cluster.title = node.title;
-  std::vector<DeviceId> bases;
-  for (std::int32_t n = 0; n < options.nodes; ++n) bases.push_back(copy_node(node, n, edge.rate_ab, cluster));
-  const auto first_switch = static_cast<DeviceId>(cluster.devices().size());
-  for (std::int32_t s = 0; s < fabric.leaves + fabric.spines; ++s)
-    cluster.add({.kind = DeviceKind::kNetworkSwitch,
-                 .node = -1,
-                 .index = s,
-                 .model = network->name,
-                 .bus_id = {},
-                 .port_rate = {}});
-
+  cluster.routing = node.routing;
+  std::vector<std::vector<DeviceId>> nics(static_cast<std::size_t>(options.nodes), rails);
   for (std::int32_t n = 0; n < options.nodes; ++n) {
-    for (std::int32_t r = 0; r < rail_count; ++r) {
-      edge.a = bases[static_cast<std::size_t>(n)] + rails[static_cast<std::size_t>(r)];
-      edge.b = first_switch + (fabric.spines == 0 ? 0 : n / fabric.group * rail_count + r);
-      cluster.connect(edge);
-    }
+    const DeviceId base = copy_node(node, n, edge.rate_ab, cluster);
+    for (DeviceId& nic : nics[static_cast<std::size_t>(n)]) nic += base;
   }
-  if (fabric.spines > 0) {
-    WEFT_TRY(Link up, catalog.link(network->name, fabric.uplinks));
-    up.latency = duration_of(*fabric_latency);
-    for (up.a = first_switch; up.a < first_switch + fabric.leaves; ++up.a)
-      for (std::int32_t s = 0; s < fabric.spines; ++s) {
-        up.b = first_switch + fabric.leaves + s;
-        cluster.connect(up);
-      }
-  }
+  WEFT_CHECK(add_fabric(parts, options, nics, cluster));
   return cluster;
 }
 

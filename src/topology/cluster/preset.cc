@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "topology/cluster/wiring.h"
+#include "topology/json_word.h"
+
 namespace weft::topology {
 namespace {
 
@@ -13,19 +16,6 @@ constexpr std::string_view kFolder = "data/presets/";
 constexpr std::string_view kSuffix = ".json";
 constexpr std::int64_t kMostDevices = 100'000;
 
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-Result<std::int32_t> count_of(std::string_view file, const json& object) {
-  const auto at = object.find("count");
-  if (at == object.end() || !at->is_number_integer() || at->get<std::int64_t>() < 1 ||
-      at->get<std::int64_t>() > kMostDevices)
-    return bad_input("{}: {} has no count of 1 or more", file, object.dump());
-  return at->get<std::int32_t>();
-}
-
 std::optional<DeviceKind> device_kind(std::string_view text) {
   using enum DeviceKind;
   for (const DeviceKind kind : {kGpu, kCore, kCpu, kMemory, kPcieSwitch, kNvSwitch, kNic})
@@ -33,57 +23,59 @@ std::optional<DeviceKind> device_kind(std::string_view text) {
   return std::nullopt;
 }
 
-Status add_devices(std::string_view file, const Catalog& catalog, const json& entry, Topology& node) {
+std::int64_t product(std::span<const std::int32_t> shape) {
+  std::int64_t all = 1;
+  for (const std::int32_t length : shape) all *= length;
+  return all;
+}
+
+// How many times larger than the file says, as a fraction.
+struct Scale {
+  std::int64_t to = 1, from = 1;
+};
+
+Result<std::int32_t> count_of(std::string_view file, const json& entry, Scale scale) {
+  const auto at = entry.find("count");
+  if (at == entry.end() || !at->is_number_integer() || at->get<std::int64_t>() < 1 ||
+      at->get<std::int64_t>() > kMostDevices)
+    return bad_input("{}: {} has no count of 1 or more", file, entry.dump());
+  // One switch of a domain stays one.
+  const std::int64_t count = at->get<std::int64_t>();
+  if (word(entry, "kind") == "nvswitch" || scale.to == scale.from) return static_cast<std::int32_t>(count);
+  if (count * scale.to % scale.from != 0)
+    return bad_input("{}: {} for every {} accelerators cannot be divided among {}", file, entry.dump(), scale.from,
+                     scale.to);
+  return static_cast<std::int32_t>(count * scale.to / scale.from);
+}
+
+Status add_devices(std::string_view file, const Catalog& catalog, const json& entry, Scale scale, Topology& node) {
   const auto kind = device_kind(word(entry, "kind"));
   if (!kind) return bad_input("{}: unknown device kind '{}'", file, word(entry, "kind"));
-  WEFT_TRY(const std::int32_t count, count_of(file, entry));
+  WEFT_TRY(const std::int32_t count, count_of(file, entry, scale));
   const std::string model = word(entry, "part");
+  const Part* part = catalog.find(model);
+  if (*kind == DeviceKind::kGpu && (!part || part->kind != "accelerator"))
+    return bad_input("{}: the catalogue has no accelerator '{}'", file, model);
   BytesPerSecond port_rate;
   if (*kind == DeviceKind::kNic) {
-    const Part* part = catalog.find(model);
     const Figure* rate = part ? part->figure("rate") : nullptr;
     if (!rate) return bad_input("{}: the catalogue has no NIC '{}'", file, model);
     port_rate = rate_of(*rate);
   }
-  for (std::int32_t i = 0; i < count; ++i)
-    node.add({.kind = *kind, .node = 0, .index = i, .model = model, .bus_id = {}, .port_rate = port_rate});
+  Device device{.kind = *kind, .node = 0, .index = 0, .model = model, .bus_id = {}, .port_rate = port_rate};
+  if (part && part->facts.contains("direct")) device.facts.set("direct", part->facts.at("direct"));
+  for (; device.index < count; ++device.index) node.add(device);
   return {};
 }
 
-// "gpu*" or "gpu3" to devices.
-Result<std::vector<DeviceId>> select(std::string_view file, const Topology& node, std::string_view text) {
-  std::vector<DeviceId> found;
-  for (DeviceId id = 0; id < static_cast<DeviceId>(node.devices().size()); ++id)
-    if (node.name_of(id) == text || fmt::format("{}*", name(node.device(id).kind)) == text) found.push_back(id);
-  if (found.empty()) return bad_input("{}: '{}' selects no device", file, text);
-  return found;
-}
-
-Status connect(const Catalog& catalog, const json& entry, std::int32_t count, DeviceId a, DeviceId b, Topology& node) {
-  const bool at_host = node.device(a).kind == DeviceKind::kCpu || node.device(b).kind == DeviceKind::kCpu;
-  WEFT_TRY(Link link, catalog.link(word(entry, "part"), count, at_host));
-  link.a = a;
-  link.b = b;
-  node.connect(link);
-  return {};
-}
-
-Status add_links(std::string_view file, const Catalog& catalog, const json& entry, Topology& node) {
-  WEFT_TRY(const std::int32_t count, count_of(file, entry));
-  if (entry.contains("mesh")) {
-    WEFT_TRY(const auto all, select(file, node, word(entry, "mesh")));
-    for (std::size_t i = 0; i < all.size(); ++i)
-      for (std::size_t j = i + 1; j < all.size(); ++j) WEFT_CHECK(connect(catalog, entry, count, all[i], all[j], node));
-    return {};
+Result<std::vector<std::int32_t>> read_shape(std::string_view file, const json& root) {
+  std::vector<std::int32_t> shape;
+  for (const json& length : root.value("shape", json::array())) {
+    if (!length.is_number_integer() || length.get<std::int64_t>() < 1 || length.get<std::int64_t>() > kMostDevices)
+      return bad_input("{}: shape {} is not a list of lengths", file, root.at("shape").dump());
+    shape.push_back(length.get<std::int32_t>());
   }
-  WEFT_TRY(const auto from, select(file, node, word(entry, "from")));
-  WEFT_TRY(const auto to, select(file, node, word(entry, "to")));
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const DeviceId target = to[i * to.size() / from.size()];
-    if (target == from[i]) return bad_input("{}: {} links a device to itself", file, entry.dump());
-    WEFT_CHECK(connect(catalog, entry, count, from[i], target, node));
-  }
-  return {};
+  return shape;
 }
 
 }  // namespace
@@ -103,21 +95,40 @@ std::string preset_name(const embedded::File& file) {
   return std::string(name);
 }
 
-Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file) {
+Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file, std::span<const std::int32_t> shape) {
   const json root = json::parse(file.text, nullptr, false);
   if (!root.is_object() || word(root, "schema") != "weft.preset/1")
     return bad_input("{}: not a JSON object of schema weft.preset/1", file.path);
-  Preset preset{word(root, "name"), word(root, "summary"), word(root, "source"),
-                word(root, "date"), word(root, "network"), {}};
+  Preset preset{.name = word(root, "name"),
+                .summary = word(root, "summary"),
+                .source = word(root, "source"),
+                .date = word(root, "date"),
+                .note = word(root, "note"),
+                .network = word(root, "network"),
+                .shape = {},
+                .node = {}};
   if (preset.name != preset_name(file)) return bad_input("{}: its name is '{}'", file.path, preset.name);
   if (preset.summary.empty() || preset.source.empty() || preset.date.empty())
     return bad_input("{}: summary, source or date is missing", file.path);
   const Part* network = catalog.find(preset.network);
   if (!network || network->kind != "network") return bad_input("{}: unknown network '{}'", file.path, preset.network);
+
+  WEFT_TRY(preset.shape, read_shape(file.path, root));
+  Scale scale;
+  if (!shape.empty()) {
+    if (preset.shape.empty()) return bad_input("'{}' is no torus, grid or star: it takes no shape", preset.name);
+    if (shape.size() != preset.shape.size())
+      return bad_input("a shape of '{}' has {} numbers, as in {}", preset.name, preset.shape.size(),
+                       fmt::join(preset.shape, "x"));
+    scale = {product(shape), product(preset.shape)};
+    if (scale.to > kMostDevices)
+      return bad_input("shape={}: more than {} accelerators", fmt::join(shape, "x"), kMostDevices);
+    preset.shape.assign(shape.begin(), shape.end());
+  }
   for (const json& entry : root.value("devices", json::array()))
-    WEFT_CHECK(add_devices(file.path, catalog, entry, preset.node));
+    WEFT_CHECK(add_devices(file.path, catalog, entry, scale, preset.node));
   for (const json& entry : root.value("links", json::array()))
-    WEFT_CHECK(add_links(file.path, catalog, entry, preset.node));
+    WEFT_CHECK(add_links(file.path, catalog, entry, preset.shape, preset.node));
   preset.node.title = preset.name;
   return preset;
 }

@@ -16,17 +16,21 @@ struct Preset {
   std::string summary;
   std::string source;
   std::string date;
-  std::string network;  // the catalogue's network that joins several of them unless the user names another
-  Topology node;        // one node, no network switches
+  std::string note;                 // how it differs from the real thing, or from what documents say; may be empty
+  std::string network;              // the catalogue's network that joins several of them unless the user names another
+  std::vector<std::int32_t> shape;  // of a torus or grid, e.g. {4, 4, 4}; else empty
+  Topology node;                    // one node, no network switches
 };
 
 // Builds the machine that a file of data/presets describes:
 //   "devices": [{"kind": "gpu", "count": 8, "part": "H100-SXM5"}, …]
-//   "links": [{"from": "gpu*", "to": "cpu*", "part": "pcie5", "count": 16}, {"mesh": "gpu*", "part": …, "count": …}]
-// "gpu*" is every GPU, "gpu3" one. When `from` has n devices and `to` has m, device i is linked to i·m/n, in blocks:
-// 8 GPUs and 2 CPUs make 0-3 at CPU 0 and 4-7 at CPU 1. A mesh links every pair.
-// Errors (bad input): names file and the entry.
-Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file);
+//   "links": see cluster/wiring.h
+//   "shape": [4, 4, 4], where the accelerators form a torus or grid.
+// `shape` replaces the file's where it is not empty: a slice of another size. The number of every kind of device then
+// grows with the number of accelerators.
+// Errors (bad input): names file and the entry; a shape for a preset without one, or one that splits a device.
+Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file,
+                           std::span<const std::int32_t> shape = {});
 
 // The preset files among `files`, by name.
 std::vector<embedded::File> preset_files(std::span<const embedded::File> files);

@@ -25,14 +25,20 @@ bool is_gpu(const PciDevice& pci) {
 
 class Detector {
  public:
-  Detector(hwloc_topology_t host, const Catalog& catalog, const MeasuredRates& rates, Endpoints endpoints)
-      : host_(host), catalog_(catalog), rates_(rates), endpoints_(endpoints) {}
+  Detector(hwloc_topology_t host, const Catalog& catalog, const std::optional<MeasuredRates>& rates,
+           Endpoints endpoints, const HostFacts& facts)
+      : host_(host), catalog_(catalog), rates_(rates), endpoints_(endpoints), facts_(facts) {}
 
   Result<Topology> run() {
     topology_.title = "this";
     WEFT_CHECK(add_cpus());
     WEFT_CHECK(add_io());
-    if (gpus_ == 0) add_cores();
+    if (gpus_ == 0) WEFT_CHECK(add_cores());
+    WEFT_CHECK(add_nvlinks());
+    for (const Cpu& cpu : cpus_) {
+      if (!facts_.iommu.empty()) topology_.set_fact(cpu.device, "iommu", facts_.iommu);
+      if (!facts_.peermem.empty()) topology_.set_fact(cpu.device, "peermem", facts_.peermem);
+    }
     if (const Status valid = topology_.validate(); !valid) return tl::make_unexpected(valid.error());
     return std::move(topology_);
   }
@@ -74,8 +80,9 @@ class Detector {
       cpus_.push_back(
           {cpu, at,
            fmt::format("{}/{}/{}", info(at, "CPUVendor"), info(at, "CPUFamilyNumber"), info(at, "CPUModelNumber"))});
-      WEFT_TRY(const Link dram, catalog_.link("ddr4-3200", 1));
-      connect(LinkKind::kMemory, cpu, add(DeviceKind::kMemory, index), rates_.memory, dram.latency);
+      WEFT_TRY(const Link dram, catalog_.memory_link(cpus_.back().id));
+      connect(LinkKind::kMemory, cpu, add(DeviceKind::kMemory, index), rates_ ? rates_->memory : dram.rate_ab,
+              dram.latency);
     }
     for (std::size_t i = 0; i < cpus_.size(); ++i) {
       for (std::size_t j = i + 1; j < cpus_.size(); ++j) {
@@ -95,11 +102,48 @@ class Detector {
     return cpus_[0].device;  // belongs to the whole machine
   }
 
-  void add_cores() {
+  Status add_cores() {
+    WEFT_TRY(const Link cache, catalog_.link("core-cache", 1));
+    const BytesPerSecond rate = rates_ ? rates_->core : cache.rate_ab;
+    const Duration latency = (rates_ ? rates_->core_to_core : cache.latency) * 0.5;
     const bool cores = hwloc_get_nbobjs_by_type(host_, HWLOC_OBJ_CORE) > 0;
     std::int32_t index = 0;
     for (hwloc_obj_t at = nullptr; (at = hwloc_get_next_obj_by_type(host_, cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU, at));)
-      connect(LinkKind::kMemory, add(DeviceKind::kCore, index++), cpu_of(at), rates_.core, rates_.core_to_core * 0.5);
+      connect(LinkKind::kMemory, add(DeviceKind::kCore, index++), cpu_of(at), rate, latency);
+    return {};
+  }
+
+  DeviceId gpu_at(std::string_view bus) const {
+    for (DeviceId id = 0; id < static_cast<DeviceId>(topology_.devices().size()); ++id)
+      if (topology_.device(id).kind == DeviceKind::kGpu && topology_.device(id).bus_id == bus) return id;
+    return -1;
+  }
+
+  Status add_nvlinks() {
+    DeviceId nvswitch = -1;
+    for (const HostFacts::Gpu& gpu : facts_.gpus) {
+      const DeviceId own = gpu_at(gpu.bus_id);
+      if (own < 0) continue;  // not visible to this process, or ranks sit on cores
+      const Part* part = catalog_.find("nvlink", "sm", gpu.sm);
+      if (!part && (gpu.switch_links > 0 || !gpu.peers.empty()))
+        return bad_input("the catalogue has no NVLink for compute capability '{}'", gpu.sm);
+      if (gpu.switch_links > 0) {
+        if (nvswitch < 0) nvswitch = add(DeviceKind::kNvSwitch, 0);
+        WEFT_TRY(Link up, catalog_.link(part->name, gpu.switch_links));
+        up.a = own;
+        up.b = nvswitch;
+        topology_.connect(up);
+      }
+      for (const auto& [bus, count] : gpu.peers) {
+        const DeviceId peer = gpu_at(bus);
+        if (peer <= own || count < 1) continue;  // each pair once
+        WEFT_TRY(Link direct, catalog_.link(part->name, count));
+        direct.a = own;
+        direct.b = peer;
+        topology_.connect(direct);
+      }
+    }
+    return {};
   }
 
   Status add_io() {
@@ -147,6 +191,13 @@ class Detector {
         catalog_.find(gpu ? "accelerator" : "nic", "pci", fmt::format("{:04x}:{:04x}", pci.vendor_id, pci.device_id));
     const DeviceId device =
         add(gpu ? DeviceKind::kGpu : DeviceKind::kNic, gpu ? gpus_++ : nics_++, part ? part->name : "", bus_of(pci));
+    if (part && part->facts.contains("direct")) topology_.set_fact(device, "direct", part->facts.at("direct"));
+    for (const HostFacts::Nic& nic : facts_.nics) {
+      if (gpu || nic.bus_id != bus_of(pci)) continue;
+      if (!nic.verbs.empty()) topology_.set_fact(device, "verbs", nic.verbs);
+      if (!nic.interface.empty()) topology_.set_fact(device, "interface", nic.interface);
+      topology_.set_port_rate(device, BytesPerSecond::gigabits(nic.megabits * 1e-3));
+    }
     return connect_pci(pci, device, parent);
   }
 
@@ -162,8 +213,9 @@ class Detector {
 
   hwloc_topology_t host_;
   const Catalog& catalog_;
-  const MeasuredRates& rates_;
+  const std::optional<MeasuredRates>& rates_;
   Endpoints endpoints_;
+  const HostFacts& facts_;
   Topology topology_;
   std::vector<Cpu> cpus_;
   std::int32_t gpus_ = 0, nics_ = 0, switches_ = 0;
@@ -171,12 +223,13 @@ class Detector {
 
 }  // namespace
 
-Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates, Endpoints endpoints) {
-  if (rates.memory.value() <= 0 || rates.core.value() <= 0)
-    return bad_input("the measured rates of '{}' are not above 0", rates.source);
+Result<Topology> detect(const HostProbe& probe, const std::optional<MeasuredRates>& rates, Endpoints endpoints,
+                        const HostFacts& facts) {
+  if (rates && (rates->memory.value() <= 0 || rates->core.value() <= 0))
+    return bad_input("the measured rates of '{}' are not above 0", rates->source);
   WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
   WEFT_TRY(const HwlocTopology host, probe.read());
-  return Detector(host.get(), catalog, rates, endpoints).run();
+  return Detector(host.get(), catalog, rates, endpoints, facts).run();
 }
 
 }  // namespace weft::topology

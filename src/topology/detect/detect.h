@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "topology/detect/host_facts.h"
 #include "topology/detect/host_probe.h"
 #include "topology/topology.h"
 
@@ -22,7 +24,7 @@ enum class Endpoints { kGpusOrCores, kCores };
 // memory, PCI bridges, NICs, and the endpoints: GPUs or cores, never both. Links between CPUs are the catalogue's for
 // that CPU model; a PCIe link whose speed is not reported counts as PCIe 3.0 x16.
 // Errors: those of the probe; bad input: a measured rate of 0, no core.
-Result<Topology> detect(const HostProbe& probe, const MeasuredRates& rates,
-                        Endpoints endpoints = Endpoints::kGpusOrCores);
+Result<Topology> detect(const HostProbe& probe, const std::optional<MeasuredRates>& rates,
+                        Endpoints endpoints = Endpoints::kGpusOrCores, const HostFacts& facts = {});
 
 }  // namespace weft::topology

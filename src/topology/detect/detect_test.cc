@@ -110,7 +110,9 @@ TEST(Detect, BadInputIsNamed) {
   EXPECT_EQ(detect(SyntheticHost("no machine"), kRates).error().message,
             "'no machine' is no hwloc synthetic description");
   EXPECT_EQ(detect(RecordedHost("<html/>"), kRates).has_value(), false);
-  EXPECT_EQ(detect(ThisHost(), {.memory = {}, .core = {}, .core_to_core = {}, .source = "run 7"}).error().message,
+  EXPECT_EQ(detect(ThisHost(), MeasuredRates{.memory = {}, .core = {}, .core_to_core = {}, .source = "run 7"})
+                .error()
+                .message,
             "the measured rates of 'run 7' are not above 0");
 }
 

@@ -35,6 +35,16 @@ Result<HwlocTopology> SyntheticHost::read() const {
   return load(std::move(topology));
 }
 
+Result<std::string> to_hwloc_xml(hwloc_topology_t topology) {
+  char* text = nullptr;
+  int length = 0;
+  if (hwloc_topology_export_xmlbuffer(topology, &text, &length, 0) != 0)
+    return failure(Code::kSystem, Blame::kOperation, "hwloc cannot write the machine as XML");
+  std::string xml(text, length > 0 ? static_cast<std::size_t>(length) - 1 : 0);
+  hwloc_free_xmlbuffer(topology, text);
+  return xml;
+}
+
 Result<HwlocTopology> RecordedHost::read() const {
   WEFT_TRY(HwlocTopology topology, create());
   // hwloc counts the terminating zero in the length.

@@ -39,6 +39,9 @@ class SyntheticHost : public HostProbe {
   std::string description_;
 };
 
+// hwloc's XML of a machine that was read, for RecordedHost. Errors: kSystem.
+Result<std::string> to_hwloc_xml(hwloc_topology_t topology);
+
 // The text of an hwloc XML file (`lstopo machine.xml`).
 class RecordedHost : public HostProbe {
  public:

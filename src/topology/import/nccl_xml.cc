@@ -53,9 +53,6 @@ class Importer {
 
   Result<Topology> run(std::string_view name) {
     const pugi::xml_node root = file_.root();
-    if (std::string_view(root.name()) == "graphs")
-      return bad_input("{}: a graph dump (<graphs>), not a system dump; NCCL_TOPO_DUMP_FILE writes the latter",
-                       file_.where(root));
     if (std::string_view(root.name()) != "system")
       return bad_input("{}: <{}> where an NCCL <system> is expected", file_.where(root), root.name());
     WEFT_CHECK(number_gpus(root));
@@ -114,11 +111,25 @@ class Importer {
     if (const std::string_view numa = cpu.attribute("numaid").value(); !numa.empty() && !numa_.emplace(numa).second)
       return bad_input("{}: numaid {} is there twice", file_.where(cpu), numa);
     cpus_.push_back({device, id});
+    keep(cpu, "", device);
+    WEFT_TRY(Link channels, catalog_.memory_link(id));
+    channels.a = add(DeviceKind::kMemory, static_cast<std::int32_t>(cpus_.size()) - 1, "", "");
+    channels.b = device;
+    topology_.connect(channels);
     for (const pugi::xml_node child : cpu.children()) {
       if (std::string_view(child.name()) == "pci") WEFT_CHECK(add_pci(child, device, 1));
       if (std::string_view(child.name()) == "nic") WEFT_CHECK(add_nic(child, child, device, ""));
     }
     return {};
+  }
+
+  // What the format says beyond what a device has, for whoever writes it again.
+  void keep(pugi::xml_node node, const std::string& prefix, DeviceId device) {
+    for (const pugi::xml_attribute a : node.attributes()) {
+      const std::string_view key = a.name();
+      if (key == "busid" || key == "link_speed" || key == "link_width" || (prefix.empty() && key == "dev")) continue;
+      topology_.set_fact(device, prefix + a.name(), a.value());
+    }
   }
 
   DeviceId add(DeviceKind kind, std::int32_t index, std::string model, std::string bus) {
@@ -156,6 +167,7 @@ class Importer {
     // Ports of one switch chip carry the same bus id in real dumps, so bridges may repeat.
     const DeviceId device = add(DeviceKind::kPcieSwitch, pcie_switches_++, "", bus);
     bridges_.emplace(bus, device);
+    keep(pci, "", device);
     WEFT_CHECK(connect_up(pci, device, parent));
     for (const pugi::xml_node child : pci.children()) {
       if (std::string_view(child.name()) == "pci") WEFT_CHECK(add_pci(child, device, depth + 1));
@@ -182,6 +194,10 @@ class Importer {
   Status add_gpu(pugi::xml_node pci, DeviceId parent, const std::string& bus) {
     WEFT_CHECK(claim(pci, bus));
     const DeviceId gpu = add(DeviceKind::kGpu, gpu_index_[bus], model_of(pci, "accelerator"), bus);
+    keep(pci, "", gpu);
+    keep(pci.child("gpu"), "", gpu);
+    if (const Part* part = catalog_.find(topology_.device(gpu).model); part && part->facts.contains("direct"))
+      topology_.set_fact(gpu, "direct", part->facts.at("direct"));
     gpus_.emplace_back(pci, gpu);
     gpu_by_bus_[bus] = gpu;
     gpu_parent_[gpu] = parent;
@@ -203,6 +219,11 @@ class Importer {
                                            .model = std::move(model),
                                            .bus_id = bus,
                                            .port_rate = BytesPerSecond::gigabits(static_cast<double>(speed) * 1e-3)});
+    if (std::string_view(pci.name()) == "pci") keep(pci, "", device);
+    int port = 0;
+    for (const pugi::xml_node net : nic.children("net")) keep(net, fmt::format("net{}.", port++), device);
+    if (const std::string_view gdr = nic.child("net").attribute("gdr").value(); !gdr.empty())
+      topology_.set_fact(device, "gdr", gdr);
     return connect_up(pci, device, parent);
   }
 
@@ -220,10 +241,18 @@ class Importer {
     return bad_input("{}: link_speed '{}' is no PCIe speed", file_.where(pci), text);
   }
 
+  // Lanes; an unknown number (0, or none) counts as kUnknownWidth.
+  Result<std::int64_t> link_width(pugi::xml_node pci) const {
+    WEFT_TRY(const std::int64_t width, file_.integer(pci, "link_width", 0, 32, 0));
+    if (width == 0) return kUnknownWidth;
+    for (const int lanes : {1, 2, 4, 8, 12, 16, 32})  // PCI Express Base Specification: the widths there are
+      if (width == lanes) return width;
+    return bad_input("{}: no PCIe link has {} lanes", file_.where(pci), width);
+  }
+
   Status connect_up(pugi::xml_node pci, DeviceId device, DeviceId parent) {
     WEFT_TRY(const std::string generation, pcie_generation(pci));
-    WEFT_TRY(std::int64_t width, file_.integer(pci, "link_width", 0, 32, 0));
-    if (width == 0) width = kUnknownWidth;
+    WEFT_TRY(const std::int64_t width, link_width(pci));
     const bool at_host = topology_.device(parent).kind == DeviceKind::kCpu;
     WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width), at_host));
     link.a = device;
@@ -239,8 +268,8 @@ class Importer {
       return bad_input("{}: pcilink to '{}', which is not in the file", file_.where(node), target);
     if (to->second <= from) return {};  // written at both ends, or at itself
     WEFT_TRY(const std::string generation, pcie_generation(node.parent()));
-    WEFT_TRY(std::int64_t width, file_.integer(node.parent(), "link_width", 0, 32, 0));
-    WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width == 0 ? kUnknownWidth : width)));
+    WEFT_TRY(const std::int64_t width, link_width(node.parent()));
+    WEFT_TRY(Link link, catalog_.link(generation, static_cast<std::int32_t>(width)));
     link.a = from;
     link.b = to->second;
     topology_.connect(link);

@@ -128,11 +128,12 @@ TEST(NcclXml, ChipToChipLinksJoinGpuAndCpu) {
 TEST(NcclXml, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of("<system>\n<cpu>\n</system>"), "topo.xml:3: not XML: Start-end tags mismatch");
   EXPECT_TRUE(error_of("").starts_with("topo.xml:1: not XML"));
-  EXPECT_TRUE(error_of("<graphs version=\"1\"/>").starts_with("topo.xml:1: a graph dump (<graphs>)"));
+  EXPECT_EQ(error_of("<graphs version=\"1\"/>"), "topo.xml:1: <graphs> where an NCCL <system> is expected");
   EXPECT_EQ(error_of("\n<html/>"), "topo.xml:2: <html> where an NCCL <system> is expected");
   EXPECT_TRUE(error_of("<system><cpu numaid=\"0\"><pci busid=\"00:1\"/></cpu></system>")
                   .starts_with("topo.xml:1: no GPU is described (1 PCI"));
   EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"99\"")), "topo.xml:17: link_width 99 is outside 0 … 32");
+  EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"3\"")), "topo.xml:17: no PCIe link has 3 lanes");
   EXPECT_EQ(error_of(with("link_width=\"8\"", "link_width=\"x8\"")),
             "topo.xml:17: link_width 'x8' is not a whole number");
   EXPECT_EQ(error_of(with("\"16 GT/s\"", "\"17 GT/s\"")), "topo.xml:17: link_speed '17 GT/s' is no PCIe speed");
@@ -189,7 +190,7 @@ TEST(NcclXml, DamagedTextNeverCrashes) {
 
 // What the dumps of ../shared/data/topo that cannot become a machine must say.
 const std::map<std::string, std::string> kRefused = {
-    {"azure_ncv4-graph.xml", "a graph dump"},
+    {"azure_ncv4-graph.xml", "<graphs> where"},
     {"aws_g5.48xl-topo.xml", "no GPU is described"},
     {"aws_p5.48xl-topo_deleted.xml", "no GPU is described"},
 };

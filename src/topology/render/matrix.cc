@@ -98,7 +98,7 @@ std::string legend(const std::set<std::string>& cells) {
   std::string text = "\nLegend:\n";
   for (const auto& [key, meaning] : kMeanings) {
     const bool counted = key.back() == '#';
-    const bool there = std::ranges::any_of(cells, [&](const std::string& c) {
+    const bool there = std::ranges::any_of(cells, [counted, key = key](const std::string& c) {
       return counted ? c.starts_with(key.substr(0, 2)) && c != "NVB" : c == key;
     });
     if (there) text += fmt::format("  {:<4} {}\n", key, meaning);

@@ -76,7 +76,7 @@ class Picture {
         const DeviceId to = topology_.other_end(l, branch.device);
         const DeviceKind kind = topology_.device(to).kind;
         const bool leaf = kind == kGpu || kind == kNic || kind == kCore;
-        const bool is_nvlink = link.kind == LinkKind::kNvlink || link.kind == LinkKind::kXgmi;
+        const bool is_nvlink = is_scale_up(link.kind);
         if (seen_[to] || !here(to) || (!leaf && kind != kPcieSwitch) || is_nvlink != nvlink) continue;
         seen_[to] = true;
         Branch child{.device = to, .up = l, .folded = {}, .below = {}};
@@ -198,6 +198,7 @@ class Picture {
                  Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
     if (d.kind == kGpu) gpu_x_[b.device] = middle;
+    if (d.kind == kNic) nic_x_[b.device] = middle;
   }
 
   bool has_socket_arcs() const {
@@ -228,6 +229,22 @@ class Picture {
     }
   }
 
+  // "NVSwitch: 72 GPUs, 18 links each", and what else it is joined to.
+  std::string switch_text(DeviceId device, const Link& port) const {
+    std::int64_t gpus = 0;
+    std::string others;
+    for (const LinkId l : topology_.links_of(device)) {
+      const DeviceId to = topology_.other_end(l, device);
+      if (topology_.device(to).kind == kGpu)
+        ++gpus;
+      else
+        others += fmt::format(", {} to {}{}", topology_.link(l).count, name(topology_.device(to).kind),
+                              topology_.device(to).index);
+    }
+    return fmt::format("{}: {} GPUs, {} links each{}", port.kind == LinkKind::kNvlink ? "NVSwitch" : "switch", gpus,
+                       port.count, others);
+  }
+
   void draw_gpu_links() {
     const double from_y = leaf_y_ + kLeafHeight;
     double deepest = 0;
@@ -237,6 +254,11 @@ class Picture {
         const Link& link = topology_.link(l);
         const DeviceId to = topology_.other_end(l, gpu);
         if (topology_.device(to).kind == kNvSwitch) switches[to].emplace_back(x, link);
+        if (const auto nic = nic_x_.find(to); nic != nic_x_.end()) {  // a NIC that hangs at the GPU itself
+          const double depth = 16 + std::abs(nic->second - x) * 0.11;
+          canvas_.arc(x, nic->second, from_y, depth, link.kind, link.rate_ab);
+          deepest = std::max(deepest, depth);
+        }
         if (to < gpu || !gpu_x_.contains(to)) continue;
         // Deeper the further apart, so that arcs do not hide each other.
         const double depth = 16 + std::abs(gpu_x_.at(to) - x) * 0.11;
@@ -257,10 +279,8 @@ class Picture {
       left -= kBox / 2;
       right = std::max(right + kBox / 2, left + kCpuLeast);
       canvas_.box(left, y, right - left, kNvSwitchHeight, fill_of(kNvSwitch));
-      canvas_.text((left + right) / 2, y + 19,
-                   fmt::format("NVSwitch: {} GPUs, {} links each", topology_.links_of(device).size(),
-                               ports.front().second.count),
-                   13, Align::kMiddle, right - left - 12, "bold");
+      canvas_.text((left + right) / 2, y + 19, switch_text(device, ports.front().second), 13, Align::kMiddle,
+                   right - left - 12, "bold");
       bottom_ = y + kNvSwitchHeight;
     }
   }
@@ -270,7 +290,7 @@ class Picture {
   std::int32_t node_;
   std::vector<Branch> cpus_;
   std::map<DeviceId, bool> seen_;
-  std::map<DeviceId, double> gpu_x_;
+  std::map<DeviceId, double> gpu_x_, nic_x_;
   int levels_ = 0;  // of PCIe switches
   double leaf_y_ = 0, bottom_ = 0;
 };

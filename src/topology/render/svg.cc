@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "topology/render/cluster_picture.h"
+#include "topology/render/lattice_picture.h"
 #include "topology/render/node_picture.h"
 #include "topology/render/svg_canvas.h"
 
@@ -36,8 +37,8 @@ std::string summary(const Topology& topology) {
 // One sample per kind of link, with the range of its rates.
 double draw_legend(SvgCanvas& canvas, const Topology& topology, double y) {
   double x = 0;
-  for (const LinkKind kind : {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kPcie, LinkKind::kInterSocket,
-                              LinkKind::kMemory, LinkKind::kNetwork}) {
+  for (const LinkKind kind : {LinkKind::kNvlink, LinkKind::kXgmi, LinkKind::kChipLink, LinkKind::kPcie,
+                              LinkKind::kInterSocket, LinkKind::kMemory, LinkKind::kNetwork}) {
     BytesPerSecond low(std::numeric_limits<double>::infinity()), high;
     for (const Link& link : topology.links()) {
       // Memory is written into the CPU's box; only the links of cores are drawn.
@@ -71,7 +72,7 @@ std::string svg(const Topology& topology) {
     y = draw_cluster(canvas, topology, y) + 48;
     canvas.text(0, y - 12, "node 0", 14, Align::kLeft, 0, "bold");
   }
-  y = draw_node(canvas, topology, 0, y);
+  y = is_lattice(topology, 0) ? draw_lattice(canvas, topology, 0, y) : draw_node(canvas, topology, 0, y);
   draw_legend(canvas, topology, y + 40);
   return canvas.finish();
 }

@@ -50,6 +50,8 @@ std::string_view colour_of(LinkKind kind) {
       return "#5d9400";
     case LinkKind::kXgmi:
       return "#c2334d";
+    case LinkKind::kChipLink:
+      return "#0d8a8a";
     case LinkKind::kPcie:
       return "#3b74ad";
     case LinkKind::kInterSocket:
@@ -102,6 +104,12 @@ void SvgCanvas::box(double x, double y, double width, double height, std::string
   reach(x + width, y + height);
 }
 
+void SvgCanvas::cell(double x, double y, double width, double height, std::string_view fill) {
+  boxes_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
+                        width, height, fill);
+  reach(x + width, y + height);
+}
+
 void SvgCanvas::line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint) {
   lines_ += fmt::format(
       "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
@@ -120,14 +128,15 @@ void SvgCanvas::arc(double x1, double x2, double y, double depth, LinkKind kind,
 }
 
 void SvgCanvas::text(double x, double y, std::string_view text, double size, Align align, double room,
-                     std::string_view weight) {
+                     std::string_view weight, std::string_view ink) {
   const double per_size = (weight == "bold" ? kBoldLetterWidth : kLetterWidth) * static_cast<double>(letters(text));
   if (room > 0 && size * per_size > room) size = room / per_size;
   const double width = size * per_size;
   const char* anchor = align == Align::kLeft ? "start" : align == Align::kMiddle ? "middle" : "end";
   texts_ += fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y,
-      size, weight, anchor, escape(text));
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\" "
+      "fill=\"{}\">{}</text>\n",
+      x, y, size, weight, anchor, ink, escape(text));
   reach(x + (align == Align::kLeft ? width : align == Align::kMiddle ? width / 2 : 0), y + size * 0.3);
 }
 

@@ -13,13 +13,15 @@ class SvgCanvas {
   enum class Align { kLeft, kMiddle, kRight };
 
   void box(double x, double y, double width, double height, std::string_view fill, bool dashed = false);
+  // A rectangle without edge or round corners, as cells of a table are.
+  void cell(double x, double y, double width, double height, std::string_view fill);
   // `faint`: thinner and paler, for bundles of many lines.
   void line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint = false);
   // A curve from (x1, y) to (x2, y) that hangs `depth` below (above when negative).
   void arc(double x1, double x2, double y, double depth, LinkKind kind, BytesPerSecond rate);
   // Text whose baseline is at y. With room > 0 the letters shrink to fit into that many pixels.
   void text(double x, double y, std::string_view text, double size, Align align, double room = 0,
-            std::string_view weight = "normal");
+            std::string_view weight = "normal", std::string_view ink = "#000000");
 
   // The document, with a margin around everything drawn.
   std::string finish() const;

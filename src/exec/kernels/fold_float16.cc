@@ -1,0 +1,33 @@
+#include "exec/kernels/families.h"
+
+// Folds of the floats of 16 bits. Compiled once per instruction set by Highway's foreach_target; which one runs is
+// chosen with the fold.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/kernels/fold_float16.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "exec/kernels/fold-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::exec::HWY_NAMESPACE {
+
+fabric::Fold choose_float16(DataType type, ReduceOp op, Stores stores) {
+  return type == DataType::kFloat16 ? fold_with<Float16, Float16>(op, stores)
+                                    : fold_with<Bfloat16, Bfloat16>(op, stores);
+}
+
+}  // namespace weft::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::exec {
+
+HWY_EXPORT(choose_float16);
+
+fabric::Fold float16_fold(DataType type, ReduceOp op, Stores stores) {
+  return HWY_DYNAMIC_DISPATCH(choose_float16)(type, op, stores);
+}
+
+}  // namespace weft::exec
+#endif  // HWY_ONCE

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "weft/types.h"
+
+// The words for element types and operations, wherever they are printed or typed.
+namespace weft::schedule {
+
+// "float", "bfloat16", "sum": as nccl-tests says where it has a word.
+std::string_view name(DataType type);
+std::string_view name(ReduceOp op);
+
+// All names that are understood, the printed ones first. Errors (bad input): lists the printed ones.
+Result<DataType> parse_type(std::string_view text);
+Result<ReduceOp> parse_op(std::string_view text);
+
+// The printed names, separated.
+std::string type_names(std::string_view separator);
+std::string op_names(std::string_view separator);
+
+}  // namespace weft::schedule

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "topology/catalog/catalog.h"
+#include "topology/import/network_tree.h"
+#include "topology/topology.h"
+
+namespace weft::topology {
+
+// A file that describes a machine: one node or a whole cluster, or which hosts hang at which switches.
+struct MachineFile {
+  std::optional<Topology> machine;
+  std::optional<NetworkTree> tree;  // what the hosts are the user has to say: node=PRESET
+  std::string network;              // the catalogue's, where the file tells; else empty
+};
+
+// Reads a file of any form weft knows, told apart by what is in it: weft JSON, NCCL system and graph dumps,
+// `nvidia-smi topo -m`, `rocm-smi --showtopo`, Slurm topology.conf, `ibnetdiscover`.
+// Errors (bad input): names the file, and the line where the form is known; none of these forms.
+Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file);
+
+// The same from memory.
+Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view name, std::string_view text);
+
+}  // namespace weft::topology

@@ -1,0 +1,70 @@
+#include "tests/fuzz/parsers.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/embedded.h"
+#include "topology/detect/host_facts.h"
+#include "topology/import/hostlist.h"
+#include "topology/import/ibnetdiscover.h"
+#include "topology/import/machine_file.h"
+#include "topology/import/nccl_graph.h"
+#include "topology/import/nccl_xml.h"
+#include "topology/import/nvidia_smi.h"
+#include "topology/import/rocm_smi.h"
+#include "topology/import/slurm.h"
+#include "topology/machine.h"
+#include "topology/topology_json.h"
+
+namespace weft::fuzz {
+namespace {
+
+using namespace topology;
+
+const Catalog& catalog() {
+  static const Catalog loaded = *Catalog::load(embedded::files());
+  return loaded;
+}
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+void check(const Result<Topology>& machine) {
+  if (!machine) return require(!machine.error().message.empty(), "an error says something");
+  require(machine->validate().has_value(), "what a parser accepts is valid");
+  // Whatever was read can be written and read again.
+  const auto again = from_json("again", to_json(*machine));
+  require(again.has_value(), "JSON reads what JSON wrote");
+}
+
+}  // namespace
+
+const std::vector<Parser>& parsers() {
+  static const std::vector<Parser> all = {
+      {"nccl_xml", [](std::string_view t) { check(parse_nccl_xml(catalog(), "f", t)); }},
+      {"nccl_graph", [](std::string_view t) { check(machine_of_graphs(catalog(), "f", t)); }},
+      {"nvidia_smi", [](std::string_view t) { check(parse_nvidia_smi(catalog(), "f", t)); }},
+      {"rocm_smi", [](std::string_view t) { check(parse_rocm_smi(catalog(), "f", t)); }},
+      {"slurm",
+       [](std::string_view t) { require(!parse_slurm("f", t) || !parse_slurm("f", t)->hosts.empty(), "hosts"); }},
+      {"ibnetdiscover",
+       [](std::string_view t) {
+         require(!parse_ibnetdiscover("f", t) || !parse_ibnetdiscover("f", t)->tree.hosts.empty(), "hosts");
+       }},
+      {"weft_json", [](std::string_view t) { check(from_json("f", t)); }},
+      {"hostlist", [](std::string_view t) { (void)expand_hostlist(t); }},
+      {"machine",  // the text after --on; files are not opened for it
+       [](std::string_view t) {
+         if (t.find('/') == std::string_view::npos && t.find('.') == std::string_view::npos && t.size() < 48 &&
+             t.find("nodes") == std::string_view::npos && t.find("shape") == std::string_view::npos)
+           check(load_machine(t));
+       }},
+      {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
+  };
+  return all;
+}
+
+}  // namespace weft::fuzz
