@@ -1,6 +1,6 @@
 // Measures Gloo over TCP on the loopback interface, the only transport between processes of one machine that it has.
 //   gloo --ranks N --algorithm ring|bcube|halving_doubling|ring_chunked --store DIR [options of harness.h]
-// Starts the N ranks itself, as processes.
+// Starts the N ranks itself, as processes; or is one of them: --rank R --address THIS_RANKS_ADDRESS.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -26,9 +26,10 @@ using ReduceFunction = void (*)(void*, const void*, const void*, std::size_t);
 
 class Gloo final : public peers::Peer {
  public:
-  Gloo(int rank, int ranks, std::string algorithm, const std::string& store) : algorithm_(std::move(algorithm)) {
+  Gloo(int rank, int ranks, std::string algorithm, const std::string& store, const std::string& address)
+      : algorithm_(std::move(algorithm)) {
     gloo::transport::tcp::attr where;
-    where.hostname = "127.0.0.1";
+    where.hostname = address;
     auto device = gloo::transport::tcp::CreateDevice(where);
     gloo::rendezvous::FileStore files(store);
     context_ = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
@@ -113,20 +114,25 @@ int main(int argc, char** argv) {
   int ranks = 0;
   std::string algorithm;
   std::string store;
+  std::string address = "127.0.0.1";
+  int only = -1;
   for (std::size_t i = 0; i + 1 < rest.size(); i += 2) {
     if (rest[i] == "--ranks") ranks = std::atoi(rest[i + 1].c_str());
     if (rest[i] == "--algorithm") algorithm = rest[i + 1];
     if (rest[i] == "--store") store = rest[i + 1];
+    if (rest[i] == "--rank") only = std::atoi(rest[i + 1].c_str());
+    if (rest[i] == "--address") address = rest[i + 1];
   }
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t child = fork();
+    if (only >= 0 && rank != only) continue;
+    const pid_t child = only >= 0 ? 0 : fork();
     if (child != 0) {
       children.push_back(child);
       continue;
     }
     try {
-      Gloo gloo(rank, ranks, algorithm, store);
+      Gloo gloo(rank, ranks, algorithm, store, address);
       peers::measure(gloo, options);
       gloo.barrier();  // nobody leaves while others still talk
     } catch (const std::exception& error) {

@@ -1,10 +1,12 @@
 #include "api/connect.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "api/this_machine.h"
 #include "collectives/registry.h"
 #include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
 #include "session/session.h"
 
@@ -45,13 +47,60 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
   };
 }
 
-Result<std::shared_ptr<const cost::MachineView>> machine_of(const env::Settings& settings) {
-  calibrate::Rates rates = calibrate::typical();
-  if (!settings.rates.empty()) {
-    WEFT_TRY(rates, calibrate::from_text(settings.rates));
-  }
-  WEFT_TRY(auto machine, this_machine(rates));
-  return std::make_shared<const cost::MachineView>(std::move(machine));
+Result<calibrate::Rates> rates_of(const env::Settings& settings) {
+  if (settings.rates.empty()) return calibrate::typical();
+  return calibrate::from_text(settings.rates);
+}
+
+Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine) {
+  if (!machine) return tl::make_unexpected(machine.error());
+  return std::make_shared<cost::MachineView>(std::move(*machine));
+}
+
+Result<Joined> join_shm(const env::Settings& settings, const std::string& name, Rank rank, Rank ranks,
+                        const calibrate::Rates& rates) {
+  WEFT_TRY(auto machine, shared(this_machine(rates)));
+  WEFT_TRY(auto world, net::shm::attach({.id = name,
+                                         .rank = rank,
+                                         .ranks = ranks,
+                                         .heap_bytes = settings.heap_bytes,
+                                         .limits = limits_of(settings, ranks, *machine)}));
+  auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
+  return Joined{
+      Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(machine, settings))),
+      "shm", machine};
+}
+
+// Consecutive ranks per machine; 1 if they are spread otherwise.
+Rank per_machine(const std::vector<net::bootstrap::Record>& ranks) {
+  std::size_t first = 0;
+  while (first < ranks.size() && ranks[first].node == ranks[0].node) ++first;
+  if (ranks.size() % first != 0) return 1;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks[r].node != ranks[r / first * first].node) return 1;
+  return static_cast<Rank>(first);
+}
+
+Result<Joined> join_tcp(const env::Settings& settings, net::bootstrap::Meeting meeting, Rank rank,
+                        const calibrate::Rates& rates) {
+  const Rank ranks_per_node = per_machine(meeting.ranks);
+  const auto here = std::count_if(meeting.ranks.begin(), meeting.ranks.end(), [&](const auto& r) {
+    return r.node == meeting.ranks[static_cast<std::size_t>(rank)].node;
+  });
+  WEFT_TRY(auto machine, shared(this_network(rates, std::max<Rank>(ranks_per_node, 1))));
+  const std::chrono::milliseconds timeout(settings.timeout_ms);
+  net::tcp::Patience::Limits limits{.timeout = timeout};
+  if (here > machine->endpoints()) limits.spins = 1;  // as over shared memory
+  const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
+                         : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
+                                                       : net::tcp::ZeroCopy::kAuto;
+  auto world = std::make_unique<net::tcp::World>(
+      std::move(meeting), rank,
+      net::tcp::Options{.sockets = settings.sockets, .zero_copy = zero_copy, .timeout = timeout}, limits);
+  auto executor = std::make_unique<exec::WorldExecutor<net::tcp::World>>(std::move(world));
+  return Joined{Communicator(std::make_shared<session::Session>(std::move(executor), ranks_per_node,
+                                                                chooser_of(machine, settings))),
+                "tcp", machine};
 }
 
 }  // namespace
@@ -66,6 +115,11 @@ Status check_forced(const env::Settings& settings) {
   return bad_input("WEFT_ALGO '{}' is not an algorithm", settings.algorithm);
 }
 
+protocol::Capabilities capabilities_of(const std::string& transport) {
+  if (transport == "tcp") return net::tcp::capabilities();
+  return net::memory::capabilities(transport);
+}
+
 tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
                            bool registered) {
   return {.task = task,
@@ -77,17 +131,16 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
           .channels = request.channels};
 }
 
-Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine) {
-  const Rank ranks = settings.size.value_or(1);
+Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
+                    const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
-  WEFT_TRY(auto world, net::shm::attach({.id = settings.id,
-                                         .rank = settings.rank.value_or(0),
-                                         .ranks = ranks,
-                                         .heap_bytes = settings.heap_bytes,
-                                         .limits = limits_of(settings, ranks, *machine)}));
-  auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
-  return Communicator(
-      std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(std::move(machine), settings)));
+  if (transport != "tcp" && !job.local_name.empty())
+    return join_shm(settings, job.local_name, job.rank, job.ranks, rates);
+  WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));
+  if (transport == "shm" && !meeting.one_machine())
+    return bad_input("transport shm: the ranks are on several machines");
+  if (transport == "tcp" || !meeting.one_machine()) return join_tcp(settings, std::move(meeting), job.rank, rates);
+  return join_shm(settings, meeting.name, job.rank, job.ranks, rates);
 }
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
@@ -109,19 +162,23 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
 namespace weft {
 
 Result<Communicator> Communicator::from_environment() {
-  WEFT_TRY(env::Settings settings, env::read());
-  WEFT_TRY(auto machine, api::machine_of(settings));
-  if (!settings.size) {  // not part of a job: one rank that needs no name
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
+  WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
+  if (!job) {  // one rank that needs no name
+    WEFT_TRY(auto machine, api::shared(api::this_machine(rates)));
     WEFT_TRY(auto alone, api::open_threads(1, settings, std::move(machine)));
     return std::move(alone.front());
   }
-  return api::join(settings, std::move(machine));
+  WEFT_TRY(auto joined, api::join(settings, *job, settings.transport, rates));
+  return std::move(joined.comm);
 }
 
 Result<std::vector<Communicator>> Communicator::threads(Rank ranks) {
   if (ranks < 1) return bad_input("{} ranks", ranks);
   WEFT_TRY(env::Settings settings, env::read());
-  WEFT_TRY(auto machine, api::machine_of(settings));
+  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
+  WEFT_TRY(auto machine, api::shared(api::this_machine(rates)));
   return api::open_threads(ranks, settings, std::move(machine));
 }
 

@@ -4,7 +4,10 @@
 #include <string>
 
 #include "base/env.h"
+#include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
+#include "fabric/fabric.h"
+#include "net/bootstrap/job.h"
 #include "tune/tune.h"
 #include "weft/communicator.h"
 
@@ -13,14 +16,24 @@ namespace weft::api {
 // The question that a request on this machine's cores poses to the tuner.
 tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
                            bool registered);
+// What the fabric of this name can do: shm, threads, tcp. `transport` outlives the answer.
+protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A forced name that nothing has is a mistake, not a wish that some calls cannot serve. Errors (bad input): WEFT_ALGO
 // or WEFT_PROTO with its value.
 Status check_forced(const env::Settings& settings);
 
-// Joins a job of processes on this machine. `machine` is shared by everything that chooses; it must be made from the
-// same rates on all ranks. Errors: see net::shm::attach.
-Result<Communicator> join(const env::Settings& settings, std::shared_ptr<const cost::MachineView> machine);
+// A rank of a job, and what carries its messages.
+struct Joined {
+  Communicator comm;
+  std::string transport;
+  std::shared_ptr<cost::MachineView> machine;  // what it chooses by
+};
+
+// Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces
+// one. `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
+Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
+                    const calibrate::Rates& rates);
 
 // All ranks of a job of threads.
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,

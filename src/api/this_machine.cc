@@ -15,4 +15,18 @@ Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
                            {.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared});
 }
 
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here) {
+  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
+  protocol::HopCost hop = *cores.costs().find("NET", protocol::Protocol::kSimple);
+  if (rates.tcp.ps() > 0 && rates.tcp_connection.value() > 0) {
+    hop.least = rates.tcp;
+    hop.overhead = rates.tcp * 0.5;  // the sending call delivers a packet to its own machine
+    hop.channel = rates.tcp_connection;
+  }
+  hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
+  const Duration launch = *cores.costs().launch(protocol::Protocol::kSimple);
+  return cost::MachineView(cores.topology(), protocol::HopCosts::over_network(hop, launch, cores.costs().rank_switch()),
+                           cores.caches());
+}
+
 }  // namespace weft::api

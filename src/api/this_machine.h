@@ -9,4 +9,8 @@ namespace weft::api {
 // Errors: those of detection.
 Result<cost::MachineView> this_machine(const calibrate::Rates& rates);
 
+// The same cores, where ranks reach each other by TCP alone. `ranks_here`: who share this machine's cores. Connections
+// are as fast as `rates` say; where they do not, as fast as the shipped table says.
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here);
+
 }  // namespace weft::api

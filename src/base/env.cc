@@ -19,6 +19,37 @@ constexpr Variable kTable[] = {
     {"WEFT_REPRODUCIBLE", "number", "0", "1: sums are taken in rank order, for the same bits on any fabric"},
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
+    {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm if all ranks share a machine, else tcp"},
+    {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
+    {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
+    {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
+    {"WEFT_IFACE", "text", "by route", "interface or subnet that tcp listens on, e.g. eth0 or 10.1.0.0/16"},
+    {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
+    {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
+    {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
+};
+
+constexpr std::string_view kLauncher[] = {
+    "RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "LOCAL_WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",  // torchrun
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMIX_NAMESPACE",  // Open MPI
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",  // MPICH
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES",
+    "SLURM_STEP_RESV_PORTS",  // Slurm
 };
 
 std::string text(const char* name) {
@@ -35,6 +66,7 @@ Result<std::int64_t> number(const char* name, std::int64_t fallback, std::int64_
 }  // namespace
 
 std::span<const Variable> table() { return kTable; }
+std::span<const std::string_view> launcher_names() { return kLauncher; }
 
 Result<Settings> read() {
   constexpr std::int64_t kMaxRanks = 1 << 20;
@@ -55,6 +87,21 @@ Result<Settings> read() {
   WEFT_TRY(const auto reproducible, number("WEFT_REPRODUCIBLE", 0, 0, 1));
   s.reproducible = reproducible == 1;
   s.rates = text("WEFT_RATES");
+  s.transport = text("WEFT_TRANSPORT");
+  if (!s.transport.empty() && s.transport != "shm" && s.transport != "tcp")
+    return bad_input("WEFT_TRANSPORT '{}' is neither shm nor tcp", s.transport);
+  s.interface = text("WEFT_IFACE");
+  s.node = text("WEFT_NODE");
+  s.store = text("WEFT_STORE");
+  s.join = text("WEFT_JOIN");
+  s.key = text("WEFT_KEY");
+  WEFT_TRY(const std::int64_t sockets, number("WEFT_TCP_SOCKETS", 1, 1, 16));
+  s.sockets = static_cast<int>(sockets);
+  s.zero_copy = text("WEFT_TCP_ZEROCOPY");
+  if (!s.zero_copy.empty() && s.zero_copy != "auto" && s.zero_copy != "on" && s.zero_copy != "off")
+    return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither auto, on nor off", s.zero_copy);
+  for (const std::string_view name : kLauncher)
+    if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@ struct Variable {
 };
 std::span<const Variable> table();
 
+// What launchers tell their processes, under names of their own (torchrun, Open MPI, MPICH, Slurm).
+std::span<const std::string_view> launcher_names();
+
 // The variables' values, read once and handed down; nothing else in weft looks at the environment.
 struct Settings {
   std::optional<Rank> rank;  // WEFT_RANK
@@ -28,8 +32,14 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
-  bool reproducible = false;  // WEFT_REPRODUCIBLE
-  std::string rates;          // WEFT_RATES
+  bool reproducible = false;                    // WEFT_REPRODUCIBLE
+  std::string rates;                            // WEFT_RATES
+  std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp"; empty: by where the ranks are
+  std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
+  std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
+  int sockets = 1;                              // WEFT_TCP_SOCKETS
+  std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "auto", "on", "off"
+  std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
 
 // Errors (bad input): names the variable and its value.

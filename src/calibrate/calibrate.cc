@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "calibrate/cpus.h"
+#include "calibrate/tcp.h"
 #include "exec/kernels/fold.h"
 
 namespace weft::calibrate {
@@ -118,6 +119,7 @@ Rates measure() {
   r.shared = BytesPerSecond(fold_rate(cpus, static_cast<std::size_t>(shared), exec::Stores::kCached, 9, 3));
   r.memory = BytesPerSecond(fold_rate(cpus, kLarge, exec::Stores::kStreamed, 7, 1));
   r.core_to_core = Duration::seconds(line_seconds(cpus));
+  measure_tcp(r);
   r.source = "measured " + today();
   return r;
 }
@@ -141,6 +143,8 @@ nlohmann::json to_json(const Rates& r) {
           {"shared_GBps", r.shared.gb()},
           {"memory_GBps", r.memory.gb()},
           {"core_to_core_ns", r.core_to_core.ns()},
+          {"tcp_us", r.tcp.us()},
+          {"tcp_connection_GBps", r.tcp_connection.gb()},
           {"own_cache_bytes", r.own_cache},
           {"shared_cache_bytes", r.shared_cache},
           {"source", r.source}};
@@ -156,6 +160,8 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
                   .core_to_core = Duration::nanoseconds(json.at("core_to_core_ns")),
                   .own_cache = json.at("own_cache_bytes"),
                   .shared_cache = json.at("shared_cache_bytes"),
+                  .tcp = Duration::microseconds(json.value("tcp_us", 0.0)),
+                  .tcp_connection = BytesPerSecond::gigabytes(json.value("tcp_connection_GBps", 0.0)),
                   .source = json.at("source")};
     if (r.core.value() <= 0 || r.shared.value() <= 0 || r.memory.value() <= 0 || r.core_to_core.ps() <= 0 ||
         r.own_cache <= 0 || r.shared_cache < r.own_cache)

@@ -21,7 +21,7 @@ struct BenchSpec {
   ReduceOp op = ReduceOp::kSum;
   std::string algorithm, protocol;
   std::int64_t channels = 0;
-  std::string transport = "shm";
+  std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;
   std::string json;

@@ -111,7 +111,7 @@ Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way
 int exit_code(const Status& status) { return status ? 0 : report_error(status.error()); }
 
 Result<int> run_job(const BenchSpec& spec, const Machine& machine, Rank ranks, const env::Settings& settings,
-                    const std::string& rates, const std::vector<Way>& ways, std::size_t job, Cells& cells) {
+                    const calibrate::Rates& rates, const std::vector<Way>& ways, std::size_t job, Cells& cells) {
   if (spec.transport == "threads") {
     WEFT_TRY(auto comms, api::open_threads(ranks, settings, machine.view));
     std::vector<int> codes(comms.size());
@@ -121,12 +121,14 @@ Result<int> run_job(const BenchSpec& spec, const Machine& machine, Rank ranks, c
     for (auto& t : threads) t.join();
     return *std::max_element(codes.begin(), codes.end());
   }
-  return launch(ranks, rates, [&](const std::vector<Setting>& given) {
+  return launch(ranks, spec.transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
     for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
     auto own = env::read();
     if (!own) return report_error(own.error());
-    auto comm = api::join(*own, machine.view);
-    return comm ? exit_code(run_rank(spec, *comm, ways, job, cells)) : report_error(comm.error());
+    auto rank = net::bootstrap::job_of(*own);
+    if (!rank) return report_error(rank.error());
+    auto joined = api::join(*own, **rank, spec.transport, rates);
+    return joined ? exit_code(run_rank(spec, joined->comm, ways, job, cells)) : report_error(joined.error());
   });
 }
 
@@ -144,15 +146,17 @@ void print_row(const Way& way, std::size_t w, std::size_t jobs, Cells& cells) {
 
 }  // namespace
 
-Result<int> bench_all(const BenchSpec& spec, const Machine& machine, const std::vector<Rank>& ranks) {
+Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std::vector<Rank>& ranks) {
   WEFT_TRY(const env::Settings settings, env::read());
+  BenchSpec spec = asked;
+  if (spec.transport.empty()) spec.transport = settings.transport.empty() ? "shm" : settings.transport;
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   const std::vector<Way> ways = all_ways();
   Cells cells(ways.size(), ranks.size());
   if (!cells.valid()) return failure(Code::kNoResources, Blame::kProcess, "no memory for the results");
   for (std::size_t job = 0; job < ranks.size(); ++job) {
     WEFT_TRY(const Rank n, ranks_on(machine, ranks[job]));
-    WEFT_TRY(const int code, run_job(spec, machine, n, settings, calibrate::to_text(rates), ways, job, cells));
+    WEFT_TRY(const int code, run_job(spec, machine, n, settings, rates, ways, job, cells));
     if (code != 0) return code;
   }
   nlohmann::json rows = nlohmann::json::array();

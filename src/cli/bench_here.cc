@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "api/connect.h"
+#include "api/this_machine.h"
 #include "base/env.h"
 #include "cli/bench.h"
 #include "cli/launch.h"
@@ -98,7 +99,8 @@ class Bench {
   }
 
   void describe(BenchRow& row, const Request& request, const schedule::Task& task) const {
-    tune::Question question = api::question_of(task, request, capabilities_of(machine_), !spec_.unregistered);
+    tune::Question question =
+        api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.unregistered);
     question.algorithm = row.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
@@ -115,10 +117,19 @@ class Bench {
   bool prints_;
 };
 
-int run_rank(const BenchSpec& spec, const Machine& machine, Result<Communicator> comm, BenchReport report) {
-  if (!comm) return report_error(comm.error());
-  auto result = Bench(spec, machine, *comm, std::move(report), true).run();
+int run_rank(const BenchSpec& spec, const Machine& machine, Communicator comm, BenchReport report) {
+  auto result = Bench(spec, machine, comm, std::move(report), true).run();
   return result ? *result : report_error(result.error());
+}
+
+// A rank of a job, whoever started it.
+int join_and_run(const BenchSpec& spec, const env::Settings& settings, const net::bootstrap::Job& job,
+                 const std::string& transport, const calibrate::Rates& rates, BenchReport report) {
+  auto joined = api::join(settings, job, transport, rates);
+  if (!joined) return report_error(joined.error());
+  report.ranks = job.ranks;
+  report.transport = joined->transport;
+  return run_rank(spec, {.name = "this", .view = joined->machine}, std::move(joined->comm), std::move(report));
 }
 
 }  // namespace
@@ -127,34 +138,43 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_CHECK(api::check_forced(settings));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
   BenchReport report{.world = "real",
                      .machine = "this",
-                     .transport = spec.transport,
+                     .transport = transport.empty() ? "shm" : transport,
                      .collective = spec.collective_name,
                      .type = spec.type_name,
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
                      .ranks = 0,
                      .rates = "rates " + rates.source,
                      .rows = {}};
-  if (settings.size) {  // started by `weft run` or alike: one rank of a job
-    report.ranks = *settings.size;
-    return run_rank(spec, machine, api::join(settings, machine.view), report);
+  WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
+  if (job) {  // started by `weft run` or alike: one rank of a job
+    // Ranks must choose by the same rates; where nobody handed them down, by the usual ones.
+    const calibrate::Rates common = settings.rates.empty() ? calibrate::typical() : rates;
+    report.rates = "rates " + common.source;
+    return join_and_run(spec, settings, *job, transport, common, report);
   }
   WEFT_TRY(report.ranks, ranks_on(machine, spec.ranks));
+  Machine here = machine;
+  if (report.transport == "tcp") {
+    WEFT_TRY(auto network, api::this_network(rates, report.ranks));
+    here.view = std::make_shared<cost::MachineView>(std::move(network));
+  }
   // A forced choice that cannot serve is said once, before anything starts.
   const schedule::Task probe = task_of(spec.collective, report.ranks, report.ranks, 0, spec.type);
   WEFT_TRY(const auto possible,
-           tune::choose(*machine.view, api::question_of(probe,
-                                                        {.collective = spec.collective,
-                                                         .type = spec.type,
-                                                         .op = spec.op,
-                                                         .reproducible = spec.reproducible,
-                                                         .algorithm = spec.algorithm,
-                                                         .protocol = spec.protocol,
-                                                         .channels = static_cast<int>(spec.channels)},
-                                                        capabilities_of(machine), !spec.unregistered)));
+           tune::choose(*here.view, api::question_of(probe,
+                                                     {.collective = spec.collective,
+                                                      .type = spec.type,
+                                                      .op = spec.op,
+                                                      .reproducible = spec.reproducible,
+                                                      .algorithm = spec.algorithm,
+                                                      .protocol = spec.protocol,
+                                                      .channels = static_cast<int>(spec.channels)},
+                                                     api::capabilities_of(report.transport), !spec.unregistered)));
   (void)possible;
-  if (spec.transport == "threads") {
+  if (report.transport == "threads") {
     WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, machine.view));
     std::vector<int> codes(comms.size());
     std::vector<std::thread> threads;
@@ -163,10 +183,13 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
     for (auto& t : threads) t.join();
     return *std::max_element(codes.begin(), codes.end());
   }
-  return launch(report.ranks, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
+  return launch(report.ranks, report.transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
     for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
     auto own = env::read();
-    return own ? run_rank(spec, machine, api::join(*own, machine.view), report) : report_error(own.error());
+    if (!own) return report_error(own.error());
+    auto rank = net::bootstrap::job_of(*own);
+    if (!rank) return report_error(rank.error());
+    return join_and_run(spec, *own, **rank, report.transport, rates, report);
   });
 }
 

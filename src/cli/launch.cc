@@ -8,13 +8,19 @@
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <thread>
 
+#include "base/env.h"
 #include "calibrate/cpus.h"
+#include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
 
 namespace weft::cli {
 namespace {
+
+constexpr std::chrono::hours kMeetingTime{24};  // programs may take their time to come to it
 
 // Unguessable: from the system's random source.
 std::string make_id() {
@@ -47,8 +53,18 @@ class BlockedSignals {
 
 }  // namespace
 
-Result<int> launch(Rank ranks, const std::string& rates, const std::function<int(const std::vector<Setting>&)>& body) {
+Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
+                   const std::function<int(const std::vector<Setting>&)>& body) {
   const std::string id = make_id();
+  std::optional<net::bootstrap::Host> host;  // where ranks meet that only TCP joins
+  if (transport == "tcp") {
+    WEFT_TRY(const env::Settings settings, env::read());
+    net::bootstrap::Address at = net::bootstrap::loopback();
+    if (!settings.interface.empty()) {
+      WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
+    }
+    WEFT_TRY(host, net::bootstrap::Host::open(at, ranks));
+  }
   const std::vector<int> cpus = calibrate::usable_cpus();
   std::fflush(nullptr);
   BlockedSignals signals;
@@ -65,15 +81,24 @@ Result<int> launch(Rank ranks, const std::string& rates, const std::function<int
       if (getppid() != parent) _exit(1);  // the parent died before the line above
       signals.restore();
       if (static_cast<std::size_t>(ranks) <= cpus.size()) calibrate::pin_to(cpus[static_cast<std::size_t>(r)]);
-      const int code = body({{"WEFT_RANK", std::to_string(r)},
-                             {"WEFT_SIZE", std::to_string(ranks)},
-                             {"WEFT_ID", id},
-                             {"WEFT_RATES", rates}});
+      std::vector<Setting> told = {{"WEFT_RANK", std::to_string(r)},
+                                   {"WEFT_SIZE", std::to_string(ranks)},
+                                   {"WEFT_ID", id},
+                                   {"WEFT_RATES", rates}};
+      if (host) {
+        told.insert(told.end(), {{"WEFT_TRANSPORT", "tcp"}, {"WEFT_JOIN", host->id().text()}});
+        host->forget();
+      }
+      const int code = body(told);
       std::fflush(nullptr);
       _exit(code);
     }
     children.push_back(child);
   }
+  // Only now: a fork carries no threads. What ranks that do not come mean, those that do will say.
+  std::thread meeting([&] {
+    if (host) (void)host->serve(kMeetingTime);
+  });
   int result = 0;
   Rank running = ranks;
   while (running > 0) {
@@ -95,6 +120,8 @@ Result<int> launch(Rank ranks, const std::string& rates, const std::function<int
       if (result == 0) result = code;
     }
   }
+  if (host) host->stop();
+  meeting.join();
   net::shm::remove_name(id);
   return result;
 }

@@ -9,7 +9,7 @@
 
 namespace weft::cli {
 
-// What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES.
+// What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp also WEFT_TRANSPORT and WEFT_JOIN.
 using Setting = std::pair<std::string, std::string>;
 
 // Starts `ranks` processes with fork and calls body(settings) in each, whose result is the process's exit code; waits
@@ -17,6 +17,7 @@ using Setting = std::pair<std::string, std::string>;
 // die; on SIGINT and SIGTERM the parent ends them, waits and returns 128 + the signal. A rank that fails is named on
 // stderr; the others get the time to notice it themselves. Nothing of the job is left in /dev/shm. Returns 0 or the
 // first failing rank's exit code (128 + signal if it was killed). Errors: kSystem.
-Result<int> launch(Rank ranks, const std::string& rates, const std::function<int(const std::vector<Setting>&)>& body);
+Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
+                   const std::function<int(const std::vector<Setting>&)>& body);
 
 }  // namespace weft::cli

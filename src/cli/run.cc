@@ -13,6 +13,7 @@ namespace {
 
 struct Spec {
   std::int64_t ranks = 0;
+  std::string transport = "shm";
   std::vector<std::string> program;
 };
 
@@ -26,16 +27,21 @@ std::string environment_table() {
 Result<int> run(const Spec& spec) {
   constexpr std::int64_t kMost = 512;
   if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("-n {} is outside 1 … {}", spec.ranks, kMost);
+  if (spec.transport != "shm" && spec.transport != "tcp")
+    return bad_input("unknown transport '{}'; there are shm and tcp", spec.transport);
+  WEFT_TRY(const env::Settings settings, env::read());
+  const std::string& transport = settings.transport.empty() ? spec.transport : settings.transport;
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  return launch(static_cast<Rank>(spec.ranks), calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
-    for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
-    execvp(arguments[0], arguments.data());
-    fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
-    return 127;
-  });
+  return launch(static_cast<Rank>(spec.ranks), transport, calibrate::to_text(rates),
+                [&](const std::vector<Setting>& given) {
+                  for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
+                  execvp(arguments[0], arguments.data());
+                  fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
+                  return 127;
+                });
 }
 
 Result<int> calibrate_now(const std::string& json) {
@@ -45,6 +51,8 @@ Result<int> calibrate_now(const std::string& json) {
     fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
     fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
     fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
+    fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
+               rates.tcp.us(), rates.tcp_connection.gb());
     fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
                rates.shared_cache >> 10);
   }
@@ -58,6 +66,8 @@ Command add_run(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
+  sub->add_option("--transport", spec->transport, "shm, or tcp over loopback (WEFT_IFACE: elsewhere)")
+      ->capture_default_str();
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();
   sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" +
               environment_table());

@@ -66,6 +66,15 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
              parts_out = task.collective == Collective::kReduceScatter;
   const double reads = parts_in || task.collective == Collective::kBroadcast ? 1 : task.ranks;
   const double touched = bytes * (reads + (parts_out ? 1 : task.ranks));
+  if (machine.costs().network() && task.ranks > 1) {
+    // Every rank's core sends and receives the bus traffic, and nothing arrives sooner than a message can.
+    const protocol::HopCost& hop = *machine.costs().find("NET", protocol::Protocol::kSimple);
+    tighten(limit,
+            Duration::seconds(2 * bytes * schedule::bus_factor(task.collective, task.ranks) / hop.channel.value()),
+            "TCP " + format_rate(hop.channel));
+    tighten(limit, hop.least, "one TCP message");
+    return;
+  }
   const auto level = machine.level_of(static_cast<Bytes>(touched), task.ranks);
   tighten(limit, Duration::seconds(touched / level.rate.value()),
           fmt::format("{} {}", level.name, format_rate(level.rate)));

@@ -38,15 +38,17 @@ struct ProgramCursor {
   const protocol::Operation* next() { return at == end ? nullptr : at++; }
 };
 
-// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset() and
-// pause(waiting_for), and the memory functions.
+// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
+// look(waiting_for), pause(waiting_for) and break_off(culprit), ranks(), and the memory functions. Besides the concept,
+// the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom sources that a finished
+// program named are still being read; -1: none.
 template <class World>
 class WorldExecutor final : public Executor {
  public:
   explicit WorldExecutor(std::unique_ptr<World> world) : world_(std::move(world)) {}
 
   Rank rank() const override { return world_->endpoint.rank(); }
-  Rank ranks() const override { return world_->endpoint.segment().ranks(); }
+  Rank ranks() const override { return world_->ranks(); }
   const fabric::Capabilities& capabilities() const override { return world_->endpoint.capabilities(); }
   bool reaches(const void* memory, Bytes bytes) const override { return world_->endpoint.reaches(memory, bytes); }
   Result<void*> allocate(Bytes bytes) override { return world_->allocate(bytes); }
@@ -101,7 +103,7 @@ class WorldExecutor final : public Executor {
   bool advance_all() {
     bool done = true;
     for (Strand& strand : strands_) done &= strand.advance(world_->endpoint) == Progress::kDone;
-    return done;
+    return done && world_->endpoint.unsettled() < 0;
   }
   std::int64_t posted() const {
     std::int64_t n = 0;
@@ -118,6 +120,7 @@ class WorldExecutor final : public Executor {
   // Whom the strands wait for; empty if one of them can go on by now.
   std::vector<Rank> waiting_for() {
     std::vector<Rank> peers;
+    if (const Rank peer = world_->endpoint.unsettled(); peer >= 0) peers.push_back(peer);
     for (const Strand& strand : strands_) {
       if (strand.done() || strand.current() == nullptr) continue;
       const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());

@@ -83,7 +83,18 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
   return costs;
 }
 
+HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration rank_switch) {
+  HopCosts costs;
+  costs.gpu_ = false;
+  costs.network_ = true;
+  costs.hops_ = {{"NET", Protocol::kSimple, hop}};
+  costs.launches_ = {{Protocol::kSimple, launch}};
+  costs.switch_ = rank_switch;
+  return costs;
+}
+
 const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
+  if (network_) return protocol == Protocol::kSimple ? &hops_.front().cost : nullptr;
   for (const Hop& hop : hops_)
     if (hop.protocol == protocol && hop.path == path) return &hop.cost;
   return nullptr;

@@ -30,6 +30,10 @@ class HopCosts {
 
   // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
   const HopCost* find(std::string_view path, Protocol protocol) const;
+  // Ranks that only a network joins: every path costs `hop`, and only Simple crosses it.
+  static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch);
+  bool network() const { return network_; }
+
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
   // share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
@@ -58,6 +62,7 @@ class HopCosts {
   BytesPerSecond local_;
   Duration switch_;
   bool gpu_ = true;
+  bool network_ = false;
 };
 
 }  // namespace weft::protocol

@@ -97,6 +97,9 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
     protocols = {forced};
   }
   std::vector<Candidate> all;
+  // Over a network without switches that reduce, doing their part by messages is never wanted unless asked for.
+  if (q.algorithm.empty() && machine.costs().network() && !q.can.aggregation)
+    std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
       if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)

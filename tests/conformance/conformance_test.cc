@@ -185,6 +185,18 @@ TEST_P(Conformance, AMessageIsPassedOnFromOneConnectionToTheNext) {
   }
 }
 
+TEST_P(Conformance, ARankSendsMessagesToItself) {
+  if (can.virtual_time) GTEST_SKIP() << can.name << " has no path from a device to itself";
+  for (const Protocol p : protocols) {
+    const Bytes bytes = largest(p, can) / 4;
+    Job job(2, 20 * bytes);
+    job.begin(p);
+    for (const Rank r : {0, 1})
+      for (int m = 0; m < 20; ++m) job.message(r, r, m * bytes, m * bytes, bytes);
+    run(job);
+  }
+}
+
 TEST_P(Conformance, ReceivingAndReturningOnOnePairInOneOperation) {
   for (const Protocol p : protocols) {
     for (const Bytes bytes : {Bytes{8}, Bytes{56}, Bytes{400}, largest(p, can) / 4 * 4}) {
@@ -343,7 +355,7 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
   run(job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kFlow),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

@@ -75,6 +75,8 @@ struct FabricUnderTest {
 };
 extern const FabricUnderTest kThreads;  // ranks are threads of this process
 extern const FabricUnderTest kShm;      // ranks are forked processes
+extern const FabricUnderTest kTcp;         // ranks are forked processes, joined by TCP over loopback
+extern const FabricUnderTest kStripedTcp;  // the same with several connections per pair
 extern const FabricUnderTest kFlow;     // ranks are GPUs of a simulated machine
 
 }  // namespace weft::conformance

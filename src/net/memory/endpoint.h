@@ -34,6 +34,7 @@ class Endpoint {
   bool ready(int strand, const protocol::Operation& operation);
   fabric::Posted post(int strand, const protocol::Operation& operation);
   bool finished(int) const { return true; }  // every operation completes in post
+  Rank unsettled() const { return -1; }      // … and leaves nothing to be read later
 
   // Whom a strand waits for at an operation that is not ready, for error messages.
   Rank blocker(int strand, const protocol::Operation& operation);

@@ -45,6 +45,7 @@ struct World {
   World(std::unique_ptr<Mapping> mapping, Rank rank, memory::Patience::Limits limits);
   ~World();
 
+  Rank ranks() const { return endpoint.segment().ranks(); }
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
 

@@ -18,6 +18,7 @@ struct World {
   World(std::shared_ptr<Room> room, Rank rank, memory::Patience::Limits limits);
   ~World();
 
+  Rank ranks() const { return endpoint.segment().ranks(); }
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
 

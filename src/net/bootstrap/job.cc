@@ -1,0 +1,246 @@
+#include "net/bootstrap/job.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <future>
+
+#include "base/text.h"
+
+namespace weft::net::bootstrap {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+using Variables = std::map<std::string, std::string>;
+
+std::string value_of(const Variables& from, const std::string& name) {
+  const auto found = from.find(name);
+  return found == from.end() ? "" : found->second;
+}
+
+// Rank and ranks from two variables; nothing if either is unset.
+Result<std::optional<Job>> numbered(const Variables& v, const std::string& launcher, const std::string& rank,
+                                    const std::string& ranks) {
+  if (!v.contains(rank) || !v.contains(ranks)) return std::nullopt;
+  WEFT_TRY(const auto n, parse_integer(ranks, value_of(v, ranks), 1, kMostRanks));
+  WEFT_TRY(const auto r, parse_integer(rank, value_of(v, rank), 0, n - 1));
+  return Job{.rank = static_cast<Rank>(r), .ranks = static_cast<Rank>(n), .launcher = launcher};
+}
+
+// The place at a known address. The key is what the ranks know in common; without WEFT_KEY that is no secret.
+UniqueId place(const Address& at, const std::string& common) {
+  UniqueId id;
+  id.addresses[0] = at;
+  id.key = sha256("weft job " + common);
+  return id;
+}
+
+Status apply_store(Job& job, const env::Settings& s) {
+  if (s.store.rfind("file:", 0) == 0 && s.store.size() > 5) {
+    job.file = s.store.substr(5);
+  } else if (s.store.rfind("tcp:", 0) == 0) {
+    WEFT_TRY(const Address at, parse_address("WEFT_STORE", s.store.substr(4)));
+    job.id = place(at, fmt::format("{} {} {}", s.key, s.id, s.store));
+    job.hosts = job.rank == 0;
+  } else {
+    return bad_input("WEFT_STORE '{}' is neither file:PATH nor tcp:HOST:PORT", s.store);
+  }
+  job.local_name.clear();
+  return {};
+}
+
+// torchrun: MASTER_PORT belongs to torch itself; weft meets at the next.
+Status meet_at_master(Job& job, const env::Settings& s) {
+  const Variables& v = s.launcher;
+  WEFT_TRY(const auto port, parse_integer("MASTER_PORT", value_of(v, "MASTER_PORT"), 1, 65534));
+  WEFT_TRY(const Address at, resolve("MASTER_ADDR", value_of(v, "MASTER_ADDR"), static_cast<std::uint16_t>(port + 1)));
+  job.id = place(at, fmt::format("{} {} {}", s.key, value_of(v, "TORCHELASTIC_RUN_ID"), port));
+  job.hosts = job.rank == 0;
+  return {};
+}
+
+// Slurm: the first node of the step; one of its reserved ports, or one made of the job's number.
+Status meet_at_first_node(Job& job, const env::Settings& s) {
+  const Variables& v = s.launcher;
+  WEFT_TRY(const std::string host, first_host(value_of(v, "SLURM_STEP_NODELIST")));
+  std::int64_t port = 0;
+  if (const std::string reserved = value_of(v, "SLURM_STEP_RESV_PORTS"); !reserved.empty()) {
+    WEFT_TRY(port, parse_integer("SLURM_STEP_RESV_PORTS", reserved.substr(0, reserved.find_first_of("-,")), 1, 65535));
+  } else {
+    WEFT_TRY(const auto number, parse_integer("SLURM_JOB_ID", value_of(v, "SLURM_JOB_ID"), 0, std::int64_t{1} << 40));
+    WEFT_TRY(const auto step, parse_integer("SLURM_STEP_ID", value_of(v, "SLURM_STEP_ID"), 0, std::int64_t{1} << 32));
+    port = 20000 + (number * 31 + step) % 12000;
+  }
+  WEFT_TRY(const Address at, resolve("SLURM_STEP_NODELIST", host, static_cast<std::uint16_t>(port)));
+  job.id = place(at, fmt::format("{} {} {}", s.key, value_of(v, "SLURM_JOB_ID"), value_of(v, "SLURM_STEP_ID")));
+  job.hosts = job.rank == 0;
+  return {};
+}
+
+// A name that only the ranks of one launcher on one machine have in common: their launcher's process.
+std::string name_of_siblings(const std::string& launcher, const std::string& more) {
+  const pid_t parent = getppid();
+  std::ifstream stat(fmt::format("/proc/{}/stat", parent));
+  std::string line, word, started;
+  std::getline(stat, line);
+  std::size_t at = line.rfind(')');  // the process's own name may hold anything
+  for (int field = 2; at != std::string::npos && field < 22; ++field) at = line.find(' ', at + 1);
+  if (at != std::string::npos) started = line.substr(at + 1, line.find(' ', at + 1) - at - 1);
+  return hexadecimal(sha256(fmt::format("{} {} {} {}", launcher, more, parent, started))).substr(0, 32);
+}
+
+auto no_place(const Job& job) {
+  return bad_input("{} names no place for ranks of several machines to meet; set WEFT_STORE=file:PATH or tcp:HOST:PORT",
+                   job.launcher);
+}
+
+Result<std::optional<Job>> own_job(const env::Settings& s) {
+  if (!s.size) return std::nullopt;
+  Job job{.rank = s.rank.value_or(0), .ranks = *s.size, .launcher = "WEFT_SIZE", .local_name = s.id};
+  if (!s.join.empty()) {
+    WEFT_TRY(job.id, UniqueId::parse("WEFT_JOIN", s.join));
+  }
+  return job;
+}
+
+Result<std::optional<Job>> foreign_job(const env::Settings& s) {
+  const Variables& v = s.launcher;
+  if (v.contains("MASTER_ADDR") && v.contains("MASTER_PORT")) {
+    WEFT_TRY(auto job, numbered(v, "torchrun", "RANK", "WORLD_SIZE"));
+    if (job) {
+      if (s.store.empty()) WEFT_CHECK(meet_at_master(*job, s));
+      return job;
+    }
+  }
+  WEFT_TRY(auto job, numbered(v, "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"));
+  if (job) {
+    if (value_of(v, "OMPI_COMM_WORLD_LOCAL_SIZE") == value_of(v, "OMPI_COMM_WORLD_SIZE"))
+      job->local_name = name_of_siblings("openmpi", value_of(v, "PMIX_NAMESPACE"));
+    else if (s.store.empty())
+      return no_place(*job);
+    return job;
+  }
+  WEFT_TRY(job, numbered(v, "mpiexec", "PMI_RANK", "PMI_SIZE"));
+  if (job) {
+    if (value_of(v, "MPI_LOCALNRANKS") == value_of(v, "PMI_SIZE"))
+      job->local_name = name_of_siblings("mpich", "");
+    else if (s.store.empty())
+      return no_place(*job);
+    return job;
+  }
+  WEFT_TRY(job, numbered(v, "srun", "SLURM_PROCID", "SLURM_NTASKS"));
+  if (job && v.contains("SLURM_STEP_NODELIST")) {
+    if (s.store.empty()) WEFT_CHECK(meet_at_first_node(*job, s));
+    return job;
+  }
+  return std::nullopt;
+}
+
+// The id as a file that appears complete or not at all, for this user only.
+Status leave_id(const std::string& path, const UniqueId& id) {
+  const std::string draft = fmt::format("{}.{}", path, getpid());
+  const UniqueFd fd(open(draft.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+  const std::string text = id.text();
+  if (!fd.open() || write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      rename(draft.c_str(), path.c_str()) != 0)
+    return bad_input("WEFT_STORE: cannot write {}: {}", path, std::strerror(errno));
+  return {};
+}
+
+std::string read_id(const std::string& path) {
+  std::string text;
+  std::ifstream(path) >> text;
+  return text;
+}
+
+// Runs the host beside the rank that opens it, for as long as the meeting takes.
+Result<Meeting> host_and_meet(Host host, Invitation invitation) {
+  invitation.id = host.id();
+  auto served = std::async(std::launch::async, [&] { return host.serve(invitation.timeout); });
+  auto meeting = meet(invitation);
+  const Status status = served.get();
+  if (meeting && !status) return tl::make_unexpected(status.error());
+  return meeting;
+}
+
+// Through a file: it may be another job's that was killed, so a failure is final only when the file has not changed.
+Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + invitation.timeout;
+  std::optional<Error> problem;
+  for (;;) {
+    const std::string text = read_id(job.file);
+    if (!text.empty()) {
+      WEFT_TRY(invitation.id, UniqueId::parse(job.file, text));
+      invitation.timeout = std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(deadline - Clock::now()));
+      invitation.reach = std::min(invitation.timeout, Milliseconds(300));
+      auto meeting = meet(invitation);
+      if (meeting) return meeting;
+      problem = meeting.error();
+      const bool unreached = problem->message.find("for the host") != std::string::npos;
+      if (!unreached && read_id(job.file) == text) return tl::make_unexpected(*problem);
+    }
+    if (Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(Milliseconds(5));
+  }
+  if (problem) return tl::make_unexpected(*problem);
+  return failure(Code::kTimeout, Blame::kCommunicator, "waited for rank 0 to write {}", job.file);
+}
+
+}  // namespace
+
+Result<std::string> first_host(const std::string& list) {
+  const std::size_t open = list.find('['), comma = list.find(',');
+  if (open == std::string::npos || comma < open) {
+    if (list.empty() || comma == 0) return bad_input("SLURM_STEP_NODELIST '{}' is no list of hosts", list);
+    return list.substr(0, comma);
+  }
+  const std::size_t close = list.find(']', open);
+  const std::size_t digits = list.find_first_not_of("0123456789", open + 1);
+  if (close == std::string::npos || digits == open + 1)
+    return bad_input("SLURM_STEP_NODELIST '{}' is no list of hosts", list);
+  return list.substr(0, open) + list.substr(open + 1, digits - open - 1);
+}
+
+Result<std::optional<Job>> job_of(const env::Settings& s) {
+  WEFT_TRY(auto job, own_job(s));
+  if (!job) {
+    WEFT_TRY(job, foreign_job(s));
+  }
+  if (job && !s.store.empty() && s.join.empty()) WEFT_CHECK(apply_store(*job, s));
+  return job;
+}
+
+Result<Meeting> meet(const Job& job, const env::Settings& s) {
+  Invitation invitation{.id = {},
+                        .rank = job.rank,
+                        .ranks = job.ranks,
+                        .interface = s.interface,
+                        .node = s.node,
+                        .timeout = Milliseconds(s.timeout_ms)};
+  if (!job.file.empty()) {
+    if (job.rank != 0) return meet_by_file(job, std::move(invitation));
+    Address at = loopback();
+    if (!s.interface.empty()) {
+      WEFT_TRY(at, choose_interface(s.interface));
+    }
+    WEFT_TRY(Host host, Host::open(at, job.ranks));
+    WEFT_CHECK(leave_id(job.file, host.id()));
+    auto meeting = host_and_meet(std::move(host), std::move(invitation));
+    unlink(job.file.c_str());
+    return meeting;
+  }
+  if (!job.id)
+    return bad_input(
+        "ranks started by {} have no place to meet over TCP; use weft run --transport tcp, or set WEFT_STORE",
+        job.launcher);
+  invitation.id = *job.id;
+  if (!job.hosts) return meet(invitation);
+  WEFT_TRY(Host host, Host::open(job.id->addresses[0], job.id->key, job.ranks));
+  return host_and_meet(std::move(host), std::move(invitation));
+}
+
+}  // namespace weft::net::bootstrap

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "net/bootstrap/unique_id.h"
+
+namespace weft::net::bootstrap {
+
+using Milliseconds = std::chrono::milliseconds;
+
+// What every rank learns of every other. A value of fixed size, as it crosses the wire.
+struct Record {
+  std::int32_t rank = -1, ranks = 0, pid = 0;
+  Address data;        // where it listens for peers
+  char host[56] = {};  // its machine's name, for messages; ends with 0
+  Digest node{};       // equal on ranks that share a machine's memory
+  std::uint8_t reserved[8] = {};
+
+  std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
+};
+static_assert(sizeof(Record) == 128);
+
+// Where ranks meet: a listening socket and the job's key. Every rank, the host's own included, joins with meet().
+// Thread: one at a time; serve() may run on a thread of its own.
+class Host {
+ public:
+  // Listens on one address; port 0 is any. Errors: of listen_on; kNoResources if so many ranks need more file
+  // descriptors than the process may have.
+  static Result<Host> open(const Address& address, const Key& key, Rank ranks);
+  static Result<Host> open(const Address& address, Rank ranks);  // with a fresh key
+
+  const UniqueId& id() const { return id_; }
+  // Until all ranks have come and got the table. Connections that do not prove the key are closed and forgotten.
+  // Errors: kTimeout naming the missing ranks, who are told too.
+  Status serve(Milliseconds timeout);
+  // Ends serve() on another thread.
+  void stop() { stopped_->store(true); }
+  // In a forked child: the parent's business.
+  void forget() { listener_.reset(); }
+
+ private:
+  UniqueFd listener_;
+  UniqueId id_;
+  std::unique_ptr<std::atomic<bool>> stopped_ = std::make_unique<std::atomic<bool>>(false);
+  Rank ranks_ = 0;
+};
+
+struct Invitation {
+  UniqueId id;
+  Rank rank = 0, ranks = 1;
+  std::string interface;  // listen for peers there; empty: at the address by which the host is reached
+  std::string node;       // empty: this machine's identity
+  Milliseconds timeout{30000};
+  Milliseconds reach{0};  // to reach the host; 0: as long
+};
+
+// All ranks, and how they recognise each other.
+struct Meeting {
+  std::vector<Record> ranks;
+  Key key{};          // of this job's data connections; never sent
+  std::string name;   // unguessable, the same on all ranks
+  UniqueFd listener;  // of this rank
+
+  bool one_machine() const;
+};
+
+// Joins the others; returns when all are there. Errors: kTimeout (the host, or the missing ranks); kInvalidArgument:
+// another key, version or number of ranks, a rank that is taken; kNoResources.
+Result<Meeting> meet(const Invitation& invitation);
+
+// Makes room for file descriptors: raises the soft limit as far as the system lets it. Errors: kNoResources: too few,
+// with what to raise.
+Status reserve_descriptors(std::size_t wanted, const std::string& what);
+
+}  // namespace weft::net::bootstrap

@@ -1,0 +1,220 @@
+#include "net/bootstrap/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/text.h"
+
+namespace weft::net::bootstrap {
+namespace {
+
+constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
+
+bool in_subnet(const Address& address, const Address& subnet, int bits) {
+  if (address.family != subnet.family) return false;
+  for (int i = 0; i < bits; ++i) {
+    const int mask = 0x80 >> i % 8;
+    if ((address.ip[i / 8] & mask) != (subnet.ip[i / 8] & mask)) return false;
+  }
+  return true;
+}
+
+std::string ip_text(const Address& a) {
+  char text[INET6_ADDRSTRLEN] = "none";
+  if (a.family != 0) inet_ntop(a.family == 4 ? AF_INET : AF_INET6, a.ip, text, sizeof text);
+  return text;
+}
+
+// An address without a port. False: not one.
+bool parse_ip(const std::string& text, Address& a) {
+  a = {};
+  if (inet_pton(AF_INET, text.c_str(), a.ip) == 1) return a.family = 4, true;
+  if (inet_pton(AF_INET6, text.c_str(), a.ip) == 1) return a.family = 6, true;
+  return false;
+}
+
+}  // namespace
+
+void UniqueFd::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+bool Address::loopback() const {
+  if (family == 4) return ip[0] == 127;
+  static constexpr std::uint8_t kLoopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return family == 6 && std::memcmp(ip, kLoopback, 16) == 0;
+}
+
+std::string Address::text() const {
+  return family == 6 ? fmt::format("[{}]:{}", ip_text(*this), port) : fmt::format("{}:{}", ip_text(*this), port);
+}
+
+Address address_of(const sockaddr_storage& from) {
+  Address a;
+  if (from.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
+    a.family = 4;
+    a.port = ntohs(v4.sin_port);
+    std::memcpy(a.ip, &v4.sin_addr, 4);
+  } else if (from.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
+    a.family = 6;
+    a.port = ntohs(v6.sin6_port);
+    a.scope = static_cast<std::uint8_t>(v6.sin6_scope_id);
+    std::memcpy(a.ip, &v6.sin6_addr, 16);
+  }
+  return a;
+}
+
+socklen_t to_sockaddr(const Address& a, sockaddr_storage& to) {
+  std::memset(&to, 0, sizeof to);
+  if (a.family == 6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(to);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(a.port);
+    v6.sin6_scope_id = a.scope;
+    std::memcpy(&v6.sin6_addr, a.ip, 16);
+    return sizeof v6;
+  }
+  auto& v4 = reinterpret_cast<sockaddr_in&>(to);
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(a.port);
+  std::memcpy(&v4.sin_addr, a.ip, 4);
+  return sizeof v4;
+}
+
+Result<Address> resolve(const std::string& what, const std::string& host, std::uint16_t port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const int problem = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (problem != 0) return bad_input("{}: cannot look up '{}': {}", what, host, gai_strerror(problem));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  sockaddr_storage storage{};
+  std::memcpy(&storage, found->ai_addr, std::min<std::size_t>(found->ai_addrlen, sizeof storage));
+  Address a = address_of(storage);
+  a.port = port;
+  return a;
+}
+
+Result<Address> parse_address(const std::string& what, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad_input("{}: '{}' is not HOST:PORT", what, text);
+  WEFT_TRY(const auto port, parse_integer(what + ": port", text.substr(colon + 1), 1, 65535));
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return resolve(what, host, static_cast<std::uint16_t>(port));
+}
+
+Address loopback() {
+  Address a;
+  a.family = 4;
+  a.ip[0] = 127;
+  a.ip[3] = 1;
+  return a;
+}
+
+Result<Address> choose_interface(const std::string& wanted) {
+  Address subnet;
+  int bits = -1;
+  if (const auto slash = wanted.find('/'); slash != std::string::npos) {
+    if (!parse_ip(wanted.substr(0, slash), subnet)) return bad_input("WEFT_IFACE: '{}' is no subnet", wanted);
+    WEFT_TRY(const auto n,
+             parse_integer("WEFT_IFACE: prefix length", wanted.substr(slash + 1), 0, subnet.family == 4 ? 32 : 128));
+    bits = static_cast<int>(n);
+  } else if (parse_ip(wanted, subnet)) {
+    bits = subnet.family == 4 ? 32 : 128;
+  }
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return socket_failure("getifaddrs", wanted, errno);
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
+  std::string known;
+  Address best;
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
+    const int family = i->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const Address a = address_of(storage);
+    known += fmt::format("{}{} {}", known.empty() ? "" : ", ", i->ifa_name, ip_text(a));
+    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : wanted == i->ifa_name;
+    if (fits && (best.family == 0 || (best.family == 6 && a.family == 4))) best = a;  // of a name: IPv4 first
+  }
+  if (best.family == 0) return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known);
+  best.port = 0;
+  return best;
+}
+
+tl::unexpected<Error> socket_failure(const char* call, const std::string& where, int error) {
+  if (error == EMFILE || error == ENFILE) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return failure(Code::kNoResources, Blame::kProcess,
+                   "{} {}: no file descriptor is left of {}; raise the limit (ulimit -n)", call, where, limit.rlim_cur);
+  }
+  if (error == EADDRINUSE)
+    return failure(Code::kSystem, Blame::kProcess, "{} {}: the port is in use by another process", call, where);
+  return failure(Code::kSystem, Blame::kCommunicator, "{} {}: {}", call, where, std::strerror(error));
+}
+
+Result<UniqueFd> listen_on(const Address& address) {
+  sockaddr_storage storage;
+  const socklen_t length = to_sockaddr(address, storage);
+  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.open()) return socket_failure("socket for", address.text(), errno);
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
+    return socket_failure("cannot listen on", address.text(), errno);
+  if (listen(fd.get(), kBacklog) != 0) return socket_failure("cannot listen on", address.text(), errno);
+  return fd;
+}
+
+Result<UniqueFd> start_connect(const Address& to) {
+  sockaddr_storage storage;
+  const socklen_t length = to_sockaddr(to, storage);
+  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.open()) return socket_failure("socket to", to.text(), errno);
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS)
+    return socket_failure("cannot connect to", to.text(), errno);
+  return fd;
+}
+
+int connect_error(int fd) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
+Address local_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length);
+  return address_of(storage);
+}
+
+Result<UniqueFd> accept_from(int listener) {
+  UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.open()) {
+    if (errno == EMFILE || errno == ENFILE) return socket_failure("accept at", local_address(listener).text(), errno);
+    return UniqueFd();  // nobody there, or gone again
+  }
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+}  // namespace weft::net::bootstrap

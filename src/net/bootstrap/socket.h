@@ -1,0 +1,70 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::net::bootstrap {
+
+// Owns: a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { reset(); }
+  UniqueFd(UniqueFd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// An IPv4 or IPv6 address with a port. A value of fixed size, as it stands in unique ids and records.
+struct Address {
+  std::uint8_t family = 0;  // 0: none, 4, 6
+  std::uint8_t scope = 0;   // the interface's number, of link-local IPv6 addresses
+  std::uint16_t port = 0;   // host order
+  std::uint8_t ip[16] = {};
+
+  bool operator==(const Address&) const = default;
+  bool loopback() const;
+  std::string text() const;  // "10.0.0.1:4711", "[::1]:4711"
+};
+static_assert(sizeof(Address) == 20);
+
+Address address_of(const sockaddr_storage& from);
+socklen_t to_sockaddr(const Address& address, sockaddr_storage& to);
+
+// "host:port", "[v6]:port"; a name is looked up. Errors (bad input): names `what` and the text.
+Result<Address> parse_address(const std::string& what, const std::string& text);
+Result<Address> resolve(const std::string& what, const std::string& host, std::uint16_t port);
+
+// The address of this machine to listen on: of the interface of this name ("eth0"), or in this subnet ("10.1.0.0/16",
+// "fd00::/8"); the port is 0. Errors (bad input): none such, with those that there are.
+Result<Address> choose_interface(const std::string& wanted);
+Address loopback();
+
+// Nonblocking, closed on exec. Errors: kSystem with the address; kNoResources if no descriptor is left, with what to
+// raise.
+Result<UniqueFd> listen_on(const Address& address);
+Result<UniqueFd> start_connect(const Address& to);  // succeeds or fails later: see connect_error
+int connect_error(int fd);                          // 0: connected or still trying
+Address local_address(int fd);
+Result<UniqueFd> accept_from(int listener);  // not open(): nobody there
+// What a failed call means where descriptors may be short.
+tl::unexpected<Error> socket_failure(const char* call, const std::string& where, int error);
+
+}  // namespace weft::net::bootstrap

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "net/bootstrap/key.h"
+#include "net/bootstrap/socket.h"
+
+namespace weft::net::bootstrap {
+
+// What ranks need to find each other: where their host listens, and the job's key. Whoever has it can join.
+// A value of 128 bytes, that may be copied to the ranks by any means; keep it as secret as a password.
+struct UniqueId {
+  static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 'i', 'd', 0, 1};
+  static constexpr std::size_t kAddresses = 4;
+  std::array<std::uint8_t, 8> magic = kMagic;
+  Key key{};
+  std::array<Address, kAddresses> addresses{};  // unused ones: none
+  std::uint8_t reserved[8] = {};
+
+  std::string text() const;  // 256 hexadecimal digits
+  // Errors (bad input): `what` and what is wrong with it; the text itself is not repeated, for it is secret.
+  static Result<UniqueId> parse(const std::string& what, const std::string& text);
+};
+static_assert(sizeof(UniqueId) == 128);
+
+std::string hexadecimal(std::span<const std::uint8_t> bytes);
+
+}  // namespace weft::net::bootstrap

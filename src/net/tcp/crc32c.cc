@@ -1,0 +1,126 @@
+#include "net/tcp/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace weft::net::tcp {
+namespace {
+
+constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
+
+// By how many bytes each table is ahead: slicing by 8.
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+constexpr Tables make_tables() {
+  Tables t{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kPolynomial : 0);
+    t[0][i] = crc;
+  }
+  for (std::size_t ahead = 1; ahead < 8; ++ahead)
+    for (std::size_t i = 0; i < 256; ++i) t[ahead][i] = t[ahead - 1][i] >> 8 ^ t[0][t[ahead - 1][i] & 0xff];
+  return t;
+}
+constexpr Tables kTables = make_tables();
+
+#if defined(__x86_64__)
+
+// What `kBytes` zero bytes do to a CRC: linear, so one table per byte of it.
+using Shift = std::array<std::array<std::uint32_t, 256>, 4>;
+
+template <std::size_t kBytes>
+Shift make_shift() {
+  Shift s{};
+  std::array<std::uint32_t, 32> of_bit;
+  for (std::size_t bit = 0; bit < 32; ++bit) {
+    std::uint32_t crc = std::uint32_t{1} << bit;
+    for (std::size_t i = 0; i < kBytes; ++i) crc = crc >> 8 ^ kTables[0][crc & 0xff];
+    of_bit[bit] = crc;
+  }
+  for (std::size_t byte = 0; byte < 4; ++byte)
+    for (std::size_t value = 0; value < 256; ++value)
+      for (std::size_t bit = 0; bit < 8; ++bit)
+        if (value >> bit & 1) s[byte][value] ^= of_bit[byte * 8 + bit];
+  return s;
+}
+
+std::uint32_t shifted(const Shift& s, std::uint32_t crc) {
+  return s[0][crc & 0xff] ^ s[1][crc >> 8 & 0xff] ^ s[2][crc >> 16 & 0xff] ^ s[3][crc >> 24];
+}
+
+std::uint64_t word(const std::uint8_t* p) {
+  std::uint64_t w;
+  std::memcpy(&w, p, 8);
+  return w;
+}
+
+// Three thirds at once, because the instruction takes three cycles and starts one per cycle.
+template <std::size_t kThird>
+__attribute__((target("sse4.2"))) std::uint32_t in_thirds(std::uint32_t crc, const std::uint8_t*& p, std::size_t& n) {
+  static const Shift kShift = make_shift<kThird>();
+  while (n >= 3 * kThird) {
+    std::uint64_t a = crc, b = 0, c = 0;
+    for (std::size_t i = 0; i < kThird; i += 8) {
+      a = _mm_crc32_u64(a, word(p + i));
+      b = _mm_crc32_u64(b, word(p + kThird + i));
+      c = _mm_crc32_u64(c, word(p + 2 * kThird + i));
+    }
+    crc = shifted(kShift, static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
+    crc = shifted(kShift, crc) ^ static_cast<std::uint32_t>(c);
+    p += 3 * kThird;
+    n -= 3 * kThird;
+  }
+  return crc;
+}
+
+__attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::uint32_t crc, const std::uint8_t* p,
+                                                               std::size_t n) {
+  crc = ~crc;
+  if (n >= 3 * 4096) crc = in_thirds<4096>(crc, p, n);
+  if (n >= 3 * 256) crc = in_thirds<256>(crc, p, n);
+  std::uint64_t wide = crc;
+  for (; n >= 8; p += 8, n -= 8) wide = _mm_crc32_u64(wide, word(p));
+  crc = static_cast<std::uint32_t>(wide);
+  for (; n > 0; ++p, --n) crc = _mm_crc32_u8(crc, *p);
+  return ~crc;
+}
+
+#endif
+
+using Function = std::uint32_t (*)(std::uint32_t, const std::uint8_t*, std::size_t);
+
+std::uint32_t by_tables(std::uint32_t crc, const std::uint8_t* p, std::size_t n) {
+  crc = ~crc;
+  for (; n >= 8; p += 8, n -= 8) {
+    crc = kTables[7][(crc ^ p[0]) & 0xff] ^ kTables[6][(crc >> 8 ^ p[1]) & 0xff] ^
+          kTables[5][(crc >> 16 ^ p[2]) & 0xff] ^ kTables[4][(crc >> 24 ^ p[3]) & 0xff] ^ kTables[3][p[4]] ^
+          kTables[2][p[5]] ^ kTables[1][p[6]] ^ kTables[0][p[7]];
+  }
+  for (; n > 0; ++p, --n) crc = crc >> 8 ^ kTables[0][(crc ^ *p) & 0xff];
+  return ~crc;
+}
+
+Function chosen() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return by_instruction;
+#endif
+  return by_tables;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) {
+  static const Function kFunction = chosen();
+  return kFunction(crc, static_cast<const std::uint8_t*>(data), bytes);
+}
+
+std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t bytes) {
+  return by_tables(crc, static_cast<const std::uint8_t*>(data), bytes);
+}
+
+}  // namespace weft::net::tcp

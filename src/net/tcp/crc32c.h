@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::net::tcp {
+
+// CRC-32C (Castagnoli), the polynomial of iSCSI and SCTP: `crc` continues over `bytes`; begin with 0.
+// By the processor's own instruction where it has one, chosen at run time.
+std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes);
+
+// The form for every processor; the same values.
+std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t bytes);
+
+}  // namespace weft::net::tcp

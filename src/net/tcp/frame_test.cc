@@ -1,0 +1,159 @@
+#include "net/tcp/frame.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <random>
+
+#include "net/tcp/crc32c.h"
+#include "net/tcp/wire.h"
+
+namespace weft::net::tcp {
+namespace {
+
+Header sound(std::uint32_t sequence) {
+  Header h{.flags = kEnd, .strand = 2, .sequence = sequence, .length = 100, .number = 7, .total = 100};
+  seal(h);
+  return h;
+}
+
+TEST(Frames, ASoundHeaderHasNoFault) { EXPECT_EQ(fault_of(sound(5), 5), ""); }
+
+TEST(Frames, EveryFlippedBitIsFound) {
+  for (std::size_t bit = 0; bit < sizeof(Header) * 8; ++bit) {
+    Header h = sound(1);
+    reinterpret_cast<std::uint8_t*>(&h)[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    EXPECT_NE(fault_of(h, 1), "") << "bit " << bit;
+  }
+}
+
+TEST(Frames, ALostOrRepeatedFrameIsFound) {
+  EXPECT_NE(fault_of(sound(6), 5).find("frame 6 instead of 5"), std::string::npos);
+  EXPECT_NE(fault_of(sound(4), 5), "");
+}
+
+// Somebody who computes checksums rightly still leads nobody beyond a slot.
+TEST(Frames, NoSealedHeaderLeadsBeyondASlot) {
+  std::mt19937 random(7);
+  int sounds = 0;
+  for (int round = 0; round < 200000; ++round) {
+    Header h = sound(1);
+    const auto any = [&] { return random() % 2 == 0 ? random() : random() % (1u << 17); };
+    h.kind = static_cast<FrameKind>(1 + random() % 9);
+    h.flags = static_cast<std::uint8_t>(random() % 8);
+    h.strand = static_cast<std::uint16_t>(random() % 12);
+    h.length = any();
+    h.offset = any();
+    h.total = random() % 2 == 0 ? h.offset + h.length : any();
+    seal(h);
+    if (!fault_of(h, 1).empty()) continue;
+    ++sounds;
+    ASSERT_LT(h.strand, kStrands);
+    ASSERT_LE(std::uint64_t{h.offset} + h.length, static_cast<std::uint64_t>(kSlotBytes));
+    ASSERT_LE(h.total, static_cast<std::uint64_t>(kSlotBytes));
+    ASSERT_TRUE(h.kind == FrameKind::kData || h.length == 0);
+  }
+  EXPECT_GT(sounds, 100);
+}
+
+// Takes messages of one strand in order and keeps what they hold.
+struct Collector final : Receiver {
+  std::byte* place(Wire&, const Header& h) override {
+    at = text.size();
+    text.resize(at + h.length + 1);
+    return reinterpret_cast<std::byte*>(text.data() + at);
+  }
+  bool arrived(Wire&, const Header& h) override {
+    if (h.kind == FrameKind::kData) text.resize(at + h.length);
+    ++frames;
+    return false;
+  }
+  void damaged(Wire&, const std::string& what) override { problem = what; }
+  std::string text, problem;
+  std::size_t at = 0;
+  int frames = 0;
+};
+
+struct Pair {
+  Wire one{1, 0, ZeroCopy::kOff}, other{0, 0, ZeroCopy::kOff};
+  Pair() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    one.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
+    other.attach(bootstrap::UniqueFd(ends[1]), std::chrono::seconds(10));
+  }
+};
+
+Header data(std::size_t bytes) {
+  return {.flags = kEnd,
+          .length = static_cast<std::uint32_t>(bytes),
+          .number = 1,
+          .total = static_cast<std::uint32_t>(bytes)};
+}
+
+TEST(Wires, FramesOfAllSizesArriveThroughAFullSocket) {
+  Pair pair;
+  Collector got;
+  std::mt19937 random(3);
+  std::string all;
+  std::deque<std::string> kept;  // memory of frames under way is the sender's
+  for (int i = 0; i < 400; ++i) {
+    kept.emplace_back(random() % 3 == 0 ? random() % 100000 : random() % 200, static_cast<char>('a' + i % 26));
+    all += kept.back();
+    pair.one.send(data(kept.back().size()), reinterpret_cast<const std::byte*>(kept.back().data()), Block(),
+                  random() % 4 == 0);
+    if (random() % 5 == 0) pair.other.receive(got);
+  }
+  while (!pair.one.flush()) pair.other.receive(got);
+  while (pair.other.receive(got)) {
+  }
+  EXPECT_EQ(got.problem, "");
+  EXPECT_EQ(got.frames, 400);
+  EXPECT_TRUE(got.text == all);
+}
+
+// Streams that were mutated at seeded places: what arrives unnoticed is what was sent.
+TEST(Wires, NoSeededMutationOfAStreamGoesUnnoticed) {
+  std::string stream, sent;
+  for (std::uint32_t i = 1; i <= 20; ++i) {
+    const std::string payload(i * 13, static_cast<char>('A' + i));
+    Header h = data(payload.size());
+    h.sequence = i;
+    h.payload_crc = crc32c(0, payload.data(), payload.size());
+    seal(h);
+    stream.append(reinterpret_cast<const char*>(&h), sizeof h).append(payload);
+    sent += payload;
+  }
+  std::mt19937 random(11);
+  for (int round = 0; round < 3000; ++round) {
+    std::string mutated = stream;
+    const std::size_t at = random() % mutated.size();
+    switch (random() % 3) {
+      case 0:
+        mutated[at] = static_cast<char>(mutated[at] ^ (1 << random() % 8));
+        break;
+      case 1:
+        mutated.erase(at, 1 + random() % 80);
+        break;
+      default:
+        mutated.insert(at, mutated.substr(random() % mutated.size(), 1 + random() % 80));
+    }
+    Pair pair;
+    Collector got;
+    ASSERT_EQ(send(pair.one.fd(), mutated.data(), mutated.size(), 0), static_cast<ssize_t>(mutated.size()));
+    pair.one.close();
+    while (pair.other.receive(got)) {
+    }
+    // Frames before the damage have arrived; whatever was being written when it was found does not count as one.
+    std::size_t whole = 0;
+    for (int i = 1; i <= got.frames; ++i) whole += static_cast<std::size_t>(i) * 13;
+    ASSERT_TRUE(pair.other.ended());
+    ASSERT_EQ(got.text.substr(0, whole), sent.substr(0, whole)) << round;
+    ASSERT_LT(got.frames, 21) << round;
+
+  }
+}
+
+}  // namespace
+}  // namespace weft::net::tcp

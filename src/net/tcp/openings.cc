@@ -1,0 +1,146 @@
+// How connections between ranks come about. Whoever first needs one opens it; if both do at once, the lower rank's
+// counts: it refuses the other's while its own is under way, and the higher rank gives its own up.
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "net/tcp/endpoint.h"
+
+namespace weft::net::tcp {
+
+using bootstrap::Claim;
+using bootstrap::Handshake;
+using bootstrap::UniqueFd;
+
+namespace {
+
+constexpr std::size_t kGuests = 64;  // greetings under way; more push out the oldest
+constexpr std::chrono::seconds kGreetingTime{5};
+
+bool is_connected(int fd) {
+  pollfd watched{fd, POLLOUT, 0};
+  return poll(&watched, 1, 0) > 0;
+}
+
+}  // namespace
+
+void Endpoint::open_connections(Rank r) {
+  Peer& p = peer(r);
+  p.started = true;
+  const bootstrap::Record& record = meeting_.ranks[static_cast<std::size_t>(r)];
+  for (int lane = 0; lane < options_.sockets; ++lane) {
+    if (p.wires[static_cast<std::size_t>(lane)]->attached() || own_opening(r, lane)) continue;
+    auto fd = bootstrap::start_connect(record.data);
+    if (!fd) {
+      if (fd.error().code == Code::kNoResources)
+        fail(fd.error().code, fd.error().blame, fd.error().message);
+      else
+        ended(r, fd.error().message);
+      return;
+    }
+    const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
+    openings_.push_back(
+        {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
+    epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
+  }
+}
+
+bool Endpoint::own_opening(Rank r, int lane) const {
+  return std::any_of(openings_.begin(), openings_.end(),
+                     [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane == lane; });
+}
+
+void Endpoint::drop_own_opening(Rank r, int lane) {
+  for (Opening& o : openings_)
+    if (o.peer == r && o.lane == lane) o.fd.reset();
+}
+
+void Endpoint::attach(Opening& opening) {
+  Peer& p = peer(opening.peer);
+  Wire& wire = *p.wires[static_cast<std::size_t>(opening.lane)];
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &wire}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, opening.fd.get(), &event) != 0)
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, opening.fd.get(), &event);
+  wire.attach(std::move(opening.fd), options_.timeout);
+  note_busy(wire);
+  peer_end_[static_cast<std::size_t>(opening.peer)].clear();  // another attempt had failed
+  p.started = true;
+  p.all_attached = std::all_of(p.wires.begin(), p.wires.end(), [](const auto& w) { return w->attached(); });
+}
+
+bool Endpoint::progress_openings() {
+  for (;;) {
+    auto fd = bootstrap::accept_from(meeting_.listener.get());
+    if (!fd) {
+      fail(fd.error().code, fd.error().blame, fd.error().message);
+      break;
+    }
+    if (!fd->open()) break;
+    if (guests_.size() >= kGuests) guests_.erase(guests_.begin());
+    epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
+    guests_.push_back(
+        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, meeting_.key), -1, 0, Clock::now(), false});
+  }
+  bool moved = false;
+  for (Opening& o : guests_) moved |= progress_guest(o);
+  for (std::size_t i = 0; i < openings_.size(); ++i) {
+    Opening& o = openings_[i];
+    if (!o.fd.open()) continue;
+    if (o.connecting) {
+      if (const int error = bootstrap::connect_error(o.fd.get()); error != 0) {
+        ended(o.peer, fmt::format("it does not listen any more: {}", std::strerror(error)));
+        o.fd.reset();
+        continue;
+      }
+      if (!is_connected(o.fd.get())) continue;
+      o.connecting = false;
+    }
+    const auto state = o.handshake.advance(o.fd.get());
+    if (state == Handshake::State::kDone) {
+      attach(o);
+      moved = true;
+    } else if (state == Handshake::State::kFailed) {
+      // A refusal as a duplicate means that the peer's own attempt counts.
+      if (o.handshake.refused() != bootstrap::kRefusedDuplicate) ended(o.peer, o.handshake.problem());
+      o.fd.reset();
+    }
+  }
+  const auto closed = [](const Opening& o) { return !o.fd.open(); };
+  std::erase_if(openings_, closed);
+  std::erase_if(guests_, closed);
+  return moved;
+}
+
+bool Endpoint::progress_guest(Opening& o) {
+  o.handshake.advance(o.fd.get());
+  if (o.handshake.proved() && o.peer < 0) {
+    const Claim& c = o.handshake.claim();
+    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
+        c.detail >= static_cast<std::uint32_t>(options_.sockets)) {
+      o.handshake.refuse(bootstrap::kRefusedRanks);
+    } else {
+      o.peer = c.from;
+      o.lane = static_cast<int>(c.detail);
+      const bool taken = peer(o.peer).wires[static_cast<std::size_t>(o.lane)]->attached();
+      if (taken || (own_opening(o.peer, o.lane) && rank_ < o.peer)) {
+        o.handshake.refuse(bootstrap::kRefusedDuplicate);
+      } else {
+        drop_own_opening(o.peer, o.lane);
+        o.handshake.accept();
+      }
+    }
+    o.handshake.advance(o.fd.get());
+  }
+  if (o.handshake.state() == Handshake::State::kDone) {
+    attach(o);
+    return true;
+  }
+  if (o.handshake.state() == Handshake::State::kFailed || Clock::now() - o.since > kGreetingTime) o.fd.reset();
+  return false;
+}
+
+}  // namespace weft::net::tcp

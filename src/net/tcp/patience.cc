@@ -1,0 +1,71 @@
+#include "net/tcp/patience.h"
+
+#include <sched.h>
+
+namespace weft::net::tcp {
+namespace {
+
+constexpr std::chrono::milliseconds kExamineEvery{20};
+
+}  // namespace
+
+void Patience::restart() {
+  looks_ = 0;
+  since_ = {};
+  endpoint_.say_awaited(-1, lately());
+}
+
+std::chrono::milliseconds Patience::lately() const { return std::max(10 * kExamineEvery, limits_.timeout / 4); }
+
+Status Patience::look(const WaitingFor& waiting_for) {
+  endpoint_.give_back();
+  endpoint_.pump_all();
+  const auto now = Clock::now();
+  if (looks_ == 0) looks_ = 1;
+  if (since_ == Clock::time_point{}) since_ = examined_ = now;
+  if (endpoint_.failure()) return examine(now, waiting_for);
+  if (now - examined_ < kExamineEvery) return {};
+  examined_ = now;
+  return examine(now, waiting_for);
+}
+
+Status Patience::pause_slowly(const WaitingFor& waiting_for) {
+  WEFT_CHECK(look(waiting_for));
+  const bool much = endpoint_.awaits_much();
+  if (looks_ < limits_.spins && !much) return {};
+  looks_ = limits_.spins;
+  if (!much && Clock::now() - since_ < limits_.yielding)
+    sched_yield();
+  else
+    endpoint_.sleep(kExamineEvery);
+  return {};
+}
+
+Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
+  const std::vector<Rank> awaited = endpoint_.failure() ? std::vector<Rank>{} : waiting_for();
+  if (const auto& failure = endpoint_.failure()) {
+    const Error error = *failure;
+    endpoint_.break_off(endpoint_.rank());
+    return tl::make_unexpected(error);
+  }
+  if (awaited.empty()) return {};
+  endpoint_.say_awaited(awaited.front(), lately());
+  for (const Rank peer : awaited) {
+    const std::string& end = endpoint_.end_of(peer);
+    if (end.empty()) continue;
+    endpoint_.break_off(peer);
+    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} ({}) has ended: {}", peer, endpoint_.describe(peer),
+                   end);
+  }
+  return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
+}
+
+Status Patience::time_out(Rank awaited) {
+  const Rank culprit = endpoint_.culprit_behind(awaited, lately());
+  endpoint_.break_off(culprit);
+  const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
+  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} ({}){}", limits_.timeout.count(),
+                 culprit, endpoint_.describe(culprit), through);
+}
+
+}  // namespace weft::net::tcp

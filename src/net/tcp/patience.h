@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+
+#include "net/tcp/endpoint.h"
+
+namespace weft::net::tcp {
+
+// How a rank waits when nothing moves: looks at its sockets for a while, then sleeps until one has something. Notices,
+// while it waits, that a peer it waits for has ended, that the communicator is broken, and that too much time has
+// passed; then tells every peer it is connected with.
+// Thread: the endpoint's.
+class Patience {
+ public:
+  struct Limits {
+    int spins = 1000;                         // looks before the first yield; each is a system call or two
+    std::chrono::microseconds yielding{200};  // before the first sleep
+    std::chrono::milliseconds timeout{30000};
+  };
+  // Whom the caller waits for; empty: it can go on.
+  using WaitingFor = std::function<std::vector<Rank>()>;
+
+  Patience(Endpoint& endpoint, Limits limits) : endpoint_(endpoint), limits_(limits) {}
+
+  void reset() {
+    if (looks_ != 0) restart();
+  }
+  void break_off(Rank culprit) { endpoint_.break_off(culprit); }
+  // Call when nothing has moved and the caller does not want to wait.
+  Status look(const WaitingFor& waiting_for);
+  // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
+  // kNoResources.
+  Status pause(const WaitingFor& waiting_for) {
+    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && !endpoint_.awaits_much()) [[likely]]
+      return {};
+    return pause_slowly(waiting_for);
+  }
+
+ private:
+  static constexpr int kBroadEvery = 32;  // looks at the awaited socket per look at all
+  void restart();
+  Status pause_slowly(const WaitingFor& waiting_for);
+  Status examine(Clock::time_point now, const WaitingFor& waiting_for);
+  Status time_out(Rank awaited);
+  std::chrono::milliseconds lately() const;
+
+  Endpoint& endpoint_;
+  Limits limits_;
+  int looks_ = 0;
+  Clock::time_point since_{}, examined_{};
+};
+
+}  // namespace weft::net::tcp

@@ -1,0 +1,288 @@
+#include "net/tcp/wire.h"
+
+#include <linux/errqueue.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "net/tcp/crc32c.h"
+
+namespace weft::net::tcp {
+namespace {
+
+constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
+constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
+
+constexpr int kTcpClosed = 7;           // TCP_CLOSE of the kernel's enum, which libc's header hides
+constexpr std::uint32_t kNear = 200;    // microseconds to and fro
+constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
+
+}  // namespace
+
+void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
+  fd_ = std::move(fd);
+  const auto set = [&](int level, int option, int value) {
+    return setsockopt(fd_.get(), level, option, &value, sizeof value) == 0;
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  // A cut link answers nothing: unacknowledged data and probes of an idle connection both end it.
+  const int seconds = static_cast<int>(std::clamp<std::int64_t>(timeout.count() / 1000, 2, 3600));
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(timeout.count(), 1 << 30)));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear)
+    set(SOL_SOCKET, SO_SNDBUF, kNearBuffer);
+  const auto here = bootstrap::local_address(fd_.get());
+  if (zero_copy_ == ZeroCopy::kAuto && here.loopback()) zero_copy_ = ZeroCopy::kOff;  // the kernel copies anyway
+  if (zero_copy_ != ZeroCopy::kOff && !set(SOL_SOCKET, SO_ZEROCOPY, 1)) zero_copy_ = ZeroCopy::kOff;
+  flush();
+}
+
+void Wire::end(const std::string& reason) {
+  if (ended_) return;
+  ended_ = true;
+  end_reason_ = reason;
+  queue_.clear();
+  unconfirmed_.clear();
+}
+
+ssize_t Wire::write_some(const iovec* parts, int count, int flags) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<std::size_t>(count);
+  for (;;) {
+    const ssize_t n = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+    if (n >= 0) return n;
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return 0;
+    // What the peer sent before may still be there to be read: receive() finds the end.
+    if (errno != EPIPE && errno != ECONNRESET) end(std::strerror(errno));
+    queue_.clear();
+    unconfirmed_.clear();
+    return -1;
+  }
+}
+
+void Wire::send(const Header& header, const std::byte* payload, Block block, bool more_follows) {
+  if (ended_) return;
+  Outgoing out{.header = header, .payload = payload, .block = std::move(block)};
+  out.header.sequence = ++frames_sent_;
+  if (header.length > 0) out.header.payload_crc = crc32c(0, payload, header.length);
+  seal(out.header);
+  const bool zero = zero_copy_ != ZeroCopy::kOff && header.length >= kZeroCopyFrom;
+  if (!attached() || !queue_.empty() || more_follows || zero) {
+    queue_.push_back(std::move(out));
+    if (!more_follows) flush();
+    return;
+  }
+  const iovec parts[2] = {{&out.header, sizeof(Header)}, {const_cast<std::byte*>(payload), header.length}};
+  const ssize_t n = write_some(parts, header.length > 0 ? 2 : 1, 0);
+  if (n < 0 || static_cast<std::size_t>(n) == out.bytes()) return;
+  out.sent = static_cast<std::size_t>(n);
+  queue_.push_back(std::move(out));
+}
+
+bool Wire::flush() {
+  if (!unconfirmed_.empty()) confirm();
+  if (!attached()) return queue_.empty();
+  while (!queue_.empty()) {
+    Outgoing& front = queue_.front();
+    if (zero_copy_ != ZeroCopy::kOff && front.header.length >= kZeroCopyFrom) {
+      if (!flush_zero_copy(front)) return queue_.empty() && unconfirmed_.empty();
+      continue;
+    }
+    constexpr int kMost = 16;
+    iovec parts[kMost];
+    int count = 0;
+    for (const Outgoing& o : queue_) {
+      if (count + 2 > kMost) break;
+      if (o.header.length >= kZeroCopyFrom && zero_copy_ != ZeroCopy::kOff) break;
+      const std::size_t skip = o.sent;
+      if (skip < sizeof(Header))
+        parts[count++] = {const_cast<char*>(reinterpret_cast<const char*>(&o.header)) + skip, sizeof(Header) - skip};
+      const std::size_t done = skip < sizeof(Header) ? 0 : skip - sizeof(Header);
+      if (done < o.header.length) parts[count++] = {const_cast<std::byte*>(o.payload) + done, o.header.length - done};
+    }
+    ssize_t n = write_some(parts, count, 0);
+    if (n <= 0) return queue_.empty() && unconfirmed_.empty();
+    while (n > 0) {
+      Outgoing& o = queue_.front();
+      const std::size_t part = std::min(static_cast<std::size_t>(n), o.bytes() - o.sent);
+      o.sent += part;
+      n -= static_cast<ssize_t>(part);
+      if (o.sent == o.bytes()) queue_.pop_front();
+    }
+  }
+  return unconfirmed_.empty();
+}
+
+// One step of a large frame: its header by copy, its bytes from where they lie. False: the socket takes no more.
+bool Wire::flush_zero_copy(Outgoing& front) {
+  if (front.sent < sizeof(Header)) {
+    const iovec part{reinterpret_cast<char*>(&front.header) + front.sent, sizeof(Header) - front.sent};
+    const ssize_t n = write_some(&part, 1, MSG_MORE);
+    if (n <= 0) return false;
+    front.sent += static_cast<std::size_t>(n);
+    return true;
+  }
+  const std::size_t done = front.sent - sizeof(Header);
+  const iovec part{const_cast<std::byte*>(front.payload) + done, front.header.length - done};
+  const ssize_t n = write_some(&part, 1, MSG_ZEROCOPY);
+  if (n <= 0) return false;
+  front.last_id = next_id_++;
+  front.zero_copied = true;
+  front.sent += static_cast<std::size_t>(n);
+  if (front.sent == front.bytes()) {
+    unconfirmed_.push_back(std::move(front));
+    queue_.pop_front();
+  }
+  return true;
+}
+
+// Takes the kernel's word that it has done reading; it comes in order on a TCP socket.
+void Wire::confirm() {
+  for (;;) {
+    char control[128];
+    msghdr message{};
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (recvmsg(fd_.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+      sock_extended_err error;
+      std::memcpy(&error, CMSG_DATA(c), sizeof error);
+      if (error.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
+      confirmed_ = error.ee_data + 1;
+      copied_ = (error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0 ? copied_ + 1 : 0;
+      if (zero_copy_ == ZeroCopy::kAuto && copied_ >= kProbes) zero_copy_ = ZeroCopy::kOff;
+    }
+  }
+  while (!unconfirmed_.empty() && static_cast<std::int32_t>(confirmed_ - unconfirmed_.front().last_id) > 0)
+    unconfirmed_.pop_front();
+}
+
+bool Wire::touches(const std::byte* begin, const std::byte* end) const {
+  const auto overlaps = [&](const Outgoing& o) {
+    return !o.block && o.payload != nullptr && o.payload < end && begin < o.payload + o.header.length;
+  };
+  return std::any_of(queue_.begin(), queue_.end(), overlaps) ||
+         std::any_of(unconfirmed_.begin(), unconfirmed_.end(), overlaps);
+}
+
+// Into `first`, what more there is into staging. Requires: staging is used up, or `first` is staging's free end.
+ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
+  iovec parts[2] = {{first, first_bytes}, {staging_.data(), kStaging}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = in_payload_ ? 2 : 1;
+  for (;;) {
+    const ssize_t n = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    if (n > 0) return n;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+    end(n == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno)));
+    return -1;
+  }
+}
+
+bool Wire::delivered() {
+  while (recv(fd_.get(), staging_.data(), kStaging, MSG_DONTWAIT) > 0) {
+  }
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == kTcpClosed) return true;
+  int unacknowledged = 0;
+  return ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+}
+
+bool Wire::receive(Receiver& receiver) {
+  if (!attached() || ended_) return false;
+  bool moved = false, pauses = false;
+  for (;;) {
+    while (next_frame(receiver, pauses)) {
+      moved = true;
+      if (pauses || ended_) return true;
+    }
+    if (ended_) return true;
+    ssize_t n;
+    if (in_payload_) {
+      n = read_some(into_, left_);
+      if (n > 0) {
+        const std::size_t own = std::min(static_cast<std::size_t>(n), left_);
+        crc_ = crc32c(crc_, into_, own);
+        into_ += own;
+        left_ -= own;
+        begin_ = 0;
+        end_ = static_cast<std::size_t>(n) - own;
+      }
+    } else {
+      if (begin_ > 0) {
+        std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+      }
+      n = read_some(staging_.data() + end_, kStaging - end_);
+      if (n > 0) end_ += static_cast<std::size_t>(n);
+    }
+    if (n == 0) return moved;
+    moved = true;
+  }
+}
+
+// Works on what has been read: completes a frame's bytes, or begins the next. False: it needs more bytes.
+bool Wire::next_frame(Receiver& receiver, bool& pauses) {
+  if (!in_payload_) {
+    if (end_ - begin_ < sizeof(Header)) return false;
+    std::memcpy(&header_, staging_.data() + begin_, sizeof(Header));
+    if (const std::string fault = fault_of(header_, frames_received_ + 1); !fault.empty()) {
+      receiver.damaged(*this, fault);
+      end(fault);
+      return true;
+    }
+    ++frames_received_;
+    begin_ += sizeof(Header);
+    if (header_.kind != FrameKind::kData) {
+      pauses = receiver.arrived(*this, header_);
+      return true;
+    }
+    placed_ = into_ = receiver.place(*this, header_);
+    if (into_ == nullptr) {
+      end("its messages are out of turn");
+      return true;
+    }
+    left_ = header_.length;
+    crc_ = 0;
+    in_payload_ = true;
+  }
+  if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
+    std::memcpy(into_, staging_.data() + begin_, staged);
+    crc_ = crc32c(crc_, into_, staged);
+    into_ += staged;
+    left_ -= staged;
+    begin_ += staged;
+  }
+  if (left_ > 0) return false;
+  in_payload_ = false;
+  if (crc_ != header_.payload_crc) {
+    const std::string what =
+        fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}", header_.number,
+                    header_.strand, header_.offset, header_.offset + header_.length, crc_, header_.payload_crc);
+    receiver.damaged(*this, what);
+    end(what);
+    return true;
+  }
+  pauses = receiver.arrived(*this, header_);
+  return true;
+}
+
+}  // namespace weft::net::tcp

@@ -1,0 +1,338 @@
+// How ranks meet over TCP, who is kept out, and what they say when they do not.
+
+#include "net/bootstrap/job.h"
+
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "net/bootstrap/handshake.h"
+#include "tests/processes.h"
+
+namespace weft::net::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+using tests::Outcome;
+using tests::Process;
+using tests::Report;
+using Clock = std::chrono::steady_clock;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string text_of(const Error& e) { return fmt::format("code {}: {}", static_cast<int>(e.code), e.message); }
+
+// Says "here N name", or the error.
+Process joining(const UniqueId& id, Rank rank, Rank ranks, Milliseconds timeout) {
+  return Process([=](Report& report) {
+    const auto meeting = meet({.id = id, .rank = rank, .ranks = ranks, .timeout = timeout});
+    report.say(meeting ? fmt::format("here {} {}", meeting->ranks.size(), meeting->name) : text_of(meeting.error()));
+  });
+}
+
+Host open(Rank ranks) { return Host::open(loopback(), ranks).value(); }
+
+TEST(Meeting, RanksMeetWhateverTheOrderAndLearnOfEachOther) {
+  Host host = open(5);
+  std::vector<Process> ranks;
+  for (const Rank r : {3, 0, 4, 1, 2}) ranks.push_back(joining(host.id(), r, 5, 60s));
+  ASSERT_TRUE(host.serve(60s));
+  std::string first;
+  for (Process& p : ranks) {
+    const std::string said = p.join().said;
+    if (first.empty()) first = said;
+    EXPECT_TRUE(contains(said, "here 5 ")) << said;
+    EXPECT_EQ(said, first);  // the same unguessable name everywhere
+  }
+}
+
+TEST(Meeting, MissingRanksAreNamedByTheHostAndByThoseWhoCame) {
+  Host host = open(4);
+  Process zero = joining(host.id(), 0, 4, 60s), two = joining(host.id(), 2, 4, 60s);
+  const Status met = host.serve(400ms);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, Code::kTimeout);
+  for (const std::string& said : {met.error().message, zero.join().said, two.join().said})
+    EXPECT_TRUE(contains(said, "400 ms") && contains(said, "1, 3")) << said;
+}
+
+TEST(Meeting, AHostThatNeverOpensIsNamed) {
+  UniqueId id;
+  {
+    const Host gone = open(2);
+    id = gone.id();
+  }
+  const std::string said = joining(id, 1, 2, 300ms).join().said;
+  EXPECT_TRUE(contains(said, "300 ms") && contains(said, id.addresses[0].text())) << said;
+}
+
+TEST(Meeting, WhoeverHasAnotherKeyIsKeptOutAndToldSo) {
+  Host host = open(2);
+  UniqueId wrong = host.id();
+  wrong.key[7] ^= 1;
+  Process liar = joining(wrong, 1, 2, 60s), zero = joining(host.id(), 0, 2, 60s);
+  std::thread served([&] { EXPECT_TRUE(host.serve(60s)); });
+  const std::string said = liar.join().said;
+  EXPECT_TRUE(contains(said, "another key")) << said;
+  EXPECT_TRUE(contains(joining(host.id(), 1, 2, 60s).join().said, "here 2"));
+  EXPECT_TRUE(contains(zero.join().said, "here 2"));
+  served.join();
+}
+
+TEST(Meeting, AnotherNumberOfRanksOrATakenRankIsRefused) {
+  Host host = open(2);
+  Process zero = joining(host.id(), 0, 2, 60s);
+  std::thread served([&] { EXPECT_TRUE(host.serve(60s)); });
+  EXPECT_TRUE(contains(joining(host.id(), 1, 3, 60s).join().said, "number of ranks"));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(contains(joining(host.id(), 0, 2, 60s).join().said, "two processes claim rank 0"));
+  EXPECT_TRUE(contains(joining(host.id(), 1, 2, 60s).join().said, "here 2"));
+  EXPECT_TRUE(contains(zero.join().said, "here 2"));
+  served.join();
+}
+
+// A stranger: connects, sends this, and keeps silent until the test ends.
+UniqueFd stranger(const Address& at, const std::string& words) {
+  UniqueFd fd = start_connect(at).value();
+  pollfd watched{fd.get(), POLLOUT, 0};
+  poll(&watched, 1, 1000);
+  (void)!send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL);
+  return fd;
+}
+
+bool is_closed(int fd) {
+  pollfd watched{fd, POLLIN, 0};
+  char c;
+  return poll(&watched, 1, 3000) > 0 && recv(fd, &c, 1, 0) <= 0;
+}
+
+TEST(Meeting, StrangersWhoSpeakSomethingElseDoNotDisturbIt) {
+  Host host = open(3);
+  const Address at = host.id().addresses[0];
+  std::string random;
+  for (int i = 0; i < 5000; ++i) random += static_cast<char>(i * 37 + i / 7);
+  std::vector<UniqueFd> silent;
+  const UniqueFd http = stranger(at, "GET / HTTP/1.1\r\nHost: here\r\n\r\n");
+  const UniqueFd noise = stranger(at, random);
+  Greeting newer;
+  newer.version = kVersion + 1;
+  newer.kind = 1;
+  const UniqueFd version = stranger(at, std::string(reinterpret_cast<const char*>(&newer), sizeof newer));
+  for (int i = 0; i < 20; ++i) silent.push_back(stranger(at, std::string("weft\xf1\r\n", 7).substr(0, i % 8)));
+  std::vector<Process> ranks;
+  for (const Rank r : {0, 1, 2}) ranks.push_back(joining(host.id(), r, 3, 60s));
+  const auto begin = Clock::now();
+  ASSERT_TRUE(host.serve(60s));
+  EXPECT_LT(Clock::now() - begin, 10s);
+  for (Process& p : ranks) EXPECT_TRUE(contains(p.join().said, "here 3"));
+  EXPECT_TRUE(is_closed(http.get()));
+  EXPECT_TRUE(is_closed(noise.get()));
+  Greeting answer;
+  ASSERT_EQ(recv(version.get(), &answer, sizeof answer, MSG_WAITALL), static_cast<ssize_t>(sizeof answer));
+  EXPECT_EQ(answer.version, kVersion);  // which is what a newer weft prints
+}
+
+TEST(Meeting, TooFewFileDescriptorsAreSaidBeforeAnyoneWaits) {
+  const Outcome outcome = Process([](Report& report) {
+                            const rlimit few{100, 100};
+                            setrlimit(RLIMIT_NOFILE, &few);
+                            const auto host = Host::open(loopback(), 512);
+                            report.say(host ? "open" : text_of(host.error()));
+                          }).join();
+  for (const char* word : {"512 ranks", "576", "100 are allowed", "ulimit -n"})
+    EXPECT_TRUE(contains(outcome.said, word)) << outcome.said;
+}
+
+// One process plays all ranks, to keep the test light; each is a thread with sockets of its own.
+TEST(Meeting, FiveHundredAndTwelveRanksMeetInSeconds) {
+  constexpr Rank kRanks = 512;
+  auto host = Host::open(loopback(), kRanks);
+  if (!host || !reserve_descriptors(4 * kRanks, "this test")) GTEST_SKIP() << "too few file descriptors";
+  const auto begin = Clock::now();
+  std::atomic<int> here = 0;
+  std::vector<std::thread> ranks;
+  for (Rank r = 0; r < kRanks; ++r)
+    ranks.emplace_back([&, r] {
+      const auto meeting = meet({.id = host->id(), .rank = r, .ranks = kRanks, .timeout = 60s});
+      if (meeting && meeting->ranks[511].rank == 511) ++here;
+    });
+  EXPECT_TRUE(host->serve(60s));
+  for (std::thread& t : ranks) t.join();
+  EXPECT_EQ(here, kRanks);
+  EXPECT_LT(Clock::now() - begin, 30s);
+}
+
+// --- jobs of launchers ---
+
+env::Settings started_by(std::map<std::string, std::string> variables) {
+  env::Settings s;
+  s.timeout_ms = 60000;
+  s.launcher = std::move(variables);
+  return s;
+}
+
+std::map<std::string, std::string> torchrun(Rank rank, Rank ranks, int port) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}};
+}
+
+// A port that was free a moment ago.
+int free_port() { return local_address(listen_on(loopback()).value().get()).port; }
+
+// What ranks with these settings say.
+std::vector<std::string> meet_as(const std::vector<env::Settings>& settings) {
+  std::vector<Process> ranks;
+  for (const env::Settings& s : settings)
+    ranks.emplace_back([&](Report& report) {
+      const auto job = job_of(s);
+      if (!job || !*job) return report.say(job ? "no job" : text_of(job.error()));
+      const auto meeting = meet(**job, s);
+      report.say(meeting ? fmt::format("here {}", meeting->ranks.size()) : text_of(meeting.error()));
+    });
+  std::vector<std::string> said;
+  for (Process& p : ranks) said.push_back(p.join().said);
+  return said;
+}
+
+TEST(Jobs, TheRanksOfTorchrunMeetBesideItsOwnPort) {
+  const int port = free_port() - 1;
+  for (const std::string& said : meet_as({started_by(torchrun(0, 2, port)), started_by(torchrun(1, 2, port))}))
+    EXPECT_EQ(said, "here 2");
+}
+
+TEST(Jobs, TheRanksOfSlurmMeetAtTheFirstNode) {
+  const auto srun = [port = free_port()](int rank) {
+    return started_by({{"SLURM_PROCID", std::to_string(rank)},
+                       {"SLURM_NTASKS", "2"},
+                       {"SLURM_JOB_ID", "4711"},
+                       {"SLURM_STEP_ID", "0"},
+                       {"SLURM_STEP_NODELIST", "localhost,other[1-3]"},
+                       {"SLURM_STEP_RESV_PORTS", fmt::format("{}-{}", port, port + 1)}});
+  };
+  for (const std::string& said : meet_as({srun(0), srun(1)})) EXPECT_EQ(said, "here 2");
+}
+
+TEST(Jobs, TheFirstHostOfASlurmListIsRead) {
+  EXPECT_EQ(first_host("node7").value(), "node7");
+  EXPECT_EQ(first_host("node7,node9").value(), "node7");
+  EXPECT_EQ(first_host("node[03-05,9],login1").value(), "node03");
+  EXPECT_EQ(first_host("rack1-[12,14]").value(), "rack1-12");
+  for (const char* bad : {"", "node[", "node[]", "node[x]", ",a"}) EXPECT_FALSE(first_host(bad)) << bad;
+}
+
+TEST(Jobs, OpenMpiAndMpichRanksOfOneMachineMeetBySharedMemoryAndOthersNeedAStore) {
+  const auto openmpi = [](const char* local) {
+    return started_by(
+        {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", local}});
+  };
+  const auto job = job_of(openmpi("4")).value();
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->rank, 1);
+  EXPECT_EQ(job->ranks, 4);
+  EXPECT_EQ(job->local_name.size(), 32u);
+  const auto refused = job_of(openmpi("2"));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(contains(refused.error().message, "WEFT_STORE")) << refused.error().message;
+  auto mpich = started_by({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}});
+  EXPECT_EQ(job_of(mpich).value()->local_name.size(), 32u);
+}
+
+TEST(Jobs, RanksMeetThroughAFileAlsoIfADeadJobLeftOne) {
+  const std::string path = fmt::format("{}/weft-store-{}", testing::TempDir(), getpid());
+  {
+    const Host dead = open(3);
+    FILE* file = fopen(path.c_str(), "w");
+    fputs(dead.id().text().c_str(), file);
+    fclose(file);
+  }
+  std::vector<env::Settings> ranks;
+  for (const Rank r : {2, 1, 0}) {
+    env::Settings s = started_by({});
+    s.rank = r;
+    s.size = 3;
+    s.store = "file:" + path;
+    ranks.push_back(s);
+  }
+  for (const std::string& said : meet_as(ranks)) EXPECT_EQ(said, "here 3");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Jobs, RanksMeetAtAStoreWithAKey) {
+  std::vector<env::Settings> ranks;
+  const int port = free_port();
+  for (const Rank r : {0, 1}) {
+    env::Settings s = started_by({});
+    s.rank = r;
+    s.size = 2;
+    s.store = fmt::format("tcp:127.0.0.1:{}", port);
+    s.key = "open sesame";
+    ranks.push_back(s);
+  }
+  for (const std::string& said : meet_as(ranks)) EXPECT_EQ(said, "here 2");
+  ranks[1].key = "open barley";
+  for (env::Settings& s : ranks) s.timeout_ms = 700;
+  const auto said = meet_as(ranks);
+  EXPECT_TRUE(contains(said[1], "another key")) << said[1];
+  EXPECT_TRUE(contains(said[0], "rank 1")) << said[0];
+}
+
+TEST(Jobs, VariablesThatDoNotParseAreNamed) {
+  const auto refused = [](env::Settings s, const char* word) {
+    const auto job = job_of(s);
+    ASSERT_FALSE(job);
+    EXPECT_EQ(job.error().blame, Blame::kInput);
+    EXPECT_TRUE(contains(job.error().message, word)) << job.error().message;
+  };
+  auto torch = torchrun(0, 2, 29500);
+  torch["RANK"] = "2";
+  refused(started_by(torch), "RANK");
+  torch = torchrun(0, 2, 29500);
+  torch["MASTER_PORT"] = "http";
+  refused(started_by(torch), "MASTER_PORT");
+  torch = torchrun(0, 2, 29500);
+  torch["MASTER_ADDR"] = "no.such.host.invalid";
+  refused(started_by(torch), "MASTER_ADDR");
+  env::Settings s;
+  s.size = 2;
+  s.store = "pigeon:loft";
+  refused(s, "pigeon");
+  s.store.clear();
+  s.join = "1234";
+  refused(s, "WEFT_JOIN");
+}
+
+TEST(Interfaces, AreFoundByNameSubnetAndAddress) {
+  EXPECT_TRUE(choose_interface("lo").value().loopback());
+  EXPECT_TRUE(choose_interface("127.0.0.0/8").value().loopback());
+  EXPECT_TRUE(choose_interface("127.0.0.1").value().loopback());
+  const auto refused = choose_interface("bond7");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(contains(refused.error().message, "bond7") && contains(refused.error().message, "lo 127.0.0.1"))
+      << refused.error().message;
+  EXPECT_FALSE(choose_interface("10.0.0.0/33"));
+  EXPECT_FALSE(choose_interface("ten/8"));
+}
+
+TEST(Meeting, CrossesIpv6) {
+  Address v6;
+  v6.family = 6;
+  v6.ip[15] = 1;
+  auto host = Host::open(v6, 2);
+  if (!host) GTEST_SKIP() << "no IPv6 here: " << host.error().message;
+  Process zero = joining(host->id(), 0, 2, 60s), one = joining(host->id(), 1, 2, 60s);
+  ASSERT_TRUE(host->serve(60s));
+  EXPECT_TRUE(contains(zero.join().said, "here 2"));
+  EXPECT_TRUE(contains(one.join().said, "here 2"));
+}
+
+}  // namespace
+}  // namespace weft::net::bootstrap
