@@ -73,10 +73,10 @@ struct FabricUnderTest {
   // Runs all ranks to their end; one line for each thing that went wrong.
   std::vector<std::string> (*run)(const Job& job);
 };
-extern const FabricUnderTest kThreads;  // ranks are threads of this process
-extern const FabricUnderTest kShm;      // ranks are forked processes
+extern const FabricUnderTest kThreads;     // ranks are threads of this process
+extern const FabricUnderTest kShm;         // ranks are forked processes
 extern const FabricUnderTest kTcp;         // ranks are forked processes, joined by TCP over loopback
 extern const FabricUnderTest kStripedTcp;  // the same with several connections per pair
-extern const FabricUnderTest kFlow;     // ranks are GPUs of a simulated machine
+extern const FabricUnderTest kFlow;        // ranks are GPUs of a simulated machine
 
 }  // namespace weft::conformance

@@ -151,7 +151,6 @@ TEST(Wires, NoSeededMutationOfAStreamGoesUnnoticed) {
     ASSERT_TRUE(pair.other.ended());
     ASSERT_EQ(got.text.substr(0, whole), sent.substr(0, whole)) << round;
     ASSERT_LT(got.frames, 21) << round;
-
   }
 }
 
