@@ -105,6 +105,12 @@ TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
   EXPECT_EQ(report["given"]["leaf_groups"], 4);
 }
 
+TEST(Command, TheDocumentedAlgorithmsAreThoseOfTheRegistry) {
+  std::ifstream file(WEFT_SOURCE "/docs/algorithms.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(page == weft("algorithms").out) << "stale: run `build/weft algorithms > docs/algorithms.md`";
+}
+
 TEST(Command, ReadsAMalformedFileAsBadInputWithItsLine) {
   const std::string file = testing::TempDir() + "/torn.xml";
   std::ofstream(file) << "<system version=\"1\">\n  <cpu numaid=\"0\">\n    <pci busid=\"0000:01:00.0\" class=\"0x0302";

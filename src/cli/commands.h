@@ -14,5 +14,6 @@ Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_calibrate(CLI::App& app);
 Command add_completion(CLI::App& app);
+Command add_algorithms(CLI::App& app);
 
 }  // namespace weft::cli
