@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace weft::topology {
+namespace weft {
 
 // A parsed XML text that knows the line of everything in it.
 class XmlFile {
@@ -32,4 +32,4 @@ class XmlFile {
   std::int64_t line_of(std::ptrdiff_t offset) const;
 };
 
-}  // namespace weft::topology
+}  // namespace weft
