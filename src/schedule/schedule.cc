@@ -6,7 +6,8 @@ Schedule write_out(const Algorithm& algorithm, Story story) {
   Schedule s{.shape = {algorithm.collective, story.ranks, story.root, algorithm.chunks_for(story)},
              .scratch = algorithm.scratch_for(story),
              .lanes = algorithm.lanes,
-             .strands = {}};
+             .strands = {},
+             .orders = {}};
   for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
     for (story.lane = 0; story.lane < s.lanes; ++story.lane) {
       auto& strand = s.strands.emplace_back();

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "schedule/schedule.h"
 
 namespace weft::schedule {
@@ -50,11 +51,15 @@ struct Proof {
   bool ok() const { return !counterexample; }
 };
 
+// Whether strands, shape and orders fit each other; steps may still be wrong. Errors (bad input): what does not fit.
+Status check(const Schedule& schedule);
+
 // Runs the schedule symbolically: every chunk is the multiset of contributions it holds. Proves, for these ranks and
 // slots, that it ends, that the postcondition holds, and that no two unordered accesses conflict; or stops at the
 // first counterexample. One execution suffices: strands communicate only by first-in-first-out channels and counted
 // signals, so where no race is found every interleaving gives the same values (Kahn, 1974).
 // Cost: steps x ranks x lanes for the clocks; meant for up to a few hundred ranks.
+// Requires: check(schedule), as of every schedule that write_out made.
 Proof verify(const Schedule& schedule, VerifyOptions options = {});
 
 }  // namespace weft::schedule
