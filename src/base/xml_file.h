@@ -18,6 +18,7 @@ class XmlFile {
   pugi::xml_node root() const { return document_.document_element(); }
   // "name:12", for messages.
   std::string where(pugi::xml_node node) const;
+  std::int64_t line(pugi::xml_node node) const { return line_of(node.offset_debug()); }
 
   // A whole number in [low, high] of an attribute, or `fallback` when it is missing or empty.
   // Errors (bad input): "name:12: link_width '99' …".

@@ -179,6 +179,9 @@ class Verifier {
                       part.parts()[0].rank, last);
         last = part.parts()[0].rank;
       }
+      if (value.defined() && value.parts()[0].chunk != part.parts()[0].chunk)
+        return fail(Kind::kForeign, self, now.chunk, part.parts()[0].rank, "adds chunk {} to chunk {}",
+                    part.parts()[0].chunk, value.parts()[0].chunk);
       value = value.defined() ? value + part : std::move(part);
     }
     for (const auto& part : value.parts())
