@@ -36,7 +36,8 @@ void print(const schedule::Document& d, std::int64_t only) {
              s.lanes == 1 ? "" : "s");
   auto order = s.orders.begin();
   for (std::size_t strand = 0; strand < s.strands.size(); ++strand) {
-    const std::int64_t rank = static_cast<std::int64_t>(strand) / s.lanes, lane = static_cast<std::int64_t>(strand) % s.lanes;
+    const std::int64_t rank = static_cast<std::int64_t>(strand) / s.lanes,
+                       lane = static_cast<std::int64_t>(strand) % s.lanes;
     const bool shown = (only < 0 || only == rank) && (s.lanes == 1 || !s.strands[strand].empty());
     if (shown) fmt::print("rank {}{}\n", rank, s.lanes == 1 ? "" : fmt::format(" lane {}", lane));
     for (std::size_t i = 0; i < s.strands[strand].size(); ++i) {

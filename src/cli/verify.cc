@@ -58,14 +58,11 @@ Result<int> run(const Spec& spec) {
   const schedule::Proof proof = schedule::prove(document);
   if (spec.json != "-") print(spec, document, proof);
   if (!spec.json.empty()) {
-    nlohmann::json json = {{"schema", "weft.verify/1"},
-                           {"collective", schedule::name(document.schedule.shape.collective)},
-                           {"algorithm", document.name},
-                           {"ranks", document.schedule.shape.ranks},
-                           {"proved", proof.ok()},
-                           {"steps", proof.steps},
-                           {"messages", proof.messages},
-                           {"remote_accesses", proof.remote_accesses}};
+    nlohmann::json json = {
+        {"schema", "weft.verify/1"},  {"collective", schedule::name(document.schedule.shape.collective)},
+        {"algorithm", document.name}, {"ranks", document.schedule.shape.ranks},
+        {"proved", proof.ok()},       {"steps", proof.steps},
+        {"messages", proof.messages}, {"remote_accesses", proof.remote_accesses}};
     if (source.is_file()) json["file"] = source.what;
     if (const auto& f = proof.counterexample)
       json["counterexample"] = {{"kind", schedule::name(f->kind)},

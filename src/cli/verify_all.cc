@@ -39,12 +39,13 @@ void prove(const schedule::Algorithm& a, schedule::Story story, Tally& tally) {
     for (const bool staged : {false, true}) {
       if ((staged && !a.needs.memory()) || (in_place && !may_be_in_place(a.collective))) continue;
       story.staged = staged;
-      const auto proof = schedule::verify(schedule::write_out(a, story), {.in_place = in_place, .in_order = a.in_order});
+      const auto proof =
+          schedule::verify(schedule::write_out(a, story), {.in_place = in_place, .in_order = a.in_order});
       tally.steps += proof.steps;
       if (!proof.ok()) {
-        tally.counterexample = fmt::format("{} by {} on {} ranks, root {}{}{}: {}", schedule::name(a.collective), a.name,
-                                           story.ranks, story.root, staged ? ", staged" : "",
-                                           in_place ? ", in place" : "", proof.counterexample->text);
+        tally.counterexample =
+            fmt::format("{} by {} on {} ranks, root {}{}{}: {}", schedule::name(a.collective), a.name, story.ranks,
+                        story.root, staged ? ", staged" : "", in_place ? ", in place" : "", proof.counterexample->text);
         return;
       }
       ++tally.schedules;
@@ -86,9 +87,9 @@ Result<int> verify_all(const std::string& ranks, const std::string& json_file) {
       fmt::print("counterexample: {}\n", total.counterexample);
   }
   if (!json_file.empty()) {
-    nlohmann::json json = {{"schema", "weft.verify_all/1"}, {"first", range.first},
-                           {"last", range.last},            {"proved", total.counterexample.empty()},
-                           {"schedules", total.schedules},  {"algorithms", rows}};
+    nlohmann::json json = {
+        {"schema", "weft.verify_all/1"},          {"first", range.first},         {"last", range.last},
+        {"proved", total.counterexample.empty()}, {"schedules", total.schedules}, {"algorithms", rows}};
     if (!total.counterexample.empty()) json["counterexample"] = total.counterexample;
     WEFT_CHECK(write_json(json_file, json));
   }

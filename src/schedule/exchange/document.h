@@ -32,14 +32,14 @@ std::string locate(const Document& document, std::string_view file, const Findin
 
 // What is read at most: files that others wrote may say anything, and nothing here takes more than seconds or a GiB.
 namespace limits {
-inline constexpr std::size_t kBytes = std::size_t{16} << 20;         // of the text
-inline constexpr std::int64_t kElements = 1 << 20;                   // XML elements or JSON values
+inline constexpr std::size_t kBytes = std::size_t{16} << 20;  // of the text
+inline constexpr std::int64_t kElements = 1 << 20;            // XML elements or JSON values
 inline constexpr std::int64_t kRanks = 1024;
-inline constexpr std::int64_t kLanes = 127;                          // an Operand names its lane in 8 bits
-inline constexpr std::int64_t kMoves = 1 << 20;                      // steps of all ranks
-inline constexpr std::int64_t kCells = 1 << 21;                      // chunks and slots of all ranks' buffers
-inline constexpr std::int64_t kConnections = 1 << 21;                // strands x ranks
-inline constexpr std::int64_t kClocks = std::int64_t{1} << 26;       // (strands + steps) x strands
+inline constexpr std::int64_t kLanes = 127;                     // an Operand names its lane in 8 bits
+inline constexpr std::int64_t kMoves = 1 << 20;                 // steps of all ranks
+inline constexpr std::int64_t kCells = 1 << 21;                 // chunks and slots of all ranks' buffers
+inline constexpr std::int64_t kConnections = 1 << 21;           // strands x ranks
+inline constexpr std::int64_t kClocks = std::int64_t{1} << 26;  // (strands + steps) x strands
 }  // namespace limits
 
 // Errors (bad input): which of the limits a schedule of this size passes. `chunks`: of the whole message.

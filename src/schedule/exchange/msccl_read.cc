@@ -17,11 +17,10 @@ struct Type {
   std::string_view name;
   bool receives, sends, reads, writes;  // `reads` srcbuf, `writes` dstbuf
 };
-constexpr Type kTypes[] = {{"s", false, true, true, false},   {"r", true, false, false, true},
-                           {"cpy", false, false, true, true}, {"re", false, false, true, true},
-                           {"rcs", true, true, false, true},  {"rrc", true, false, true, true},
-                           {"rrs", true, true, true, false},  {"rrcs", true, true, true, true},
-                           {"nop", false, false, false, false}};
+constexpr Type kTypes[] = {
+    {"s", false, true, true, false},  {"r", true, false, false, true},  {"cpy", false, false, true, true},
+    {"re", false, false, true, true}, {"rcs", true, true, false, true}, {"rrc", true, false, true, true},
+    {"rrs", true, true, true, false}, {"rrcs", true, true, true, true}, {"nop", false, false, false, false}};
 
 struct ThreadBlock {
   Rank rank = 0;
@@ -248,9 +247,8 @@ class Reader {
       return bad_input("{}: {} '{}' is none of i, o, s", where, buffer_word, word);
     const Buffer buffer = word == "i" ? Buffer::kIn : word == "o" ? Buffer::kOut : Buffer::kScratch;
     WEFT_TRY(const std::int64_t offset, number(step, offset_word, -kAnything, kAnything));
-    const std::int64_t size = buffer == Buffer::kScratch
-                                  ? step.parent().parent().attribute("s_chunks").as_int()
-                                  : chunks_held(shape(), buffer, rank);
+    const std::int64_t size = buffer == Buffer::kScratch ? step.parent().parent().attribute("s_chunks").as_int()
+                                                         : chunks_held(shape(), buffer, rank);
     if (offset < 0 || offset + count > size)
       return bad_input("{}: {} {} with cnt {} is outside the {} chunks of buffer {}", where, offset_word, offset, count,
                        size, word);
@@ -262,7 +260,8 @@ class Reader {
       }
       const int chunk = chunk_at(shape(), buffer, rank, i);
       // What is only called in place writes its input, which is the output.
-      const bool output = buffer == Buffer::kOut || (!document_.out_of_place && holds(shape(), Buffer::kOut, chunk, rank));
+      const bool output =
+          buffer == Buffer::kOut || (!document_.out_of_place && holds(shape(), Buffer::kOut, chunk, rank));
       operands.push_back(output ? out(chunk) : in(chunk));
     }
     return operands;
@@ -302,7 +301,8 @@ class Reader {
     std::vector<std::size_t> next(s().strands.size()), order(s().strands.size(), 0);
     std::size_t first_order = 0;
     for (std::size_t i = 0; i < next.size(); ++i) {
-      while (first_order < s().orders.size() && static_cast<std::size_t>(s().orders[first_order].strand) < i) ++first_order;
+      while (first_order < s().orders.size() && static_cast<std::size_t>(s().orders[first_order].strand) < i)
+        ++first_order;
       order[i] = first_order;
     }
     std::map<std::pair<std::size_t, Rank>, std::deque<std::int32_t>> sent;  // by sending strand and receiver
@@ -313,7 +313,8 @@ class Reader {
       const Rank rank = static_cast<Rank>(strand / lanes);
       for (std::size_t o = order[strand]; o < s().orders.size(); ++o) {
         const Order& wait = s().orders[o];
-        if (static_cast<std::size_t>(wait.strand) != strand || static_cast<std::size_t>(wait.step) != next[strand]) break;
+        if (static_cast<std::size_t>(wait.strand) != strand || static_cast<std::size_t>(wait.step) != next[strand])
+          break;
         if (next[strand / lanes * lanes + static_cast<std::size_t>(wait.lane)] <= static_cast<std::size_t>(wait.after))
           return false;
         order[strand] = o + 1;
@@ -331,8 +332,10 @@ class Reader {
       }
       now.chunk = chunk < 0 ? fallback(now) : chunk;
       for (const Operand& o : now.destinations) {
-        if (o.message()) sent[{strand, o.peer}].push_back(now.chunk);
-        else cell(rank, o) = now.chunk;
+        if (o.message())
+          sent[{strand, o.peer}].push_back(now.chunk);
+        else
+          cell(rank, o) = now.chunk;
       }
       ++next[strand];
       return true;
@@ -366,7 +369,7 @@ class Reader {
   std::string_view name_;
   const XmlFile& file_;
   Document document_;
-  std::vector<ThreadBlock> blocks_;                                    // [strand]
+  std::vector<ThreadBlock> blocks_;                                 // [strand]
   std::map<std::tuple<Rank, Rank, int>, int> senders_, receivers_;  // tb at the end of (from, to, channel)
   std::vector<Wait> waits_;
 };

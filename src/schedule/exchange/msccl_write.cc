@@ -56,12 +56,10 @@ class RankWriter {
     const auto& steps = s_.strand(rank_, lane);
     pair_ends(steps);
     for (const Step& step : steps) {
-      if (step.kind != Step::Kind::kMove)
-        return bad_input("rank {} has a {}, and MSCCL has no signals", rank_, to_string(step));
-      for (const Operands* side : {&step.sources, &step.destinations})
-        for (const Operand& o : *side)
-          if (o.kind != Operand::Kind::kLocal && !o.message())
-            return bad_input("rank {}: {}: MSCCL has only messages and local copies", rank_, to_string(step));
+      const auto foreign = [](const Operand& o) { return o.kind != Operand::Kind::kLocal && !o.message(); };
+      if (step.kind != Step::Kind::kMove || std::ranges::any_of(step.sources, foreign) ||
+          std::ranges::any_of(step.destinations, foreign))
+        return bad_input("rank {}: '{}': MSCCL XML has messages and local copies only", rank_, to_string(step));
       write(step);
     }
     return {};
@@ -93,7 +91,8 @@ class RankWriter {
     for (const auto& [count, ends] : ranked) {
       const auto& [from, to] = ends;
       if (receivers_.contains(from) || senders_.contains(to)) continue;
-      receivers_[from] = senders_[to] = new_tb({.send = to.first, .recv = from.first, .channel = to.second, .lines = {}});
+      receivers_[from] = senders_[to] =
+          new_tb({.send = to.first, .recv = from.first, .channel = to.second, .lines = {}});
     }
   }
   int receiver(const Operand& o) {
@@ -155,16 +154,22 @@ class RankWriter {
       if (written != nullptr && !(*read == *written)) add(local(), {"cpy", *read, *written});
       if (sent != nullptr) add(sender(*sent), {"s", *read, *read});
     } else if (sent == nullptr) {
-      if (read != nullptr) add(receiver(*received), {"rrc", *read, *written});
-      else add(receiver(*received), {"r", *written, *written});
+      if (read != nullptr)
+        add(receiver(*received), {"rrc", *read, *written});
+      else
+        add(receiver(*received), {"r", *written, *written});
     } else if (same_tb) {
       const Operand place = written != nullptr ? *written : read != nullptr ? *read : scratch(spare());
-      if (read == nullptr) add(receiver(*received), {"rcs", place, place});
-      else add(receiver(*received), {written != nullptr ? "rrcs" : "rrs", *read, place});
+      if (read == nullptr)
+        add(receiver(*received), {"rcs", place, place});
+      else
+        add(receiver(*received), {written != nullptr ? "rrcs" : "rrs", *read, place});
     } else {
       const Operand place = written != nullptr ? *written : scratch(spare());
-      if (read == nullptr) add(receiver(*received), {"r", place, place});
-      else add(receiver(*received), {"rrc", *read, place});
+      if (read == nullptr)
+        add(receiver(*received), {"r", place, place});
+      else
+        add(receiver(*received), {"rrc", *read, place});
       add(sender(*sent), {"s", place, place});
     }
   }
@@ -186,8 +191,10 @@ class RankWriter {
       first = false;
     }
     for (const Operand& o : step.destinations) {
-      if (!o.message()) add(local(), {"cpy", sum, o});
-      else if (!send_part(o, sum)) add(sender(o), {"s", sum, sum});
+      if (!o.message())
+        add(local(), {"cpy", sum, o});
+      else if (!send_part(o, sum))
+        add(sender(o), {"s", sum, sum});
     }
   }
 
@@ -266,8 +273,10 @@ std::string coll_name(Collective collective) {
 std::string escaped(std::string_view text) {
   std::string safe;
   for (const char c : text)
-    if (c == '<' || c == '&' || c == '"' || static_cast<unsigned char>(c) < ' ') safe += '_';
-    else safe += c;
+    if (c == '<' || c == '&' || c == '"' || static_cast<unsigned char>(c) < ' ')
+      safe += '_';
+    else
+      safe += c;
   return safe;
 }
 
@@ -303,11 +312,11 @@ Result<std::string> to_msccl_xml(const Document& document) {
       gpus += fmt::format("    <tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"{}\">\n", t, tb.send, tb.recv, tb.channel);
       for (std::size_t i_line = 0; i_line < tb.lines.size(); ++i_line) {
         const Line& line = tb.lines[i_line];
-        gpus += fmt::format(
-            "      <step s=\"{}\" type=\"{}\" {} {} cnt=\"{}\" depid=\"{}\" deps=\"{}\" hasdep=\"{}\"/>\n", i_line,
-            line.type, place_text(shape, r, line.source, "src"), place_text(shape, r, line.destination, "dst"),
-            line.count, line.dep_tb, line.dep_step,
-            int{awaited.contains({static_cast<int>(t), static_cast<int>(i_line)})});
+        gpus +=
+            fmt::format("      <step s=\"{}\" type=\"{}\" {} {} cnt=\"{}\" depid=\"{}\" deps=\"{}\" hasdep=\"{}\"/>\n",
+                        i_line, line.type, place_text(shape, r, line.source, "src"),
+                        place_text(shape, r, line.destination, "dst"), line.count, line.dep_tb, line.dep_step,
+                        int{awaited.contains({static_cast<int>(t), static_cast<int>(i_line)})});
       }
       gpus += "    </tb>\n";
     }

@@ -227,7 +227,8 @@ class Reader {
   Document document_;
 };
 
-// Before anything is stored: how deep and how many values, counted from brackets and commas. Those in strings count too.
+// Before anything is stored: how deep and how many values, counted from brackets and commas. Those in strings count
+// too.
 Status bounded(std::string_view name, std::string_view text) {
   if (text.size() > limits::kBytes)
     return bad_input("{}: {} bytes are more than the {} MiB read at most", name, text.size(), limits::kBytes >> 20);
@@ -238,8 +239,7 @@ Status bounded(std::string_view name, std::string_view text) {
     if (depth > kDeepest) return bad_input("{}: nested deeper than {}", name, kDeepest);
     values += c == '[' || c == '{' || c == ',';
   }
-  if (values > limits::kElements * 4)
-    return bad_input("{}: more than {} values", name, limits::kElements * 4);
+  if (values > limits::kElements * 4) return bad_input("{}: more than {} values", name, limits::kElements * 4);
   return {};
 }
 
@@ -256,7 +256,8 @@ std::string to_schedule_json(const Document& d) {
   for (const Order& o : s.orders)
     orders += fmt::format("{}[{},{},{},{}]", orders.empty() ? "" : ",", o.strand, o.step, o.lane, o.after);
   return fmt::format(
-      "{{\n \"schema\": \"{}\",\n \"name\": {},\n \"collective\": \"{}\",\n \"ranks\": {},\n \"root\": {},\n \"chunks\": "
+      "{{\n \"schema\": \"{}\",\n \"name\": {},\n \"collective\": \"{}\",\n \"ranks\": {},\n \"root\": {},\n "
+      "\"chunks\": "
       "{},\n \"scratch\": {},\n \"lanes\": {},\n \"slots\": {},\n \"in_place\": {},\n \"out_of_place\": {},\n "
       "\"strands\": [{}],\n \"orders\": [{}]\n}}\n",
       kSchema, json(d.name).dump(-1, ' ', true, json::error_handler_t::replace), name(s.shape.collective),

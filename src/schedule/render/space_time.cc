@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <vector>
 
 #include "schedule/render/timeline.h"
 
@@ -36,15 +36,26 @@ Mark mark_of(const Step& step) {
   for (const Operands* side : {&step.sources, &step.destinations})
     for (const Operand& o : *side) {
       local = local && o.kind == Operand::Kind::kLocal;
-      sums = sums || (side == &step.sources &&
-                      (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation));
+      sums = sums ||
+             (side == &step.sources && (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation));
     }
   return sums ? Mark::kReduce : local ? Mark::kLocal : Mark::kMove;
 }
 
 class Picture {
  public:
-  Picture(const Schedule& s, std::string_view title) : s_(s), title_(title), time_(timeline(s)) {}
+  Picture(const Schedule& s, std::string_view title) : s_(s), title_(title), time_(timeline(s)) {
+    // Lanes that no rank uses get no row.
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      row_.push_back(rows_);
+      for (Rank r = 0; r < s.shape.ranks; ++r)
+        if (!s.strand(r, lane).empty()) {
+          ++rows_;
+          break;
+        }
+    }
+    rows_ = std::max(rows_, 1);
+  }
 
   std::string draw() {
     bands();
@@ -58,7 +69,8 @@ class Picture {
       }
     legend();
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
         "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#ffffff\"/>\n{2}{3}{4}</svg>\n",
         width_, height_, back_, arrows_, marks_);
@@ -68,8 +80,11 @@ class Picture {
   int level(const StepId& id) const {
     return time_.levels[static_cast<std::size_t>(id.strand)][static_cast<std::size_t>(id.step)];
   }
-  double rank_height() const { return kLaneHeight * s_.lanes + kGap; }
-  double y_of(Rank rank, int lane) const { return kTop + rank * rank_height() + kGap / 2 + (lane + 0.5) * kLaneHeight; }
+  double rank_height() const { return kLaneHeight * rows_ + kGap; }
+  double y_of_row(Rank rank, int row) const {
+    return kTop + rank * rank_height() + kGap / 2 + (row + 0.5) * kLaneHeight;
+  }
+  double y_of(Rank rank, int lane) const { return y_of_row(rank, row_[static_cast<std::size_t>(lane)]); }
   double x_of(int level) const { return kLeft + (level + 0.5) * kColumn; }
   Point point(const StepId& id) const { return {x_of(level(id)), y_of(id.strand / s_.lanes, id.strand % s_.lanes)}; }
 
@@ -78,7 +93,8 @@ class Picture {
     std::string safe;
     for (const char c : words) safe += c == '<' || c == '&' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
     to += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\" fill=\"{}\" font-weight=\"{}\">{}</text>\n",
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\" fill=\"{}\" "
+        "font-weight=\"{}\">{}</text>\n",
         at.x, at.y, size, anchor, ink, weight, safe);
   }
 
@@ -96,10 +112,11 @@ class Picture {
         back_ += fmt::format("<rect x=\"0\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#f3f4f6\"/>\n", y,
                              width_, rank_height());
       text(back_, {kMargin, y + rank_height() / 2 + 4}, fmt::format("rank {}", r), 12, "start", "#222222");
-      for (int lane = 0; lane < s_.lanes; ++lane)
+      for (int row = 0; row < rows_; ++row)
         back_ += fmt::format(
-            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\" stroke=\"#d5d8dd\" stroke-width=\"1\"/>\n",
-            kLeft, y_of(r, lane), right);
+            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\" stroke=\"#d5d8dd\" "
+            "stroke-width=\"1\"/>\n",
+            kLeft, y_of_row(r, row), right);
     }
     for (int level = 0; level < time_.columns; ++level)
       text(back_, {x_of(level), kTop - 10}, fmt::format("{}", level), 10, "middle", "#666666");
@@ -130,8 +147,10 @@ class Picture {
         for (Rank i = 0; i < peers.count; ++i) {
           if (peers.member(i) == id.strand / s_.lanes) continue;
           const double y = y_of(peers.member(i), id.strand % s_.lanes), lean = kColumn * 0.42;
-          if (side == &step.sources) arrow({self.x - lean, y}, self, step.chunk, false, true, 0.6);
-          else arrow(self, {self.x + lean, y}, step.chunk, false, false, 0.6);
+          if (side == &step.sources)
+            arrow({self.x - lean, y}, self, step.chunk, false, true, 0.6);
+          else
+            arrow(self, {self.x + lean, y}, step.chunk, false, false, 0.6);
         }
       }
   }
@@ -152,8 +171,8 @@ class Picture {
             at.y, r - 1, colour(chunk));
         break;
       case Mark::kMove:
-        marks_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", at.x, at.y, r,
-                              colour(chunk));
+        marks_ +=
+            fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", at.x, at.y, r, colour(chunk));
         break;
     }
     const double size = chunk < 10 ? 11 : chunk < 100 ? 10 : chunk < 1000 ? 8 : 6;
@@ -180,6 +199,8 @@ class Picture {
   const Schedule& s_;
   std::string_view title_;
   Timeline time_;
+  std::vector<int> row_;  // of every lane
+  int rows_ = 0;
   double width_ = 0, height_ = 0;
   std::string back_, arrows_, marks_;  // in drawing order
 };
@@ -189,7 +210,8 @@ class Picture {
 Result<std::string> space_time_svg(const Schedule& schedule, std::string_view title) {
   std::size_t steps = 0;
   for (const auto& strand : schedule.strands) steps += strand.size();
-  if (steps > kMostSteps) return bad_input("a picture of {} steps shows nothing; at most {} are drawn", steps, kMostSteps);
+  if (steps > kMostSteps)
+    return bad_input("a picture of {} steps shows nothing; at most {} are drawn", steps, kMostSteps);
   return Picture(schedule, title).draw();
 }
 
