@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/result.h"
 #include "schedule/algorithm.h"
 
 namespace weft::schedule {
@@ -32,5 +33,8 @@ struct Schedule {
 
 // `story.rank` and `story.lane` are ignored: all of them are written out.
 Schedule write_out(const Algorithm& algorithm, Story story);
+
+// Whether strands, shape and orders fit each other; steps may still be wrong. Errors (bad input): what does not fit.
+Status check(const Schedule& schedule);
 
 }  // namespace weft::schedule

@@ -6,6 +6,7 @@
 #include <span>
 #include <tuple>
 
+#include "schedule/verify/queue.h"
 #include "schedule/verify/races.h"
 #include "schedule/verify/value.h"
 
@@ -15,6 +16,7 @@ namespace {
 using symbolic::AccessHistory;
 using symbolic::Clock;
 using symbolic::Epoch;
+using symbolic::Queue;
 using symbolic::Value;
 using Kind = Finding::Kind;
 
@@ -28,25 +30,6 @@ struct Message {
   int chunk = -1;
   Clock clock;
   bool open = false;  // more parts of the same message follow
-};
-
-// First in, first out; costs nothing while empty, as most connections of many lanes are.
-template <class T>
-class Queue {
- public:
-  bool empty() const { return taken_ == items_.size(); }
-  T& front() { return items_[taken_]; }
-  const T& front() const { return items_[taken_]; }
-  const T& back() const { return items_.back(); }
-  void push_back(T item) { items_.push_back(std::move(item)); }
-  void pop_front() {
-    items_[taken_] = T{};
-    if (++taken_ == items_.size()) items_.clear(), taken_ = 0;
-  }
-
- private:
-  std::vector<T> items_;
-  std::size_t taken_ = 0;
 };
 
 // From one lane of one rank to another rank. Whole messages are seen, not their parts.
@@ -430,9 +413,11 @@ class Verifier {
       }
     }
     std::string text;
-    for (const Strand* strand : path)
-      text += (text.empty() ? "" : " -> ") +
-              (within ? fmt::format("{} lane {}", strand->rank, strand->lane) : fmt::format("{}", strand->rank));
+    for (const Strand* strand : path) {
+      if (!text.empty()) text += " -> ";
+      text += std::to_string(strand->rank);
+      if (within) text += fmt::format(" lane {}", strand->lane);
+    }
     return text;
   }
 
@@ -595,31 +580,6 @@ std::string_view name(Finding::Kind kind) {
                                          "foreign",     "race",         "wrong chunk", "never sent",
                                          "never taken", "slot overrun", "deadlock",    "out of order"};
   return kNames[static_cast<int>(kind)];
-}
-
-Status check(const Schedule& s) {
-  const Shape& shape = s.shape;
-  constexpr int kMost = 1 << 30;
-  if (shape.ranks < 1 || s.lanes < 1 || s.scratch < 0 || shape.chunks < 0 || shape.chunks > kMost || s.scratch > kMost)
-    return bad_input("{} ranks, {} lanes, {} chunks, {} scratch slots: no schedule has these", shape.ranks, s.lanes,
-                     shape.chunks, s.scratch);
-  if (shape.root < 0 || shape.root >= shape.ranks)
-    return bad_input("root {} is not one of {} ranks", shape.root, shape.ranks);
-  if (const int blocks = schedule::blocks(shape.collective, shape.ranks); blocks > 0 && shape.chunks % blocks != 0)
-    return bad_input("{} chunks are not whole ones of {} blocks", shape.chunks, blocks);
-  if (s.strands.size() != static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(s.lanes))
-    return bad_input("{} strands are not those of {} ranks with {} lanes", s.strands.size(), shape.ranks, s.lanes);
-  const auto in = [](std::int64_t i, std::size_t size) { return i >= 0 && i < static_cast<std::int64_t>(size); };
-  for (const Order& o : s.orders) {
-    if (!in(o.strand, s.strands.size()) || !in(o.lane, static_cast<std::size_t>(s.lanes)))
-      return bad_input("an order names strand {} or lane {}, which does not exist", o.strand, o.lane);
-    const std::size_t other = static_cast<std::size_t>(o.strand / s.lanes * s.lanes + o.lane);
-    if (!in(o.step, s.strands[static_cast<std::size_t>(o.strand)].size()) || !in(o.after, s.strands[other].size()))
-      return bad_input("an order names step {} of rank {} lane {} or step {} of lane {}, which does not exist", o.step,
-                       o.strand / s.lanes, o.strand % s.lanes, o.after, o.lane);
-  }
-  if (!std::ranges::is_sorted(s.orders)) return bad_input("orders are not sorted");
-  return {};
 }
 
 Proof verify(const Schedule& schedule, VerifyOptions options) { return Verifier(schedule, options).run(); }

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
 #include "schedule/schedule.h"
 
 namespace weft::schedule {
@@ -50,9 +49,6 @@ struct Proof {
 
   bool ok() const { return !counterexample; }
 };
-
-// Whether strands, shape and orders fit each other; steps may still be wrong. Errors (bad input): what does not fit.
-Status check(const Schedule& schedule);
 
 // Runs the schedule symbolically: every chunk is the multiset of contributions it holds. Proves, for these ranks and
 // slots, that it ends, that the postcondition holds, and that no two unordered accesses conflict; or stops at the
