@@ -81,7 +81,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
-        BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"},
+        BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"}, BadInput{"verify", "which schedule"},
+        BadInput{"verify all_reduce", "--algo is missing"}, BadInput{"verify --all --ranks 17..1", "17..1"},
+        BadInput{"verify --all all_reduce", "--all"}, BadInput{"verify all_reduce --algo ring --ranks 1..4", "1..4"},
+        BadInput{"verify no_such_file.xml", "no_such_file.xml"},
+        BadInput{"schedule all_reduce --algo two_shot --ranks 2 --xml -", "messages and local copies only"},
+        BadInput{"schedule all_reduce --algo ring --ranks 4 --rank 4", "--rank 4"},
         BadInput{"topo --on nowhere", "'nowhere'"}, BadInput{"topo --on tpu-v4:shape=3x3x3", "27"},
         BadInput{"topo --on dgx-h100 --path gpu0 gpu9", "gpu9"}, BadInput{"topo --on aurora --xml -", "chip links"},
         BadInput{"topo --on dgx-h100 --slurm -", "no network switches"},
@@ -188,6 +193,36 @@ TEST(Command, ProvesASchedule) {
   const Answer a = weft("verify all_reduce --algo tree --ranks 24 --per-node 8 --in-place --json -");
   ASSERT_EQ(a.code, 0) << a.err;
   EXPECT_EQ(json::parse(a.out).at("proved"), true);
+}
+
+TEST(Command, ProvesEveryAlgorithmForARangeOfRanks) {
+  const Answer a = weft("verify --all --ranks 1..4");
+  EXPECT_EQ(a.code, 0) << a.out << a.err;
+  EXPECT_NE(a.out.find("all_reduce      ring "), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("proved: "), std::string::npos) << a.out;
+  const json counted = json::parse(weft("verify --all --ranks 3 --json -").out);
+  EXPECT_TRUE(counted.at("proved"));
+  for (const json& row : counted.at("algorithms")) EXPECT_GT(row.at("schedules"), 0) << row;
+}
+
+TEST(Command, WritesASchedulesFilesAndProvesThemAgain) {
+  const std::string base = testing::TempDir() + "/schedule-" + std::to_string(getpid());
+  const Answer written = weft("schedule all_gather --algo bruck --ranks 5 --xml " + base + ".xml --json " + base +
+                              ".json --svg " + base + ".svg");
+  EXPECT_EQ(written.code, 0) << written.err;
+  for (const char* kind : {".xml", ".json"}) {
+    const Answer a = weft("verify " + base + kind);
+    EXPECT_EQ(a.code, 0) << a.out << a.err;
+    EXPECT_NE(a.out.find("proved: all_gather by bruck on 5 ranks, in place and not"), std::string::npos) << a.out;
+  }
+  EXPECT_NE(weft("schedule " + base + ".json --rank 4").out.find("rank 4\n    0  move chunk"), std::string::npos);
+  for (const char* kind : {".xml", ".json", ".svg"}) EXPECT_TRUE(std::filesystem::remove(base + kind)) << kind;
+}
+
+TEST(Command, NamesFileLineAndStepOfACounterexample) {
+  const Answer a = weft("verify " WEFT_SOURCE "/tests/fuzz/corpus/msccl_xml/cycle.xml");
+  EXPECT_EQ(a.code, 1) << a.err;
+  EXPECT_NE(a.out.find("cycle.xml:5: gpu 0 tb 0 step 1: deadlock"), std::string::npos) << a.out;
 }
 
 TEST(Command, DrawsAMachineCompletely) {

@@ -8,6 +8,7 @@ namespace weft::cli {
 Command add_bench(CLI::App& app);
 Command add_explain(CLI::App& app);
 Command add_verify(CLI::App& app);
+Command add_schedule(CLI::App& app);
 Command add_topo(CLI::App& app);
 Command add_catalog(CLI::App& app);
 Command add_place(CLI::App& app);

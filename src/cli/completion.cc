@@ -39,7 +39,8 @@ _weft() {{
     --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
     --transport) COMPREPLY=($(compgen -W "shm threads" -- "$current")); return ;;
     --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    bench|explain|verify) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
+    bench|explain) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
+    verify|schedule) COMPREPLY=($(compgen -W "{3}" -- "$current") $(compgen -f -- "$current")); return ;;
   esac
   case ${{COMP_WORDS[1]}} in
 {4}  esac

@@ -1,60 +1,69 @@
-#include "schedule/verify/verify.h"
-#include "base/text.h"
+#include "cli/verify.h"
+
 #include "cli/commands.h"
-#include "collectives/registry.h"
+#include "cli/schedule_source.h"
 
 namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, algorithm, json;
-  std::int64_t ranks = 8, root = 0, per_node = 0, channel = 0;
-  bool in_place = false, staged = false;
+  ScheduleSource source;
+  std::string json, ranks = "8";
+  bool in_place = false, all = false;
+  std::int64_t slots = 0;
 };
 
 constexpr const char* kExamples = R"(
 Runs the schedule symbolically on every rank: each chunk is the multiset of contributions it holds. Proved means: it ends
 with the slots that connections have, every rank's result holds every contribution exactly once, and no two unordered
 accesses touch the same memory. Otherwise the first counterexample names rank, step and chunk, and the exit code is 1.
+A file is proved in every way it says it may be called; its slots are 2, and 8 for MSCCL's LL and LL128.
 
 Examples:
   weft verify all_reduce --algo ring --ranks 8
   weft verify all_reduce --algo tree --ranks 64 --per-node 8 --in-place
   weft verify broadcast --algo ring --ranks 5 --root 3 --json -
+  weft verify allreduce_ring.xml                     MSCCL XML, or weft.schedule/1 as .json
+  weft verify --all --ranks 1..17                    every algorithm, every root, in place and not, staged and not
 )";
 
-Result<int> run(const Spec& spec) {
-  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
-  std::string name = spec.algorithm;
-  WEFT_TRY(const auto* algorithm, collectives::find_algorithm(collective, name));
-  constexpr std::int64_t kMost = 1024;
-  if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("--ranks {} is outside 1 … {}", spec.ranks, kMost);
-  if (spec.root < 0 || spec.root >= spec.ranks)
-    return bad_input("--root {} is not one of {} ranks", spec.root, spec.ranks);
-  if (spec.per_node < 0 || (spec.per_node > 0 && spec.ranks % spec.per_node != 0))
-    return bad_input("--per-node {} does not divide {} ranks", spec.per_node, spec.ranks);
-  if (spec.channel < 0 || spec.channel > 63) return bad_input("--channel {} is outside 0 … 63", spec.channel);
-  const auto ranks = static_cast<Rank>(spec.ranks);
-  const schedule::Schedule written =
-      schedule::write_out(*algorithm, {.ranks = ranks,
-                                       .root = static_cast<Rank>(spec.root),
-                                       .ranks_per_node = spec.per_node > 0 ? static_cast<Rank>(spec.per_node) : ranks,
-                                       .channel = static_cast<int>(spec.channel),
-                                       .staged = spec.staged});
-  const schedule::Proof proof = schedule::verify(written, {.in_place = spec.in_place});
-  if (spec.json != "-") {
-    if (proof.ok())
-      fmt::print("proved: {} by {} on {} ranks{}: {} steps, {} messages, {} remote accesses\n", spec.collective,
-                 algorithm->name, ranks, spec.in_place ? ", in place" : "", proof.steps, proof.messages,
-                 proof.remote_accesses);
-    else
-      fmt::print("counterexample: {}\n", proof.counterexample->text);
+void print(const Spec& spec, const schedule::Document& d, const schedule::Proof& proof) {
+  const schedule::Shape& shape = d.schedule.shape;
+  if (!proof.ok()) {
+    fmt::print("counterexample: {}\n", spec.source.is_file()
+                                           ? schedule::locate(d, spec.source.what, *proof.counterexample)
+                                           : proof.counterexample->text);
+    return;
   }
+  const char* place = d.in_place && d.out_of_place ? ", in place and not" : d.in_place ? ", in place" : "";
+  fmt::print("proved: {} by {} on {} ranks{}: {} steps, {} messages, {} remote accesses\n",
+             schedule::name(shape.collective), d.name, shape.ranks, place, proof.steps, proof.messages,
+             proof.remote_accesses);
+}
+
+Result<int> run(const Spec& spec) {
+  if (spec.all) {
+    if (!spec.source.what.empty() || !spec.source.algorithm.empty())
+      return bad_input("--all proves every algorithm; it goes without a collective and --algo");
+    return verify_all(spec.ranks, spec.json);
+  }
+  ScheduleSource source = spec.source;
+  if (!CLI::detail::lexical_cast(spec.ranks, source.ranks))
+    return bad_input("--ranks {}: a number is expected; ranges go with --all", spec.ranks);
+  WEFT_TRY(schedule::Document document, source.load());
+  if (!source.is_file()) document.in_place = spec.in_place, document.out_of_place = !spec.in_place;
+  if (source.is_file() && spec.in_place) return bad_input("{} says itself whether it works in place", source.what);
+  if (spec.slots < 0 || spec.slots > 1024) return bad_input("--slots {} is outside 1 … 1024", spec.slots);
+  if (spec.slots > 0) document.slots = static_cast<int>(spec.slots);
+  const schedule::Proof proof = schedule::prove(document);
+  if (spec.json != "-") print(spec, document, proof);
   if (!spec.json.empty()) {
-    nlohmann::json json = {{"schema", "weft.verify/1"},    {"collective", spec.collective},
-                           {"algorithm", algorithm->name}, {"ranks", ranks},
-                           {"proved", proof.ok()},         {"steps", proof.steps},
-                           {"messages", proof.messages},   {"remote_accesses", proof.remote_accesses}};
+    nlohmann::json json = {
+        {"schema", "weft.verify/1"},  {"collective", schedule::name(document.schedule.shape.collective)},
+        {"algorithm", document.name}, {"ranks", document.schedule.shape.ranks},
+        {"proved", proof.ok()},       {"steps", proof.steps},
+        {"messages", proof.messages}, {"remote_accesses", proof.remote_accesses}};
+    if (source.is_file()) json["file"] = source.what;
     if (const auto& f = proof.counterexample)
       json["counterexample"] = {{"kind", schedule::name(f->kind)},
                                 {"rank", f->rank},
@@ -73,15 +82,13 @@ Result<int> run(const Spec& spec) {
 Command add_verify(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("verify", "Prove a schedule correct, or find the counterexample");
-  sub->add_option("collective", spec->collective, "all_reduce, all_gather, reduce_scatter or broadcast")->required();
-  sub->add_option("--algo", spec->algorithm, "the algorithm")->required();
-  sub->add_option("--ranks,-n", spec->ranks, "how many ranks")->capture_default_str();
-  sub->add_option("--root", spec->root, "broadcast's root")->capture_default_str();
-  sub->add_option("--per-node", spec->per_node, "ranks per node (default: all on one)");
-  sub->add_option("--channel", spec->channel, "which channel's copy of the schedule")->capture_default_str();
+  spec->source.add_options(*sub);
+  sub->remove_option(sub->get_option("--ranks"));
+  sub->add_option("--ranks,-n", spec->ranks, "how many ranks; with --all a range like 1..17")->capture_default_str();
   sub->add_flag("--in-place", spec->in_place, "output and input are the same memory");
-  sub->add_flag("--staged", spec->staged, "peers cannot reach the caller's buffers");
-  sub->add_option("--json", spec->json, "write weft.verify/1 to this file; - is stdout instead of text");
+  sub->add_option("--slots", spec->slots, "messages that a connection holds (default: 2, or the file's)");
+  sub->add_flag("--all", spec->all, "every registered algorithm");
+  sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

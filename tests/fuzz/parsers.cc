@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "base/embedded.h"
+#include "schedule/exchange/msccl_xml.h"
+#include "schedule/exchange/schedule_json.h"
+#include "schedule/render/space_time.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -40,6 +43,22 @@ void check(const Result<Topology>& machine) {
   require(again.has_value(), "JSON reads what JSON wrote");
 }
 
+void check(const Result<schedule::Document>& read) {
+  if (!read) return require(!read.error().message.empty(), "an error says something");
+  require(schedule::check(read->schedule).has_value(), "what a parser accepts is a schedule");
+  // Whatever was read can be proved or refuted, drawn, written and read again.
+  const schedule::Proof proof = schedule::prove(*read);
+  require(proof.ok() || !schedule::locate(*read, "f", *proof.counterexample).empty(), "a finding says something");
+  (void)schedule::space_time_svg(read->schedule, read->name);
+  const auto again = schedule::parse_schedule_json("again", schedule::to_schedule_json(*read));
+  require(again.has_value() && again->schedule == read->schedule, "JSON reads what JSON wrote");
+  if (!proof.ok()) return;
+  if (const auto xml = schedule::to_msccl_xml(*read)) {
+    const auto copy = schedule::parse_msccl_xml("copy", *xml);
+    require(!copy || schedule::prove(*copy).ok(), "what was proved and written as XML is proved again");
+  }
+}
+
 }  // namespace
 
 const std::vector<Parser>& parsers() {
@@ -62,6 +81,8 @@ const std::vector<Parser>& parsers() {
              t.find("nodes") == std::string_view::npos && t.find("shape") == std::string_view::npos)
            check(load_machine(t));
        }},
+      {"msccl_xml", [](std::string_view t) { check(schedule::parse_msccl_xml("f", t)); }},
+      {"schedule_json", [](std::string_view t) { check(schedule::parse_schedule_json("f", t)); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;

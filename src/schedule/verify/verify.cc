@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <deque>
 #include <map>
+#include <span>
 #include <tuple>
 
+#include "schedule/verify/queue.h"
 #include "schedule/verify/races.h"
 #include "schedule/verify/value.h"
 
@@ -15,6 +16,7 @@ namespace {
 using symbolic::AccessHistory;
 using symbolic::Clock;
 using symbolic::Epoch;
+using symbolic::Queue;
 using symbolic::Value;
 using Kind = Finding::Kind;
 
@@ -25,14 +27,14 @@ struct Cell {
 
 struct Message {
   Value value;
-  int chunk;
+  int chunk = -1;
   Clock clock;
   bool open = false;  // more parts of the same message follow
 };
 
 // From one lane of one rank to another rank. Whole messages are seen, not their parts.
 struct Connection {
-  std::deque<Message> parts;
+  Queue<Message> parts;
   int whole = 0;  // messages of which all parts were sent and not all were taken
 };
 
@@ -47,6 +49,7 @@ struct Strand {
   int lane;
   std::size_t next = 0;  // step
   Clock clock;
+  std::span<const Order> orders;  // of its own steps that are still to come
 };
 
 constexpr int kEntry = -1;  // as an epoch's step: the rank's call
@@ -59,7 +62,7 @@ class Verifier {
         per_rank_(2 * shape().chunks + s_.scratch),
         cells_(static_cast<std::size_t>(shape().ranks) * static_cast<std::size_t>(per_rank_)) {
     for (Rank r = 0; r < shape().ranks; ++r) {
-      for (int lane = 0; lane < s_.lanes; ++lane) strands_.push_back({r, lane, 0, Clock(s_.strands.size(), 0)});
+      for (int lane = 0; lane < s_.lanes; ++lane) strands_.push_back({r, lane, 0, Clock(s_.strands.size(), 0), {}});
       for (int c = 0; c < shape().chunks; ++c)
         if (holds(shape(), Buffer::kIn, c, r)) cell(r, Buffer::kIn, c).value = Value::contribution(r, c);
     }
@@ -68,6 +71,7 @@ class Verifier {
     senders_.resize(messages_.size(), -1);
     takers_.resize(messages_.size(), -1);
     for (Strand& strand : strands_) enter(strand);
+    if (!s_.orders.empty()) prepare_orders();
   }
 
   Proof run() {
@@ -94,12 +98,35 @@ class Verifier {
     });
   }
 
+  void prepare_orders() {
+    std::span<const Order> rest = s_.orders;
+    for (Strand& strand : strands_) {
+      const auto mine = std::ranges::find_if(rest, [&](const Order& o) { return index_of(o) > index(strand); });
+      strand.orders = {rest.begin(), mine};
+      rest = {mine, rest.end()};
+    }
+    for (const Order& o : s_.orders)
+      ends_[{index_of(o) / lanes() * lanes() + static_cast<std::size_t>(o.lane), o.after}];
+  }
+  static std::size_t index_of(const Order& o) { return static_cast<std::size_t>(o.strand); }
+  std::size_t lanes() const { return static_cast<std::size_t>(s_.lanes); }
+
+  // The strands whose steps end before the next one of `self` begins.
+  void follow_orders(Strand& self) {
+    while (!self.orders.empty() && static_cast<std::size_t>(self.orders.front().step) == self.next) {
+      const Order& o = self.orders.front();
+      symbolic::join(self.clock, ends_[{index(of(self.rank, o.lane)), o.after}]);
+      self.orders = self.orders.subspan(1);
+    }
+  }
+
   // Runs the strand's next step; false if it must wait, has ended, or is wrong.
   bool step(Strand& self) {
     const auto& steps = s_.strand(self.rank, self.lane);
     if (self.next == steps.size()) return false;
     const Step& now = steps[self.next];
     if (!well_formed(self, now) || blocked_on(self, now).peer >= 0) return false;
+    follow_orders(self);
     ++self.clock[index(self)];
     switch (now.kind) {
       case Step::Kind::kSignal:
@@ -115,6 +142,8 @@ class Verifier {
         move(self, now);
         break;
     }
+    if (const auto end = ends_.find({index(self), static_cast<int>(self.next)}); end != ends_.end())
+      end->second = self.clock;
     ++self.next;
     ++proof_.steps;
     return !proof_.counterexample;
@@ -133,6 +162,9 @@ class Verifier {
                       part.parts()[0].rank, last);
         last = part.parts()[0].rank;
       }
+      if (value.defined() && value.parts()[0].chunk != part.parts()[0].chunk)
+        return fail(Kind::kForeign, self, now.chunk, part.parts()[0].rank, "adds chunk {} to chunk {}",
+                    part.parts()[0].chunk, value.parts()[0].chunk);
       value = value.defined() ? value + part : std::move(part);
     }
     for (const auto& part : value.parts())
@@ -227,13 +259,20 @@ class Verifier {
 
   struct Blocker {
     Rank peer = -1;  // -1: not blocked
-    enum class Reason { kMessage, kSignal, kSlot } reason = Reason::kMessage;
+    enum class Reason { kMessage, kSignal, kSlot, kOrder } reason = Reason::kMessage;
+    int lane = -1;  // of the peer, where only one can help
   };
   Blocker blocked_on(const Strand& self, const Step& now) {
+    for (const Order& o : self.orders) {
+      if (static_cast<std::size_t>(o.step) != self.next) break;
+      if (of(self.rank, o.lane).next <= static_cast<std::size_t>(o.after))
+        return {self.rank, Blocker::Reason::kOrder, o.lane};
+    }
     if (now.kind == Step::Kind::kWait && signals_[channel(of(now.peer, self.lane), self.rank)].empty())
-      return {now.peer, Blocker::Reason::kSignal};
+      return {now.peer, Blocker::Reason::kSignal, self.lane};
     for (const Operand& o : now.sources) {
-      if (o.message() && incoming(self, o).whole == 0) return {o.peer, Blocker::Reason::kMessage};
+      if (o.message() && incoming(self, o).whole == 0)
+        return {o.peer, Blocker::Reason::kMessage, senders_[channel(of(o.peer, lane_of(self, o)), self.rank)]};
       if (o.kind != Operand::Kind::kAggregation) continue;
       const Aggregation& a = aggregation(self, o);
       for (std::size_t m = 0; m < a.sent.size(); ++m)
@@ -241,7 +280,8 @@ class Verifier {
           return {o.group().member(static_cast<Rank>(m)), Blocker::Reason::kMessage};
     }
     for (const Operand& o : now.destinations) {
-      if (o.message() && outgoing(self, o).whole >= options_.slots) return {o.peer, Blocker::Reason::kSlot};
+      if (o.message() && outgoing(self, o).whole >= options_.slots)
+        return {o.peer, Blocker::Reason::kSlot, takers_[channel(of(self.rank, lane_of(self, o)), o.peer)]};
       if (o.kind != Operand::Kind::kAggregation) continue;
       const Aggregation& a = aggregation(self, o);
       for (std::size_t m = 0; m < a.taken.size(); ++m)
@@ -330,7 +370,7 @@ class Verifier {
     for (const Strand& strand : strands_) {
       if (finished(strand)) continue;
       const Blocker b = blocked_on(strand, s_.strand(strand.rank, strand.lane)[strand.next]);
-      const bool peer_ended = ended(b.peer);
+      const bool peer_ended = ended(b);
       // The most telling cause: a peer that has ended, then a full connection, then the plain cycle.
       const bool better = victim == nullptr || peer_ended ||
                           (b.reason == Blocker::Reason::kSlot && cause.reason != Blocker::Reason::kSlot);
@@ -343,24 +383,42 @@ class Verifier {
       return fail(Kind::kSlotOverrun, *victim, chunk, cause.peer,
                   "sends to rank {}, whose {} slots are full and are not emptied", cause.peer, options_.slots);
     const char* what = cause.reason == Blocker::Reason::kSignal ? "signal" : "message";
-    if (ended(cause.peer))
+    if (cause.reason == Blocker::Reason::kOrder)
+      return fail(Kind::kDeadlock, *victim, chunk, cause.peer, "waits for a step of lane {} in a cycle: {}", cause.lane,
+                  cycle_from(*victim));
+    if (ended(cause))
       return fail(Kind::kNeverSent, *victim, chunk, cause.peer, "waits for a {} of rank {}, which has ended", what,
                   cause.peer);
     fail(Kind::kDeadlock, *victim, chunk, cause.peer, "waits for a {} in a cycle: {}", what, cycle_from(*victim));
   }
 
-  // "2 -> 0 -> 1 -> 2": who waits for whom, starting at a stuck strand.
+  // "2 -> 0 -> 1 -> 2": who waits for whom, starting at a stuck strand. Where a rank waits for itself, with lanes:
+  // "0 lane 1 -> 0 lane 2 -> 0 lane 1".
   std::string cycle_from(const Strand& start) {
-    std::vector<Rank> path;
-    const Strand* at = &start;
-    while (std::find(path.begin(), path.end(), at->rank) == path.end()) {
-      path.push_back(at->rank);
-      const Rank peer = blocked_on(*at, s_.strand(at->rank, at->lane)[at->next]).peer;
-      for (int lane = s_.lanes - 1; lane >= 0; --lane)
-        if (!finished(of(peer, lane))) at = &of(peer, lane);
+    std::vector<const Strand*> path;
+    bool within = false;
+    for (const Strand* at = &start; std::ranges::find(path, at) == path.end();) {
+      path.push_back(at);
+      const Blocker b = blocked_on(*at, s_.strand(at->rank, at->lane)[at->next]);
+      within = within || b.peer == at->rank;
+      const Strand* next = b.lane >= 0 && !finished(of(b.peer, b.lane)) ? &of(b.peer, b.lane) : nullptr;
+      for (int lane = 0; next == nullptr && lane < s_.lanes; ++lane)
+        if (!finished(of(b.peer, lane))) next = &of(b.peer, lane);
+      if (next == nullptr) break;
+      at = next;
+      if (const auto seen = std::ranges::find(path, at); seen != path.end()) {
+        path.erase(path.begin(), seen);
+        path.push_back(at);
+        break;
+      }
     }
-    path.push_back(at->rank);
-    return fmt::format("{}", fmt::join(path, " -> "));
+    std::string text;
+    for (const Strand* strand : path) {
+      if (!text.empty()) text += " -> ";
+      text += std::to_string(strand->rank);
+      if (within) text += fmt::format(" lane {}", strand->lane);
+    }
+    return text;
   }
 
   void check_nothing_left() {
@@ -467,9 +525,11 @@ class Verifier {
   }
   static int lane_of(const Strand& self, const Operand& o) { return o.lane == Operand::kSameLane ? self.lane : o.lane; }
   bool finished(const Strand& strand) const { return strand.next == s_.strand(strand.rank, strand.lane).size(); }
-  bool ended(Rank rank) const {
+  // Nobody is left who could help.
+  bool ended(const Blocker& b) const {
+    if (b.lane >= 0) return finished(of(b.peer, b.lane));
     for (int lane = 0; lane < s_.lanes; ++lane)
-      if (!finished(of(rank, lane))) return false;
+      if (!finished(of(b.peer, lane))) return false;
     return true;
   }
   std::size_t index(const Strand& strand) const {
@@ -507,8 +567,9 @@ class Verifier {
   std::vector<Strand> strands_;
   std::vector<Connection> messages_;                                       // [sending rank and lane][receiving rank]
   std::map<std::tuple<Rank, Rank, Rank, int>, Aggregation> aggregations_;  // by group and lane
-  std::vector<std::deque<Clock>> signals_;                                 // [sending strand][receiving rank]
-  std::vector<int> senders_, takers_;  // the lane at each end of messages_; -1 before the first use
+  std::vector<Queue<Clock>> signals_;                                      // [sending strand][receiving rank]
+  std::vector<int> senders_, takers_;                  // the lane at each end of messages_; -1 before the first use
+  std::map<std::pair<std::size_t, int>, Clock> ends_;  // of the steps that orders wait for: [strand, step]
   Proof proof_;
 };
 

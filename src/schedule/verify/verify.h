@@ -55,6 +55,7 @@ struct Proof {
 // first counterexample. One execution suffices: strands communicate only by first-in-first-out channels and counted
 // signals, so where no race is found every interleaving gives the same values (Kahn, 1974).
 // Cost: steps x ranks x lanes for the clocks; meant for up to a few hundred ranks.
+// Requires: check(schedule), as of every schedule that write_out made.
 Proof verify(const Schedule& schedule, VerifyOptions options = {});
 
 }  // namespace weft::schedule

@@ -289,5 +289,57 @@ TEST(Verify, DeadlockOfSignalsIsFoundToo) {
   EXPECT_NE(f.text.find("0 -> 1 -> 0"), std::string::npos) << f.text;
 }
 
+// Lane 1 copies what lane 0 received. Without an order nothing says that it comes after.
+Schedule received_then_copied() {
+  Schedule s{.shape = {Collective::kBroadcast, 2, 0, 1}, .scratch = 1, .lanes = 2, .strands = {}, .orders = {}};
+  s.strands = {
+      {move(0, {in(0)}, {out(0), to(1)})}, {}, {move(0, {from(0)}, {scratch(0)})}, {move(0, {scratch(0)}, {out(0)})}};
+  return s;
+}
+
+TEST(Verify, OrdersBetweenLanesPutStepsAfterEachOther) {
+  Schedule s = received_then_copied();
+  EXPECT_FALSE(verify(s).ok());
+  s.orders = {{3, 0, 0, 0}};
+  EXPECT_TRUE(verify(s).ok()) << verify(s).counterexample->text;
+}
+
+// The order is after lane 0's first step; that lane 0 has gone further when lane 1 looks must not count.
+TEST(Verify, AnOrderCoversNothingAfterTheStepThatItNames) {
+  Schedule s = received_then_copied();
+  s.strands[2].insert(s.strands[2].begin(), move(0, {from(0)}, {out(0)}));
+  s.strands[2].pop_back();
+  s.strands[2].push_back(move(0, {out(0)}, {scratch(0)}));
+  s.orders = {{3, 0, 0, 0}};
+  ASSERT_FALSE(verify(s).ok());
+  EXPECT_EQ(verify(s).counterexample->kind, Finding::Kind::kRace) << verify(s).counterexample->text;
+  s.orders = {{3, 0, 0, 1}};
+  EXPECT_TRUE(verify(s).ok()) << verify(s).counterexample->text;
+}
+
+TEST(Verify, OrdersInACycleAreADeadlock) {
+  Schedule s = received_then_copied();
+  s.orders = {{2, 0, 1, 0}, {3, 0, 0, 0}};
+  ASSERT_FALSE(verify(s).ok());
+  EXPECT_EQ(verify(s).counterexample->kind, Finding::Kind::kDeadlock);
+  EXPECT_NE(verify(s).counterexample->text.find("1 lane 0 -> 1 lane 1 -> 1 lane 0"), std::string::npos)
+      << verify(s).counterexample->text;
+}
+
+TEST(Verify, OrdersThatNameNoStepAreNoSchedule) {
+  Schedule s = received_then_copied();
+  EXPECT_TRUE(check(s).has_value());
+  s.orders = {{3, 0, 0, 7}};
+  EXPECT_FALSE(check(s).has_value());
+}
+
+TEST(Verify, DifferentChunksAreNeverAddedUp) {
+  Schedule s{.shape = {Collective::kAllReduce, 1, 0, 2}, .scratch = 1, .lanes = 1, .strands = {}, .orders = {}};
+  s.strands = {{move(0, {in(0)}, {scratch(0)}), move(1, {in(1), scratch(0)}, {out(1)})}};
+  ASSERT_FALSE(verify(s).ok());
+  EXPECT_EQ(verify(s).counterexample->kind, Finding::Kind::kForeign);
+  EXPECT_EQ(verify(s).counterexample->step, 1);
+}
+
 }  // namespace
 }  // namespace weft::schedule

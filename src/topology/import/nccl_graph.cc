@@ -4,8 +4,8 @@
 #include <charconv>
 #include <set>
 
+#include "base/xml_file.h"
 #include "topology/import/matrix_machine.h"
-#include "topology/import/xml_file.h"
 
 namespace weft::topology {
 namespace {

@@ -1,9 +1,10 @@
-#include "topology/import/xml_file.h"
+#include "base/xml_file.h"
 
 #include <algorithm>
 #include <charconv>
 
-namespace weft::topology {
+namespace weft {
+
 Result<XmlFile> XmlFile::parse(std::string_view name, std::string_view text) {
   XmlFile file;
   file.name_ = name;
@@ -38,4 +39,4 @@ Result<std::int64_t> XmlFile::integer(pugi::xml_node node, const char* attribute
   return value;
 }
 
-}  // namespace weft::topology
+}  // namespace weft

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace weft::topology {
+namespace weft {
 
 // A parsed XML text that knows the line of everything in it.
 class XmlFile {
@@ -18,6 +18,7 @@ class XmlFile {
   pugi::xml_node root() const { return document_.document_element(); }
   // "name:12", for messages.
   std::string where(pugi::xml_node node) const;
+  std::int64_t line(pugi::xml_node node) const { return line_of(node.offset_debug()); }
 
   // A whole number in [low, high] of an attribute, or `fallback` when it is missing or empty.
   // Errors (bad input): "name:12: link_width '99' …".
@@ -32,4 +33,4 @@ class XmlFile {
   std::int64_t line_of(std::ptrdiff_t offset) const;
 };
 
-}  // namespace weft::topology
+}  // namespace weft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "cli/common.h"
+#include "schedule/exchange/document.h"
+
+namespace weft::cli {
+
+// Which schedule a command is about: an algorithm written out, or a file.
+struct ScheduleSource {
+  std::string what;  // a collective, or a file that ends in .xml or .json
+  std::string algorithm;
+  std::int64_t ranks = 8, root = 0, per_node = 0, channel = 0;
+  bool staged = false;
+
+  bool is_file() const { return what.ends_with(".xml") || what.ends_with(".json"); }
+  void add_options(CLI::App& app);
+  // Errors (bad input): a number out of range, an unknown algorithm, a file that is wrong.
+  Result<schedule::Document> load() const;
+};
+
+// In place, an all_to_all or send_receive overwrites inputs that are still wanted: the session copies them first.
+bool may_be_in_place(Collective collective);
+
+}  // namespace weft::cli
