@@ -279,7 +279,7 @@ class Reader {
       s().orders.push_back({static_cast<std::int32_t>(w.strand), w.step, w.tb, end});
     }
     std::ranges::sort(s().orders);
-    s().orders.erase(std::ranges::unique(s().orders).begin(), s().orders.end());
+    s().orders.erase(std::unique(s().orders.begin(), s().orders.end()), s().orders.end());
     return {};
   }
 
