@@ -8,6 +8,7 @@
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
+#include "schedule/element.h"
 #include "session/session.h"
 
 namespace weft::api {
@@ -21,9 +22,8 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
   return limits;
 }
 
-// Integers wrap and extremes are exact, so that any order gives the same bits.
 bool order_matters(const Request& r) {
-  return schedule::reduces(r.collective) && is_float(r.type) && r.op != ReduceOp::kMin && r.op != ReduceOp::kMax;
+  return schedule::reduces(r.collective) && schedule::order_matters(r.type, r.op);
 }
 
 // What the environment forces holds for the calls that it can serve; a call's own wishes come first.
