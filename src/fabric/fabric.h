@@ -38,7 +38,8 @@ using protocol::Capabilities;
 // Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
 // them is not again.
 inline bool scales(const protocol::End& source) {
-  return source.kind != protocol::End::Kind::kMessage && source.memory == protocol::Memory::kIn;
+  using Kind = protocol::End::Kind;
+  return source.kind != Kind::kMessage && source.kind != Kind::kAggregation && source.memory == protocol::Memory::kIn;
 }
 
 enum class Posted { kDone, kPending };
