@@ -3,13 +3,13 @@
 #include <mutex>
 
 #include "collectives/registry.h"
+#include "schedule/element.h"
 
 namespace weft::api {
 namespace {
 
-// Integers wrap and extremes are exact, so that any order gives the same bits.
 bool order_matters(const Request& r) {
-  return schedule::reduces(r.collective) && is_float(r.type) && r.op != ReduceOp::kMin && r.op != ReduceOp::kMax;
+  return schedule::reduces(r.collective) && schedule::order_matters(r.type, r.op);
 }
 
 }  // namespace
