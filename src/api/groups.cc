@@ -1,5 +1,6 @@
 #include "api/groups.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "api/unique_id.h"
@@ -24,6 +25,8 @@ Rank index_of(const std::vector<Rank>& members, Rank rank) {
   return static_cast<Rank>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
+constexpr const char* kSurvivors = "survivors";
+
 class Common : public session::Groups {
  public:
   explicit Common(std::shared_ptr<const Origin> origin) : origin_(std::move(origin)) {}
@@ -33,8 +36,6 @@ class Common : public session::Groups {
   }
 
  protected:
-  // Records tell generations of survivors apart.
-  std::string next_name() const { return "survivors"; }
   std::shared_ptr<const Origin> origin_;
 };
 
@@ -49,12 +50,17 @@ class ShmGroups final : public Common {
     return session_of(open_shm(origin_, {m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret));
   }
 
+  // If one of them ends before all have met, all notice, and agree again.
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
-    WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(),
-                                                   world_.patience.timeout()));
-    return session_of(
-        open_shm(origin_, {next_name(), index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret));
+    const auto& has_ended = world_.patience.has_ended();
+    for (;;) {
+      WEFT_TRY(const Survivors s,
+               agree_on_survivors(world_.endpoint.segment(), self, has_ended, world_.patience.timeout()));
+      auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
+                             s.secret, [&](Rank r) { return has_ended(s.members[static_cast<std::size_t>(r)]); });
+      if (opened || opened.error().code != Code::kPeerDied) return session_of(std::move(opened));
+    }
   }
 
  private:
@@ -77,7 +83,7 @@ class ThreadGroups final : public Common {
     const Rank self = world_.endpoint.rank();
     WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(),
                                                    world_.patience.timeout()));
-    return move({next_name(), index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
+    return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
   }
 
  private:
@@ -134,7 +140,7 @@ class TcpGroups final : public Common {
     for (const Record& r : meeting.ranks) members.push_back(r.rank);
     const auto ranks = static_cast<Rank>(members.size());
     number(meeting, ranks);
-    return open({next_name(), index_of(members, self), ranks}, std::move(meeting));
+    return open({kSurvivors, index_of(members, self), ranks}, std::move(meeting));
   }
 
  private:

@@ -70,13 +70,15 @@ Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> mach
   return std::make_shared<cost::MachineView>(std::move(*machine));
 }
 
-Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name) {
+Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
+                        std::function<bool(Rank)> has_ended) {
   WEFT_TRY(auto machine, shared(this_machine(origin->rates)));
   WEFT_TRY(auto world, net::shm::attach({.id = name,
                                          .rank = place.rank,
                                          .ranks = place.ranks,
                                          .heap_bytes = origin->settings.heap_bytes,
-                                         .limits = limits_of(origin->settings, place.ranks, *machine)}));
+                                         .limits = limits_of(origin->settings, place.ranks, *machine),
+                                         .has_ended = std::move(has_ended)}));
   return Opened{session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine), "shm", machine};
 }
 

@@ -37,8 +37,9 @@ Result<calibrate::Rates> rates_of(const env::Settings& settings);
 Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine);
 net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
 
-// Over shared memory, with those who use the same name. Errors: see net::shm::attach.
-Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name);
+// Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
+Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
+                        std::function<bool(Rank)> has_ended = {});
 // Over TCP, with those who have met.
 Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines.

@@ -19,6 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr Milliseconds kSurvivorPause{300};  // then it tries again
+
 // Which machine's memory a process sees: the boot of the kernel, and the /dev/shm that it has.
 Digest identity_of(const std::string& node) {
   if (!node.empty()) return sha256("node " + node);
@@ -46,8 +48,10 @@ auto nobody_there(const Invitation& v, const Address& at, const std::string& las
 }
 
 // Connected and greeted; nothing: try again, for nobody listens there yet.
-Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point deadline,
+Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point last_moment,
                        std::string& last) {
+  // A survivor may have been accepted by what the host did before it knew of the failure: that never answers.
+  const auto deadline = v.survivors ? std::min(last_moment, Clock::now() + kSurvivorPause) : last_moment;
   auto started = start_connect(at);
   if (!started) {
     if (started.error().code == Code::kNoResources) return started;
@@ -65,6 +69,10 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
   }
   while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
     WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN));
+    if (!answered && v.survivors && deadline < last_moment) {
+      last = "it accepts connections but does not answer";
+      return UniqueFd();
+    }
     if (!answered) return nobody_there(v, at, "it accepts connections but does not answer");
   }
   if (handshake.state() == Handshake::State::kDone) return fd;
