@@ -35,6 +35,10 @@ struct Call {
 
 using protocol::Capabilities;
 
+// What a rank did that broke its communicator.
+enum class Cause : std::uint8_t { kFailed, kAborted };
+constexpr std::string_view word(Cause cause) { return cause == Cause::kAborted ? "aborted" : "failed"; }
+
 // Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
 // them is not again.
 inline bool scales(const protocol::End& source) {
