@@ -13,43 +13,9 @@
 namespace weft::api {
 namespace {
 
-net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
-  net::memory::Patience::Limits limits;
-  limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
-  // A rank that spins on a core that a peer needs only delays itself.
-  if (ranks > machine.endpoints()) limits.spins = 1;
-  return limits;
-}
-
 // Integers wrap and extremes are exact, so that any order gives the same bits.
 bool order_matters(const Request& r) {
   return schedule::reduces(r.collective) && is_float(r.type) && r.op != ReduceOp::kMin && r.op != ReduceOp::kMax;
-}
-
-// What the environment forces holds for the calls that it can serve; a call's own wishes come first.
-session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
-  // Threads that share the machine view take turns: its routes cache.
-  return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
-          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
-                                                const protocol::Capabilities& can,
-                                                bool registered) -> Result<schedule::Plan> {
-    const std::lock_guard guard(*lock);
-    tune::Question own = question_of(task, request, can, registered);
-    own.in_order = (reproducible || request.reproducible) && order_matters(request);
-    tune::Question forced = own;
-    if (own.algorithm.empty()) forced.algorithm = algorithm;
-    if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
-    if (own.channels == 0) forced.channels = channels;
-    if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
-    WEFT_TRY(const auto chosen, tune::choose(*machine, own));
-    return chosen.plan;
-  };
-}
-
-Result<calibrate::Rates> rates_of(const env::Settings& settings) {
-  if (settings.rates.empty()) return calibrate::typical();
-  return calibrate::from_text(settings.rates);
 }
 
 Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine) {
@@ -60,15 +26,19 @@ Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> mach
 Result<Joined> join_shm(const env::Settings& settings, const std::string& name, Rank rank, Rank ranks,
                         const calibrate::Rates& rates) {
   WEFT_TRY(auto machine, shared(this_machine(rates)));
-  WEFT_TRY(auto world, net::shm::attach({.id = name,
-                                         .rank = rank,
-                                         .ranks = ranks,
-                                         .heap_bytes = settings.heap_bytes,
-                                         .limits = limits_of(settings, ranks, *machine)}));
+  const net::memory::Patience::Limits limits = limits_of(settings, ranks, *machine);
+  WEFT_TRY(auto world,
+           net::shm::attach(
+               {.id = name, .rank = rank, .ranks = ranks, .heap_bytes = settings.heap_bytes, .limits = limits}));
+  net::shm::World* const shm = world.get();
+  const session::Chooser chooser = chooser_of(machine, settings);
   auto executor = std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world));
-  return Joined{
-      Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser_of(machine, settings))),
-      "shm", machine};
+  return Joined{.comm = Communicator(std::make_shared<session::Session>(std::move(executor), ranks, chooser)),
+                .transport = "shm",
+                .machine = machine,
+                .chooser = chooser,
+                .limits = limits,
+                .shm = shm};
 }
 
 // Consecutive ranks per machine; 1 if they are spread otherwise.
@@ -98,12 +68,48 @@ Result<Joined> join_tcp(const env::Settings& settings, net::bootstrap::Meeting m
       std::move(meeting), rank,
       net::tcp::Options{.sockets = settings.sockets, .zero_copy = zero_copy, .timeout = timeout}, limits);
   auto executor = std::make_unique<exec::WorldExecutor<net::tcp::World>>(std::move(world));
-  return Joined{Communicator(std::make_shared<session::Session>(std::move(executor), ranks_per_node,
-                                                                chooser_of(machine, settings))),
-                "tcp", machine};
+  const session::Chooser chooser = chooser_of(machine, settings);
+  return Joined{.comm = Communicator(std::make_shared<session::Session>(std::move(executor), ranks_per_node, chooser)),
+                .transport = "tcp",
+                .machine = machine,
+                .chooser = chooser};
 }
 
 }  // namespace
+
+net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
+  net::memory::Patience::Limits limits;
+  limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
+  // A rank that spins on a core that a peer needs only delays itself.
+  if (ranks > machine.endpoints()) limits.spins = 1;
+  return limits;
+}
+
+// What the environment forces holds for the calls that it can serve; a call's own wishes come first.
+session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
+  // Threads that share the machine view take turns: its routes cache.
+  return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
+          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
+          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
+                                                const protocol::Capabilities& can,
+                                                bool registered) -> Result<schedule::Plan> {
+    const std::lock_guard guard(*lock);
+    tune::Question own = question_of(task, request, can, registered);
+    own.in_order = (reproducible || request.reproducible) && order_matters(request);
+    tune::Question forced = own;
+    if (own.algorithm.empty()) forced.algorithm = algorithm;
+    if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
+    if (own.channels == 0) forced.channels = channels;
+    if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
+    WEFT_TRY(const auto chosen, tune::choose(*machine, own));
+    return chosen.plan;
+  };
+}
+
+Result<calibrate::Rates> rates_of(const env::Settings& settings) {
+  if (settings.rates.empty()) return calibrate::typical();
+  return calibrate::from_text(settings.rates);
+}
 
 Status check_forced(const env::Settings& settings) {
   if (!settings.protocol.empty())
@@ -145,10 +151,14 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
                                                std::shared_ptr<const cost::MachineView> machine) {
+  return open_threads(ranks, settings, *machine, chooser_of(machine, settings));
+}
+
+Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
+                                               const cost::MachineView& machine, const session::Chooser& chooser) {
   WEFT_CHECK(check_forced(settings));
-  WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
-  const Bytes cache = machine->caches().shared;
-  const session::Chooser chooser = chooser_of(std::move(machine), settings);
+  WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, machine)));
+  const Bytes cache = machine.caches().shared;
   std::vector<Communicator> all;
   for (auto& world : worlds) {
     auto executor = std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world));

@@ -31,6 +31,8 @@ class Patience {
   void reset() {
     if (looks_ != 0) restart();
   }
+  // How long to wait from now on. Waits that a program may make as long as it likes still end if a peer has ended.
+  void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
   void break_off(Rank culprit) { mark_broken(culprit); }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
