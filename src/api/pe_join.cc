@@ -67,6 +67,7 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
   if (shares) {
     WEFT_TRY(auto data, share_data(joined.comm, world));
     if (data) others.push_back(std::move(*data));
+    WEFT_CHECK(joined.comm.barrier());  // a peer's store before this rank's data has moved would be lost
   }
   const net::memory::Segment& segment = world.mapping->segment;
   auto* const own = static_cast<std::byte*>(heap);

@@ -41,39 +41,52 @@ T get_one(const Space& space, const char* call, const T* from, Rank rank) {
 
 namespace detail {
 
+inline void check_strides(const Space& space, const char* call, std::ptrdiff_t one, std::ptrdiff_t other) {
+  if (one < 1 || other < 1) [[unlikely]]
+    space.misuse(call, "a stride is less than 1");
+}
+
 inline Bytes extent(std::size_t count, std::ptrdiff_t stride, std::size_t element) {
   return static_cast<Bytes>(((count - 1) * static_cast<std::size_t>(stride) + 1) * element);
 }
 
-template <class Element>
-void copy_strided(std::byte* to, const std::byte* from, std::ptrdiff_t to_step, std::ptrdiff_t from_step,
-                  std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i, to += to_step, from += from_step) std::memcpy(to, from, sizeof(Element));
+template <std::size_t element>
+void copy_elements(std::byte* to, const std::byte* from, std::size_t to_step, std::size_t from_step,
+                   std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i, to += to_step, from += from_step) std::memcpy(to, from, element);
+}
+
+// The usual sizes are single loads and stores.
+inline void copy_strided(std::byte* to, const std::byte* from, std::ptrdiff_t to_stride, std::ptrdiff_t from_stride,
+                         std::size_t count, std::size_t element) {
+  const std::size_t to_step = static_cast<std::size_t>(to_stride) * element;
+  const std::size_t from_step = static_cast<std::size_t>(from_stride) * element;
+  switch (element) {
+    case 4:
+      return copy_elements<4>(to, from, to_step, from_step, count);
+    case 8:
+      return copy_elements<8>(to, from, to_step, from_step, count);
+    default:
+      for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, element);
+  }
 }
 
 }  // namespace detail
 
-// Every stride-th element, strides in elements. Requires: strides of at least 1; else the process ends.
-template <class T>
-void put_strided(const Space& space, const char* call, T* to, const T* from, std::ptrdiff_t to_stride,
-                 std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
+// Every stride-th of `count` elements, strides in elements. Requires: strides of at least 1; else the process ends.
+inline void put_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
+                        std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
   if (count == 0) return;
-  if (to_stride < 1 || from_stride < 1) [[unlikely]]
-    space.misuse(call, "a stride is less than 1");
-  std::byte* target = space.at(call, to, detail::extent(count, to_stride, sizeof(T)), rank);
-  detail::copy_strided<T>(target, reinterpret_cast<const std::byte*>(from),
-                          to_stride * static_cast<std::ptrdiff_t>(sizeof(T)),
-                          from_stride * static_cast<std::ptrdiff_t>(sizeof(T)), count);
+  detail::check_strides(space, call, to_stride, from_stride);
+  std::byte* target = space.at(call, to, detail::extent(count, to_stride, element), rank);
+  detail::copy_strided(target, static_cast<const std::byte*>(from), to_stride, from_stride, count, element);
 }
-template <class T>
-void get_strided(const Space& space, const char* call, T* to, const T* from, std::ptrdiff_t to_stride,
-                 std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
+inline void get_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
+                        std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
   if (count == 0) return;
-  if (to_stride < 1 || from_stride < 1) [[unlikely]]
-    space.misuse(call, "a stride is less than 1");
-  const std::byte* source = space.at(call, from, detail::extent(count, from_stride, sizeof(T)), rank);
-  detail::copy_strided<T>(reinterpret_cast<std::byte*>(to), source, to_stride * static_cast<std::ptrdiff_t>(sizeof(T)),
-                          from_stride * static_cast<std::ptrdiff_t>(sizeof(T)), count);
+  detail::check_strides(space, call, to_stride, from_stride);
+  const std::byte* source = space.at(call, from, detail::extent(count, from_stride, element), rank);
+  detail::copy_strided(static_cast<std::byte*>(to), source, to_stride, from_stride, count, element);
 }
 
 // The old value, except of kSet, which returns `operand`. `compare` is for kCompareSwap alone.

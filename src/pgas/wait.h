@@ -80,6 +80,7 @@ struct Watched {
   Compare comparison;
   const T* against;
   std::size_t step;
+  std::size_t first = 0;  // where `any` begins to look, so that callers can be fair
 
   bool counts(std::size_t i) const { return left_out == nullptr || left_out[i] == 0; }
   bool fulfilled(std::size_t i) const { return holds(look(at + i), comparison, against[i * step]); }
@@ -101,8 +102,10 @@ bool test_all(const Watched<T>& w) {
 // One that is fulfilled; kNone: none is, or nothing counts.
 template <class T>
 std::size_t test_any(const Watched<T>& w) {
-  for (std::size_t i = 0; i < w.count; ++i)
+  for (std::size_t k = 0; k < w.count; ++k) {
+    const std::size_t i = (w.first + k) % w.count;
     if (w.counts(i) && w.fulfilled(i)) return i;
+  }
   return kNone;
 }
 // Writes the numbers of those that are fulfilled; returns how many.

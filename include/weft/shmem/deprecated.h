@@ -53,21 +53,19 @@ WEFT_SHMEM_OLD_NUMBERS(WEFT_SHMEM_TO_ALL, sum, )
 WEFT_SHMEM_OLD_NUMBERS(WEFT_SHMEM_TO_ALL, prod, )
 #undef WEFT_SHMEM_TO_ALL
 
-#define WEFT_SHMEM_OLD_AMO_TYPES(X, a, b) X(int, int, a, b) X(long, long, a, b) X(long long, longlong, a, b)
-#define WEFT_SHMEM_OLD_AMO_EXTENDED(X, a, b) WEFT_SHMEM_OLD_AMO_TYPES(X, a, b) WEFT_SHMEM_AMO_FLOATS(X, a, b)
 #define WEFT_SHMEM_OLD_ATOMICS(T, name, a, b)                                 \
   WEFT_SHMEM_FUNCTION(T, name##_cswap, (T * dest, T cond, T value, int pe))   \
   WEFT_SHMEM_FUNCTION(T, name##_finc, (T * dest, int pe))                     \
   WEFT_SHMEM_FUNCTION(void, name##_inc, (T * dest, int pe))                   \
   WEFT_SHMEM_FUNCTION(T, name##_fadd, (T * dest, T value, int pe))            \
   WEFT_SHMEM_FUNCTION(void, name##_add, (T * dest, T value, int pe))
-WEFT_SHMEM_OLD_AMO_TYPES(WEFT_SHMEM_OLD_ATOMICS, , )
+WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_OLD_ATOMICS, , )
 #undef WEFT_SHMEM_OLD_ATOMICS
 #define WEFT_SHMEM_OLD_ATOMICS_ANY(T, name, a, b)                  \
   WEFT_SHMEM_FUNCTION(T, name##_fetch, (const T* dest, int pe))    \
   WEFT_SHMEM_FUNCTION(void, name##_set, (T * dest, T value, int pe)) \
   WEFT_SHMEM_FUNCTION(T, name##_swap, (T * dest, T value, int pe))
-WEFT_SHMEM_OLD_AMO_EXTENDED(WEFT_SHMEM_OLD_ATOMICS_ANY, , )
+WEFT_SHMEM_AMO_EXTENDED(WEFT_SHMEM_OLD_ATOMICS_ANY, , )
 #undef WEFT_SHMEM_OLD_ATOMICS_ANY
 
 #define WEFT_SHMEM_OLD_WAIT(T, name, a, b) WEFT_SHMEM_FUNCTION(void, name##_wait, (T * ivar, T cmp_value))

@@ -107,15 +107,14 @@ void weft_shmem_no_such_type(void);
   _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), shmem_team_t: shmem_team_sync, default: shmem_sync)(__VA_ARGS__)
 
 /* Deprecated names. */
-#define WEFT_SHMEM_OLD(TYPES, after, ...) WEFT_SHMEM_BY_FIRST(TYPES, after, __VA_ARGS__)
-#define shmem_fetch(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_EXTENDED, _fetch, __VA_ARGS__)
-#define shmem_set(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_EXTENDED, _set, __VA_ARGS__)
-#define shmem_swap(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_EXTENDED, _swap, __VA_ARGS__)
-#define shmem_cswap(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_TYPES, _cswap, __VA_ARGS__)
-#define shmem_finc(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_TYPES, _finc, __VA_ARGS__)
-#define shmem_inc(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_TYPES, _inc, __VA_ARGS__)
-#define shmem_fadd(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_TYPES, _fadd, __VA_ARGS__)
-#define shmem_add(...) WEFT_SHMEM_OLD(WEFT_SHMEM_OLD_AMO_TYPES, _add, __VA_ARGS__)
+#define shmem_fetch(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_ANY, _fetch, __VA_ARGS__)
+#define shmem_set(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_ANY, _set, __VA_ARGS__)
+#define shmem_swap(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_ANY, _swap, __VA_ARGS__)
+#define shmem_cswap(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_DISTINCT, _cswap, __VA_ARGS__)
+#define shmem_finc(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_DISTINCT, _finc, __VA_ARGS__)
+#define shmem_inc(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_DISTINCT, _inc, __VA_ARGS__)
+#define shmem_fadd(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_DISTINCT, _fadd, __VA_ARGS__)
+#define shmem_add(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_DISTINCT, _add, __VA_ARGS__)
 
 #endif
 #endif

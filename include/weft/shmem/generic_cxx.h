@@ -5,6 +5,7 @@
 
 #include "weft/shmem/atomics.h"
 #include "weft/shmem/collectives.h"
+#include "weft/shmem/deprecated.h"
 #include "weft/shmem/memory.h"
 #include "weft/shmem/rma.h"
 #include "weft/shmem/sync.h"
@@ -155,6 +156,22 @@ WEFT_SHMEM_COMPLEX_TYPES(WEFT_SHMEM_CXX_REDUCE, sum, )
 WEFT_SHMEM_COMPLEX_TYPES(WEFT_SHMEM_CXX_REDUCE, prod, )
 #undef WEFT_SHMEM_CXX_LOGIC
 #undef WEFT_SHMEM_CXX_REDUCE
+
+#define WEFT_SHMEM_CXX_OLD(T, name, a, b)                                                                    \
+  inline T shmem_cswap(T* d, T c, T v, int pe) { return shmem_##name##_cswap(d, c, v, pe); }                 \
+  inline T shmem_finc(T* d, int pe) { return shmem_##name##_finc(d, pe); }                                   \
+  inline void shmem_inc(T* d, int pe) { shmem_##name##_inc(d, pe); }                                         \
+  inline T shmem_fadd(T* d, T v, int pe) { return shmem_##name##_fadd(d, v, pe); }                           \
+  inline void shmem_add(T* d, T v, int pe) { shmem_##name##_add(d, v, pe); }
+#define WEFT_SHMEM_CXX_OLD_ANY(T, name, a, b)                                            \
+  inline T shmem_fetch(const T* d, int pe) { return shmem_##name##_fetch(d, pe); }       \
+  inline void shmem_set(T* d, T v, int pe) { shmem_##name##_set(d, v, pe); }             \
+  inline T shmem_swap(T* d, T v, int pe) { return shmem_##name##_swap(d, v, pe); }
+WEFT_SHMEM_AMO_DISTINCT(WEFT_SHMEM_CXX_OLD, , )
+WEFT_SHMEM_AMO_DISTINCT(WEFT_SHMEM_CXX_OLD_ANY, , )
+WEFT_SHMEM_AMO_FLOATS(WEFT_SHMEM_CXX_OLD_ANY, , )
+#undef WEFT_SHMEM_CXX_OLD_ANY
+#undef WEFT_SHMEM_CXX_OLD
 
 inline int shmem_sync(shmem_team_t team) { return shmem_team_sync(team); }
 

@@ -32,6 +32,8 @@ WEFT_SHMEM_FUNCTION(int, team_create_ctx, (shmem_team_t team, long options, shme
 WEFT_SHMEM_FUNCTION(void, ctx_destroy, (shmem_ctx_t ctx))
 WEFT_SHMEM_FUNCTION(int, ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team))
 
+/* Of OpenSHMEM 1.6. */
+WEFT_SHMEM_FUNCTION(void*, team_ptr, (shmem_team_t team, const void* dest, int pe))
 WEFT_SHMEM_FUNCTION(int, team_my_pe, (shmem_team_t team))
 WEFT_SHMEM_FUNCTION(int, team_n_pes, (shmem_team_t team))
 WEFT_SHMEM_FUNCTION(int, team_get_config, (shmem_team_t team, long config_mask, shmem_team_config_t* config))

@@ -7,15 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In C++ an extension of the compilers; std::complex has the same layout. */
+__extension__ typedef float _Complex weft_shmem_complexf;
+__extension__ typedef double _Complex weft_shmem_complexd;
+
 #ifdef __cplusplus
-#include <complex>
-#define WEFT_SHMEM_COMPLEXF std::complex<float>
-#define WEFT_SHMEM_COMPLEXD std::complex<double>
 #define WEFT_SHMEM_BEGIN extern "C" {
 #define WEFT_SHMEM_END }
 #else
-#define WEFT_SHMEM_COMPLEXF float _Complex
-#define WEFT_SHMEM_COMPLEXD double _Complex
 #define WEFT_SHMEM_BEGIN
 #define WEFT_SHMEM_END
 #endif
@@ -105,7 +104,7 @@ typedef struct {
   WEFT_SHMEM_FIXED(X, a, b) X(size_t, size, a, b)
 #define WEFT_SHMEM_ORDERED_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b)
 #define WEFT_SHMEM_COMPLEX_TYPES(X, a, b)                                                                 \
-  X(WEFT_SHMEM_COMPLEXF, complexf, a, b) X(WEFT_SHMEM_COMPLEXD, complexd, a, b)
+  X(weft_shmem_complexf, complexf, a, b) X(weft_shmem_complexd, complexd, a, b)
 #define WEFT_SHMEM_ARITHMETIC_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b) WEFT_SHMEM_COMPLEX_TYPES(X, a, b)
 
 /* X(bits, a, b) */

@@ -70,11 +70,11 @@ WEFT_SHMEM_BITWISE_TYPES(DEFINE_BITWISE, xor, kXor)
   DEFINE_OLD(T, T, name##_fetch, (const T* dest), return, kFetch, dest, kZero<T>, kZero<T>)              \
   DEFINE_OLD(void, T, name##_set, (T * dest, T value), (void), kSet, dest, value, kZero<T>)         \
   DEFINE_OLD(T, T, name##_swap, (T * dest, T value), return, kSwap, dest, value, kZero<T>)
-WEFT_SHMEM_OLD_AMO_EXTENDED(DEFINE_OLD_ANY, , )
+WEFT_SHMEM_AMO_EXTENDED(DEFINE_OLD_ANY, , )
 #define DEFINE_OLD_INTEGER(T, name, a, b)                                                                 \
   DEFINE_OLD(T, T, name##_cswap, (T * dest, T cond, T value), return, kCompareSwap, dest, value, cond)    \
   DEFINE_OLD(T, T, name##_finc, (T * dest), return, kAdd, dest, kOne<T>, kZero<T>)                                \
   DEFINE_OLD(void, T, name##_inc, (T * dest), (void), kAdd, dest, kOne<T>, kZero<T>)                              \
   DEFINE_OLD(T, T, name##_fadd, (T * dest, T value), return, kAdd, dest, value, kZero<T>)                      \
   DEFINE_OLD(void, T, name##_add, (T * dest, T value), (void), kAdd, dest, value, kZero<T>)
-WEFT_SHMEM_OLD_AMO_TYPES(DEFINE_OLD_INTEGER, , )
+WEFT_SHMEM_AMO_TYPES(DEFINE_OLD_INTEGER, , )

@@ -1,4 +1,4 @@
-#include <complex>
+#include <type_traits>
 
 #include "compat/shmem/library.h"
 
@@ -41,7 +41,7 @@ int exchange(const char* call, api::Team* team, Collective collective, void* to,
 
 int collect(const char* call, api::Team* team, void* to, const void* from, std::size_t bytes) {
   if (team == nullptr) return -1;
-  check(call, to, bytes, from, bytes);
+  if (bytes > 0) check(call, to, bytes, from, bytes);
   require(call, team->collect(to, from, bytes));
   return 0;
 }
@@ -77,7 +77,7 @@ struct Combine {
 };
 
 template <class T>
-constexpr bool is_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+constexpr bool is_complex = std::is_same_v<T, weft_shmem_complexf> || std::is_same_v<T, weft_shmem_complexd>;
 
 template <ReduceOp op, class T>
 int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t count) {
@@ -85,7 +85,7 @@ int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t 
   if (count == 0) return 0;
   check(call, to, count * sizeof(T), from, count * sizeof(T));
   if constexpr (is_complex<T> && op == ReduceOp::kSum) {  // a sum of pairs is a pair of sums
-    using Part = typename T::value_type;
+    using Part = std::conditional_t<std::is_same_v<T, weft_shmem_complexf>, float, double>;
     require(call, team->run({.collective = Collective::kAllReduce,
                              .in = from,
                              .out = to,

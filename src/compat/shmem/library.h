@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,9 @@ class Library {
   const pgas::Space& space() const { return pe->space(); }
   pgas::Idler idler(const char* call) const { return {pe->space(), pe->watch(), call}; }
 
+  // Differs from call to call: where the `any` functions begin to look.
+  std::size_t turn() { return turns_.fetch_add(1, std::memory_order_relaxed); }
+
   // Null: SHMEM_TEAM_INVALID.
   weft_shmem_team* team(shmem_team_t handle);
   shmem_team_t keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config);
@@ -49,6 +53,7 @@ class Library {
   Rank of_context(const char* call, shmem_ctx_t ctx, int pe) const;
 
   weft_shmem_team world_;
+  std::atomic<std::size_t> turns_{0};
   std::mutex mutex_;
   std::vector<std::unique_ptr<weft_shmem_team>> teams_;             // guarded by mutex_
   std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_;  // guarded by mutex_

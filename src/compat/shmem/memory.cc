@@ -38,10 +38,7 @@ void* reallocate(const char* call, void* memory, std::size_t size) {
 }
 
 void* align(const char* call, std::size_t alignment, std::size_t size) {
-  if (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0) {
-    library(call);
-    return nullptr;
-  }
+  if (!std::has_single_bit(alignment)) return nullptr;
   return allocate(call, size, alignment);
 }
 

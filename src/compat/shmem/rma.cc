@@ -6,10 +6,6 @@ using compat::shmem::library;
 
 namespace {
 
-struct Bits128 {
-  std::uint64_t words[2];
-};
-
 void put(const char* call, shmem_ctx_t ctx, void* to, const void* from, std::size_t bytes, int pe) {
   const Library& l = library(call);
   pgas::put(l.space(), call, to, from, bytes, l.job_rank(call, ctx, pe));
@@ -28,19 +24,15 @@ T get_one(const char* call, shmem_ctx_t ctx, const T* from, int pe) {
   const Library& l = library(call);
   return pgas::get_one(l.space(), call, from, l.job_rank(call, ctx, pe));
 }
-template <class T>
 void iput(const char* call, shmem_ctx_t ctx, void* to, const void* from, ptrdiff_t to_stride, ptrdiff_t from_stride,
-          std::size_t count, int pe) {
+          std::size_t count, std::size_t element, int pe) {
   const Library& l = library(call);
-  pgas::put_strided(l.space(), call, static_cast<T*>(to), static_cast<const T*>(from), to_stride, from_stride, count,
-                    l.job_rank(call, ctx, pe));
+  pgas::put_strided(l.space(), call, to, from, element, to_stride, from_stride, count, l.job_rank(call, ctx, pe));
 }
-template <class T>
 void iget(const char* call, shmem_ctx_t ctx, void* to, const void* from, ptrdiff_t to_stride, ptrdiff_t from_stride,
-          std::size_t count, int pe) {
+          std::size_t count, std::size_t element, int pe) {
   const Library& l = library(call);
-  pgas::get_strided(l.space(), call, static_cast<T*>(to), static_cast<const T*>(from), to_stride, from_stride, count,
-                    l.job_rank(call, ctx, pe));
+  pgas::get_strided(l.space(), call, to, from, element, to_stride, from_stride, count, l.job_rank(call, ctx, pe));
 }
 void put_signal(const char* call, shmem_ctx_t ctx, void* to, const void* from, std::size_t bytes, uint64_t* signal,
                 uint64_t value, int op, int pe) {
@@ -107,27 +99,23 @@ DEFINE_BYTES(mem, 1)
   }
 WEFT_SHMEM_RMA_TYPES(DEFINE_ELEMENT, , )
 
-#define DEFINE_STRIDED(direction, T, Element, function)                                                          \
+#define DEFINE_STRIDED(direction, T, function, unit)                                                             \
   WEFT_SHMEM_DEFINE(void, function,                                                                              \
                     (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) {          \
-    direction<Element>("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, dst, sst, nelems, pe);               \
+    direction("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, dst, sst, nelems, unit, pe);                  \
   }                                                                                                              \
   WEFT_SHMEM_DEFINE(void, ctx_##function, (shmem_ctx_t ctx, T * dest, const T* source, ptrdiff_t dst,            \
                                            ptrdiff_t sst, size_t nelems, int pe)) {                              \
-    direction<Element>("shmem_ctx_" #function, ctx, dest, source, dst, sst, nelems, pe);                         \
+    direction("shmem_ctx_" #function, ctx, dest, source, dst, sst, nelems, unit, pe);                            \
   }
-#define DEFINE_TYPED_STRIDED(T, name, a, b) \
-  DEFINE_STRIDED(iput, T, T, name##_iput)   \
-  DEFINE_STRIDED(iget, T, T, name##_iget)
+#define DEFINE_TYPED_STRIDED(T, name, a, b)        \
+  DEFINE_STRIDED(iput, T, name##_iput, sizeof(T))  \
+  DEFINE_STRIDED(iget, T, name##_iget, sizeof(T))
 WEFT_SHMEM_RMA_TYPES(DEFINE_TYPED_STRIDED, , )
-#define DEFINE_BYTES_STRIDED(bits, Element)      \
-  DEFINE_STRIDED(iput, void, Element, iput##bits) \
-  DEFINE_STRIDED(iget, void, Element, iget##bits)
-DEFINE_BYTES_STRIDED(8, std::uint8_t)
-DEFINE_BYTES_STRIDED(16, std::uint16_t)
-DEFINE_BYTES_STRIDED(32, std::uint32_t)
-DEFINE_BYTES_STRIDED(64, std::uint64_t)
-DEFINE_BYTES_STRIDED(128, Bits128)
+#define DEFINE_BITS_STRIDED(bits, a, b)             \
+  DEFINE_STRIDED(iput, void, iput##bits, bits / 8)  \
+  DEFINE_STRIDED(iget, void, iget##bits, bits / 8)
+WEFT_SHMEM_BIT_SIZES(DEFINE_BITS_STRIDED, , )
 
 WEFT_SHMEM_DEFINE(uint64_t, signal_fetch, (const uint64_t* sig_addr)) {
   const Library& l = library("shmem_signal_fetch");

@@ -10,9 +10,9 @@ namespace {
 template <class T>
 pgas::Watched<T> watched(const char* call, const T* at, std::size_t count, const int* status, int cmp, const T* against,
                          std::size_t step) {
-  const Library& l = library(call);
+  Library& l = library(call);
   l.space().at(call, at, static_cast<Bytes>(count * sizeof(T)), l.pe->rank());  // else nobody can ever store there
-  return {at, count, status, comparison(call, cmp), against, step};
+  return {at, count, status, comparison(call, cmp), against, step, l.turn()};
 }
 
 template <class T>

@@ -51,6 +51,11 @@ WEFT_SHMEM_DEFINE(int, team_translate_pe, (shmem_team_t from, int pe, shmem_team
   return destination->team->group().member(source->team->group().job_rank(pe));
 }
 
+WEFT_SHMEM_DEFINE(void*, team_ptr, (shmem_team_t handle, const void* dest, int pe)) {
+  const int job_rank = pshmem_team_translate_pe(handle, pe, SHMEM_TEAM_WORLD);
+  return job_rank < 0 ? nullptr : pshmem_ptr(dest, job_rank);
+}
+
 WEFT_SHMEM_DEFINE(int, team_split_strided, (shmem_team_t parent, int start, int stride, int size,
                                             const shmem_team_config_t* config, long mask, shmem_team_t* made)) {
   const weft_shmem_team* team = library("shmem_team_split_strided").team(parent);
