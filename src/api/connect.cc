@@ -8,14 +8,14 @@
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
+#include "schedule/element.h"
 #include "session/session.h"
 
 namespace weft::api {
 namespace {
 
-// Integers wrap and extremes are exact, so that any order gives the same bits.
 bool order_matters(const Request& r) {
-  return schedule::reduces(r.collective) && is_float(r.type) && r.op != ReduceOp::kMin && r.op != ReduceOp::kMax;
+  return schedule::reduces(r.collective) && schedule::order_matters(r.type, r.op);
 }
 
 Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine) {

@@ -28,7 +28,7 @@ std::vector<Way> all_ways() {
     for (const schedule::Algorithm* a : collectives::algorithms_for(c)) {
       if (c == Collective::kAllToAllV && !a->uneven) continue;
       for (const protocol::Protocol p : protocol::kProtocols)
-        if (a->needs.messages == (p != protocol::Protocol::kDirect)) ways.push_back({c, a, p});
+        if (schedule::fits(*a, p)) ways.push_back({c, a, p});
     }
   return ways;
 }

@@ -62,8 +62,7 @@ Status check_channels(std::int64_t channels) {
 
 schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
   const Bytes blocks = schedule::blocks(collective, ranks);
-  const bool parts = blocks > 1 && collective != Collective::kSendReceive;
-  const Bytes unit = parts ? ranks : 1;
+  const Bytes unit = schedule::message_parts(collective, ranks);
   schedule::Task task{.collective = collective,
                       .ranks = ranks,
                       .ranks_per_node = ranks_per_node,
@@ -79,13 +78,6 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
     task.counts = std::move(counts);
   }
   return task;
-}
-
-schedule::Layout layout_of(const schedule::Task& task) {
-  return {{task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
-          task.elements,
-          task.element_bytes,
-          task.block_counts()};
 }
 
 Status write_text(const std::string& file, const std::string& text) {

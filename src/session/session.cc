@@ -20,9 +20,6 @@ bool same_shape(const Request& a, const Request& b) {
          a.protocol == b.protocol && !schedule::uneven(a.collective);
 }
 
-// Does `count` stand for one rank's part?
-bool per_rank_count(Collective c) { return schedule::blocks(c, 2) > 1; }
-
 // What all ranks must agree on; of an all_to_all_v they know different counts.
 std::string key_of(const Request& r, bool registered) {
   std::string key =
@@ -33,11 +30,19 @@ std::string key_of(const Request& r, bool registered) {
   return key;
 }
 
-// The call would overwrite input that peers still want.
-bool overwrites_input(const Request& r) {
-  const Collective c = schedule::even_form(r.collective);
-  return (c == Collective::kAllToAll || c == Collective::kSendReceive) && r.in == r.out;
+// What the choice goes by. All ranks must choose alike, but of an all_to_all_v each knows other sizes: it is chosen for
+// parts of one size, whatever they are.
+Task chosen_for(const Task& task) {
+  if (task.collective != Collective::kAllToAllV) return task;
+  constexpr Bytes kPart = 16384;  // elements: where neither latency nor bandwidth alone decides
+  Task nominal = task;
+  nominal.elements = kPart * task.ranks;
+  nominal.counts = std::make_shared<std::vector<Bytes>>(task.counts->size(), kPart);
+  return nominal;
 }
+
+// The call would overwrite input that peers still want.
+bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.collective) && r.in == r.out; }
 
 }  // namespace
 
@@ -47,7 +52,7 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
 Status Session::check(const Request& r) const {
   const auto name = schedule::name(r.collective);
   const auto ranks = static_cast<std::size_t>(executor_->ranks());
-  const std::size_t parts = per_rank_count(r.collective) ? ranks : 1;
+  const auto parts = static_cast<std::size_t>(schedule::message_parts(r.collective, executor_->ranks()));
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
       bytes > kAddressSpace)
@@ -84,7 +89,7 @@ Task Session::task_of(const Request& r) const {
             .ranks = n,
             .root = r.root,
             .ranks_per_node = ranks_per_node_,
-            .elements = static_cast<Bytes>(r.count),
+            .elements = static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
             .element_bytes = size_of(r.type)};
   if (r.collective == Collective::kBarrier) task.elements = 0;
   if (schedule::uneven(r.collective)) {
@@ -100,8 +105,6 @@ Task Session::task_of(const Request& r) const {
     }
     task.elements = std::accumulate(counts->begin(), counts->end(), Bytes{0});
     task.counts = std::move(counts);
-  } else if (per_rank_count(r.collective) && r.collective != Collective::kSendReceive) {
-    task.elements *= n;
   }
   return task;
 }
@@ -122,8 +125,7 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   }
 
   const Task task = task_of(r);
-  const schedule::Layout layout({task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
-                                task.elements, task.element_bytes, task.block_counts());
+  const schedule::Layout layout = layout_of(task);
   const bool registered = is_registered(layout.buffer_bytes(Buffer::kIn, executor_->rank()),
                                         layout.buffer_bytes(Buffer::kOut, executor_->rank()));
   std::string key = key_of(r, registered);
@@ -144,14 +146,14 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
                                                       const schedule::Layout& layout, bool registered) {
   auto prepared = std::make_shared<Prepared>();
-  WEFT_TRY(prepared->plan, chooser_(task, request, executor_->capabilities(), registered));
+  WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
   prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
-  prepared->divides = prepared->op == ReduceOp::kAvg && !is_float(request.type) && task.ranks > 1;
+  prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
   prepared->fold =
       exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   // Whether memory is registered must agree only where peers touch it.
@@ -207,10 +209,6 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfe
 void Session::begin(const Pending& p) {
   running_ = true;
   const schedule::Plan& plan = p.prepared->plan;
-  std::optional<Scalar> scale;
-  if (p.prepared->op == ReduceOp::kPremulSum) scale = p.request.scalar;
-  if (p.prepared->op == ReduceOp::kAvg && !p.prepared->divides && executor_->ranks() > 1)
-    scale = Scalar{1.0 / executor_->ranks(), 1};
   if (!p.transfers.empty()) {
     const auto* base = static_cast<std::byte*>(p.transfers.front().data);
     executor_->start(p.prepared->program, {.protocol = plan.protocol,
@@ -225,7 +223,7 @@ void Session::begin(const Pending& p) {
                     .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
                     .out = static_cast<std::byte*>(p.request.out),
                     .fold = p.prepared->fold,
-                    .scale = scale,
+                    .scale = exec::scale_of(p.request.type, p.prepared->op, executor_->ranks(), p.request.scalar),
                     .publishes = plan.algorithm->needs.memory(),
                     .signature = p.prepared->signature});
 }

@@ -10,10 +10,6 @@ namespace {
 
 using protocol::Protocol;
 
-bool fits(const schedule::Algorithm& algorithm, Protocol protocol) {
-  return algorithm.needs.messages == (protocol != Protocol::kDirect);
-}
-
 // Why the algorithm cannot serve here at all; empty: it can.
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
@@ -107,7 +103,7 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
-      if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
+      if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
         all.push_back(best_channels(machine, q, *algorithm, protocol));
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";

@@ -150,6 +150,7 @@ bool Endpoint::agrees(Rank peer) {
 }
 
 void Endpoint::compare_calls(Rank peer) {
+  if (!call_.everybody) return;  // the peer may well be in another call
   const Board& board = segment_.block(peer).boards[calls_ % kBoards];
   if (board.call.load(std::memory_order_acquire) != calls_) return;  // not there yet, or long past
   const std::uint64_t signature = board.signature.load(std::memory_order_acquire);

@@ -28,6 +28,15 @@ Layout layout_of(const Task& task, const Plan& plan) {
 
 }  // namespace
 
+Layout layout_of(const Task& task) {
+  return Layout({task.collective, task.ranks, task.root, blocks(task.collective, task.ranks)}, task.elements,
+                task.element_bytes, task.block_counts());
+}
+
+bool fits(const Algorithm& algorithm, protocol::Protocol protocol) {
+  return algorithm.needs.messages == (protocol != protocol::Protocol::kDirect);
+}
+
 Cut cut_of(const Task& task, const Plan& plan) {
   const Layout layout = layout_of(task, plan);
   const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
