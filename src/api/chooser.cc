@@ -36,13 +36,13 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 }
 
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
-  // Threads that share the machine view take turns: its routes cache.
-  return [machine = std::move(machine), lock = std::make_shared<std::mutex>(), algorithm = settings.algorithm,
+  return [machine = std::move(machine), algorithm = settings.algorithm,
           protocol = settings.protocol, channels = static_cast<int>(settings.channels),
           reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
                                                 const protocol::Capabilities& can,
                                                 bool registered) -> Result<schedule::Plan> {
-    const std::lock_guard guard(*lock);
+    static std::mutex turns;  // threads may share a machine view, whose routes cache
+    const std::lock_guard guard(turns);
     tune::Question own = question_of(task, request, can, registered);
     own.in_order = (reproducible || request.reproducible) && order_matters(request);
     tune::Question forced = own;

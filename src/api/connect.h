@@ -7,6 +7,7 @@
 #include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
 #include "net/bootstrap/job.h"
+#include "net/shm/shm.h"
 #include "protocol/capabilities.h"
 #include "weft/communicator.h"
 
@@ -20,6 +21,7 @@ struct Joined {
   Communicator comm;
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces

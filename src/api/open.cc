@@ -79,7 +79,9 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
                                          .heap_bytes = origin->settings.heap_bytes,
                                          .limits = limits_of(origin->settings, place.ranks, *machine),
                                          .has_ended = std::move(has_ended)}));
-  return Opened{session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine), "shm", machine};
+  net::shm::World* const shm = world.get();
+  return Opened{session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine), "shm", machine,
+                shm};
 }
 
 Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {

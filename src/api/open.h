@@ -31,6 +31,7 @@ struct Opened {
   std::shared_ptr<session::Session> session;
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);

@@ -13,6 +13,7 @@ constexpr Variable kTable[] = {
     {"WEFT_ID", "text", "none", "names the job; letters, digits, '-' and '_'; set by `weft run`"},
     {"WEFT_TIMEOUT_MS", "number", "30000", "how long a rank waits for a peer before the operation fails"},
     {"WEFT_HEAP", "size", "1G", "address space for registered memory, per rank"},
+    {"WEFT_SYMMETRIC_SIZE", "size", "1G", "address space of the symmetric heap, per rank; also SHMEM_SYMMETRIC_SIZE"},
     {"WEFT_ALGO", "text", "chosen", "forces an algorithm, e.g. ring"},
     {"WEFT_PROTO", "text", "chosen", "forces a protocol, e.g. Simple"},
     {"WEFT_CHANNELS", "number", "chosen", "forces the number of channels"},
@@ -82,6 +83,14 @@ Result<Settings> read() {
   if (const std::string heap = text("WEFT_HEAP"); !heap.empty()) {
     WEFT_TRY(s.heap_bytes, parse_bytes(heap));
     if (s.heap_bytes < 4096 || s.heap_bytes > Bytes{1} << 40) return bad_input("WEFT_HEAP {} is outside 4K … 1T", heap);
+  }
+  s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
+  for (const char* name : {"SHMEM_SYMMETRIC_SIZE", "WEFT_SYMMETRIC_SIZE"}) {
+    const std::string size = text(name);
+    if (size.empty()) continue;
+    WEFT_TRY(s.symmetric_bytes, parse_bytes(size));
+    if (s.symmetric_bytes < 4096 || s.symmetric_bytes > Bytes{1} << 40)
+      return bad_input("{} {} is outside 4K … 1T", name, size);
   }
   s.algorithm = text("WEFT_ALGO");
   s.protocol = text("WEFT_PROTO");

@@ -19,9 +19,15 @@ protocol::Capabilities capabilities(std::string_view name) {
 }
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
+    : Endpoint(segment, rank,
+               addressable ? std::span<const std::byte>{}
+                           : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               name) {}
+
+Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)
     : segment_(segment),
       rank_(rank),
-      addressable_(addressable),
+      reach_(reach),
       capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {

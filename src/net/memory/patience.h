@@ -32,6 +32,8 @@ class Patience {
   void reset() {
     if (looks_ != 0) restart();
   }
+  // How long to wait from now on. Waits that a program may make as long as it likes still end if a peer has ended.
+  void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause); }
   // What is wrong by now, whether or not this rank waits: kAborted, kPeerDied. Peers that left in good order are not.
