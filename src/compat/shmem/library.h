@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/pe.h"
-#include "shmem.h"
+#include <shmem.h>
 
 struct weft_shmem_team {
   std::shared_ptr<weft::api::Team> team;
