@@ -43,7 +43,8 @@ std::string stream_and_shrink(Communicator& comm, Report& report, Rank goal_rank
     const std::string wrong = reduce_and_check(current, 20000);
     if (wrong.empty()) {
       if (++good == 10) report.say("running ");
-      if (good >= 50 && current.ranks() == goal_ranks) return fmt::format("well as {} of {}", current.rank(), goal_ranks);
+      if (good >= 50 && current.ranks() == goal_ranks)
+        return fmt::format("well as {} of {}", current.rank(), goal_ranks);
       continue;
     }
     if (contains(wrong, "instead of")) return wrong;
@@ -72,9 +73,8 @@ TEST_P(Lifecycle, SurvivorsOfAKilledRankGoOnWithRightResults) {
 }
 
 TEST_P(Lifecycle, TwoRanksThatDieOneAfterTheOtherLeaveTwoThatGoOn) {
-  ConnectedJob job(4, options(), [](Communicator& c, Report& report, NoticeBoard&) {
-    return stream_and_shrink(c, report, 2);
-  });
+  ConnectedJob job(4, options(),
+                   [](Communicator& c, Report& report, NoticeBoard&) { return stream_and_shrink(c, report, 2); });
   job.await_running();
   job[1].send(SIGKILL);
   std::this_thread::sleep_for(30ms);  // before, while or after the others have shrunk
@@ -223,16 +223,14 @@ TEST_P(Lifecycle, TheDeathOfAPeerIsSeenWithoutCallingAnything) {
 }
 
 TEST_P(Lifecycle, AFinalizedCommunicatorDoesNothingMore) {
-  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
-                      std::vector<std::int32_t> data(100, 1);
-                      auto work = c.start({.in = data.data(),
-                                           .out = data.data(),
-                                           .count = data.size(),
-                                           .type = DataType::kInt32});
-                      if (!work || !c.finalize()) return "not finalized";
-                      if (data[99] != 2) return "a started operation was lost";
-                      return c.barrier() ? "works on" : c.barrier().error().message;
-                    }).join();
+  const auto said =
+      ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+        std::vector<std::int32_t> data(100, 1);
+        auto work = c.start({.in = data.data(), .out = data.data(), .count = data.size(), .type = DataType::kInt32});
+        if (!work || !c.finalize()) return "not finalized";
+        if (data[99] != 2) return "a started operation was lost";
+        return c.barrier() ? "works on" : c.barrier().error().message;
+      }).join();
   for (const std::string& s : said) EXPECT_TRUE(contains(s, "finalized")) << s;
 }
 

@@ -36,11 +36,10 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 }
 
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
-  return [machine = std::move(machine), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
-          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
-                                                const protocol::Capabilities& can,
-                                                bool registered) -> Result<schedule::Plan> {
+  return [machine = std::move(machine), algorithm = settings.algorithm, protocol = settings.protocol,
+          channels = static_cast<int>(settings.channels), reproducible = settings.reproducible](
+             const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
+             bool registered) -> Result<schedule::Plan> {
     static std::mutex turns;  // threads may share a machine view, whose routes cache
     const std::lock_guard guard(turns);
     tune::Question own = question_of(task, request, can, registered);

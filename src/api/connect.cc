@@ -47,8 +47,7 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   const auto origin = std::make_shared<Origin>(Origin{settings, rates, net::bootstrap::hexadecimal(number), ""});
   std::vector<Communicator> all;
   for (Rank r = 0; r < ranks; ++r)
-    all.emplace_back(
-        open_thread(origin, {"world", r, ranks}, std::move(worlds[static_cast<std::size_t>(r)]), machine));
+    all.emplace_back(open_thread(origin, {"world", r, ranks}, std::move(worlds[static_cast<std::size_t>(r)]), machine));
   return all;
 }
 

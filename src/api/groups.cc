@@ -88,8 +88,8 @@ class ThreadGroups final : public Common {
 
  private:
   Result<std::shared_ptr<session::Session>> move(const Place& place, const std::string& secret) {
-    WEFT_TRY(auto world, world_.move(secret, place.rank, place.ranks,
-                                     limits_of(origin_->settings, place.ranks, *machine_)));
+    WEFT_TRY(auto world,
+             world_.move(secret, place.rank, place.ranks, limits_of(origin_->settings, place.ranks, *machine_)));
     return open_thread(origin_, place, std::move(world), machine_);
   }
 
@@ -122,8 +122,8 @@ class TcpGroups final : public Common {
       std::memcpy(&record, card.data(), sizeof record);
     }
     number(meeting, ranks);
-    meeting.key = net::bootstrap::mac(
-        before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
+    meeting.key =
+        net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
     meeting.listener = std::move(listener_);
     return open({m.name, m.rank, ranks}, std::move(meeting));
@@ -131,11 +131,10 @@ class TcpGroups final : public Common {
 
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
-    WEFT_TRY(Meeting meeting,
-             net::bootstrap::meet_survivors(before(), {.rank = self,
-                                                       .interface = origin_->settings.interface,
-                                                       .node = origin_->settings.node,
-                                                       .timeout = world_.patience.timeout()}));
+    WEFT_TRY(Meeting meeting, net::bootstrap::meet_survivors(before(), {.rank = self,
+                                                                        .interface = origin_->settings.interface,
+                                                                        .node = origin_->settings.node,
+                                                                        .timeout = world_.patience.timeout()}));
     std::vector<Rank> members;
     for (const Record& r : meeting.ranks) members.push_back(r.rank);
     const auto ranks = static_cast<Rank>(members.size());

@@ -45,9 +45,8 @@ net::tcp::Options options_of(const env::Settings& settings) {
   const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
                          : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
                                                        : net::tcp::ZeroCopy::kAuto;
-  return {.sockets = settings.sockets,
-          .zero_copy = zero_copy,
-          .timeout = std::chrono::milliseconds(settings.timeout_ms)};
+  return {
+      .sockets = settings.sockets, .zero_copy = zero_copy, .timeout = std::chrono::milliseconds(settings.timeout_ms)};
 }
 
 }  // namespace

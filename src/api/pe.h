@@ -24,8 +24,8 @@ class Pe {
     net::memory::Commons commons;
     session::Chooser chooser;
     net::memory::Patience::Limits limits;
-    pgas::Region heap;                 // the symmetric heap; its first pages are the Pe's own
-    std::vector<pgas::Region> others;  // the program's data, if it is shared
+    pgas::Region heap;                          // the symmetric heap; its first pages are the Pe's own
+    std::vector<pgas::Region> others;           // the program's data, if it is shared
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
     std::shared_ptr<void> keeps = {};           // outlives the Pe
   };

@@ -130,18 +130,17 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
     const Rank self = comm.rank();
     pgas::Region heap{.own = rooms->heap(self), .bytes = bytes, .mapped = {}};
     for (Rank r = 0; r < ranks; ++r) heap.mapped.push_back(rooms->heap(r));
-    all.push_back(std::make_unique<Pe>(
-        Pe::Parts{.comm = std::move(comm),
-                  .commons = {.allocate = Rooms::map,
-                              .release = [](std::byte* memory,
-                                            Bytes size) { munmap(memory, static_cast<std::size_t>(size)); },
-                              .has_ended = [rooms](Rank r) { return rooms->has_left(r); }},
-                  .chooser = chooser_of(machine, settings),
-                  .limits = limits_of(settings, ranks, *machine),
-                  .heap = std::move(heap),
-                  .others = others,
-                  .end = {},
-                  .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })}));
+    all.push_back(std::make_unique<Pe>(Pe::Parts{
+        .comm = std::move(comm),
+        .commons = {.allocate = Rooms::map,
+                    .release = [](std::byte* memory, Bytes size) { munmap(memory, static_cast<std::size_t>(size)); },
+                    .has_ended = [rooms](Rank r) { return rooms->has_left(r); }},
+        .chooser = chooser_of(machine, settings),
+        .limits = limits_of(settings, ranks, *machine),
+        .heap = std::move(heap),
+        .others = others,
+        .end = {},
+        .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })}));
   }
   return all;
 }

@@ -62,7 +62,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   const tune::Question question{.task = task,
                                 .can = capabilities_of(machine),
                                 .in_order = spec.reproducible && schedule::reduces(task.collective) &&
-                                             schedule::order_matters(spec.type, spec.op),
+                                            schedule::order_matters(spec.type, spec.op),
                                 .algorithm = spec.algorithm,
                                 .protocol = spec.protocol,
                                 .channels = static_cast<int>(spec.channels)};

@@ -47,8 +47,8 @@ void print(const Standing& s, std::size_t last) {
   fmt::print("job {}, communicator {}, {} ranks over {}\n", s.job, s.group, s.ranks.size(), s.transport);
   for (std::size_t r = 0; r < s.ranks.size(); ++r) print_rank(static_cast<Rank>(r), s.ranks[r], s.doing[r], last);
   for (const recorder::Late& l : s.late)
-    fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank, l.behind == 1 ? "1 rank" : fmt::format("{} ranks", l.behind),
-               l.why);
+    fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank,
+               l.behind == 1 ? "1 rank" : fmt::format("{} ranks", l.behind), l.why);
   if (!s.circle.empty())
     fmt::print("  circle: ranks {} wait for each other{}{}\n", fmt::join(s.circle, ", "),
                s.disagreement.empty() ? "" : ": ", s.disagreement);

@@ -57,9 +57,9 @@ struct ProgramCursor {
 };
 
 // The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
-// look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions. Besides the concept,
-// the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom sources that a finished
-// program named are still being read; -1: none.
+// look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
+// Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom
+// sources that a finished program named are still being read; -1: none.
 template <class World>
 class WorldExecutor final : public Executor {
  public:

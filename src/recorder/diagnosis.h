@@ -22,9 +22,9 @@ struct Standing {
   std::string job, group, transport;
   std::vector<const Snapshot*> ranks;  // by rank; null: no record
   std::vector<Doing> doing;
-  std::vector<Late> late;     // most ranks behind first
-  std::vector<Rank> circle;   // ranks that wait for each other
-  std::string disagreement;   // of ranks in a circle: calls that differ; empty: none seen
+  std::vector<Late> late;    // most ranks behind first
+  std::vector<Rank> circle;  // ranks that wait for each other
+  std::string disagreement;  // of ranks in a circle: calls that differ; empty: none seen
 };
 
 // The communicators among `snapshots`, which must outlive the answer and be in order (see read_folder).

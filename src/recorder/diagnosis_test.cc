@@ -41,8 +41,12 @@ TEST(Diagnosis, AStoppedRankIsLateAlthoughItSaysThatItWaits) {
 }
 
 TEST(Diagnosis, SeveralLateRanksComeWithThoseBehindThem) {
-  const std::vector<Snapshot> all = {rank_in(5, 0, 3), rank_in(5, 1, 2), idle_after(4, 2), rank_in(5, 3, -1),
-                                     };
+  const std::vector<Snapshot> all = {
+      rank_in(5, 0, 3),
+      rank_in(5, 1, 2),
+      idle_after(4, 2),
+      rank_in(5, 3, -1),
+  };
   const auto late = standings(all)[0].late;
   ASSERT_EQ(late.size(), 2u);
   EXPECT_EQ(late[0].behind, 1);

@@ -37,7 +37,7 @@ static_assert(sizeof(Entry) == 64);
 struct alignas(64) Waiting {
   std::atomic<std::int32_t> peer;  // 1 + the rank; 0: none
   std::atomic<std::int32_t> strand;
-  std::atomic<std::int64_t> step, steps;  // of the strand that waits
+  std::atomic<std::int64_t> step, steps;   // of the strand that waits
   std::atomic<std::uint64_t> since, said;  // ticks
 };
 

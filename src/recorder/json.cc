@@ -22,9 +22,9 @@ std::string_view name(State state) {
 double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
 json to_json(const Operation& o) {
-  json j{{"number", o.number},         {"collective", o.collective}, {"count", o.count},
-         {"type", o.type},             {"algorithm", o.algorithm},   {"protocol", o.protocol},
-         {"channels", o.channels},     {"state", name(o.state)},     {"started_s", seconds(o.started)},
+  json j{{"number", o.number},     {"collective", o.collective}, {"count", o.count},
+         {"type", o.type},         {"algorithm", o.algorithm},   {"protocol", o.protocol},
+         {"channels", o.channels}, {"state", name(o.state)},     {"started_s", seconds(o.started)},
          {"finished_s", nullptr}};
   if (o.root >= 0) j["root"] = o.root;
   if (o.finished != 0) j["finished_s"] = seconds(o.finished);
@@ -107,8 +107,7 @@ Result<std::string> leave_record(const std::string& folder, const Snapshot& s, c
   std::string group = s.group;
   for (char& c : group)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
-  const std::string path =
-      fmt::format("{}/{}-{}-rank{}-{}.json", folder, s.job.substr(0, 16), group, s.rank, s.pid);
+  const std::string path = fmt::format("{}/{}-{}-rank{}-{}.json", folder, s.job.substr(0, 16), group, s.rank, s.pid);
   std::ofstream out(path);
   out << to_json(s, error).dump(1) << '\n' << std::flush;
   if (!out) return failure(Code::kSystem, Blame::kProcess, "cannot write {}", path);

@@ -58,7 +58,8 @@ class Recorder {
   Snapshot snapshot() const;
 
  private:
-  Recorder(void* memory, std::size_t bytes, std::string file) : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
+  Recorder(void* memory, std::size_t bytes, std::string file)
+      : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
   Header& header() const { return *static_cast<Header*>(memory_); }
   Entry& entry(std::uint64_t number) const {
     auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));

@@ -55,8 +55,8 @@ struct ProcessFacts {
 };
 ProcessFacts facts_of(int pid);
 
-// The records in a folder, by job, group and rank; those of processes that have ended are removed from it. Files that are
-// no records are left alone.
+// The records in a folder, by job, group and rank; those of processes that have ended are removed from it. Files that
+// are no records are left alone.
 std::vector<Snapshot> read_folder(const std::string& folder, std::size_t operations);
 // Only removes.
 void sweep(const std::string& folder);

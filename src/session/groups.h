@@ -25,10 +25,10 @@ class Groups {
 
   // A new group as this rank sees it.
   struct Membership {
-    std::string name;            // in records
-    Rank rank = 0;               // in the group
+    std::string name;             // in records
+    Rank rank = 0;                // in the group
     std::span<const Card> cards;  // of all its members, in order
-    std::string secret;          // of the members alone: letters and digits
+    std::string secret;           // of the members alone: letters and digits
   };
   // All members call it, each after an offer() that this uses up.
   virtual Result<std::shared_ptr<Session>> join(const Membership& membership) = 0;

@@ -1,4 +1,5 @@
-// A barrier that can say who has not come: everybody reports to rank 0, which answers with the list of those who have not.
+// A barrier that can say who has not come: everybody reports to rank 0, which answers with the list of those who have
+// not.
 
 #include <algorithm>
 #include <thread>

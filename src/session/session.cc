@@ -72,7 +72,8 @@ std::uint32_t Session::exchange_label() {
 
 // The error is what the caller must see; that its record could not be left as well adds nothing to it.
 void Session::leave_record(const Error& error) const {
-  if (recorder_ && !record_folder_.empty()) (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
+  if (recorder_ && !record_folder_.empty())
+    (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
 Status Session::check(const Request& r) const {

@@ -79,7 +79,7 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
   // The host's last words may have been lost in a crowd, or somebody else listens there who does not speak weft.
   const bool busy = v.survivors && handshake.refused();  // with what was before: it has not noticed the failure yet
   if (busy || (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
-      handshake.problem().find("speak") == std::string::npos)) {
+               handshake.problem().find("speak") == std::string::npos)) {
     last = handshake.problem();
     return UniqueFd();
   }
@@ -182,7 +182,10 @@ Result<Meeting> meet(const Invitation& v) {
   if (v.ranks < 1 || v.rank < 0 || v.rank >= v.ranks) return bad_input("rank {} of {} ranks", v.rank, v.ranks);
   const auto deadline = Clock::now() + v.timeout;
   const auto reached = v.reach.count() > 0 ? std::min(deadline, Clock::now() + v.reach) : deadline;
-  const Claim claim{.purpose = v.survivors ? kSurvivors : kMeeting, .from = v.rank, .to = -1, .detail = static_cast<std::uint32_t>(v.ranks)};
+  const Claim claim{.purpose = v.survivors ? kSurvivors : kMeeting,
+                    .from = v.rank,
+                    .to = -1,
+                    .detail = static_cast<std::uint32_t>(v.ranks)};
   std::string last;
   for (Milliseconds pause(2);; pause = std::min(pause * 2, Milliseconds(100))) {
     for (const Address& at : v.id.addresses) {

@@ -88,12 +88,13 @@ struct Header {
   std::int64_t heap_bytes;
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
   std::atomic<std::uint32_t> attached;              // ranks that have mapped it
-  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and kAbortedBit if it wanted so.
+  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and kAbortedBit if it wanted
+  // so.
   alignas(kLine) std::atomic<std::uint32_t> broken;
   // Who goes on after a failure; see survivors.h. Rounds count from 1.
-  std::atomic<std::uint64_t> decider;         // round << 32 | 1 + the rank that decides it
-  std::atomic<std::uint64_t> decided;         // the last round that is decided
-  std::atomic<std::uint64_t> secret[2];       // of that round
+  std::atomic<std::uint64_t> decider;    // round << 32 | 1 + the rank that decides it
+  std::atomic<std::uint64_t> decided;    // the last round that is decided
+  std::atomic<std::uint64_t> secret[2];  // of that round
 };
 
 // Where things are in a segment mapped at `base`. A value; owns nothing.

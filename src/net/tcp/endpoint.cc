@@ -18,7 +18,7 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
-const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
+const std::string kHasLeft = "it has left";     // the end of a peer that said goodbye
 constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one connection
 
 }  // namespace
