@@ -7,6 +7,7 @@
 #include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
+#include "net/shm/shm.h"
 #include "net/threads/threads.h"
 #include "session/session.h"
 

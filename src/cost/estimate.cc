@@ -1,6 +1,7 @@
 #include "cost/estimate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -190,7 +191,8 @@ class Walk {
       for (const topology::Hop& h : path->hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0) return;
     if (o.count == 1) {
-      links_[key] = {0, 0, machine_.costs().local_channel().value()};
+      const double local = machine_.costs().local_channel().value();  // zero: bounded by its links only
+      links_[key] = {0, 0, local > 0 ? local : HUGE_VAL};
       return;
     }
     const Duration latency = machine_.costs().latency(*cost, path->latency, machine_.sharing(task_.ranks));

@@ -14,7 +14,8 @@ using protocol::Protocol;
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
   // Emulated, a switch is only other ranks' work: never a choice, but it can be tried for real.
-  const bool crosses = q.task.ranks_per_node < q.task.ranks;  // only then messages are for the network's switches
+  // Simulated, a group of one rank needs no switch: messages are for the network's only where there is one.
+  const bool crosses = q.task.ranks_per_node < q.task.ranks || !q.can.virtual_time;
   const bool tried = !q.algorithm.empty() && !q.can.virtual_time;
   if (algorithm.needs.multicast && !q.can.multicast && !tried) return "no switch inside a node sums (NVLS)";
   if (algorithm.needs.aggregation && crosses && !q.can.aggregation && !tried)
