@@ -276,20 +276,19 @@ TEST_F(Nonblocking, DroppedWorksStillComplete) {
 // The time a caller spends between two operations is not time spent waiting.
 TEST(Session, TimeBetweenOperationsDoesNotCountAsWaiting) {
   using namespace std::chrono_literals;
-  on_threads(thread_communicators(2, {.spins = 20, .timeout = 1500ms}), [](Communicator& c) {
+  const auto start = std::chrono::steady_clock::now();  // of both ranks: who waits for whom depends on the algorithm
+  on_threads(thread_communicators(2, {.spins = 20, .timeout = 2000ms}), [start](Communicator& c) {
     std::int32_t x = 1, y = 1;
-    if (c.rank() == 1) std::this_thread::sleep_for(100ms);
+    if (c.rank() == 1) std::this_thread::sleep_until(start + 100ms);
     auto first = c.start({.in = &x, .out = &x, .count = 1, .type = DataType::kInt32});
     ASSERT_TRUE(first);
     if (c.rank() == 0) {
-      std::this_thread::sleep_for(1000ms);  // rank 1 has long sent; rank 0 computes
-      auto done = first->test();
-      ASSERT_TRUE(done);
-      EXPECT_TRUE(*done);
-      std::this_thread::sleep_for(1000ms);
+      std::this_thread::sleep_until(start + 1000ms);  // rank 1 has long sent; rank 0 computes
+      ASSERT_TRUE(first->wait());
+      std::this_thread::sleep_until(start + 2000ms);
     } else {
       ASSERT_TRUE(first->wait());
-      std::this_thread::sleep_for(2500ms);  // later than rank 0, which must now wait, from zero on
+      std::this_thread::sleep_until(start + 2800ms);  // later than rank 0, which must now wait, from zero on
     }
     const Status second = c.run({.in = &y, .out = &y, .count = 1, .type = DataType::kInt32});
     ASSERT_TRUE(second) << second.error().message;
