@@ -53,7 +53,8 @@ Result<Point> point_of(const Csv& csv, const Csv::Row& row, const json& columns,
   Point point;
   WEFT_TRY(const double bytes, number(csv, row, source_of(columns, "bytes", "size_bytes")));
   point.bytes = static_cast<Bytes>(bytes);
-  WEFT_TRY(const double of, number(csv, row, columns.contains("ranks") ? source_of(columns, "ranks", "") : Source{"", 1.0 * ranks}));
+  WEFT_TRY(const double of,
+           number(csv, row, columns.contains("ranks") ? source_of(columns, "ranks", "") : Source{"", 1.0 * ranks}));
   point.ranks = static_cast<Rank>(of);
   if (columns.contains("busbw")) {
     WEFT_TRY(const double rate, number(csv, row, source_of(columns, "busbw", "")));
@@ -144,21 +145,20 @@ Result<Table> parse_table(std::string_view file, std::string_view text, const De
   return table_of(file, text, entry);
 }
 
-Result<std::vector<Table>> shipped_tables() {
-  return tables_in(kList, *embedded_text(kList), embedded_text, nullptr);
-}
+Result<std::vector<Table>> shipped_tables() { return tables_in(kList, *embedded_text(kList), embedded_text, nullptr); }
 
 Result<std::vector<Table>> tables_of(const std::filesystem::path& folder, std::vector<std::string>& unknown) {
   if (!std::filesystem::is_directory(folder)) return bad_input("{} is not a folder", folder.string());
   const bool own = std::filesystem::exists(folder / kList);
   const std::string list = own ? read_file(folder / kList) : *embedded_text(kList);
   std::set<std::string> described;
-  WEFT_TRY(auto tables, tables_in(own ? (folder / kList).string() : std::string(kList), list,
-                                  [&](const std::string& file) -> std::optional<std::string> {
-                                    if (!std::filesystem::exists(folder / file)) return std::nullopt;
-                                    return read_file(folder / file);
-                                  },
-                                  &described));
+  WEFT_TRY(auto tables, tables_in(
+                            own ? (folder / kList).string() : std::string(kList), list,
+                            [&](const std::string& file) -> std::optional<std::string> {
+                              if (!std::filesystem::exists(folder / file)) return std::nullopt;
+                              return read_file(folder / file);
+                            },
+                            &described));
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".csv" && !described.contains(entry.path().filename().string()))
       unknown.push_back(entry.path().filename().string());

@@ -47,7 +47,8 @@ struct Description {
   int gpus_per_thread = 0;  // 0: the -g of the first line, else 1
 };
 
-// A table of columns size_bytes and time_us (others are ignored) after a first line "# …". Errors (bad input): names file, line, value.
+// A table of columns size_bytes and time_us (others are ignored) after a first line "# …". Errors (bad input): names
+// file, line, value.
 Result<Table> parse_table(std::string_view file, std::string_view text, const Description& description);
 
 // The tables that the project ships (data/measured), in the order of their list.

@@ -44,11 +44,13 @@ std::string grid(const Axis& axis, bool across, int skip, Label&& label) {
     if ((power - first) % skip != 0) continue;
     const double value = std::pow(axis.base, power), at = axis.at(value);
     if (across)
-      svg += fmt::format("<path class='grid' d='M{0:.1f} {1}V{2}'/><text x='{0:.1f}' y='{3}' text-anchor='middle'>{4}</text>\n",
-                         at, kTop, kHeight - kBottom, kHeight - kBottom + 18, label(value));
+      svg += fmt::format(
+          "<path class='grid' d='M{0:.1f} {1}V{2}'/><text x='{0:.1f}' y='{3}' text-anchor='middle'>{4}</text>\n", at,
+          kTop, kHeight - kBottom, kHeight - kBottom + 18, label(value));
     else
-      svg += fmt::format("<path class='grid' d='M{1} {0:.1f}H{2}'/><text x='{3}' y='{4:.1f}' text-anchor='end'>{5}</text>\n",
-                         at, kLeft, kWidth - kRight, kLeft - 8, at + 4, label(value));
+      svg += fmt::format(
+          "<path class='grid' d='M{1} {0:.1f}H{2}'/><text x='{3}' y='{4:.1f}' text-anchor='end'>{5}</text>\n", at,
+          kLeft, kWidth - kRight, kLeft - 8, at + 4, label(value));
   }
   return svg;
 }

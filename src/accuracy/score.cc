@@ -36,9 +36,7 @@ Score score_of(Errors errors) {
 
 int band(Bytes bytes) { return bytes < kMedium ? 0 : bytes < kLarge ? 1 : 2; }
 
-double error_of(const Prediction& prediction, const Point& point) {
-  return std::abs(prediction.time / point.time - 1);
-}
+double error_of(const Prediction& prediction, const Point& point) { return std::abs(prediction.time / point.time - 1); }
 
 std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of) {
   std::vector<Scored> all;

@@ -46,9 +46,8 @@ Result<std::vector<accuracy::Table>> tables_for(const Spec& spec) {
     std::ifstream in(spec.table, std::ios::binary);
     if (!in) return bad_input("cannot read {}", spec.table);
     const std::string text(std::istreambuf_iterator<char>(in), {});
-    accuracy::Description description{.machine = spec.on,
-                                      .ranks = static_cast<Rank>(spec.ranks),
-                                      .gpus_per_thread = static_cast<int>(spec.together)};
+    accuracy::Description description{
+        .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
     WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
     WEFT_TRY(auto table, accuracy::parse_table(spec.table, text, description));
     return std::vector<accuracy::Table>{std::move(table)};
@@ -57,7 +56,8 @@ Result<std::vector<accuracy::Table>> tables_for(const Spec& spec) {
   if (spec.folder.empty()) return accuracy::shipped_tables();
   std::vector<std::string> unknown;
   WEFT_TRY(auto tables, accuracy::tables_of(spec.folder, unknown));
-  for (const std::string& file : unknown) fmt::print(stderr, "weft: {}: no tables.json says what it was measured on\n", file);
+  for (const std::string& file : unknown)
+    fmt::print(stderr, "weft: {}: no tables.json says what it was measured on\n", file);
   return tables;
 }
 
@@ -78,7 +78,8 @@ void print(const std::vector<Scored>& all) {
     fmt::print("{:<46}{}  {:<5}  {}", s.table.name.substr(0, 46), cells(s.score), name(s.table.use), s.table.machine);
     if (!s.problem.empty()) fmt::print("  not modelled: {}", s.problem);
     if (!s.table.why.empty()) fmt::print("  ({})", s.table.why);
-    if (std::ranges::any_of(s.predictions, &accuracy::Prediction::substituted)) fmt::print("  NCCL's choice substituted");
+    if (const auto n = std::ranges::count_if(s.predictions, &accuracy::Prediction::by_nccl); n > 0)
+      fmt::print("  {} rows by NCCL's own model", n);
     fmt::print("\n");
   }
   fmt::print("{:<46}{}\n", "# all that were fitted on", cells(total(all, accuracy::Use::kFit)));
@@ -108,7 +109,7 @@ nlohmann::json to_json(const std::vector<Scored>& all) {
                       {"algorithm", s.predictions[i].algorithm},
                       {"protocol", s.predictions[i].protocol},
                       {"channels", s.predictions[i].channels},
-                      {"substituted", s.predictions[i].substituted}});
+                      {"by_nccl", s.predictions[i].by_nccl}});
     tables.push_back({{"name", s.table.name},
                       {"machine", s.table.machine},
                       {"collective", schedule::name(s.table.collective)},

@@ -9,6 +9,7 @@
 
 #include "api/this_machine.h"
 #include "cli/rates.h"
+#include "cost/shipped.h"
 #include "net/memory/endpoint.h"
 #include "sim/flow/flow_fabric.h"
 #include "topology/detect/record.h"
@@ -31,10 +32,8 @@ Result<Machine> load_machine(const std::string& on) {
     return machine;
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
-  const auto first = topology.device(topology.endpoints().front()).kind;
-  const auto kind =
-      first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
-  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind));
+  WEFT_TRY(auto view, cost::shipped_view(std::move(topology)));
+  machine.view = std::make_shared<cost::MachineView>(std::move(view));
   return machine;
 }
 
