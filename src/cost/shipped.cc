@@ -29,7 +29,7 @@ Result<MachineView> shipped_view(topology::Topology topology, const CalibrationT
   const auto kind = gpus ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(topology));
   protocol::HopCosts costs = protocol::HopCosts::shipped(kind, conditions);
-  if (!calibration.text.empty()) {
+  if (!calibration.file.empty()) {
     WEFT_TRY(costs, protocol::HopCosts::calibrated(kind, conditions, calibration.file, calibration.text));
   }
   return MachineView(std::move(topology), std::move(costs));
