@@ -110,7 +110,7 @@ TEST_P(Arithmetic, EveryTypeAndOperationStaysWithinTheBound) { on_threads(thread
 
 // Through scratch: contributions are scaled where they are first read, and not again.
 TEST_P(Arithmetic, EveryTypeAndOperationStaysWithinTheBoundThroughScratch) {
-  on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), true), All::run);
+  on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), tests::forcing_chooser(true)), All::run);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Arithmetic, testing::Range(1, 6),

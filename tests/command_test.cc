@@ -147,6 +147,12 @@ TEST(Command, SimulatesWithCheckedResultsAsJson) {
   }
 }
 
+TEST(Command, SimulatesAnAverageOfIntegersAsItIsTakenForReal) {
+  const Answer a = weft("bench all_reduce --on dgx-h100 --min 4K --max 4K --dtype int32 --op avg --check --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(json::parse(a.out).at("rows").at(0).at("errors"), 0);
+}
+
 TEST(Command, RunsForRealBetweenProcessesAndThreadsWithCheckedResults) {
   for (const char* transport : {"shm", "threads"}) {
     for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}) {

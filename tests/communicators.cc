@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "collectives/registry.h"
+#include "net/shm/shm.h"
 #include "net/threads/threads.h"
 
 namespace weft::tests {
@@ -29,14 +30,23 @@ net::memory::Patience::Limits patient(Rank ranks) {
   return {.spins = ranks > cores ? 20 : 2000, .timeout = std::chrono::seconds(60)};
 }
 
-std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits, bool always_staged) {
+std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits,
+                                               const session::Chooser& chooser) {
   std::vector<Communicator> all;
   auto worlds = net::threads::open(ranks, limits).value();
   for (auto& world : worlds)
-    all.emplace_back(
-        std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world)),
-                                           ranks, forcing_chooser(always_staged)));
+    all.emplace_back(std::make_shared<session::Session>(
+        std::make_unique<exec::WorldExecutor<net::threads::World>>(std::move(world)), ranks, chooser));
   return all;
+}
+
+Result<Communicator> shm_communicator(const std::string& id, Rank rank, Rank ranks, std::chrono::milliseconds timeout) {
+  auto limits = patient(ranks);
+  limits.timeout = timeout;
+  WEFT_TRY(auto world,
+           net::shm::attach({.id = id, .rank = rank, .ranks = ranks, .heap_bytes = Bytes{1} << 24, .limits = limits}));
+  return Communicator(std::make_shared<session::Session>(
+      std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world)), ranks, forcing_chooser()));
 }
 
 void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& story) {

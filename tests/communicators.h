@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "net/memory/patience.h"
@@ -17,10 +19,13 @@ net::memory::Patience::Limits patient(Rank ranks);
 
 // Communicators of all ranks of one process.
 std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits,
-                                               bool always_staged = false);
+                                               const session::Chooser& chooser = forcing_chooser());
 inline std::vector<Communicator> thread_communicators(Rank ranks) {
   return thread_communicators(ranks, patient(ranks));
 }
+
+// This process's communicator in the job `id` of processes that share memory. Errors: see net::shm::attach.
+Result<Communicator> shm_communicator(const std::string& id, Rank rank, Rank ranks, std::chrono::milliseconds timeout);
 
 // Each rank's story on a thread of its own. Each communicator is destroyed when its own story has ended, as in a
 // program whose ranks do not end together.

@@ -24,15 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLong = 60s;  // a timeout that no test should need
 
-Result<Communicator> join(const std::string& id, Rank rank, Rank ranks, std::chrono::milliseconds timeout) {
-  auto limits = tests::patient(ranks);
-  limits.timeout = timeout;
-  WEFT_TRY(auto world,
-           net::shm::attach({.id = id, .rank = rank, .ranks = ranks, .heap_bytes = Bytes{1} << 24, .limits = limits}));
-  return Communicator(std::make_shared<session::Session>(
-      std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world)), ranks, tests::forcing_chooser()));
-}
-
 std::string text(const Error& error) { return fmt::format("code {}: {}", static_cast<int>(error.code), error.message); }
 std::string code(Code c) { return fmt::format("code {}:", static_cast<int>(c)); }
 
@@ -45,7 +36,7 @@ class Job {
   Job(Rank ranks, std::string algorithm, std::chrono::milliseconds timeout) : id_(tests::fresh_id("failure")) {
     for (Rank r = 0; r < ranks; ++r)
       processes_.emplace_back([=, id = id_](Report& report) {
-        auto c = join(id, r, ranks, timeout);
+        auto c = tests::shm_communicator(id, r, ranks, timeout);
         if (!c) return report.say(text(c.error()));
         report.say(stream(*c, algorithm, report));
       });
@@ -136,7 +127,7 @@ std::vector<std::string> run(Rank ranks, std::chrono::milliseconds timeout,
   std::vector<Process> processes;
   for (Rank r = 0; r < ranks; ++r)
     processes.emplace_back([&, r](Report& report) {
-      auto c = join(id, r, ranks, timeout);
+      auto c = tests::shm_communicator(id, r, ranks, timeout);
       report.say(c ? story(*c) : text(c.error()));
     });
   std::vector<std::string> said;
@@ -222,7 +213,7 @@ TEST(Processes, AllocatedMemoryIsReducedInPlaceWithoutScratch) {
 }
 
 TEST(Processes, AHeapThatIsUsedUpSaysWhatToRaise) {
-  const auto said = run(1, kLong, [](Communicator& c) -> std::string {  // join() gives 16 MiB
+  const auto said = run(1, kLong, [](Communicator& c) -> std::string {  // shm_communicator() gives 16 MiB
     const auto memory = c.allocate(std::size_t{17} << 20);
     return memory ? "well" : text(memory.error());
   });

@@ -106,33 +106,34 @@ constexpr DataType kTypes[] = {DataType::kInt32, DataType::kInt64, DataType::kFl
 class EveryCall : public testing::TestWithParam<Rank> {
  protected:
   void run_all(bool staged) {
-    on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), staged), [staged](Communicator& c) {
-      int call = 0;
-      for (const schedule::Algorithm& a : collectives::algorithms()) {
-        if (staged && !a.needs.memory()) continue;
-        for (const char* protocol : {"Simple", "LL64", "LL", "LL128"}) {
-          if (!a.needs.messages && protocol != std::string("Simple")) continue;
-          for (const std::size_t count : {0, 1, 3, 17, 1000, 65537, 300007}) {
-            if (count > 100000 && !a.needs.memory())
-              continue;  // several rounds through scratch; messages have them before
-            for (const bool in_place : {false, true}) {
-              ++call;  // types, roots and channels take turns; the same on every rank
-              const Request r{.collective = a.collective,
-                              .count = count,
-                              .type = kTypes[call / 2 % 4],
-                              .root = schedule::rooted(a.collective) ? call % c.ranks() : 0,
-                              .algorithm = std::string(a.name),
-                              .protocol = a.needs.messages ? protocol : "Direct",
-                              .channels = 1 + call / 3 % 2};
-              ASSERT_EQ(run_and_check(c, r, in_place), "")
-                  << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " " << schedule::name(a.collective)
-                  << " " << protocol << ", " << count << " elements of type " << static_cast<int>(r.type)
-                  << (in_place ? ", in place" : "");
-            }
-          }
-        }
-      }
-    });
+    on_threads(thread_communicators(GetParam(), tests::patient(GetParam()), tests::forcing_chooser(staged)),
+               [staged](Communicator& c) {
+                 int call = 0;
+                 for (const schedule::Algorithm& a : collectives::algorithms()) {
+                   if (staged && !a.needs.memory()) continue;
+                   for (const char* protocol : {"Simple", "LL64", "LL", "LL128"}) {
+                     if (!a.needs.messages && protocol != std::string("Simple")) continue;
+                     for (const std::size_t count : {0, 1, 3, 17, 1000, 65537, 300007}) {
+                       if (count > 100000 && !a.needs.memory())
+                         continue;  // several rounds through scratch; messages have them before
+                       for (const bool in_place : {false, true}) {
+                         ++call;  // types, roots and channels take turns; the same on every rank
+                         const Request r{.collective = a.collective,
+                                         .count = count,
+                                         .type = kTypes[call / 2 % 4],
+                                         .root = schedule::rooted(a.collective) ? call % c.ranks() : 0,
+                                         .algorithm = std::string(a.name),
+                                         .protocol = a.needs.messages ? protocol : "Direct",
+                                         .channels = 1 + call / 3 % 2};
+                         ASSERT_EQ(run_and_check(c, r, in_place), "")
+                             << "rank " << c.rank() << " of " << c.ranks() << ": " << a.name << " "
+                             << schedule::name(a.collective) << " " << protocol << ", " << count << " elements of type "
+                             << static_cast<int>(r.type) << (in_place ? ", in place" : "");
+                       }
+                     }
+                   }
+                 }
+               });
   }
 };
 

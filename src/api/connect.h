@@ -6,28 +6,22 @@
 #include "base/env.h"
 #include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
-#include "fabric/fabric.h"
 #include "net/bootstrap/job.h"
-#include "tune/tune.h"
+#include "net/shm/shm.h"
+#include "protocol/capabilities.h"
 #include "weft/communicator.h"
 
 namespace weft::api {
 
-// The question that a request on this machine's cores poses to the tuner.
-tune::Question question_of(const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
-                           bool registered);
 // What the fabric of this name can do: shm, threads, tcp. `transport` outlives the answer.
 protocol::Capabilities capabilities_of(const std::string& transport);
-
-// A forced name that nothing has is a mistake, not a wish that some calls cannot serve. Errors (bad input): WEFT_ALGO
-// or WEFT_PROTO with its value.
-Status check_forced(const env::Settings& settings);
 
 // A rank of a job, and what carries its messages.
 struct Joined {
   Communicator comm;
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces
@@ -36,7 +30,7 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
                     const calibrate::Rates& rates);
 
 // All ranks of a job of threads.
-Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings,
+Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings, const calibrate::Rates& rates,
                                                std::shared_ptr<const cost::MachineView> machine);
 
 }  // namespace weft::api

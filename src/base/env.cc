@@ -13,6 +13,7 @@ constexpr Variable kTable[] = {
     {"WEFT_ID", "text", "none", "names the job; letters, digits, '-' and '_'; set by `weft run`"},
     {"WEFT_TIMEOUT_MS", "number", "30000", "how long a rank waits for a peer before the operation fails"},
     {"WEFT_HEAP", "size", "1G", "address space for registered memory, per rank"},
+    {"WEFT_SYMMETRIC_SIZE", "size", "1G", "address space of the symmetric heap, per rank; also SHMEM_SYMMETRIC_SIZE"},
     {"WEFT_ALGO", "text", "chosen", "forces an algorithm, e.g. ring"},
     {"WEFT_PROTO", "text", "chosen", "forces a protocol, e.g. Simple"},
     {"WEFT_CHANNELS", "number", "chosen", "forces the number of channels"},
@@ -28,6 +29,8 @@ constexpr Variable kTable[] = {
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
     {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
+    {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
+    {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
 };
 
 constexpr std::string_view kLauncher[] = {
@@ -82,6 +85,14 @@ Result<Settings> read() {
     WEFT_TRY(s.heap_bytes, parse_bytes(heap));
     if (s.heap_bytes < 4096 || s.heap_bytes > Bytes{1} << 40) return bad_input("WEFT_HEAP {} is outside 4K … 1T", heap);
   }
+  s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
+  for (const char* name : {"SHMEM_SYMMETRIC_SIZE", "WEFT_SYMMETRIC_SIZE"}) {
+    const std::string size = text(name);
+    if (size.empty()) continue;
+    WEFT_TRY(s.symmetric_bytes, parse_bytes(size));
+    if (s.symmetric_bytes < 4096 || s.symmetric_bytes > Bytes{1} << 40)
+      return bad_input("{} {} is outside 4K … 1T", name, size);
+  }
   s.algorithm = text("WEFT_ALGO");
   s.protocol = text("WEFT_PROTO");
   WEFT_TRY(s.channels, number("WEFT_CHANNELS", 0, 0, 64));
@@ -102,6 +113,9 @@ Result<Settings> read() {
   s.zero_copy = text("WEFT_TCP_ZEROCOPY");
   if (!s.zero_copy.empty() && s.zero_copy != "auto" && s.zero_copy != "on" && s.zero_copy != "off")
     return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither auto, on nor off", s.zero_copy);
+  WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));
+  s.record_entries = static_cast<int>(entries);
+  s.record_folder = text("WEFT_RECORD_DIR");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;

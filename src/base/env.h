@@ -29,6 +29,8 @@ struct Settings {
   std::optional<Rank> size;  // WEFT_SIZE
   std::string id;            // WEFT_ID
   std::int64_t timeout_ms = 30000;
+  bool timeout_given = false;              // WEFT_TIMEOUT_MS is set
+  Bytes symmetric_bytes = Bytes{1} << 30;  // WEFT_SYMMETRIC_SIZE, SHMEM_SYMMETRIC_SIZE
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
@@ -40,6 +42,8 @@ struct Settings {
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   int sockets = 1;                              // WEFT_TCP_SOCKETS
   std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "auto", "on", "off"
+  int record_entries = 4096;                    // WEFT_RECORD
+  std::string record_folder;                    // WEFT_RECORD_DIR
   std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "api/chooser.h"
 #include "api/connect.h"
 #include "base/env.h"
 #include "base/text.h"
@@ -28,7 +29,7 @@ std::vector<Way> all_ways() {
     for (const schedule::Algorithm* a : collectives::algorithms_for(c)) {
       if (c == Collective::kAllToAllV && !a->uneven) continue;
       for (const protocol::Protocol p : protocol::kProtocols)
-        if (a->needs.messages == (p != protocol::Protocol::kDirect)) ways.push_back({c, a, p});
+        if (schedule::fits(*a, p)) ways.push_back({c, a, p});
     }
   return ways;
 }
@@ -113,7 +114,7 @@ int exit_code(const Status& status) { return status ? 0 : report_error(status.er
 Result<int> run_job(const BenchSpec& spec, const Machine& machine, Rank ranks, const env::Settings& settings,
                     const calibrate::Rates& rates, const std::vector<Way>& ways, std::size_t job, Cells& cells) {
   if (spec.transport == "threads") {
-    WEFT_TRY(auto comms, api::open_threads(ranks, settings, machine.view));
+    WEFT_TRY(auto comms, api::open_threads(ranks, settings, rates, machine.view));
     std::vector<int> codes(comms.size());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < comms.size(); ++r)

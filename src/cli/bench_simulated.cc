@@ -61,7 +61,8 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   const cost::MachineView& view = *machine.view;
   const tune::Question question{.task = task,
                                 .can = capabilities_of(machine),
-                                .in_order = spec.reproducible && is_float(spec.type),
+                                .in_order = spec.reproducible && schedule::reduces(task.collective) &&
+                                            schedule::order_matters(spec.type, spec.op),
                                 .algorithm = spec.algorithm,
                                 .protocol = spec.protocol,
                                 .channels = static_cast<int>(spec.channels)};
@@ -90,12 +91,15 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
                Buffers<decltype(sample)> buffers(task);
                auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
                  fabric::Call own = call;
-                 if (op == ReduceOp::kPremulSum) own.scale = scalar_of(r);
-                 if (op == ReduceOp::kAvg && is_float(spec.type)) own.scale = Scalar{1.0 / task.ranks, 1};
+                 own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
                  own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
                  own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
                  return own;
                });
+               if (exec::divides_at_the_end(spec.type, op, task.ranks))
+                 for (auto& out : buffers.out)
+                   exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
+                                static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
                row.errors = buffers.wrong(spec.op);
                return time;
              }));

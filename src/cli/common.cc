@@ -48,7 +48,8 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
 }
 
 protocol::Capabilities capabilities_of(const Machine& machine) {
-  return machine.simulated ? sim::flow_capabilities(kSimulatedStrands) : net::memory::capabilities("memory");
+  return machine.simulated ? sim::flow_capabilities(machine.view->topology(), kSimulatedStrands)
+                           : net::memory::capabilities("memory");
 }
 
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {
@@ -71,8 +72,7 @@ Status check_channels(std::int64_t channels) {
 
 schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
   const Bytes blocks = schedule::blocks(collective, ranks);
-  const bool parts = blocks > 1 && collective != Collective::kSendReceive;
-  const Bytes unit = parts ? ranks : 1;
+  const Bytes unit = schedule::message_parts(collective, ranks);
   schedule::Task task{.collective = collective,
                       .ranks = ranks,
                       .ranks_per_node = ranks_per_node,
@@ -88,13 +88,6 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
     task.counts = std::move(counts);
   }
   return task;
-}
-
-schedule::Layout layout_of(const schedule::Task& task) {
-  return {{task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
-          task.elements,
-          task.element_bytes,
-          task.block_counts()};
 }
 
 Result<std::string> read_text(const std::string& file) {

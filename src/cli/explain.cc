@@ -108,7 +108,7 @@ Command add_explain(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
-  sub->add_option("collective", spec->collective, "all_reduce, all_gather, reduce_scatter or broadcast")->required();
+  sub->add_option("collective", spec->collective, "all_reduce, broadcast, … (weft algorithms lists them)")->required();
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");

@@ -7,11 +7,6 @@
 
 namespace weft::cli {
 
-bool may_be_in_place(Collective collective) {
-  const Collective even = schedule::even_form(collective);
-  return even != Collective::kAllToAll && even != Collective::kSendReceive;
-}
-
 void ScheduleSource::add_options(CLI::App& app) {
   app.add_option("what", what, "a collective, or a file: MSCCL .xml or weft.schedule .json");
   app.add_option("--algo", algorithm, "the algorithm");
@@ -46,7 +41,7 @@ Result<schedule::Document> ScheduleSource::load() const {
                                                .ranks_per_node = per_node > 0 ? static_cast<Rank>(per_node) : n,
                                                .channel = static_cast<int>(channel),
                                                .staged = staged}),
-      .in_place = may_be_in_place(collective),
+      .in_place = schedule::may_be_in_place(collective),
       .origins = {}};
 }
 

@@ -18,7 +18,4 @@ struct ScheduleSource {
   Result<schedule::Document> load() const;
 };
 
-// In place, an all_to_all or send_receive overwrites inputs that are still wanted: the session copies them first.
-bool may_be_in_place(Collective collective);
-
 }  // namespace weft::cli

@@ -26,8 +26,7 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
     if (!pairs && in_bytes > 0 && in_bytes < out_bytes) in += layout_.offset(Buffer::kOut, self);
     if (!pairs && out_bytes > 0 && out_bytes < in_bytes) out += layout_.offset(Buffer::kIn, self);
   }
-  Bytes count = task.elements;
-  if (schedule::blocks(task.collective, ranks) > 1 && task.collective != Collective::kSendReceive) count /= ranks;
+  Bytes count = task.elements / schedule::message_parts(task.collective, ranks);
   if (schedule::uneven(task.collective)) {
     count = 0;
     const bool pairs = task.collective == Collective::kAllToAllV;

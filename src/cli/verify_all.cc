@@ -37,7 +37,7 @@ struct Tally {
 void prove(const schedule::Algorithm& a, schedule::Story story, Tally& tally) {
   for (const bool in_place : {false, true}) {
     for (const bool staged : {false, true}) {
-      if ((staged && !a.needs.memory()) || (in_place && !may_be_in_place(a.collective))) continue;
+      if ((staged && !a.needs.memory()) || (in_place && !schedule::may_be_in_place(a.collective))) continue;
       story.staged = staged;
       const auto proof =
           schedule::verify(schedule::write_out(a, story), {.in_place = in_place, .in_order = a.in_order});

@@ -18,11 +18,9 @@ struct Work {
 };
 
 Work busiest(const Algorithm& a, Story story) {
-  const double chunks = a.chunks_for(story);
-  // A chunk's share of what a size counts: of one rank's larger buffer.
-  const double per_message = blocks(a.collective, story.ranks) == story.ranks * story.ranks ? chunks / story.ranks
-                             : a.collective == Collective::kSendReceive                     ? 1
-                                                                                            : chunks;
+  // Chunks in what a size counts: one rank's larger buffer.
+  const double per_message = static_cast<double>(a.chunks_for(story)) / blocks(a.collective, story.ranks) *
+                             message_parts(a.collective, story.ranks);
   Work most;
   for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
     Work own;

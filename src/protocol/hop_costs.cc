@@ -153,6 +153,11 @@ const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
   return nullptr;
 }
 
+const HopCost* HopCosts::through_switch(std::string_view path, Protocol protocol) const {
+  if (network_) return nullptr;
+  return find(path == "NET" ? "SHARP" : "NVLS", protocol);
+}
+
 const Duration* HopCosts::launch(Protocol protocol) const {
   for (const Launch& l : launches_)
     if (l.protocol == protocol) return &l.latency;

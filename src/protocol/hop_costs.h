@@ -41,6 +41,8 @@ class HopCosts {
 
   // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
   const HopCost* find(std::string_view path, Protocol protocol) const;
+  // The same where a group of ranks uses switches that sum or copy on such paths.
+  const HopCost* through_switch(std::string_view path, Protocol protocol) const;
   // Ranks that only a network joins: every path costs `hop`, and only Simple crosses it.
   static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch);
   bool network() const { return network_; }

@@ -159,10 +159,15 @@ double bus_factor(Collective collective, Rank ranks) {
   }
 }
 
-bool divides(Collective collective, Rank ranks, Bytes elements) {
-  const bool parts = facts(collective).blocks_per_rank != 0 && collective != kSendReceive && !uneven(collective);
-  return !parts || elements % ranks == 0;
+Rank message_parts(Collective collective, Rank ranks) {
+  return facts(collective).blocks_per_rank != 0 && collective != kSendReceive ? ranks : 1;
 }
+
+bool divides(Collective collective, Rank ranks, Bytes elements) {
+  return uneven(collective) || elements % message_parts(collective, ranks) == 0;
+}
+
+bool may_be_in_place(Collective collective) { return even_form(collective) != kAllToAll && collective != kSendReceive; }
 
 Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::span<const Bytes> counts)
     : shape_(shape), element_bytes_(element_bytes) {
@@ -173,8 +178,7 @@ Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::spa
                "{} elements, {} ranks", elements, shape.ranks);
   per_block_ = shape.chunks / block_count;
   if (!uneven(shape.collective)) {
-    const bool parts = block_count > 1 && shape.collective != kSendReceive;
-    block_bytes_ = largest_block_ = elements / (parts ? shape.ranks : 1) * element_bytes;
+    block_bytes_ = largest_block_ = elements / message_parts(shape.collective, shape.ranks) * element_bytes;
     return;
   }
   WEFT_REQUIRE(static_cast<int>(counts.size()) == block_count, "{} counts of {} blocks", counts.size(), block_count);

@@ -69,7 +69,11 @@ double bus_factor(Collective collective, Rank ranks);
 // What the size of a message counts, as in nccl-tests: the larger of a rank's input and output. So an all_to_all of
 // `elements` has elements / ranks for every peer; send_receive sends `elements`. Uneven: the sum of all parts, of an
 // all_to_all_v the mean over the ranks.
-bool divides(Collective collective, Rank ranks, Bytes elements);  // whole parts?
+// Parts that such a message consists of: one per rank where ranks own parts of it, else one.
+Rank message_parts(Collective collective, Rank ranks);
+bool divides(Collective collective, Rank ranks, Bytes elements);  // into whole parts?
+// May an output lie in the input's memory? Otherwise peers' parts would overwrite what is still to be sent.
+bool may_be_in_place(Collective collective);
 
 // How a message of `elements` lies in the ranks' buffers. Chunks of a block are contiguous; but for the last ones,
 // which may be smaller or empty, they are a multiple of 64 bytes where a block has several.

@@ -86,6 +86,10 @@ std::string_view name(DataType type) { return first_word(kTypeWords, type); }
 std::string_view name(ReduceOp op) { return first_word(kOpWords, op); }
 Result<DataType> parse_type(std::string_view text) { return parse(kTypeWords, text, "type"); }
 Result<ReduceOp> parse_op(std::string_view text) { return parse(kOpWords, text, "operation"); }
+bool order_matters(DataType type, ReduceOp op) {
+  return is_float(type) && op != ReduceOp::kMin && op != ReduceOp::kMax;
+}
+
 std::string type_names(std::string_view separator) { return first_words(kTypeWords, separator); }
 std::string op_names(std::string_view separator) { return first_words(kOpWords, separator); }
 

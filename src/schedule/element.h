@@ -18,6 +18,9 @@ std::string_view name(ReduceOp op);
 Result<DataType> parse_type(std::string_view text);
 Result<ReduceOp> parse_op(std::string_view text);
 
+// Does the order in which contributions are combined show in the result? Integers wrap and extremes are exact.
+bool order_matters(DataType type, ReduceOp op);
+
 // The printed names, separated.
 std::string type_names(std::string_view separator);
 std::string op_names(std::string_view separator);

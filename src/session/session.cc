@@ -4,6 +4,7 @@
 
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
+#include "recorder/json.h"
 #include "schedule/element.h"
 
 namespace weft::session {
@@ -20,9 +21,6 @@ bool same_shape(const Request& a, const Request& b) {
          a.protocol == b.protocol && !schedule::uneven(a.collective);
 }
 
-// Does `count` stand for one rank's part?
-bool per_rank_count(Collective c) { return schedule::blocks(c, 2) > 1; }
-
 // What all ranks must agree on; of an all_to_all_v they know different counts.
 std::string key_of(const Request& r, bool registered) {
   std::string key =
@@ -33,21 +31,55 @@ std::string key_of(const Request& r, bool registered) {
   return key;
 }
 
-// The call would overwrite input that peers still want.
-bool overwrites_input(const Request& r) {
-  const Collective c = schedule::even_form(r.collective);
-  return (c == Collective::kAllToAll || c == Collective::kSendReceive) && r.in == r.out;
+// What the choice goes by. All ranks must choose alike, but of an all_to_all_v each knows other sizes: it is chosen for
+// parts of one size, whatever they are.
+Task chosen_for(const Task& task) {
+  if (task.collective != Collective::kAllToAllV) return task;
+  constexpr Bytes kPart = 16384;  // elements: where neither latency nor bandwidth alone decides
+  Task nominal = task;
+  nominal.elements = kPart * task.ranks;
+  nominal.counts = std::make_shared<std::vector<Bytes>>(task.counts->size(), kPart);
+  return nominal;
 }
+
+// The call would overwrite input that peers still want.
+bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.collective) && r.in == r.out; }
 
 }  // namespace
 
 Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache)
     : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)), cache_(cache) {}
 
+void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string folder) {
+  recorder_ = std::move(recorder);
+  record_folder_ = std::move(folder);
+  executor_->say_waits(recorder_ ? &recorder_->waiting() : nullptr);
+}
+
+std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {
+  if (!recorder_) return 0;
+  recorder::Label label{.channels = plan.channels, .root = schedule::rooted(r.collective) ? r.root : -1};
+  schedule::name(r.collective).copy(label.collective, sizeof label.collective - 1);
+  schedule::name(r.type).copy(label.type, sizeof label.type - 1);
+  plan.algorithm->name.copy(label.algorithm, sizeof label.algorithm - 1);
+  protocol::traits(plan.protocol).name.copy(label.protocol, sizeof label.protocol - 1);
+  return recorder_->label(label);
+}
+
+std::uint32_t Session::exchange_label() {
+  return recorder_ ? recorder_->label({.collective = "exchange", .channels = 1, .root = -1}) : 0;
+}
+
+// The error is what the caller must see; that its record could not be left as well adds nothing to it.
+void Session::leave_record(const Error& error) const {
+  if (recorder_ && !record_folder_.empty())
+    (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
+}
+
 Status Session::check(const Request& r) const {
   const auto name = schedule::name(r.collective);
   const auto ranks = static_cast<std::size_t>(executor_->ranks());
-  const std::size_t parts = per_rank_count(r.collective) ? ranks : 1;
+  const auto parts = static_cast<std::size_t>(schedule::message_parts(r.collective, executor_->ranks()));
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
       bytes > kAddressSpace)
@@ -84,7 +116,7 @@ Task Session::task_of(const Request& r) const {
             .ranks = n,
             .root = r.root,
             .ranks_per_node = ranks_per_node_,
-            .elements = static_cast<Bytes>(r.count),
+            .elements = static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
             .element_bytes = size_of(r.type)};
   if (r.collective == Collective::kBarrier) task.elements = 0;
   if (schedule::uneven(r.collective)) {
@@ -100,8 +132,6 @@ Task Session::task_of(const Request& r) const {
     }
     task.elements = std::accumulate(counts->begin(), counts->end(), Bytes{0});
     task.counts = std::move(counts);
-  } else if (per_rank_count(r.collective) && r.collective != Collective::kSendReceive) {
-    task.elements *= n;
   }
   return task;
 }
@@ -122,8 +152,7 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   }
 
   const Task task = task_of(r);
-  const schedule::Layout layout({task.collective, task.ranks, task.root, schedule::blocks(task.collective, task.ranks)},
-                                task.elements, task.element_bytes, task.block_counts());
+  const schedule::Layout layout = layout_of(task);
   const bool registered = is_registered(layout.buffer_bytes(Buffer::kIn, executor_->rank()),
                                         layout.buffer_bytes(Buffer::kOut, executor_->rank()));
   std::string key = key_of(r, registered);
@@ -144,20 +173,21 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
                                                       const schedule::Layout& layout, bool registered) {
   auto prepared = std::make_shared<Prepared>();
-  WEFT_TRY(prepared->plan, chooser_(task, request, executor_->capabilities(), registered));
+  WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
   prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
-  prepared->divides = prepared->op == ReduceOp::kAvg && !is_float(request.type) && task.ranks > 1;
+  prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
   prepared->fold =
       exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
   // Whether memory is registered must agree only where peers touch it.
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
                                std::string(prepared->plan.algorithm->name));
+  prepared->label = label_of(request, prepared->plan);
   return prepared;
 }
 
@@ -173,7 +203,7 @@ Status Session::check(const Transfer& t) const {
 
 // Transfers of one direction with one peer follow each other; all others run side by side. Addresses are relative to
 // the first transfer's memory.
-Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) const {
+Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) {
   using protocol::End;
   auto prepared = std::make_shared<Prepared>();
   auto program = std::make_shared<schedule::Program>();
@@ -201,16 +231,15 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfe
   prepared->program = std::move(program);
   prepared->plan.protocol = protocol::Protocol::kSimple;
   prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
+  prepared->label = exchange_label();
   return prepared;
 }
 
 void Session::begin(const Pending& p) {
   running_ = true;
+  if (recorder_)
+    recorder_->begin(p.number, p.transfers.empty() ? p.request.count : p.transfers.size(), p.prepared->label);
   const schedule::Plan& plan = p.prepared->plan;
-  std::optional<Scalar> scale;
-  if (p.prepared->op == ReduceOp::kPremulSum) scale = p.request.scalar;
-  if (p.prepared->op == ReduceOp::kAvg && !p.prepared->divides && executor_->ranks() > 1)
-    scale = Scalar{1.0 / executor_->ranks(), 1};
   if (!p.transfers.empty()) {
     const auto* base = static_cast<std::byte*>(p.transfers.front().data);
     executor_->start(p.prepared->program, {.protocol = plan.protocol,
@@ -225,7 +254,7 @@ void Session::begin(const Pending& p) {
                     .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
                     .out = static_cast<std::byte*>(p.request.out),
                     .fold = p.prepared->fold,
-                    .scale = scale,
+                    .scale = exec::scale_of(p.request.type, p.prepared->op, executor_->ranks(), p.request.scalar),
                     .publishes = plan.algorithm->needs.memory(),
                     .signature = p.prepared->signature});
 }
@@ -248,11 +277,15 @@ Error Session::in_context(const Pending& p, Error error) const {
 }
 
 void Session::finish(Pending& p, Status status) {
+  if (recorder_ && running_) recorder_->end(status.has_value());
   running_ = false;
   p.done = true;
   if (!status) {
     status = tl::make_unexpected(in_context(p, status.error()));
-    if (status.error().blame != Blame::kOperation) broken_ = status;
+    if (status.error().blame != Blame::kOperation && broken_) {
+      broken_ = status;
+      leave_record(status.error());
+    }
   } else {
     complete(p);
   }
@@ -264,7 +297,7 @@ Status Session::run(const Request& request) {
     WEFT_TRY(const auto pending, start(request));
     return wait(*pending);
   }
-  if (!broken_) return broken_;
+  WEFT_CHECK(intact());
   Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(now);
@@ -281,7 +314,7 @@ void Session::keep_input(Pending& p) {
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
-  if (!broken_) return tl::make_unexpected(broken_.error());
+  WEFT_CHECK(intact());
   Pending pending{.request = request};
   WEFT_TRY(pending.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(pending);
@@ -289,7 +322,7 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
 }
 
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
-  if (!broken_) return tl::make_unexpected(broken_.error());
+  WEFT_CHECK(intact());
   Pending pending{.transfers = {transfers.begin(), transfers.end()}};
   WEFT_TRY(pending.prepared, prepare(transfers));
   pending.done = transfers.empty();

@@ -10,18 +10,16 @@ namespace {
 
 using protocol::Protocol;
 
-bool fits(const schedule::Algorithm& algorithm, Protocol protocol) {
-  return algorithm.needs.messages == (protocol != Protocol::kDirect);
-}
-
 // Why the algorithm cannot serve here at all; empty: it can.
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
-  // Emulated, a switch is only other ranks' work: never a choice, but it can be tried.
-  const bool emulated =
-      (algorithm.needs.multicast && !q.can.multicast) || (algorithm.needs.aggregation && !q.can.aggregation);
-  if (emulated && q.can.virtual_time) return "the simulator does not model switches that reduce yet";
-  if (emulated && q.algorithm.empty()) return "no switch here reduces; emulated only if forced";
+  // Emulated, a switch is only other ranks' work: never a choice, but it can be tried for real.
+  // Simulated, a group of one rank needs no switch: messages are for the network's only where there is one.
+  const bool crosses = q.task.ranks_per_node < q.task.ranks || !q.can.virtual_time;
+  const bool tried = !q.algorithm.empty() && !q.can.virtual_time;
+  if (algorithm.needs.multicast && !q.can.multicast && !tried) return "no switch inside a node sums (NVLS)";
+  if (algorithm.needs.aggregation && crosses && !q.can.aggregation && !tried)
+    return "no switch of the network sums (SHARP)";
   if (q.task.collective == Collective::kAllToAllV && !algorithm.uneven)
     return "passes on parts whose sizes only their senders and receivers know";
   if (q.in_order && !algorithm.in_order) return "does not sum in rank order, which reproducible results need";
@@ -107,7 +105,7 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
-      if (fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
+      if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
         all.push_back(best_channels(machine, q, *algorithm, protocol));
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";

@@ -201,6 +201,16 @@ namespace weft::exec {
 
 HWY_EXPORT(divide_integers);
 
+bool divides_at_the_end(DataType type, ReduceOp op, Rank ranks) {
+  return op == ReduceOp::kAvg && !is_float(type) && ranks > 1;
+}
+
+std::optional<Scalar> scale_of(DataType type, ReduceOp op, Rank ranks, std::optional<Scalar> own) {
+  if (op == ReduceOp::kPremulSum) return own;
+  if (op == ReduceOp::kAvg && is_float(type) && ranks > 1) return Scalar{1.0 / ranks, 1};
+  return {};
+}
+
 void divide(DataType type, std::byte* data, Bytes bytes, std::int64_t divisor) {
   WEFT_REQUIRE(!is_float(type) && divisor > 0, "divisor {}", divisor);
   if (divisor > 1) HWY_DYNAMIC_DISPATCH(divide_integers)

@@ -19,9 +19,16 @@ protocol::Capabilities capabilities(std::string_view name) {
 }
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
+    : Endpoint(segment, rank,
+               addressable
+                   ? std::span<const std::byte>{}
+                   : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               name) {}
+
+Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)
     : segment_(segment),
       rank_(rank),
-      addressable_(addressable),
+      reach_(reach),
       capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {
@@ -144,6 +151,7 @@ bool Endpoint::agrees(Rank peer) {
 }
 
 void Endpoint::compare_calls(Rank peer) {
+  if (!call_.everybody) return;  // the peer may well be in another call
   const Board& board = segment_.block(peer).boards[calls_ % kBoards];
   if (board.call.load(std::memory_order_acquire) != calls_) return;  // not there yet, or long past
   const std::uint64_t signature = board.signature.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -19,6 +20,8 @@ class Endpoint {
  public:
   // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
   Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
+  // Peers reach this memory, as far from the segment's start as here; a null span: any pointer.
+  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -27,7 +30,7 @@ class Endpoint {
   // Can peers load and store there directly?
   bool reaches(const void* memory, Bytes bytes) const {
     const auto* p = static_cast<const std::byte*>(memory);
-    return addressable_ || (p >= segment_.heap(rank_) && p + bytes <= segment_.heap(rank_) + segment_.heap_bytes());
+    return reach_.data() == nullptr || (p >= reach_.data() && p + bytes <= reach_.data() + reach_.size());
   }
 
   void begin(const fabric::Call& call);
@@ -77,7 +80,7 @@ class Endpoint {
 
   Segment segment_;
   Rank rank_;
-  bool addressable_;
+  std::span<const std::byte> reach_;
   fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;

@@ -18,6 +18,7 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
+const std::string kHasLeft = "it has left";     // the end of a peer that said goodbye
 constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one connection
 
 }  // namespace
@@ -67,7 +68,7 @@ Endpoint::~Endpoint() {
 
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
-  ++calls_;
+  if (call.everybody) ++calls_;
 }
 
 Endpoint::Peer& Endpoint::peer(Rank r) {
@@ -116,12 +117,13 @@ std::byte* Endpoint::direct_target(const Operation& operation) {
 void Endpoint::want(Stream& s, const End& end, std::byte* target, Bytes bytes) {
   s.target = target;
   s.wanted = {end.offset, end.offset + bytes};
+  s.wanted_tag = tag_of(end);
 }
 
 bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
   const Incoming& head = s.head();
   if (!head.begun) return false;
-  if (head.tag != call_.signature) {
+  if (head.tag != tag_of(end)) {
     mismatched_ = r;
     return false;
   }
@@ -275,7 +277,7 @@ void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, 
                 .strand = static_cast<std::uint16_t>(end.strand),
                 .length = static_cast<std::uint32_t>(bytes),
                 .number = s.sent + 1,
-                .tag = call_.signature,
+                .tag = tag_of(end),
                 .offset = static_cast<std::uint32_t>(end.offset),
                 .total = end.last ? static_cast<std::uint32_t>(end.offset + bytes) : 0,
                 .taken = static_cast<std::uint32_t>(s.taken)};
@@ -353,7 +355,7 @@ std::byte* Endpoint::place(Wire& wire, const Header& h) {
   in.tag = h.tag;
   in.striped = striped;
   if ((h.flags & kEnd) != 0) in.total = h.total;
-  if (h.number == s.taken + 1 && s.target != nullptr && h.tag == call_.signature && h.offset >= s.wanted.begin &&
+  if (h.number == s.taken + 1 && s.target != nullptr && h.tag == s.wanted_tag && h.offset >= s.wanted.begin &&
       h.offset + Bytes{h.length} <= s.wanted.end)
     return s.target + (h.offset - s.wanted.begin);
   if (!in.block) in.block = blocks_.take();
@@ -386,22 +388,25 @@ void Endpoint::handle_control(Wire& wire, const Header& h) {
       s.signals_came = h.number;
       return;
     case FrameKind::kBye:
-      return ended(r, "it has left");
+      return ended(r, kHasLeft);
     case FrameKind::kBroken: {
       const auto culprit = static_cast<Rank>(h.number) - 1;
       if (culprit < 0 || culprit >= ranks() || failure_) return;
-      fail(Code::kAborted, Blame::kCommunicator, fmt::format("the communicator is broken: rank {} failed", culprit));
-      return break_off(culprit);
+      const auto cause = h.offset == static_cast<std::uint32_t>(fabric::Cause::kAborted) ? fabric::Cause::kAborted
+                                                                                         : fabric::Cause::kFailed;
+      fail(Code::kAborted, Blame::kCommunicator,
+           fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+      return break_off(culprit, cause);
     }
     case FrameKind::kQuery:
       p.asks = true;
-      if (h.number == calls_ && h.tag != call_.signature) mismatched_ = r;
+      if (differs(h)) mismatched_ = r;
       return answer(r);
     case FrameKind::kAnswer:
       p.answered = Clock::now();
       p.waits_for = static_cast<Rank>(h.offset) - 1;
       p.suspects = static_cast<Rank>(h.total) - 1;
-      if (h.number == calls_ && h.tag != call_.signature) mismatched_ = r;
+      if (differs(h)) mismatched_ = r;
       return;
     default:
       return;
@@ -515,8 +520,15 @@ void Endpoint::sleep(std::chrono::milliseconds limit) {
   if (others || !openings_.empty() || !guests_.empty()) progress_openings();
 }
 
+// Calls that only some ranks make have no number, and are never compared.
+std::uint64_t Endpoint::call_number() const { return call_.everybody ? calls_ : 0; }
+
+bool Endpoint::differs(const Header& h) const {
+  return h.number != 0 && h.number == call_number() && h.tag != call_.signature;
+}
+
 void Endpoint::answer(Rank r) {
-  control(r, FrameKind::kAnswer, 0, calls_, static_cast<std::uint32_t>(awaited_ + 1),
+  control(r, FrameKind::kAnswer, 0, call_number(), static_cast<std::uint32_t>(awaited_ + 1),
           static_cast<std::uint32_t>(suspicion_ + 1));
 }
 
@@ -527,7 +539,7 @@ void Endpoint::compare_calls(Rank r) {
       std::clamp<Clock::duration>(options_.timeout / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
   if (now - p.asked < pace || !p.all_attached || !end_of(r).empty()) return;
   p.asked = now;
-  control(r, FrameKind::kQuery, 0, calls_);
+  control(r, FrameKind::kQuery, 0, call_number());
 }
 
 Rank Endpoint::culprit_behind(Rank awaited, std::chrono::milliseconds lately) const {
@@ -552,12 +564,18 @@ void Endpoint::say_awaited(Rank awaited, std::chrono::milliseconds lately) {
   }
 }
 
-void Endpoint::break_off(Rank culprit) {
+Rank Endpoint::died() const {
+  for (Rank r = 0; r < ranks(); ++r)
+    if (!end_of(r).empty() && end_of(r) != kHasLeft) return r;
+  return -1;
+}
+
+void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
   for (std::size_t i = 0; i < known_.size(); ++i) {
     const Rank r = known_[i];
     if (end_of(r).empty() && peer(r).all_attached)
-      control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1);
+      control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1, static_cast<std::uint32_t>(cause));
   }
   broken_ = true;
 }

@@ -36,6 +36,7 @@ class Endpoint final : public Receiver {
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
   Rank ranks() const { return static_cast<Rank>(meeting_.ranks.size()); }
+  const bootstrap::Meeting& meeting() const { return meeting_; }
   bool reaches(const void*, Bytes) const { return false; }
 
   void begin(const fabric::Call& call);
@@ -69,7 +70,9 @@ class Endpoint final : public Receiver {
   // Who is at fault if `awaited` does not move: itself, or whom it waits for in turn.
   Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
   // Tells everybody connected that the communicator is broken.
-  void break_off(Rank culprit);
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  // The first peer that has ended without saying so; -1: none is known.
+  Rank died() const;
 
   std::byte* place(Wire& wire, const Header& header) override;
   bool arrived(Wire& wire, const Header& header) override;
@@ -91,8 +94,9 @@ class Endpoint final : public Receiver {
   struct Stream {
     std::uint64_t sent = 0, taken_by_peer = 0, signals_sent = 0;
     std::uint64_t taken = 0, told = 0, signals_came = 0, signals_taken = 0;
-    std::byte* target = nullptr;  // where the next message's part is wanted …
-    Range wanted{};               // … and which part
+    std::byte* target = nullptr;   // where the next message's part is wanted …
+    Range wanted{};                // … which part, and
+    std::uint64_t wanted_tag = 0;  // of what
     Incoming in[kSlots];
     Incoming& head() { return in[taken % kSlots]; }
   };
@@ -145,6 +149,10 @@ class Endpoint final : public Receiver {
   void control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset = 0,
                std::uint32_t total = 0, bool more_follows = false);
   void note_busy(Wire& wire);
+  std::uint64_t call_number() const;
+  bool differs(const Header& header) const;
+  // What a message's two ends must agree on.
+  std::uint64_t tag_of(const protocol::End& end) const { return end.tag != 0 ? end.tag : call_.signature; }
   void answer(Rank r);
   void handle_control(Wire& wire, const Header& header);
 

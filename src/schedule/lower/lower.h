@@ -26,6 +26,12 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
+// How the message lies in the ranks' buffers, told apart into the blocks that the collective knows.
+Layout layout_of(const Task& task);
+
+// Messages need a protocol that carries them; loads and stores alone are the protocol Direct.
+bool fits(const Algorithm& algorithm, protocol::Protocol protocol);
+
 // How it is to be done.
 struct Plan {
   const Algorithm* algorithm = nullptr;

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <shmem.h>
+#include "api/pe.h"
+
+struct weft_shmem_team {
+  std::shared_ptr<weft::api::Team> team;
+  shmem_team_config_t config{};
+};
+
+struct weft_shmem_context {
+  shmem_team_t handle;
+  std::shared_ptr<weft::api::Team> team;
+};
+
+namespace weft::compat::shmem {
+
+// What there is between shmem_init and shmem_finalize.
+class Library {
+ public:
+  Library(std::unique_ptr<api::Pe> pe, int thread_level);
+
+  const pgas::Space& space() const { return pe->space(); }
+  pgas::Idler idler(const char* call) const { return {pe->space(), pe->watch(), call}; }
+
+  // Differs from call to call: where the `any` functions begin to look.
+  std::size_t turn() { return turns_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Null: SHMEM_TEAM_INVALID.
+  weft_shmem_team* team(shmem_team_t handle);
+  shmem_team_t keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config);
+  void destroy(shmem_team_t handle);
+  // PE_size PEs from PE_start on, 2^logPE_stride apart: made when first used.
+  api::Team& active_set(const char* call, int start, int log_stride, int size);
+
+  // The PE of the job that a context's caller means.
+  Rank job_rank(const char* call, shmem_ctx_t ctx, int pe) const {
+    if (ctx == SHMEM_CTX_DEFAULT) [[likely]]
+      return pe;
+    return of_context(call, ctx, pe);
+  }
+
+  const std::unique_ptr<api::Pe> pe;
+  const int thread_level;
+
+ private:
+  Rank of_context(const char* call, shmem_ctx_t ctx, int pe) const;
+
+  weft_shmem_team world_;
+  std::atomic<std::size_t> turns_{0};
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_
+  std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_;  // guarded by mutex_
+};
+
+// The C interface has no handle to pass: one library per process.
+extern std::unique_ptr<Library> running;
+
+[[noreturn]] void not_running(const char* call);
+inline Library& library(const char* call) {
+  if (!running) [[unlikely]]
+    not_running(call);
+  return *running;
+}
+
+// A failed collective ends the process: the standard has no way to report it.
+void require(const char* call, const Status& status);
+pgas::Compare comparison(const char* call, int cmp);
+
+// Defines pshmem_NAME, and shmem_NAME as its weak alias, so that tools can replace the latter.
+#define WEFT_SHMEM_DEFINE(result, name, parameters)                                        \
+  extern "C" result shmem_##name parameters __attribute__((weak, alias("pshmem_" #name))); \
+  extern "C" result pshmem_##name parameters
+
+}  // namespace weft::compat::shmem

@@ -1,0 +1,99 @@
+#include "compat/shmem/library.h"
+
+using namespace weft;
+using compat::shmem::Library;
+using compat::shmem::library;
+
+namespace {
+
+// What a split makes for this PE. Members of `group` all come here with the same group; others get no team.
+int make(const char* call, const pgas::Group& group, const shmem_team_config_t* config, long mask, shmem_team_t* made) {
+  Library& l = library(call);
+  *made = SHMEM_TEAM_INVALID;
+  if (group.member(l.pe->rank()) < 0) return 0;
+  auto team = l.pe->make_team(group);
+  if (!team) return -1;
+  *made = l.keep(std::move(*team),
+                 config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? *config : shmem_team_config_t{});
+  return 0;
+}
+
+int create_context(const char* call, shmem_team_t handle, shmem_ctx_t* ctx) {
+  const weft_shmem_team* team = library(call).team(handle);
+  *ctx = SHMEM_CTX_INVALID;
+  if (team == nullptr) return -1;
+  *ctx = new weft_shmem_context{handle, team->team};
+  return 0;
+}
+
+}  // namespace
+
+WEFT_SHMEM_DEFINE(int, team_my_pe, (shmem_team_t handle)) {
+  const weft_shmem_team* team = library("shmem_team_my_pe").team(handle);
+  return team == nullptr ? -1 : team->team->rank();
+}
+WEFT_SHMEM_DEFINE(int, team_n_pes, (shmem_team_t handle)) {
+  const weft_shmem_team* team = library("shmem_team_n_pes").team(handle);
+  return team == nullptr ? -1 : team->team->ranks();
+}
+WEFT_SHMEM_DEFINE(int, team_get_config, (shmem_team_t handle, long mask, shmem_team_config_t* config)) {
+  const weft_shmem_team* team = library("shmem_team_get_config").team(handle);
+  if (team == nullptr) return -1;
+  if ((mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) *config = team->config;
+  return 0;
+}
+WEFT_SHMEM_DEFINE(int, team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to)) {
+  Library& l = library("shmem_team_translate_pe");
+  const weft_shmem_team *source = l.team(from), *destination = l.team(to);
+  if (source == nullptr || destination == nullptr || pe < 0 || pe >= source->team->ranks()) return -1;
+  return destination->team->group().member(source->team->group().job_rank(pe));
+}
+
+WEFT_SHMEM_DEFINE(void*, team_ptr, (shmem_team_t handle, const void* dest, int pe)) {
+  const int job_rank = pshmem_team_translate_pe(handle, pe, SHMEM_TEAM_WORLD);
+  return job_rank < 0 ? nullptr : pshmem_ptr(dest, job_rank);
+}
+
+WEFT_SHMEM_DEFINE(int, team_split_strided,
+                  (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t* config, long mask,
+                   shmem_team_t* made)) {
+  const weft_shmem_team* team = library("shmem_team_split_strided").team(parent);
+  *made = SHMEM_TEAM_INVALID;
+  if (team == nullptr) return -1;
+  const pgas::Group group = team->team->group().part(start, stride, size);
+  return group.size == 0 ? -1 : make("shmem_team_split_strided", group, config, mask, made);
+}
+WEFT_SHMEM_DEFINE(int, team_split_2d,
+                  (shmem_team_t parent, int xrange, const shmem_team_config_t* xconfig, long xmask, shmem_team_t* xteam,
+                   const shmem_team_config_t* yconfig, long ymask, shmem_team_t* yteam)) {
+  const weft_shmem_team* team = library("shmem_team_split_2d").team(parent);
+  *xteam = *yteam = SHMEM_TEAM_INVALID;
+  if (team == nullptr || xrange < 1) return -1;
+  const Rank ranks = team->team->ranks(), width = std::min<Rank>(xrange, ranks);
+  const Rank row = team->team->rank() / width, column = team->team->rank() % width;
+  const pgas::Group x = team->team->group().part(row * width, 1, std::min(width, ranks - row * width));
+  const pgas::Group y = team->team->group().part(column, width, (ranks - column + width - 1) / width);
+  const int along_x = make("shmem_team_split_2d", x, xconfig, xmask, xteam);
+  const int along_y = make("shmem_team_split_2d", y, yconfig, ymask, yteam);
+  return along_x == 0 && along_y == 0 ? 0 : -1;
+}
+WEFT_SHMEM_DEFINE(void, team_destroy, (shmem_team_t team)) { library("shmem_team_destroy").destroy(team); }
+
+// Options permit what load and store do not need.
+WEFT_SHMEM_DEFINE(int, ctx_create, (long, shmem_ctx_t* ctx)) {
+  return create_context("shmem_ctx_create", SHMEM_TEAM_WORLD, ctx);
+}
+WEFT_SHMEM_DEFINE(int, team_create_ctx, (shmem_team_t team, long, shmem_ctx_t* ctx)) {
+  return create_context("shmem_team_create_ctx", team, ctx);
+}
+WEFT_SHMEM_DEFINE(void, ctx_destroy, (shmem_ctx_t ctx)) {
+  library("shmem_ctx_destroy");
+  if (ctx == SHMEM_CTX_INVALID) return;
+  if (ctx == SHMEM_CTX_DEFAULT) library("").space().misuse("shmem_ctx_destroy", "SHMEM_CTX_DEFAULT lives for ever");
+  pgas::quiet();
+  delete ctx;
+}
+WEFT_SHMEM_DEFINE(int, ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team)) {
+  *team = ctx == SHMEM_CTX_INVALID ? SHMEM_TEAM_INVALID : ctx == SHMEM_CTX_DEFAULT ? SHMEM_TEAM_WORLD : ctx->handle;
+  return ctx == SHMEM_CTX_INVALID ? -1 : 0;
+}

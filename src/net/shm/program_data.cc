@@ -1,0 +1,53 @@
+#include "net/shm/program_data.h"
+
+#include <link.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::net::shm {
+namespace {
+
+constexpr std::uintptr_t kPage = 4096;
+constexpr std::uintptr_t page_down(std::uintptr_t at) { return at / kPage * kPage; }
+constexpr std::uintptr_t page_up(std::uintptr_t at) { return page_down(at + kPage - 1); }
+
+struct Range {
+  std::uintptr_t begin = 0, end = 0;
+};
+
+// The writable segment, less what the loader has made read-only after relocation. The first object is the executable.
+int find_in(dl_phdr_info* object, size_t, void* found) {
+  std::uintptr_t read_only_until = 0;
+  Range& range = *static_cast<Range*>(found);
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+    if (part.p_type == PT_GNU_RELRO) read_only_until = page_down(end);
+    if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0) range = {page_down(begin), page_up(end)};
+  }
+  range.begin = std::max(range.begin, read_only_until);
+  return 1;
+}
+
+}  // namespace
+
+std::span<std::byte> program_data() {
+  Range range;
+  dl_iterate_phdr(find_in, &range);
+  if (range.begin >= range.end) return {};
+  return {reinterpret_cast<std::byte*>(range.begin), range.end - range.begin};
+}
+
+Status share_program_data(std::span<std::byte> data, std::byte* shared) {
+  static constexpr std::byte kZeros[kPage] = {};
+  for (std::size_t at = 0; at < data.size(); at += kPage)  // shared memory starts as zeros
+    if (std::memcmp(data.data() + at, kZeros, kPage) != 0) std::memcpy(shared + at, data.data() + at, kPage);
+  // With an old size of zero, mremap makes a second mapping of the same shared pages (mremap(2)).
+  if (mremap(shared, 0, data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) == MAP_FAILED)
+    return failure(Code::kSystem, Blame::kProcess, "mremap of the program's data: {}", std::strerror(errno));
+  return {};
+}
+
+}  // namespace weft::net::shm

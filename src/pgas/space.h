@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weft::pgas {
+
+// Memory that every rank has, with the same things at the same offsets: the symmetric heap, or the program's data.
+struct Region {
+  std::byte* own = nullptr;        // where this rank's program knows it
+  Bytes bytes = 0;                 // equal on all ranks
+  std::vector<std::byte*> mapped;  // every rank's, where this rank loads and stores it; the own one included
+  bool holds(const void* address, Bytes length) const {
+    const auto offset = static_cast<std::uintptr_t>(static_cast<const std::byte*>(address) - own);
+    const auto size = static_cast<std::uintptr_t>(bytes);
+    return offset <= size && static_cast<std::uintptr_t>(length) <= size - offset;
+  }
+  std::byte* at(const void* address, Rank rank) const {
+    return mapped[static_cast<std::size_t>(rank)] + (static_cast<const std::byte*>(address) - own);
+  }
+};
+
+// What a rank can address: symmetric memory of all ranks. A value; owns nothing.
+// Misuse ends the process with one line that names call, rank and address: a wrong address written through would be
+// silent corruption of another rank.
+class Space {
+ public:
+  Space() = default;
+  Space(Rank rank, Rank ranks) : rank_(rank), ranks_(ranks) {}
+
+  void add(Region region) { regions_.push_back(std::move(region)); }
+  Rank rank() const { return rank_; }
+  Rank ranks() const { return ranks_; }
+
+  bool symmetric(const void* address, Bytes length) const { return find(address, length) != nullptr; }
+
+  // Where the symmetric object at `address` lies at `rank`.
+  // Requires: `rank` exists, [address, address + length) is symmetric; else the process ends.
+  std::byte* at(const char* call, const void* address, Bytes length, Rank rank) const {
+    if (rank < 0 || rank >= ranks_) [[unlikely]]
+      no_such_rank(call, rank);
+    const Region* region = find(address, length);
+    if (region == nullptr) [[unlikely]]
+      not_symmetric(call, address, length, rank);
+    return region->at(address, rank);
+  }
+
+  // The same bytes under the address by which peers share them; other addresses stay as they are.
+  void* shared(const void* address) const {
+    const Region* region = find(address, 0);
+    return region == nullptr ? const_cast<void*>(address) : region->at(address, rank_);
+  }
+
+  // A line on stderr, then the end of this process; peers that wait for it notice.
+  [[noreturn]] void misuse(const char* call, const std::string& what) const;
+  [[noreturn]] void no_such_rank(const char* call, Rank rank) const;
+  [[noreturn]] void not_symmetric(const char* call, const void* address, Bytes length, Rank rank) const;
+
+ private:
+  const Region* find(const void* address, Bytes length) const {
+    for (const Region& region : regions_)
+      if (region.holds(address, length)) return &region;
+    return nullptr;
+  }
+
+  Rank rank_ = 0, ranks_ = 1;
+  std::vector<Region> regions_;
+};
+
+}  // namespace weft::pgas

@@ -1,0 +1,58 @@
+#include "pgas/symmetric_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace weft::pgas {
+namespace {
+
+TEST(SymmetricHeap, TheSameCallsGiveTheSameOffsets) {
+  SymmetricHeap a(128, 1 << 20), b(128, 1 << 20);
+  std::mt19937 random(7);
+  std::vector<Bytes> blocks;
+  for (int i = 0; i < 2000; ++i) {
+    if (!blocks.empty() && random() % 3 == 0) {
+      const std::size_t victim = random() % blocks.size();
+      EXPECT_TRUE(a.release(blocks[victim]));
+      EXPECT_TRUE(b.release(blocks[victim]));
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(victim));
+      continue;
+    }
+    const Bytes bytes = static_cast<Bytes>(random() % 3000), alignment = Bytes{1} << (random() % 12);
+    const auto one = a.allocate(bytes, alignment), other = b.allocate(bytes, alignment);
+    ASSERT_EQ(one, other);
+    if (one) blocks.push_back(*one);
+  }
+}
+
+TEST(SymmetricHeap, BlocksAreAlignedAndDisjointAndFreedSpaceGrowsTogether) {
+  SymmetricHeap heap(0, 4096);
+  const auto a = heap.allocate(100, 1), b = heap.allocate(1, 1024), c = heap.allocate(0, 8);
+  ASSERT_TRUE(a && b && c);
+  EXPECT_EQ(*b % 1024, 0);
+  EXPECT_GE(*b, *a + 100);
+  EXPECT_NE(*a, *c);
+  EXPECT_EQ(heap.size_of(*a), 100);
+  EXPECT_FALSE(heap.allocate(4096, 1));
+  for (const auto& block : {a, b, c}) EXPECT_TRUE(heap.release(*block));
+  EXPECT_EQ(heap.allocate(4096, 1), 0);
+}
+
+TEST(SymmetricHeap, WhatIsNotInUseCannotBeFreed) {
+  SymmetricHeap heap(0, 4096);
+  const auto a = heap.allocate(100, 1);
+  EXPECT_FALSE(heap.release(*a + 8));
+  EXPECT_TRUE(heap.release(*a));
+  EXPECT_FALSE(heap.release(*a));
+  EXPECT_FALSE(heap.size_of(*a));
+}
+
+TEST(SymmetricHeap, AnAbsurdSizeIsRefused) {
+  SymmetricHeap heap(0, 4096);
+  EXPECT_FALSE(heap.allocate(Bytes{1} << 62, 64));
+}
+
+}  // namespace
+}  // namespace weft::pgas

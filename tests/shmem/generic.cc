@@ -1,0 +1,1 @@
+#include "tests/shmem/generic.c"
