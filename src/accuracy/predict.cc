@@ -37,38 +37,24 @@ bool told(const Point& point, const tune::nccl::Row& row) {
          (point.protocol.empty() || protocol::traits(row.protocol).name == point.protocol);
 }
 
-// RCCL has rings and trees, in three protocols, and a model of its own which is not known here.
-Result<tune::Candidate> best_of_rccl(const cost::MachineView& machine, tune::Question question) {
-  WEFT_TRY(const auto all, tune::candidates(machine, question));
-  for (const tune::Candidate& c : all)
-    if (c.possible && c.plan.protocol != protocol::Protocol::kDirect &&
-        (c.plan.algorithm->name == "ring" || c.plan.algorithm->name == "tree"))
-      return c;
-  return failure(Code::kUnsupported, Blame::kInput, "neither rings nor trees run here");
-}
-
 }  // namespace
 
-Result<tune::Candidate> Predictor::choose(const tune::Question& question, const Point& point, bool& substituted) {
-  if (!system_ || system_->ranks != question.task.ranks) {
-    const auto found = tune::nccl::system_of(machine_, question.task.ranks);
-    if (!found && found.error().code == Code::kUnsupported) return best_of_rccl(machine_, question);
+Result<std::optional<tune::nccl::Row>> Predictor::ask_nccl(const schedule::Task& task, const Point& point) {
+  if (!system_ || system_->ranks != task.ranks) {
+    const auto found = tune::nccl::system_of(machine_, task.ranks);
+    if (!found && found.error().code == Code::kUnsupported) return std::nullopt;
     if (!found) return tl::make_unexpected(found.error());
     system_ = *found;
   }
-  std::vector<tune::nccl::Row> rows =
-      tune::nccl::rows(*system_, question.task.collective, question.task.elements * question.task.element_bytes);
+  if (!tune::nccl::models(task.collective)) return std::nullopt;
+  std::vector<tune::nccl::Row> rows = tune::nccl::rows(*system_, task.collective, task.elements * task.element_bytes);
   std::erase_if(rows, [&](const tune::nccl::Row& r) { return !r.possible || !told(point, r); });
-  std::ranges::stable_sort(rows, {}, &tune::nccl::Row::time);
-  std::string reason = "NCCL has nothing to choose";
-  for (tune::nccl::Row& row : rows) {
-    if (point.channels > 0) row.channels = point.channels;
-    auto candidate = tune::choose(machine_, tune::nccl::forced(question, row));
-    if (candidate) return candidate;
-    reason = candidate.error().message;
-    substituted = true;
-  }
-  return failure(Code::kUnsupported, Blame::kInput, "{}", reason);
+  if (rows.empty())
+    return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do what the table says it was told: {} {}",
+                   point.algorithm, point.protocol);
+  tune::nccl::Row best = *std::ranges::min_element(rows, {}, &tune::nccl::Row::time);
+  if (point.channels > 0) best.channels = point.channels;
+  return best;
 }
 
 Result<Duration> Predictor::simulate(const schedule::Task& task, const schedule::Plan& plan) const {
@@ -86,17 +72,25 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   const schedule::Task task = task_of(machine_, table.collective, ranks, point.bytes);
   const tune::Question question{.task = task, .can = sim::flow_capabilities(machine_.topology(), kStrands)};
   Prediction prediction;
-  WEFT_TRY(const tune::Candidate choice, choose(question, point, prediction.substituted));
-  prediction.algorithm = choice.plan.algorithm->name;
-  prediction.protocol = protocol::traits(choice.plan.protocol).name;
-  prediction.channels = choice.plan.channels;
-  prediction.time = choice.estimate.total;
-  if (messages_of(task, choice.plan) <= kMostMessages) {
-    WEFT_TRY(prediction.time, simulate(task, choice.plan));
+  WEFT_TRY(const auto row, ask_nccl(task, point));
+  const auto choice = tune::choose(machine_, row ? tune::nccl::forced(question, *row) : question);
+  if (choice) {
+    prediction.algorithm = choice->plan.algorithm->name;
+    prediction.protocol = protocol::traits(choice->plan.protocol).name;
+    prediction.channels = choice->plan.channels;
+    prediction.time = choice->estimate.total;
+    if (messages_of(task, choice->plan) <= kMostMessages) {
+      WEFT_TRY(prediction.time, simulate(task, choice->plan));
+    }
+  } else if (row) {
+    prediction = {row->time, tune::nccl::name(row->algorithm), protocol::traits(row->protocol).name, row->channels,
+                  true};
+  } else {
+    return tl::make_unexpected(choice.error());
   }
   // One thread that launches on several GPUs in turn, again and again, is the limit until the GPUs take longer.
   const int together = table.gpus_per_thread == kAllGpus ? ranks : table.gpus_per_thread;
-  prediction.time = std::max(prediction.time, machine_.costs().host_launch() * together);
+  prediction.time = std::max(prediction.time, machine_.costs().host_launch(prediction.channels) * together);
   return prediction;
 }
 

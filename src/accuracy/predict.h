@@ -5,8 +5,9 @@
 
 #include "accuracy/measured.h"
 #include "cost/machine_view.h"
+#include "schedule/lower/lower.h"
+#include "tune/nccl/model.h"
 #include "tune/nccl/search.h"
-#include "tune/tune.h"
 
 namespace weft::accuracy {
 
@@ -16,11 +17,11 @@ struct Prediction {
   std::string_view algorithm;  // of weft's registry
   std::string_view protocol;
   int channels = 0;
-  bool substituted = false;  // weft cannot do what the library would pick here: the best of what it can
+  bool by_nccl = false;  // weft cannot time what NCCL picks: the time is NCCL's own model's
 };
 
-// Predicts what NCCL delivers on one machine: NCCL's choice by the model of its tuner, timed by weft's simulator; where
-// GPUs are not NVIDIA's, the best of rings and trees. Thread: one at a time.
+// Predicts what a library delivers on one machine: NCCL's choice by the model of its tuner, timed by weft's simulator;
+// where GPUs are not NVIDIA's, weft's own choice stands for a library whose model is not known. Thread: one at a time.
 class Predictor {
  public:
   // Thread: as MachineView.
@@ -30,9 +31,12 @@ class Predictor {
   Result<Prediction> predict(const Table& table, const Point& point);
 
   const cost::MachineView& machine() const { return machine_; }
+  // From now on with these costs.
+  void set_costs(protocol::HopCosts costs) { machine_.set_costs(std::move(costs)); }
 
  private:
-  Result<tune::Candidate> choose(const tune::Question& question, const Point& point, bool& substituted);
+  // NCCL's choice, or nothing on other GPUs.
+  Result<std::optional<tune::nccl::Row>> ask_nccl(const schedule::Task& task, const Point& point);
   Result<Duration> simulate(const schedule::Task& task, const schedule::Plan& plan) const;
 
   cost::MachineView machine_;

@@ -20,6 +20,7 @@ constexpr Variable kTable[] = {
     {"WEFT_REPRODUCIBLE", "number", "0", "1: sums are taken in rank order, for the same bits on any fabric"},
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
+    {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm if all ranks share a machine, else tcp"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
@@ -98,6 +99,7 @@ Result<Settings> read() {
   WEFT_TRY(const auto reproducible, number("WEFT_REPRODUCIBLE", 0, 0, 1));
   s.reproducible = reproducible == 1;
   s.rates = text("WEFT_RATES");
+  s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   if (!s.transport.empty() && s.transport != "shm" && s.transport != "tcp")
     return bad_input("WEFT_TRANSPORT '{}' is neither shm nor tcp", s.transport);

@@ -36,6 +36,7 @@ struct Settings {
   std::int64_t channels = 0;
   bool reproducible = false;                    // WEFT_REPRODUCIBLE
   std::string rates;                            // WEFT_RATES
+  std::string calibration;                      // WEFT_CALIBRATION
   std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp"; empty: by where the ranks are
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet

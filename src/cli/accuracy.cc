@@ -1,5 +1,3 @@
-#include <fstream>
-
 #include "accuracy/plot.h"
 #include "accuracy/score.h"
 #include "base/text.h"
@@ -13,7 +11,7 @@ using accuracy::Score;
 using accuracy::Scored;
 
 struct Spec {
-  std::string folder, table, on, collective = "all_reduce", svg, json, limits;
+  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits;
   std::int64_t ranks = 0, together = 0;
 };
 
@@ -43,9 +41,7 @@ Result<std::array<double, kBands>> parse_limits(const std::string& text) {
 Result<std::vector<accuracy::Table>> tables_for(const Spec& spec) {
   if (!spec.table.empty()) {
     if (spec.on.empty()) return bad_input("--table needs --on MACHINE");
-    std::ifstream in(spec.table, std::ios::binary);
-    if (!in) return bad_input("cannot read {}", spec.table);
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    WEFT_TRY(const std::string text, read_text(spec.table));
     accuracy::Description description{
         .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
     WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
@@ -78,8 +74,8 @@ void print(const std::vector<Scored>& all) {
     fmt::print("{:<46}{}  {:<5}  {}", s.table.name.substr(0, 46), cells(s.score), name(s.table.use), s.table.machine);
     if (!s.problem.empty()) fmt::print("  not modelled: {}", s.problem);
     if (!s.table.why.empty()) fmt::print("  ({})", s.table.why);
-    if (std::ranges::any_of(s.predictions, &accuracy::Prediction::substituted))
-      fmt::print("  NCCL's choice substituted");
+    if (const auto n = std::ranges::count_if(s.predictions, &accuracy::Prediction::by_nccl); n > 0)
+      fmt::print("  {} rows by NCCL's own model", n);
     fmt::print("\n");
   }
   fmt::print("{:<46}{}\n", "# all that were fitted on", cells(total(all, accuracy::Use::kFit)));
@@ -109,7 +105,7 @@ nlohmann::json to_json(const std::vector<Scored>& all) {
                       {"algorithm", s.predictions[i].algorithm},
                       {"protocol", s.predictions[i].protocol},
                       {"channels", s.predictions[i].channels},
-                      {"substituted", s.predictions[i].substituted}});
+                      {"by_nccl", s.predictions[i].by_nccl}});
     tables.push_back({{"name", s.table.name},
                       {"machine", s.table.machine},
                       {"collective", schedule::name(s.table.collective)},
@@ -140,8 +136,8 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(limits, parse_limits(spec.limits));
   }
   WEFT_TRY(auto tables, tables_for(spec));
-  const auto all = accuracy::score_all(std::move(tables), [](const std::string& on) -> Result<accuracy::Predictor> {
-    WEFT_TRY(Machine machine, load_machine(on));
+  const auto all = accuracy::score_all(std::move(tables), [&](const std::string& on) -> Result<accuracy::Predictor> {
+    WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
     return accuracy::Predictor(std::move(*machine.view));
   });
   if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
@@ -163,6 +159,7 @@ Command add_accuracy(CLI::App& app) {
   sub->add_option("folder", spec->folder, "tables to replay (default: those that weft ships)");
   sub->add_option("--table", spec->table, "only this CSV file, measured on --on");
   sub->add_option("--on", spec->on, "the machine of --table");
+  sub->add_option("--calibration", spec->calibration, "constants from this file (weft calibrate --from)");
   sub->add_option("--collective", spec->collective, "of --table")->capture_default_str();
   sub->add_option("--ranks,-n", spec->ranks, "of --table (default: every GPU of the machine)")
       ->check(CLI::NonNegativeNumber);

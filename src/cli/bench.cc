@@ -59,7 +59,7 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
   if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
     return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (all) {
     if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
@@ -93,6 +93,7 @@ Command add_bench(CLI::App& app) {
                   "all_reduce, all_gather, all_to_all, … (`weft bench --help` lists them), or all")
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
+  sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
   sub->add_option("--ranks,-n", spec->ranks_text,
                   "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
   sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();

@@ -8,7 +8,7 @@ namespace weft::cli {
 
 // What `weft bench` was asked to do.
 struct BenchSpec {
-  std::string on;
+  std::string on, calibration;
   std::string collective_name;
   Collective collective = Collective::kAllReduce;
   std::string ranks_text;   // a number; for `all` a list

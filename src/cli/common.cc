@@ -8,7 +8,9 @@
 #include <fstream>
 
 #include "api/this_machine.h"
+#include "base/env.h"
 #include "cli/rates.h"
+#include "cost/shipped.h"
 #include "net/memory/endpoint.h"
 #include "sim/flow/flow_fabric.h"
 #include "topology/detect/record.h"
@@ -21,9 +23,10 @@ int report_error(const Error& error) {
   return error.blame == Blame::kInput ? kBadInput : kBadAnswer;
 }
 
-Result<Machine> load_machine(const std::string& on) {
+Result<Machine> load_machine(const std::string& on, const std::string& calibration) {
   Machine machine{on, !on.empty() && on != "this", nullptr};
   if (!machine.simulated) {
+    if (!calibration.empty()) return bad_input("--calibration is for machines named by --on; this one is measured");
     machine.name = "this";
     WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
     WEFT_TRY(auto view, api::this_machine(rates));
@@ -31,10 +34,16 @@ Result<Machine> load_machine(const std::string& on) {
     return machine;
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
-  const auto first = topology.device(topology.endpoints().front()).kind;
-  const auto kind =
-      first == topology::DeviceKind::kGpu ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
-  machine.view = std::make_shared<cost::MachineView>(std::move(topology), protocol::HopCosts::shipped(kind));
+  cost::CalibrationText constants{calibration, ""};
+  if (calibration.empty()) {
+    WEFT_TRY(const env::Settings settings, env::read());
+    constants.file = settings.calibration;
+  }
+  if (!constants.file.empty()) {
+    WEFT_TRY(constants.text, read_text(constants.file));
+  }
+  WEFT_TRY(auto view, cost::shipped_view(std::move(topology), constants));
+  machine.view = std::make_shared<cost::MachineView>(std::move(view));
   return machine;
 }
 
@@ -79,6 +88,13 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
     task.counts = std::move(counts);
   }
   return task;
+}
+
+Result<std::string> read_text(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!in || text.empty()) return bad_input("cannot read {}", file);
+  return text;
 }
 
 Status write_text(const std::string& file, const std::string& text) {

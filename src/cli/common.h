@@ -33,8 +33,9 @@ struct Machine {
   bool simulated = false;
   std::shared_ptr<cost::MachineView> view;
 };
-// Errors (bad input): see topology::load_machine.
-Result<Machine> load_machine(const std::string& on);
+// `calibration`: a file of weft.calibration/1 for it; empty: WEFT_CALIBRATION, else what weft ships. Errors (bad
+// input): see topology::load_machine; a calibration that is none, or for this machine, which is measured.
+Result<Machine> load_machine(const std::string& on, const std::string& calibration = "");
 
 // Connections between two ranks of a simulated machine.
 inline constexpr int kSimulatedStrands = 64;
@@ -59,6 +60,8 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
 // Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.
 Status write_json(const std::string& file, const nlohmann::json& json);
 Status write_text(const std::string& file, const std::string& text);
+// Errors (bad input): names a file that cannot be read.
+Result<std::string> read_text(const std::string& file);
 
 // Columns of the terminal on stdout; a generous number where there is none.
 int terminal_width();

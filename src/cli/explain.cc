@@ -8,7 +8,8 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, type = "float", algorithm, protocol, json, table, largest = "16G";
+  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
+                          largest = "16G";
   std::int64_t ranks = -1, channels = 0;
 };
 
@@ -81,7 +82,7 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const DataType type, parse_type(spec.type));
   WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   const schedule::Task task =
       task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type);
@@ -111,6 +112,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
+  sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
   sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "only this algorithm");
   sub->add_option("--proto", spec->protocol, "only this protocol");

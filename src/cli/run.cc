@@ -44,22 +44,6 @@ Result<int> run(const Spec& spec) {
                 });
 }
 
-Result<int> calibrate_now(const std::string& json) {
-  const calibrate::Rates rates = calibrate::measure();
-  if (json != "-") {
-    fmt::print("core          {:>8.1f} GB/s   one core, read + written, in its own cache\n", rates.core.gb());
-    fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
-    fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
-    fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
-    fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
-               rates.tcp.us(), rates.tcp_connection.gb());
-    fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
-               rates.shared_cache >> 10);
-  }
-  if (!json.empty()) WEFT_CHECK(write_text(json, calibrate::to_text(rates) + "\n"));
-  return 0;
-}
-
 }  // namespace
 
 Command add_run(CLI::App& app) {
@@ -72,15 +56,6 @@ Command add_run(CLI::App& app) {
   sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" +
               environment_table());
   return {sub, [spec] { return run(*spec); }};
-}
-
-Command add_calibrate(CLI::App& app) {
-  auto json = std::make_shared<std::string>();
-  CLI::App* sub =
-      app.add_subcommand("calibrate", "Measure the rates that predictions and limits for this machine go by");
-  sub->add_option("--json", *json, "write weft.rates/2 to this file; - is stdout instead of text");
-  sub->footer("\nExample:\n  weft calibrate\n");
-  return {sub, [json] { return calibrate_now(*json); }};
 }
 
 }  // namespace weft::cli

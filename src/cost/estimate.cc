@@ -83,7 +83,7 @@ class Walk {
     const Step* step = nullptr;
   };
   struct Link {
-    double latency = 0, overhead = 0, rate = 0;  // latency: after the sender is done with the message
+    double latency = 0, overhead = 0, fence = 0, rate = 0;  // latency: after the sender is done with the message
   };
 
   schedule::Story story(Rank rank, int lane, int channel) const {
@@ -233,7 +233,7 @@ class Walk {
     if (channel > 0 || links_.contains(key)) return;
     links_[key] = {
         (machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead).s(),
-        cost->overhead.s(), cost->channel.value()};
+        cost->overhead.s(), cost->fence.s(), cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
@@ -321,6 +321,7 @@ class Walk {
     const double whole = std::max(empty_ ? 0 : seconds_of(s, step), posting_of(s, step) * (empty_ ? 1 : slices_));
     const double slice = whole / slices_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
+    double fence = 0;
     for (const Operand& o : step.destinations) {
       if (o.kind == Operand::Kind::kAggregation) {
         const double latency = links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].latency;
@@ -329,8 +330,9 @@ class Walk {
       if (o.kind != Operand::Kind::kMessage) continue;
       const double latency = link(s.rank, o.peer, lane_of(o, s)).latency;
       messages_[pair_key(s.rank, o.peer, lane_of(o, s))].push_back({output.first + latency, output.last + latency});
+      fence = std::max(fence, link(s.rank, o.peer, lane_of(o, s)).fence);
     }
-    s.free = free = output.last;
+    s.free = free = output.last + fence * (empty_ ? 1 : slices_);
     return true;
   }
 

@@ -23,6 +23,7 @@ class MachineView {
   const topology::Topology& topology() const { return *topology_; }
   const topology::Routes& routes() const { return *routes_; }
   const protocol::HopCosts& costs() const { return costs_; }
+  void set_costs(protocol::HopCosts costs) { costs_ = std::move(costs); }
   const CpuCaches& caches() const { return caches_; }
 
   Rank endpoints() const { return static_cast<Rank>(devices_.size()); }

@@ -1,5 +1,6 @@
 #include "protocol/hop_costs.h"
 
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -30,23 +31,68 @@ Protocol protocol_of(const json& entry) {
   return *p;
 }
 
-}  // namespace
+constexpr const char* kLists[] = {"paths", "hops", "same_as", "launches", "switches", "host_launches", "local"};
 
-HopCosts HopCosts::shipped(Endpoint endpoint) {
+// An entry under a condition that does not hold.
+bool elsewhere(const json& entry, const HopCosts::Conditions& conditions) {
+  return entry.contains("on") && std::ranges::find(conditions, entry.at("on").get<std::string>()) == conditions.end();
+}
+
+// The entries that count, later ones for the same thing laid over earlier ones.
+json layered(const json& entries, const HopCosts::Conditions& conditions) {
+  json result = json::array();
+  for (const json& entry : entries) {
+    if (elsewhere(entry, conditions)) continue;
+    const auto same = std::ranges::find_if(result, [&](const json& other) {
+      return std::ranges::all_of(std::array{"endpoint", "path", "protocol"},
+                                 [&](const char* key) { return other.value(key, "") == entry.value(key, ""); });
+    });
+    if (same == result.end())
+      result.push_back(entry);
+    else
+      same->update(entry);
+  }
+  return result;
+}
+
+const embedded::File& shipped_file() {
   const auto files = embedded::protocol_files();
   WEFT_ASSERT(files.size() == 1);
-  auto costs = parse(files[0].path, files[0].text, endpoint);
+  return files[0];
+}
+
+}  // namespace
+
+HopCosts HopCosts::shipped(Endpoint endpoint, const Conditions& conditions) {
+  auto costs = parse(shipped_file().path, shipped_file().text, endpoint, conditions);
   WEFT_ASSERT(costs.has_value(), "{}", costs.error().message);
   return *costs;
 }
 
-Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, Endpoint endpoint) {
+Result<HopCosts> HopCosts::calibrated(Endpoint endpoint, const Conditions& conditions, std::string_view file,
+                                      std::string_view calibration) {
+  try {
+    const json over = json::parse(calibration);
+    if (!over.is_object() || over.value("schema", "") != "weft.calibration/1")
+      return bad_input("{}: schema is not weft.calibration/1", file);
+    json root = json::parse(shipped_file().text);
+    for (const char* list : kLists)
+      for (const json& entry : over.value(list, json::array())) root[list].push_back(entry);
+    return parse(file, root.dump(), endpoint, conditions);
+  } catch (const json::exception& problem) {
+    return bad_input("{}: {}", file, problem.what());
+  }
+}
+
+Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, Endpoint endpoint,
+                                 const Conditions& conditions) {
   HopCosts costs;
   costs.gpu_ = endpoint == Endpoint::kGpu;
   const auto mine = [&](const json& entry) { return entry.at("endpoint") == (costs.gpu_ ? "gpu" : "cpu"); };
   try {
-    const json root = json::parse(text);
+    json root = json::parse(text);
     if (root.value("schema", "") != "weft.hop_costs/1") return bad_input("{}: schema is not weft.hop_costs/1", file);
+    for (const char* list : kLists) root[list] = layered(root.at(list), conditions);
     std::map<std::string, double> efficiency;
     for (const json& e : root.at("paths"))
       if (mine(e)) efficiency[e.at("path")] = number(e, "efficiency", 1e-6);
@@ -59,6 +105,7 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
            {Duration::microseconds(number(e, "latency_us", 0)), e.contains("trips") ? number(e, "trips", 1) : 1,
             Duration::microseconds(e.contains("added_us") ? number(e, "added_us", 0) : 0),
             Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
+            Duration::microseconds(e.contains("fence_us") ? number(e, "fence_us", 0) : 0),
             BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path)}});
     }
     for (const json& e : root.at("same_as")) {
@@ -75,7 +122,10 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
     for (const json& e : root.at("launches"))
       if (mine(e)) costs.launches_.push_back({protocol_of(e), Duration::microseconds(number(e, "latency_us", 0))});
     for (const json& e : root.at("host_launches"))
-      if (mine(e)) costs.host_launch_ = Duration::microseconds(number(e, "latency_us", 0));
+      if (mine(e)) {
+        costs.host_launch_ = Duration::microseconds(number(e, "latency_us", 0));
+        costs.host_channel_ = Duration::microseconds(number(e, "channel_us", 0));
+      }
     for (const json& e : root.at("local"))
       if (mine(e)) costs.local_ = BytesPerSecond::gigabytes(number(e, "channel_GBps", 0));
     for (const json& e : root.at("switches"))

@@ -15,6 +15,7 @@ struct HopCost {
   double trips = 1;        // … and at least this often the path's own latency
   Duration added;          // what software adds to the path's own latency
   Duration overhead;       // of it, what keeps the sending channel busy
+  Duration fence;          // how long a channel rests after each message
   BytesPerSecond channel;  // the most one channel moves, wire bytes
   double efficiency = 1;   // payload over raw link rate
 };
@@ -24,10 +25,19 @@ class HopCosts {
  public:
   enum class Endpoint { kGpu, kCpu };
 
+  // What the machine at hand is, as far as entries of the table are for certain machines only: "sm90", "efa-100".
+  using Conditions = std::vector<std::string>;
+
   // The shipped table (data/protocol/hop_costs.json).
-  static HopCosts shipped(Endpoint endpoint);
-  // Errors (bad input): not JSON, another schema, a number without source and date, a number that is not positive.
-  static Result<HopCosts> parse(std::string_view file, std::string_view text, Endpoint endpoint);
+  static HopCosts shipped(Endpoint endpoint, const Conditions& conditions = {});
+  // An entry with `on` counts only under that condition, and replaces the named numbers of the entry before it for the
+  // same path and protocol. Errors (bad input): not JSON, another schema, a number without source and date, a number
+  // that is not positive.
+  static Result<HopCosts> parse(std::string_view file, std::string_view text, Endpoint endpoint,
+                                const Conditions& conditions = {});
+  // The shipped table with the numbers of a calibration (weft.calibration/1) in place of its own. Errors: as parse.
+  static Result<HopCosts> calibrated(Endpoint endpoint, const Conditions& conditions, std::string_view file,
+                                     std::string_view calibration);
 
   // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
   const HopCost* find(std::string_view path, Protocol protocol) const;
@@ -45,7 +55,7 @@ class HopCosts {
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
   // One host thread starting a call on one GPU; several GPUs of a thread are started one after the other.
-  Duration host_launch() const { return host_launch_; }
+  Duration host_launch(int channels) const { return host_launch_ + host_channel_ * (channels - 1); }
   // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
   // From one rank to another on the same core; zero where ranks do not share.
@@ -66,7 +76,7 @@ class HopCosts {
   std::vector<Launch> launches_;
   BytesPerSecond local_;
   Duration switch_;
-  Duration host_launch_;
+  Duration host_launch_, host_channel_;
   bool gpu_ = true;
   bool network_ = false;
 };

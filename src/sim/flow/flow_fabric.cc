@@ -178,9 +178,11 @@ void FlowFabric::part_done(std::int32_t a) {
   if (--actor.outstanding > 0) return;
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
+  Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_index(rank, end.peer, end.strand);
+      fence = std::max(fence, connections_[index(c)].fence);
       push(connections_[index(c)].latency, Event::kMessageArrives, c);
     } else if (end.kind == End::Kind::kAggregation) {
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
@@ -199,7 +201,10 @@ void FlowFabric::part_done(std::int32_t a) {
     }
   }
   actor.operation = nullptr;
-  runnable_.push_back(a);
+  if (fence > Duration())
+    push(fence, Event::kResume, a);
+  else
+    runnable_.push_back(a);
 }
 
 std::int32_t FlowFabric::connection_index(Rank from, Rank to, int strand) {
@@ -230,6 +235,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
     c.cap = 1;
   } else {
     c.overhead = cost->overhead;
+    c.fence = cost->fence;
     c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead;
     c.raw_per_wire = 1 / cost->efficiency;
     c.cap = cost->channel.value() * c.raw_per_wire;

@@ -77,6 +77,7 @@ class FlowFabric {
     std::span<const MaxMin::Resource> path;
     Duration latency;         // after the sender is done with a message
     Duration overhead;        // how long a message keeps the sender busy at least
+    Duration fence;           // how long the sender rests after a message
     double cap = 0;           // raw link bytes per second that one channel can use
     double raw_per_wire = 1;  // raw link bytes per wire byte
     int in_flight = 0, arrived = 0, signals = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "topology/catalog/switches.h"
+#include "topology/cluster/adapters.h"
 #include "topology/cluster/fabric.h"
 #include "topology/cluster/node_options.h"
 
@@ -62,8 +63,14 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& original,
   const Figure* fabric_latency = network->figure("fabric_latency");
   if (!ports || !fabric_latency) return bad_input("network '{}' lacks ports or fabric_latency", network->name);
 
+  std::int32_t joined = 1;
+  if (network->facts.contains("striped")) {
+    JoinedAdapters adapters = join_adapters(node);
+    node = std::move(adapters.node);
+    joined = adapters.each;
+  }
   WEFT_TRY(const std::vector<DeviceId> rails, pick_rails(options.rails, node));
-  WEFT_TRY(const Link edge, catalog.link(network->name, 1));
+  WEFT_TRY(const Link edge, catalog.link(network->name, joined));
   NetworkParts parts{
       .model = network->name, .ports = static_cast<std::int32_t>(ports->value), .edge = edge, .trunk = edge};
   const std::string& switches = network->facts.at("switch");

@@ -20,9 +20,7 @@ Question forced(const Question& question, const Row& row) {
   Question q = question;
   q.algorithm = weft_name(row.algorithm);
   q.protocol = protocol::traits(row.protocol).name;
-  // NCCL gives each of its two trees half of the channels; a channel of weft's has both.
-  const bool pairs = row.algorithm == Algorithm::kTree || row.algorithm == Algorithm::kNvlsTree;
-  q.channels = pairs ? (row.channels + 1) / 2 : row.channels;
+  q.channels = row.channels;
   if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
     q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->lanes));
   return q;

@@ -1,0 +1,108 @@
+#include <ctime>
+
+#include "accuracy/fit.h"
+#include "api/this_machine.h"
+#include "base/text.h"
+#include "calibrate/calibrate.h"
+#include "cli/commands.h"
+#include "cost/shipped.h"
+
+namespace weft::cli {
+namespace {
+
+struct Spec {
+  std::vector<std::string> from;
+  std::string on, collective = "all_reduce", out, json;
+  std::int64_t ranks = 0, together = 0;
+};
+
+constexpr const char* kExamples = R"(
+Without --from: measures this machine's rates. With --from: fits the constants of weft's model of another machine to
+measured tables (see `weft accuracy --help` for their form), and writes them as weft.calibration/1, which --calibration
+of other commands takes, or WEFT_CALIBRATION. Constants that the tables say nothing about stay as weft ships them.
+
+Examples:
+  weft calibrate
+  weft calibrate --from mine.csv --on dgx-h100:nodes=2 --out mine.json
+  weft bench all_reduce --on dgx-h100:nodes=2 --calibration mine.json
+)";
+
+Result<int> calibrate_now(const std::string& json) {
+  const calibrate::Rates rates = calibrate::measure();
+  if (json != "-") {
+    fmt::print("core          {:>8.1f} GB/s   one core, read + written, in its own cache\n", rates.core.gb());
+    fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
+    fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
+    fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
+    fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
+               rates.tcp.us(), rates.tcp_connection.gb());
+    fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
+               rates.shared_cache >> 10);
+  }
+  if (!json.empty()) WEFT_CHECK(write_text(json, calibrate::to_text(rates) + "\n"));
+  return 0;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::tm parts{};
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
+}
+
+Result<std::vector<accuracy::Table>> read_tables(const Spec& spec) {
+  std::vector<accuracy::Table> tables;
+  for (const std::string& file : spec.from) {
+    accuracy::Description description{
+        .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
+    WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
+    WEFT_TRY(const std::string text, read_text(file));
+    WEFT_TRY(auto table, accuracy::parse_table(file, text, description));
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+Result<int> fit_to_tables(const Spec& spec) {
+  if (spec.on.empty()) return bad_input("--from needs --on MACHINE");
+  if (!spec.json.empty()) return bad_input("--json is for measuring this machine; --out writes what was fitted");
+  WEFT_TRY(const auto tables, read_tables(spec));
+  WEFT_TRY(Machine machine, load_machine(spec.on));
+  if (!machine.simulated || !machine.view->costs().gpu())
+    return bad_input("--from fits machines with GPUs, not '{}'", spec.on);
+  WEFT_TRY(const auto conditions, cost::conditions_of(machine.view->topology()));
+  accuracy::Predictor predictor(std::move(*machine.view));
+  WEFT_TRY(const accuracy::Fit fit, accuracy::fit(predictor, conditions, tables));
+  std::string names;
+  for (const accuracy::Table& t : tables) names += (names.empty() ? "" : ", ") + t.name;
+  const std::string text = accuracy::to_calibration(fit, spec.on, "fitted by weft calibrate to " + names, today());
+  if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, text));
+  if (spec.out == "-") return 0;
+  fmt::print("# {} fitted to {} points: mean |ln(predicted / measured)| {:.3f}, was {:.3f}\n", spec.on, fit.points,
+             fit.after, fit.before);
+  for (const accuracy::Knob& k : fit.knobs)
+    fmt::print("{:<14} {:<4} {:<7} {:<13} {:>9.4g}\n", k.list, k.path, k.protocol, k.field, k.value);
+  return 0;
+}
+
+}  // namespace
+
+Command add_calibrate(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand(
+      "calibrate", "Measure the rates that predictions for this machine go by, or fit another machine's to tables");
+  sub->add_option("--from", spec->from, "CSV files with measurements of --on");
+  sub->add_option("--on", spec->on, "the machine that they were measured on");
+  sub->add_option("--collective", spec->collective, "that was measured")->capture_default_str();
+  sub->add_option("--ranks,-n", spec->ranks, "that took part (default: every GPU of the machine)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--gpus-per-thread", spec->together, "nccl-tests' -g (default: as the file's first line says)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--out", spec->out, "write weft.calibration/1 to this file; - is stdout instead of text");
+  sub->add_option("--json", spec->json, "without --from: write weft.rates/2 to this file; - is stdout instead of text");
+  sub->footer(kExamples);
+  return {sub, [spec] { return spec->from.empty() ? calibrate_now(spec->json) : fit_to_tables(*spec); }};
+}
+
+}  // namespace weft::cli

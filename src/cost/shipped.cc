@@ -1,0 +1,38 @@
+#include "cost/shipped.h"
+
+#include "topology/catalog/catalog.h"
+
+namespace weft::cost {
+
+using topology::DeviceKind;
+
+Result<std::vector<std::string>> conditions_of(const topology::Topology& topology) {
+  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  std::vector<std::string> conditions;
+  const topology::Device& endpoint = topology.device(topology.endpoints().front());
+  const topology::Part* part = catalog.find(endpoint.model);
+  for (const char* key : {"sm", "gcn"}) {
+    std::string value(endpoint.facts.get(key));
+    if (value.empty() && part != nullptr && part->facts.contains(key)) value = part->facts.at(key);
+    if (!value.empty()) conditions.push_back(key + value);
+  }
+  for (const topology::Device& d : topology.devices()) {
+    if (d.kind != DeviceKind::kNetworkSwitch || d.model.empty()) continue;
+    conditions.push_back(d.model);
+    break;
+  }
+  return conditions;
+}
+
+Result<MachineView> shipped_view(topology::Topology topology, const CalibrationText& calibration) {
+  const bool gpus = topology.device(topology.endpoints().front()).kind == DeviceKind::kGpu;
+  const auto kind = gpus ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
+  WEFT_TRY(const auto conditions, conditions_of(topology));
+  protocol::HopCosts costs = protocol::HopCosts::shipped(kind, conditions);
+  if (!calibration.file.empty()) {
+    WEFT_TRY(costs, protocol::HopCosts::calibrated(kind, conditions, calibration.file, calibration.text));
+  }
+  return MachineView(std::move(topology), std::move(costs));
+}
+
+}  // namespace weft::cost
