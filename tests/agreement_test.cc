@@ -137,10 +137,11 @@ TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
   for (const Bytes elements : {Bytes{256}, Bytes{1} << 18, Bytes{1} << 24}) {
     for (const char* algorithm : {"ring", "two_shot"}) {
       const Task task{.ranks = 8, .ranks_per_node = 8, .elements = elements, .element_bytes = 4};
-      const auto choice =
-          tune::choose(machine,
-                       {.task = task, .can = sim::flow_capabilities(64), .algorithm = algorithm, .channels = 1})
-              .value();
+      const auto choice = tune::choose(machine, {.task = task,
+                                                 .can = sim::flow_capabilities(machine.topology(), 64),
+                                                 .algorithm = algorithm,
+                                                 .channels = 1})
+                              .value();
       sim::FlowFabric fabric(machine.topology(), machine.routes(), 8,
                              {.costs = machine.costs(), .strands = choice.plan.algorithm->lanes});
       const auto time = exec::run_virtually(fabric, task, choice.plan,
@@ -148,6 +149,53 @@ TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
       EXPECT_NEAR(choice.estimate.total.us(), time->us(), 0.02 * time->us()) << algorithm << " " << elements;
     }
   }
+}
+
+// The message in one direction over a rank's port, and 1/n of it for what the rank itself sums or sends, at the rate
+// that such traffic gets.
+TEST(Agreement, AnAllReduceThroughASwitchTakesTheTimeOfItsTrafficAndIsWhatTheCostModelSays) {
+  const cost::MachineView machine(topology::load_machine("dgx-h100").value(),
+                                  protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
+  const Task task{.ranks = 8, .ranks_per_node = 8, .elements = 1 << 28, .element_bytes = 4};
+  for (const char* algorithm : {"nvls", "nvls_tree"}) {
+    const auto choice =
+        tune::choose(machine,
+                     {.task = task, .can = sim::flow_capabilities(machine.topology(), 64), .algorithm = algorithm})
+            .value();
+    sim::FlowFabric fabric(machine.topology(), machine.routes(), 8,
+                           {.costs = machine.costs(), .strands = choice.plan.channels * choice.plan.algorithm->lanes});
+    const auto time = exec::run_virtually(fabric, task, choice.plan,
+                                          [&](Rank) { return fabric::Call{.protocol = choice.plan.protocol}; });
+    EXPECT_NEAR(choice.estimate.total.us(), time->us(), 0.02 * time->us()) << algorithm;
+    const double rate = 450e9 * machine.costs().through_switch("NVL", protocol::Protocol::kSimple)->efficiency;
+    const double traffic = 4.0 * (1 << 28) * (1 + 1.0 / 8) / rate * 1e6;
+    EXPECT_GT(time->us(), traffic) << algorithm;
+    EXPECT_LT(time->us(), traffic * 1.02) << algorithm;
+  }
+}
+
+TEST(Agreement, WhatSwitchesSumIsBitForBitWhatRanksSumInTheirPlace) {
+  const auto machine = topology::load_machine("dgx-h100:nodes=2,net=ib-ndr,sharp=on").value();
+  int tried = 0;
+  for (const schedule::Algorithm& a : collectives::algorithms()) {
+    if (!a.needs.multicast && !a.needs.aggregation) continue;
+    for (const Bytes elements : {Bytes{48}, Bytes{48 * 20011}}) {
+      const Task task{.collective = a.collective,
+                      .ranks = 16,
+                      .root = 5,
+                      .ranks_per_node = 8,
+                      .elements = elements,
+                      .element_bytes = 4};
+      const auto plan = [&](const protocol::Capabilities& can) {
+        return make_plan(task, a, protocol::Protocol::kSimple, 1, can, true);
+      };
+      const Outcome by_switches = run_simulated(task, plan(sim::flow_capabilities(machine, a.lanes)), machine);
+      const Outcome by_ranks = run_simulated(task, plan(net::memory::capabilities("memory")), machine);
+      EXPECT_EQ(by_switches.out, by_ranks.out) << a.name << " " << schedule::name(a.collective);
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 16);
 }
 
 TEST(Agreement, ASimulationIsTheSameEveryTime) {

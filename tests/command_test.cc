@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 // The command as a user meets it: grammar, JSON, exit codes, one clear line for bad input.
@@ -79,7 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on /no/such/file.xml", "/no/such/file.xml"},
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
-        BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
+        BadInput{"explain all_reduce --table -", "--table needs --on"},
+        BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
+        BadInput{"explain all_reduce --on mi300x --table -", "NVIDIA GPUs"},
+        BadInput{"bench all_reduce --on dgx-h100 --tuner best", "unknown tuner 'best'"},
+        BadInput{"bench all_reduce --tuner nccl", "--on"}, BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"}, BadInput{"verify", "which schedule"},
         BadInput{"verify all_reduce", "--algo is missing"}, BadInput{"verify --all --ranks 17..1", "17..1"},
@@ -187,6 +192,34 @@ TEST(Command, ExplainsEveryCandidateWithAReason) {
     EXPECT_FALSE(c.at("reason").get<std::string>().empty());
   }
   EXPECT_EQ(chosen, 1);
+}
+
+TEST(Explain, ShowsWhatNcclWouldPickAndWhatThatCosts) {
+  const json nccl = json::parse(weft("explain all_reduce --bytes 64M --on dgx-a100 --json -").out).at("nccl");
+  EXPECT_EQ(nccl.at("algorithm"), "Ring");
+  EXPECT_GE(nccl.at("slowdown").get<double>(), 1.0);
+  EXPECT_GT(nccl.at("weft_predicted_us").get<double>(), 0);
+  EXPECT_EQ(nccl.at("candidates").size(), 21u);  // seven algorithms, three protocols
+  const json none = json::parse(weft("explain all_reduce --bytes 64M --on mi300x --json -").out).at("nccl");
+  EXPECT_NE(none.at("unavailable").get<std::string>().find("NVIDIA"), std::string::npos);
+}
+
+TEST(Explain, WritesATuningTableWithoutGaps) {
+  const Answer a = weft("explain all_reduce --on dgx-a100:nodes=2 --table - --max 16M");
+  ASSERT_EQ(a.code, 0) << a.err;
+  std::istringstream lines(a.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff");
+  long long expected = 0;
+  while (std::getline(lines, line)) {
+    long long min = -1, max = -1;
+    ASSERT_EQ(std::sscanf(line.c_str(), "allreduce,%lld,%lld,", &min, &max), 2) << line;
+    EXPECT_EQ(min, expected);
+    EXPECT_TRUE(line.ends_with(",2,16,-1,-1")) << line;
+    expected = max + 1;
+  }
+  EXPECT_EQ(expected, (16 << 20) + 1);
 }
 
 TEST(Command, SaysWhyLoadAndStoreCannotCrossANetwork) {

@@ -114,11 +114,8 @@ TEST(Pgas, TeamsReduceAmongThemselvesOnly) {
       EXPECT_EQ(split->rank(), (4 - world.rank()) / 2);
       EXPECT_EQ(split->translate(split->rank(), world.team()), world.rank());
       auto value = static_cast<std::int64_t>(world.rank());
-      ASSERT_TRUE(split->run({.collective = Collective::kAllReduce,
-                              .in = &value,
-                              .out = &value,
-                              .count = 1,
-                              .type = DataType::kInt64}));
+      ASSERT_TRUE(split->run(
+          {.collective = Collective::kAllReduce, .in = &value, .out = &value, .count = 1, .type = DataType::kInt64}));
       EXPECT_EQ(value, 0 + 2 + 4);
     }
     EXPECT_FALSE(world.split(world.team(), 0, 1, 6));

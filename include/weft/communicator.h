@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -9,8 +10,10 @@
 #include <vector>
 
 #include "weft/low_precision.h"
+#include "weft/pending.h"
 #include "weft/result.h"
 #include "weft/types.h"
+#include "weft/unique_id.h"
 
 namespace weft {
 
@@ -126,8 +129,16 @@ class Communicator {
   static Result<Communicator> from_environment();
   // All ranks of a communicator inside this process, one per thread that the caller starts.
   static Result<std::vector<Communicator>> threads(Rank ranks);
+  // Joins the `ranks` that meet by this id, as one of them; returns when all have come. Errors: kTimeout naming the
+  // missing ranks; kInvalidArgument: another id, another number of ranks, a rank that is taken.
+  static Result<Communicator> connect(const UniqueId& id, Rank rank, Rank ranks, const ConnectOptions& options = {});
+  // The same on a thread of its own, without waiting.
+  static Pending<Communicator> start_connect(const UniqueId& id, Rank rank, Rank ranks,
+                                             const ConnectOptions& options = {});
 
   explicit Communicator(std::shared_ptr<session::Session> session) : session_(std::move(session)) {}
+  // Is this one at all? False: see split.
+  explicit operator bool() const { return session_ != nullptr; }
 
   Rank rank() const;
   Rank ranks() const;
@@ -210,6 +221,35 @@ class Communicator {
     int channels = 0;
   };
   Choice last_choice() const;
+
+  // --- new communicators from this one; all ranks call these together, like a collective ---
+
+  // One communicator per color, 0 or more; ranks are ordered by key, then by their rank here. kNoColor: this rank joins
+  // none, and gets an empty Communicator. Every new communicator has memory and connections of its own. Errors: as run.
+  static constexpr int kNoColor = -1;
+  Result<Communicator> split(int color, int key = 0);
+  // After a failure: of the ranks that still live and call this, in their order here. Does not use this communicator's
+  // operations; drop it afterwards. Waits for ranks that are not known to have ended as long as any wait does; those
+  // that come later are left out. Errors: kAborted: this rank was left out; kTimeout: a rank ended meanwhile: call
+  // again.
+  Result<Communicator> shrink();
+  // Of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks). `id`: of a
+  // MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and connect.
+  Result<Communicator> grow(const UniqueId& id, Rank ranks);
+
+  // --- when something goes wrong ---
+
+  // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
+  // can be known without talking to it (over TCP: of peers that have been talked to). Never waits.
+  Status status();
+  // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. Returns when the others
+  // have been told. Thread: any, also while another is inside a call of this communicator.
+  void abort();
+  // Returns when all ranks have called it, like barrier(). If some do not within `timeout` (at most the communicator's
+  // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.
+  Status monitored_barrier(std::chrono::milliseconds timeout);
+  // Waits for all started operations and for all ranks to do the same; afterwards the communicator does nothing more.
+  Status finalize();
 
  private:
   static Status size_mismatch(std::size_t in, std::size_t out);

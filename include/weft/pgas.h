@@ -52,7 +52,8 @@ class Team {
 class World {
  public:
   // Joins the job that the environment describes, as Communicator::from_environment; without one: a job of one rank.
-  // The heap has WEFT_SYMMETRIC_SIZE bytes of address space. Errors: as there; kUnsupported: ranks that share no memory.
+  // The heap has WEFT_SYMMETRIC_SIZE bytes of address space. Errors: as there; kUnsupported: ranks that share no
+  // memory.
   static Result<World> from_environment(bool share_variables = false);
   // All ranks of a job inside this process, one per thread that the caller starts.
   static Result<std::vector<World>> threads(Rank ranks);
@@ -136,8 +137,10 @@ class World {
  private:
   explicit World(std::shared_ptr<api::Pe> pe) : pe_(std::move(pe)) {}
   void* address(const void* symmetric, Rank rank) const;
-  std::uint32_t atomic_word(AtomicOp op, const std::uint32_t* at, std::uint32_t operand, std::uint32_t compare, Rank rank);
-  std::uint64_t atomic_word(AtomicOp op, const std::uint64_t* at, std::uint64_t operand, std::uint64_t compare, Rank rank);
+  std::uint32_t atomic_word(AtomicOp op, const std::uint32_t* at, std::uint32_t operand, std::uint32_t compare,
+                            Rank rank);
+  std::uint64_t atomic_word(AtomicOp op, const std::uint64_t* at, std::uint64_t operand, std::uint64_t compare,
+                            Rank rank);
   void wait_signed(const void* at, std::size_t bytes, Compare comparison, std::int64_t value);
   void wait_unsigned(const void* at, std::size_t bytes, Compare comparison, std::uint64_t value);
 

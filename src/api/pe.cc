@@ -75,8 +75,8 @@ Result<bool> Pe::agree(const char* call, const char* what, std::int64_t value, b
                               .type = DataType::kInt64,
                               .op = ReduceOp::kMin}));
   if (least[0] != -least[1])
-    space_.misuse(call, fmt::format("the PEs disagree on the {}: {} here, {} to {} elsewhere", what, value, least[0],
-                                    -least[1]));
+    space_.misuse(
+        call, fmt::format("the PEs disagree on the {}: {} here, {} to {} elsewhere", what, value, least[0], -least[1]));
   return least[2] != 0;
 }
 
@@ -92,9 +92,9 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
   if (fine) return heap_region_.own + *offset;
   const std::lock_guard guard(mutex_);
   if (offset) heap_.release(*offset);
-  return failure(Code::kNoResources, Blame::kOperation,
-                 "{} of {} bytes: {}", call, bytes,
-                 offset ? "a PE has no memory left (/dev/shm)" : "the symmetric heap is full; raise WEFT_SYMMETRIC_SIZE");
+  return failure(
+      Code::kNoResources, Blame::kOperation, "{} of {} bytes: {}", call, bytes,
+      offset ? "a PE has no memory left (/dev/shm)" : "the symmetric heap is full; raise WEFT_SYMMETRIC_SIZE");
 }
 
 Status Pe::free(const char* call, void* memory) {
@@ -103,8 +103,8 @@ Status Pe::free(const char* call, void* memory) {
   (void)fine;
   const std::lock_guard guard(mutex_);
   if (!heap_.release(offset))
-    space_.misuse(call, fmt::format("{} is not the start of an allocation in use: freed twice, or never allocated",
-                                    memory));
+    space_.misuse(call,
+                  fmt::format("{} is not the start of an allocation in use: freed twice, or never allocated", memory));
   return {};
 }
 
@@ -166,8 +166,7 @@ Result<std::shared_ptr<Team>> Pe::make_team(const pgas::Group& group) {
   const Rank member = group.member(rank());
   WEFT_TRY(std::byte* const links, links_of(group));
   const auto job_rank = [group](Rank m) { return group.job_rank(m); };
-  auto world =
-      std::make_unique<net::memory::Group>(commons_, links, member, group.size, limits_, job_rank);
+  auto world = std::make_unique<net::memory::Group>(commons_, links, member, group.size, limits_, job_rank);
   auto executor = std::make_unique<exec::WorldExecutor<net::memory::Group>>(std::move(world));
   std::shared_ptr<void> shares;
   if (member == 0)  // the giver waits until nobody looks at the memory any more

@@ -24,8 +24,9 @@ class Pe {
     net::memory::Commons commons;
     session::Chooser chooser;
     net::memory::Patience::Limits limits;
-    pgas::Region heap;                 // the symmetric heap, at a multiple of kMostAlignment; its first pages are the Pe's
-    std::vector<pgas::Region> others;  // the program's data, if it is shared
+    // The symmetric heap, at a multiple of kMostAlignment; its first pages are the Pe's own.
+    pgas::Region heap;
+    std::vector<pgas::Region> others;           // the program's data, if it is shared
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
     std::shared_ptr<void> keeps = {};           // outlives the Pe
   };

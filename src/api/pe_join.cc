@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstring>
 
+#include "api/chooser.h"
 #include "api/connect.h"
+#include "api/open.h"
 #include "api/pe.h"
 #include "api/this_machine.h"
 #include "net/shm/end_job.h"
@@ -72,10 +74,11 @@ Result<std::optional<pgas::Region>> share_data(Communicator& comm, net::shm::Wor
 
 Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& settings, bool shares) {
   net::shm::World& world = *joined.shm;
+  net::memory::Patience::Limits limits = limits_of(settings, joined.comm.ranks(), *joined.machine);
   if (!settings.timeout_given) {
     constexpr std::chrono::hours kForEver{24 * 365};
     world.patience.set_timeout(kForEver);
-    joined.limits.timeout = kForEver;
+    limits.timeout = kForEver;
   }
   net::shm::accept_end();
   WEFT_TRY(pgas::Region heap, heap_of(joined.comm, world, page_up(settings.symmetric_bytes)));
@@ -89,8 +92,8 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
   return std::make_unique<Pe>(
       Pe::Parts{.comm = joined.comm,
                 .commons = commons_of(world),
-                .chooser = joined.chooser,
-                .limits = joined.limits,
+                .chooser = chooser_of(joined.machine, settings),
+                .limits = limits,
                 .heap = std::move(heap),
                 .others = std::move(others),
                 .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); }});
@@ -136,8 +139,7 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
   WEFT_TRY(auto view, this_machine(rates));
   const auto machine = std::make_shared<cost::MachineView>(std::move(view));
-  const session::Chooser chooser = chooser_of(machine, settings);
-  WEFT_TRY(auto comms, open_threads(ranks, settings, *machine, chooser));
+  WEFT_TRY(auto comms, open_threads(ranks, settings, rates, machine));
   const Bytes bytes = heap_up(settings.symmetric_bytes);
   WEFT_TRY(const auto rooms, Rooms::open(ranks, bytes));
   std::vector<std::unique_ptr<Pe>> all;
@@ -145,18 +147,17 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
     const Rank self = comm.rank();
     pgas::Region heap{.own = rooms->heap(self), .bytes = bytes, .mapped = {}};
     for (Rank r = 0; r < ranks; ++r) heap.mapped.push_back(rooms->heap(r));
-    all.push_back(std::make_unique<Pe>(
-        Pe::Parts{.comm = std::move(comm),
-                  .commons = {.allocate = Rooms::map,
-                              .release = [](std::byte* memory,
-                                            Bytes size) { munmap(memory, static_cast<std::size_t>(size)); },
-                              .has_ended = [rooms](Rank r) { return rooms->has_left(r); }},
-                  .chooser = chooser,
-                  .limits = limits_of(settings, ranks, *machine),
-                  .heap = std::move(heap),
-                  .others = others,
-                  .end = {},
-                  .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })}));
+    all.push_back(std::make_unique<Pe>(Pe::Parts{
+        .comm = std::move(comm),
+        .commons = {.allocate = Rooms::map,
+                    .release = [](std::byte* memory, Bytes size) { munmap(memory, static_cast<std::size_t>(size)); },
+                    .has_ended = [rooms](Rank r) { return rooms->has_left(r); }},
+        .chooser = chooser_of(machine, settings),
+        .limits = limits_of(settings, ranks, *machine),
+        .heap = std::move(heap),
+        .others = others,
+        .end = {},
+        .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })}));
   }
   return all;
 }

@@ -18,17 +18,11 @@ Status Team::run(Request request) {
 Status Team::collect(void* to, const void* from, std::size_t bytes) {
   std::vector<std::uint64_t> sizes(static_cast<std::size_t>(ranks()));
   const std::uint64_t own = bytes;
-  WEFT_CHECK(run({.collective = Collective::kAllGather,
-                  .in = &own,
-                  .out = sizes.data(),
-                  .count = 1,
-                  .type = DataType::kUint64}));
+  WEFT_CHECK(run(
+      {.collective = Collective::kAllGather, .in = &own, .out = sizes.data(), .count = 1, .type = DataType::kUint64}));
   const std::vector<std::size_t> counts(sizes.begin(), sizes.end());
-  return run({.collective = Collective::kAllGatherV,
-              .in = from,
-              .out = to,
-              .counts = counts,
-              .type = DataType::kUint8});
+  return run(
+      {.collective = Collective::kAllGatherV, .in = from, .out = to, .counts = counts, .type = DataType::kUint8});
 }
 
 Status Team::all_to_all_strided(std::byte* to, const std::byte* from, std::size_t to_stride, std::size_t from_stride,
@@ -49,11 +43,8 @@ Status Team::all_to_all_strided(std::byte* to, const std::byte* from, std::size_
 Status Team::reduce_by(Combine combine, void* to, const void* from, std::size_t count, std::size_t element) {
   const std::size_t bytes = count * element;
   std::vector<std::byte> all(bytes * static_cast<std::size_t>(ranks()));
-  WEFT_CHECK(run({.collective = Collective::kAllGather,
-                  .in = from,
-                  .out = all.data(),
-                  .count = bytes,
-                  .type = DataType::kUint8}));
+  WEFT_CHECK(run(
+      {.collective = Collective::kAllGather, .in = from, .out = all.data(), .count = bytes, .type = DataType::kUint8}));
   std::memcpy(to, all.data(), bytes);
   for (Rank r = 1; r < ranks(); ++r) combine(to, all.data() + static_cast<std::size_t>(r) * bytes, count);
   return {};

@@ -28,6 +28,8 @@ constexpr Variable kTable[] = {
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
     {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
+    {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
+    {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
 };
 
 constexpr std::string_view kLauncher[] = {
@@ -109,6 +111,9 @@ Result<Settings> read() {
   s.zero_copy = text("WEFT_TCP_ZEROCOPY");
   if (!s.zero_copy.empty() && s.zero_copy != "auto" && s.zero_copy != "on" && s.zero_copy != "off")
     return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither auto, on nor off", s.zero_copy);
+  WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));
+  s.record_entries = static_cast<int>(entries);
+  s.record_folder = text("WEFT_RECORD_DIR");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;

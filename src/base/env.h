@@ -41,6 +41,8 @@ struct Settings {
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   int sockets = 1;                              // WEFT_TCP_SOCKETS
   std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "auto", "on", "off"
+  int record_entries = 4096;                    // WEFT_RECORD
+  std::string record_folder;                    // WEFT_RECORD_DIR
   std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
 

@@ -22,6 +22,7 @@ Examples:
   weft bench all_reduce --ranks 4 --check                 and look at every element
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
+  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench put_signal                                   against put, quiet, put, and against plain stores
@@ -61,6 +62,10 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("unknown transport '{}'; there are shm, threads and tcp", spec.transport);
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
+  if (spec.tuner != "weft" && spec.tuner != "nccl")
+    return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
+  if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
+    return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (all) {
@@ -103,6 +108,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
+  sub->add_option("--tuner", spec->tuner, "with --on: weft, or nccl for what NCCL's own model would choose")
+      ->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");

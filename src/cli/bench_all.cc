@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "api/chooser.h"
 #include "api/connect.h"
 #include "base/env.h"
 #include "base/text.h"
@@ -113,7 +114,7 @@ int exit_code(const Status& status) { return status ? 0 : report_error(status.er
 Result<int> run_job(const BenchSpec& spec, const Machine& machine, Rank ranks, const env::Settings& settings,
                     const calibrate::Rates& rates, const std::vector<Way>& ways, std::size_t job, Cells& cells) {
   if (spec.transport == "threads") {
-    WEFT_TRY(auto comms, api::open_threads(ranks, settings, machine.view));
+    WEFT_TRY(auto comms, api::open_threads(ranks, settings, rates, machine.view));
     std::vector<int> codes(comms.size());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < comms.size(); ++r)

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "api/chooser.h"
 #include "api/connect.h"
 #include "api/this_machine.h"
 #include "base/env.h"
@@ -175,7 +176,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
                                                      api::capabilities_of(report.transport), !spec.unregistered)));
   (void)possible;
   if (report.transport == "threads") {
-    WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, machine.view));
+    WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, rates, machine.view));
     std::vector<int> codes(comms.size());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < comms.size(); ++r)

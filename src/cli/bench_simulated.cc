@@ -8,7 +8,8 @@
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
-#include "tune/tune.h"
+#include "tune/nccl/choice.h"
+#include "tune/nccl/search.h"
 
 namespace weft::cli {
 namespace {
@@ -54,16 +55,19 @@ struct Buffers {
   std::vector<std::vector<T>> in, out;
 };
 
-Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const schedule::Task& task) {
+// `nccl`: what NCCL knows of the machine, if it shall choose.
+Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const std::optional<tune::nccl::System>& nccl,
+                          const schedule::Task& task) {
   const cost::MachineView& view = *machine.view;
+  const tune::Question question{.task = task,
+                                .can = capabilities_of(machine),
+                                .in_order = spec.reproducible && schedule::reduces(task.collective) &&
+                                            schedule::order_matters(spec.type, spec.op),
+                                .algorithm = spec.algorithm,
+                                .protocol = spec.protocol,
+                                .channels = static_cast<int>(spec.channels)};
   WEFT_TRY(const tune::Candidate choice,
-           tune::choose(view, {.task = task,
-                               .can = capabilities_of(machine),
-                               .in_order = spec.reproducible && schedule::reduces(task.collective) &&
-                                           schedule::order_matters(spec.type, spec.op),
-                               .algorithm = spec.algorithm,
-                               .protocol = spec.protocol,
-                               .channels = static_cast<int>(spec.channels)}));
+           nccl ? tune::nccl::choose(view, *nccl, question) : tune::choose(view, question));
   const schedule::Plan& plan = choice.plan;
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
@@ -113,6 +117,10 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   WEFT_TRY(const auto sizes, sizes_of(spec));
+  std::optional<tune::nccl::System> nccl;
+  if (spec.tuner == "nccl") {
+    WEFT_TRY(nccl, tune::nccl::system_of(*machine.view, ranks));
+  }
   BenchReport report{.world = "simulated",
                      .machine = machine.name,
                      .transport = "",
@@ -129,7 +137,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
     schedule::Task task = task_of(spec.collective, ranks, machine.view->ranks_per_node(ranks), bytes, spec.type);
     task.root = static_cast<Rank>(spec.root);
-    WEFT_TRY(const BenchRow row, simulate(spec, machine, task));
+    WEFT_TRY(const BenchRow row, simulate(spec, machine, nccl, task));
     progress.show("");
     if (shows && report.rows.empty()) table.header();
     report.rows.push_back(row);

@@ -13,7 +13,9 @@ Command add_topo(CLI::App& app);
 Command add_catalog(CLI::App& app);
 Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
+Command add_ps(CLI::App& app);
 Command add_calibrate(CLI::App& app);
+Command add_accuracy(CLI::App& app);
 Command add_completion(CLI::App& app);
 Command add_algorithms(CLI::App& app);
 

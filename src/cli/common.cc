@@ -39,7 +39,8 @@ Result<Machine> load_machine(const std::string& on) {
 }
 
 protocol::Capabilities capabilities_of(const Machine& machine) {
-  return machine.simulated ? sim::flow_capabilities(kSimulatedStrands) : net::memory::capabilities("memory");
+  return machine.simulated ? sim::flow_capabilities(machine.view->topology(), kSimulatedStrands)
+                           : net::memory::capabilities("memory");
 }
 
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {

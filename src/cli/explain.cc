@@ -1,14 +1,14 @@
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/explain_nccl.h"
 #include "cost/limit.h"
-#include "net/memory/segment.h"
-#include "tune/tune.h"
+#include "tune/nccl/table.h"
 
 namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, type = "float", algorithm, protocol, json;
+  std::string collective, bytes = "1M", on, type = "float", algorithm, protocol, json, table, largest = "16G";
   std::int64_t ranks = -1, channels = 0;
 };
 
@@ -20,10 +20,15 @@ Examples:
   weft explain all_reduce --bytes 1M --on dgx-h100
   weft explain all_reduce --bytes 64K --on dgx-h100:nodes=16,net=ib-ndr
   weft explain all_reduce --bytes 8 --ranks 2             for processes on this machine
+  weft explain all_reduce --on dgx-h100:nodes=4 --table tuner.csv
+
+Machines with NVIDIA GPUs: also what NCCL's own model would choose, what it predicts, and what that choice takes by
+weft's. --table writes the best of what NCCL can do, by weft's cost model, for every size: a table that the example
+tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
 )";
 
 nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
-                       const std::vector<tune::Candidate>& all) {
+                       const std::vector<tune::Candidate>& all, const std::optional<NcclView>& nccl) {
   nlohmann::json candidates = nlohmann::json::array();
   for (const tune::Candidate& c : all) {
     nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
@@ -38,10 +43,13 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
     }
     candidates.push_back(std::move(entry));
   }
-  return {{"schema", "weft.explain/1"},    {"machine", machine.name},
-          {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
-          {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
-          {"candidates", candidates}};
+  nlohmann::json json = {
+      {"schema", "weft.explain/1"},    {"machine", machine.name},
+      {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
+      {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
+      {"candidates", candidates}};
+  if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
+  return json;
 }
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
@@ -58,6 +66,16 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
 }
 
+// Writes the tuning table instead of explaining one size.
+Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Question& question) {
+  if (!machine.simulated) return bad_input("--table needs --on MACHINE: NCCL runs on GPUs");
+  WEFT_TRY(const Bytes largest, parse_bytes(spec.largest));
+  WEFT_TRY(const tune::nccl::System system, tune::nccl::system_of(*machine.view, question.task.ranks));
+  WEFT_TRY(const auto table, tune::nccl::tuning_table(*machine.view, system, question, largest));
+  WEFT_CHECK(write_text(spec.table, tune::nccl::to_csv(table, system, question.task.collective)));
+  return 0;
+}
+
 Result<int> run(const Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   WEFT_TRY(const DataType type, parse_type(spec.type));
@@ -72,10 +90,14 @@ Result<int> run(const Spec& spec) {
                           .algorithm = spec.algorithm,
                           .protocol = spec.protocol,
                           .channels = static_cast<int>(spec.channels)};
+  if (!spec.table.empty()) return write_table(spec, machine, question);
   WEFT_TRY(const auto all, tune::candidates(*machine.view, question));
+  std::optional<NcclView> nccl;
+  if (machine.simulated && all.front().possible) nccl = ask_nccl(*machine.view, question);
   const cost::Limit limit = cost::limit(*machine.view, task);
   if (spec.json != "-") print(spec, machine, task, limit, all);
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, machine, task, limit, all)));
+  if (spec.json != "-" && nccl) print_nccl(*nccl, all.front());
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, machine, task, limit, all, nccl)));
   return all.front().possible ? 0 : kBadAnswer;
 }
 
@@ -93,6 +115,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--algo", spec->algorithm, "only this algorithm");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");
+  sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead");
+  sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

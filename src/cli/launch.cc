@@ -16,6 +16,7 @@
 #include "calibrate/cpus.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
+#include "recorder/recorder.h"
 
 namespace weft::cli {
 namespace {
@@ -123,6 +124,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   if (host) host->stop();
   meeting.join();
   net::shm::remove_name(id);
+  if (const auto folder = recorder::own_folder()) recorder::sweep(*folder);  // of ranks that were killed
   return result;
 }
 

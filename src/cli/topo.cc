@@ -29,7 +29,8 @@ hwloc XML, weft JSON, a folder of --record; Slurm topology.conf and ibnetdiscove
 Options after a colon, separated by commas:
   nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
   nics=N at=cpu|switch|gpu nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
-  iommu=off|pt|on acs=on|off peermem=on|off routing=ecmp|shortest|adaptive seed=N pxn=on|off
+  sharp=on (the network's switches sum) iommu=off|pt|on acs=on|off peermem=on|off
+  routing=ecmp|shortest|adaptive seed=N pxn=on|off
 
 Examples:
   weft topo                                                this machine

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "topology/switched_paths.h"
 
 namespace weft::cost {
 namespace {
@@ -22,6 +24,10 @@ constexpr Rank kSmallestWalk = 2;  // nodes: walks of 2, 4 and 8 stand for more
 std::uint64_t pair_key(Rank from, Rank to, int lane) {
   return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 |
          static_cast<std::uint64_t>(lane);
+}
+
+bool through_group(const Operand& o) {
+  return o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation;
 }
 
 std::int64_t steps_of(const Task& task, const Plan& plan, Rank rank) {
@@ -51,6 +57,7 @@ class Walk {
     strands_.clear();
     messages_.clear();
     signals_.clear();
+    parts_.clear();
     core_free_.assign(static_cast<std::size_t>(task_.ranks), 0);
     for (Rank r = 0; r < task_.ranks; ++r)
       for (int lane = 0; lane < plan_.algorithm->lanes; ++lane) strands_.push_back(Strand{.rank = r, .lane = lane});
@@ -108,11 +115,20 @@ class Walk {
           auto steps = plan_.algorithm->steps(story(r, lane, channel));
           while (const Step* step = steps.next()) {
             if (step->kind != Step::Kind::kMove) open(r, step->peer, lane, channel, false, users, hops, paths);
-            for (const Operand& o : step->sources)
+            for (const Operand& o : step->sources) {
               if (o.kind == Operand::Kind::kRemote) open(o.peer, r, lane, channel, true, users, hops, paths, true);
-            for (const Operand& o : step->destinations)
-              if (o.kind != Operand::Kind::kLocal)
-                open(r, o.peer, o.lane == Operand::kSameLane ? lane : o.lane, channel, true, users, hops, paths);
+              if (o.kind == Operand::Kind::kMulticast) open_way(r, o, Way::kLoad, lane, channel, users, hops);
+            }
+            for (const Operand& o : step->destinations) {
+              const int to_lane = o.lane == Operand::kSameLane ? lane : o.lane;
+              if (o.kind == Operand::Kind::kMulticast) open_way(r, o, Way::kStore, lane, channel, users, hops);
+              if (o.kind == Operand::Kind::kAggregation) {
+                open_way(r, o, Way::kUp, to_lane, channel, users, hops);
+                if (r == o.peer) open_way(r, o, Way::kDown, to_lane, channel, users, hops);
+              }
+              if (o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote)
+                open(r, o.peer, to_lane, channel, true, users, hops, paths);
+            }
           }
         }
       }
@@ -124,6 +140,68 @@ class Walk {
         link.rate = std::min(link.rate, rate);
       }
     }
+  }
+
+  // How a rank uses a group's switches, or all of the group does (kDown: what comes from switches that sum messages).
+  enum class Way { kLoad, kStore, kUp, kDown };
+  std::uint64_t way_key(Rank rank, const Operand& group, Way way, int lane) {
+    const auto [at, added] =
+        groups_.try_emplace({group.peer, group.count, group.stride}, static_cast<Rank>(groups_.size()));
+    return pair_key(way == Way::kDown ? group.peer : rank, task_.ranks + 4 * at->second + static_cast<Rank>(way), lane);
+  }
+
+  std::optional<topology::Path> path_of(Rank rank, const Operand& o, Way way) const {
+    std::vector<topology::DeviceId> members;
+    for (Rank i = 0; i < o.count; ++i) members.push_back(machine_.device(o.group().member(i)));
+    const topology::Topology& topology = machine_.topology();
+    const topology::Routes& routes = machine_.routes();
+    switch (way) {
+      case Way::kLoad:
+        return topology::reduced_path(topology, routes, members, machine_.device(rank));
+      case Way::kStore:
+        return topology::multicast_path(topology, routes, members, machine_.device(rank));
+      case Way::kUp:
+        return topology::path_into_switch(topology, routes, members, machine_.device(rank));
+      case Way::kDown:
+        return topology::path_from_switches(topology, routes, members);
+    }
+    return std::nullopt;
+  }
+
+  void open_way(Rank rank, const Operand& o, Way way, int lane, int channel,
+                std::unordered_map<std::int64_t, int>& users,
+                std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops) {
+    const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
+    if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
+    const bool by_switch = (o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation) && o.count > 1;
+    const auto path = by_switch ? path_of(rank, o, way) : machine_.path(rank, other_member(rank, o));
+    const std::string_view type = path ? name(path->type) : "";
+    const protocol::HopCost* cost =
+        by_switch ? machine_.costs().through_switch(type, plan_.protocol) : machine_.costs().find(type, plan_.protocol);
+    if (!path || (cost == nullptr && o.count > 1)) {
+      failure_ = Error{Code::kUnsupported, Blame::kInput,
+                       fmt::format("{} does not run through switches that sum between ranks {} and {}{}",
+                                   protocol::traits(plan_.protocol).name, o.peer, o.group().member(o.count - 1),
+                                   path ? "" : ": there are none on the way")};
+      return;
+    }
+    const bool shares = machine_.costs().gpu() && o.count > 1;
+    if (shares)
+      for (const topology::Hop& h : path->hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+    if (channel > 0) return;
+    if (o.count == 1) {
+      links_[key] = {0, 0, machine_.costs().local_channel().value()};
+      return;
+    }
+    const Duration latency = machine_.costs().latency(*cost, path->latency, machine_.sharing(task_.ranks));
+    links_[key] = {std::max(0.0, (latency - cost->overhead).s()), cost->overhead.s(), cost->channel.value()};
+    efficiency_[key] = cost->efficiency;
+    if (shares)
+      for (const topology::Hop& h : path->hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
+  }
+
+  static Rank other_member(Rank rank, const Operand& o) {
+    return o.count == 1 || o.peer != rank ? o.peer : o.group().member(1);
   }
 
   // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there
@@ -181,6 +259,39 @@ class Walk {
     return end;
   }
 
+  // One more part for the group's switches; with the last one the sum goes to every member.
+  void send_part(Rank rank, const Operand& o, int lane, Stream part) {
+    const std::uint64_t group = way_key(rank, o, Way::kDown, lane);
+    auto& parts = parts_[group];
+    parts.resize(static_cast<std::size_t>(o.count));
+    parts[static_cast<std::size_t>((rank - o.peer) / o.stride)].push_back(part);
+    if (std::ranges::any_of(parts, [](const auto& queue) { return queue.empty(); })) return;
+    Stream sum{0, 0};
+    for (auto& queue : parts) {
+      sum = {std::max(sum.first, queue.front().first), std::max(sum.last, queue.front().last)};
+      queue.pop_front();
+    }
+    const Link& down = links_[group];
+    const double whole = empty_ ? 0 : wire_piece() / down.rate, slice = whole / slices_;
+    sum = {sum.first + slice + down.latency, std::max(sum.first + whole, sum.last + slice) + down.latency};
+    for (Rank i = 0; i < o.count; ++i) messages_[sum_key(o.group().member(i), o, lane)].push_back(sum);
+  }
+  // The queue of the sums that come to a rank.
+  std::uint64_t sum_key(Rank rank, const Operand& o, int lane) {
+    return pair_key(task_.ranks + 4 * groups_.at({o.peer, o.count, o.stride}) + static_cast<Rank>(Way::kDown), rank,
+                    lane);
+  }
+  std::uint64_t queue_of(const Operand& o, const Strand& s) {
+    return o.kind == Operand::Kind::kMessage ? pair_key(o.peer, s.rank, lane_of(o, s))
+                                             : sum_key(s.rank, o, lane_of(o, s));
+  }
+  static bool comes_in(const Operand& o) {
+    return o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kAggregation;
+  }
+  double wire_piece() const {
+    return static_cast<double>(protocol::wire_bytes(plan_.protocol, static_cast<Bytes>(piece_)));
+  }
+
   bool take(Strand& s) {
     const Step& step = *s.step;
     if (step.kind == Step::Kind::kSignal) {
@@ -195,13 +306,13 @@ class Walk {
       return true;
     }
     for (const Operand& o : step.sources)
-      if (o.kind == Operand::Kind::kMessage && messages_[pair_key(o.peer, s.rank, lane_of(o, s))].empty()) return false;
+      if (comes_in(o) && messages_[queue_of(o, s)].empty()) return false;
     // The strands of a CPU rank share its core; those of a GPU run side by side.
     double& free = machine_.costs().gpu() ? s.free : core_free_[static_cast<std::size_t>(s.rank)];
     Stream input{std::max(free, s.free), std::max(free, s.free)};
     for (const Operand& o : step.sources) {
-      if (o.kind != Operand::Kind::kMessage) continue;
-      auto& queue = messages_[pair_key(o.peer, s.rank, lane_of(o, s))];
+      if (!comes_in(o)) continue;
+      auto& queue = messages_[queue_of(o, s)];
       input = {std::max(input.first, queue.front().first), std::max(input.last, queue.front().last)};
       queue.pop_front();
     }
@@ -209,6 +320,10 @@ class Walk {
     const double slice = whole / slices_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
     for (const Operand& o : step.destinations) {
+      if (o.kind == Operand::Kind::kAggregation) {
+        const double latency = links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].latency;
+        send_part(s.rank, o, lane_of(o, s), {output.first + latency, output.last + latency});
+      }
       if (o.kind != Operand::Kind::kMessage) continue;
       const double latency = link(s.rank, o.peer, lane_of(o, s)).latency;
       messages_[pair_key(s.rank, o.peer, lane_of(o, s))].push_back({output.first + latency, output.last + latency});
@@ -220,31 +335,38 @@ class Walk {
   // How long posting one slice's messages keeps the strand busy.
   double posting_of(const Strand& s, const Step& step) {
     double seconds = 0;
-    for (const Operand& o : step.destinations)
+    for (const Operand& o : step.destinations) {
       if (o.kind == Operand::Kind::kMessage) seconds += link(s.rank, o.peer, lane_of(o, s)).overhead;
+      if (o.kind == Operand::Kind::kAggregation)
+        seconds += links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].overhead;
+    }
     return seconds;
   }
 
   // How long moving one move's bytes keeps its strand busy.
   double seconds_of(const Strand& s, const Step& step) {
-    const auto data = static_cast<Bytes>(piece_);
-    const double wire = static_cast<double>(protocol::wire_bytes(plan_.protocol, data));
+    const double wire = wire_piece();
     if (!machine_.costs().gpu()) {
       const double memory = 1 / cpu_rate().value();
       double seconds = 0;
       for (const Operand& o : step.sources)
         seconds += o.kind != Operand::Kind::kMessage
-                       ? piece_ * memory
+                       ? piece_ * memory * ends_of(o)
                        : wire * std::max(memory, 1 / link(o.peer, s.rank, lane_of(o, s)).rate);
       for (const Operand& o : step.destinations)
         seconds += o.kind != Operand::Kind::kMessage
-                       ? piece_ * memory
+                       ? piece_ * memory * ends_of(o)
                        : wire * std::max(memory, 1 / link(s.rank, o.peer, lane_of(o, s)).rate);
       return seconds;
     }
     double slowest = 0, local = 0;
     const auto account = [&](const Operand& o, bool source) {
-      if (o.kind == Operand::Kind::kLocal || (source && o.kind == Operand::Kind::kMessage)) {
+      if (o.kind == Operand::Kind::kMulticast) {
+        const Way way = source ? Way::kLoad : Way::kStore;
+        slowest = std::max(slowest, wire / links_[way_key(s.rank, o, way, s.lane)].rate);
+      } else if (o.kind == Operand::Kind::kAggregation && !source) {
+        slowest = std::max(slowest, wire / links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].rate);
+      } else if (o.kind == Operand::Kind::kLocal || (source && comes_in(o))) {
         local += o.kind == Operand::Kind::kLocal ? piece_ : wire;
       } else {
         const Link& l = source ? link(o.peer, s.rank, s.lane) : link(s.rank, o.peer, lane_of(o, s));
@@ -261,6 +383,8 @@ class Walk {
     return machine_.level_of(2 * task_.ranks * task_.elements * task_.element_bytes, task_.ranks).rate / task_.ranks;
   }
 
+  // Where ranks do a switch's work, an operand is one for every member.
+  static double ends_of(const Operand& o) { return through_group(o) ? o.count : 1; }
   static int lane_of(const Operand& o, const Strand& s) { return o.lane == Operand::kSameLane ? s.lane : o.lane; }
   const Link& link(Rank from, Rank to, int lane) { return links_[pair_key(from, to, lane)]; }
 
@@ -278,6 +402,8 @@ class Walk {
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
+  std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;                       // numbered
+  std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member
   std::optional<Error> failure_;
 };
 

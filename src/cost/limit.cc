@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "topology/switched_paths.h"
 
 namespace weft::cost {
 namespace {
@@ -37,16 +38,27 @@ BytesPerSecond nic_rate(const MachineView& machine, std::int32_t node) {
   return sum;
 }
 
+// Messages that each rank must send. Where switches sum, an all_reduce's goes out once and comes back once.
+double port_factor(const MachineView& machine, Collective collective, Rank ranks, DeviceKind between) {
+  const double factor = schedule::bus_factor(collective, ranks);
+  return collective == Collective::kAllReduce && topology::switches_sum(machine.topology(), between)
+             ? std::min(factor, 1.0)
+             : factor;
+}
+
 void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
+  using enum DeviceKind;
   const Rank per_node = machine.ranks_per_node(task.ranks), nodes = machine.nodes(task.ranks);
   const BytesPerSecond port = port_rate(machine, machine.device(0));
   // Every rank must send what nccl-tests calls the bus traffic; inside a node through its port, else through its NIC.
   if (port.value() > 0 && per_node > 1)
-    tighten(limit, Duration::seconds(bytes * schedule::bus_factor(task.collective, task.ranks) / port.value()),
+    tighten(limit,
+            Duration::seconds(bytes * port_factor(machine, task.collective, task.ranks, kNvSwitch) / port.value()),
             "GPU port " + format_rate(port));
   // The same holds for nodes as if they were ranks.
   if (const BytesPerSecond nics = nic_rate(machine, 0); nodes > 1 && nics.value() > 0)
-    tighten(limit, Duration::seconds(bytes * schedule::bus_factor(task.collective, nodes) / nics.value()),
+    tighten(limit,
+            Duration::seconds(bytes * port_factor(machine, task.collective, nodes, kNetworkSwitch) / nics.value()),
             "node's NICs " + format_rate(nics));
   // And starting plus one hop to the farthest rank, with the fastest protocol.
   Duration fastest = Duration::max();

@@ -7,9 +7,8 @@
 
 namespace weft::cost {
 
-// The least time a collective can take on a machine, whatever the algorithm, and what sets it. Reducing switches, which
-// would halve an all_reduce's bytes, are not assumed. Rates are the catalogue's raw link rates (CPU machines:
-// measured).
+// The least time a collective can take on a machine, whatever the algorithm, and what sets it. Rates are the
+// catalogue's raw link rates (CPU machines: measured).
 struct Limit {
   Duration time;
   std::string resource;     // "GPU port 450 GB/s", "node's NICs 400 GB/s", "memory 61 GB/s", "latency"

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
 #include "exec/interpreter.h"
+#include "recorder/format.h"
 #include "schedule/lower/lower.h"
 
 namespace weft::exec {
@@ -30,6 +32,22 @@ class Executor {
   // Moves on as far as possible without waiting; true: finished (or nothing is running).
   virtual Result<bool> poll() = 0;
   virtual Status wait() = 0;
+  // Whom the running program waits for; empty: it can go on, or nothing is running.
+  virtual std::vector<Rank> awaited() = 0;
+  // What is wrong with the communicator by now, whether or not anything is running.
+  virtual Status health() = 0;
+
+  // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.
+  void abort() { aborted_.store(true, std::memory_order_release); }
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  // Tells the peers that the communicator is broken, and by whom. Idempotent.
+  virtual void break_off(Rank culprit, fabric::Cause cause) = 0;
+
+  // Where to say from now on whom this rank waits for. Owns: the caller, as long as this lives. Null: nowhere.
+  virtual void say_waits(recorder::Waiting* where) = 0;
+
+ private:
+  std::atomic<bool> aborted_{false};
 };
 
 struct ProgramCursor {
@@ -39,9 +57,9 @@ struct ProgramCursor {
 };
 
 // The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
-// look(waiting_for), pause(waiting_for) and break_off(culprit), ranks(), and the memory functions. Besides the concept,
-// the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom sources that a finished
-// program named are still being read; -1: none.
+// look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
+// Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom
+// sources that a finished program named are still being read; -1: none.
 template <class World>
 class WorldExecutor final : public Executor {
  public:
@@ -53,6 +71,11 @@ class WorldExecutor final : public Executor {
   bool reaches(const void* memory, Bytes bytes) const override { return world_->endpoint.reaches(memory, bytes); }
   Result<void*> allocate(Bytes bytes) override { return world_->allocate(bytes); }
   void deallocate(void* memory) override { world_->deallocate(memory); }
+
+  std::vector<Rank> awaited() override { return waiting_for(); }
+  Status health() override { return world_->patience.health(); }
+  void break_off(Rank culprit, fabric::Cause cause) override { world_->patience.break_off(culprit, cause); }
+  void say_waits(recorder::Waiting* where) override { waiting_ = where; }
 
   void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
     program_ = std::move(program);
@@ -77,7 +100,7 @@ class WorldExecutor final : public Executor {
       world_->patience.reset();
       return false;
     }
-    WEFT_CHECK(check_agreement());
+    WEFT_CHECK(check_intact());
     WEFT_CHECK(world_->patience.look([this] { return waiting_for(); }));
     return false;
   }
@@ -90,7 +113,7 @@ class WorldExecutor final : public Executor {
         world_->patience.reset();
         continue;
       }
-      WEFT_CHECK(check_agreement());
+      WEFT_CHECK(check_intact());
       WEFT_CHECK(world_->patience.pause([this] { return waiting_for(); }));
     }
     world_->patience.reset();
@@ -110,7 +133,11 @@ class WorldExecutor final : public Executor {
     for (const Strand& strand : strands_) n += strand.posted();
     return n;
   }
-  Status check_agreement() {
+  Status check_intact() {
+    if (aborted()) [[unlikely]] {
+      break_off(rank(), fabric::Cause::kAborted);
+      return failure(Code::kAborted, Blame::kCommunicator, "this rank has aborted");
+    }
     const Rank other = world_->endpoint.mismatched();
     if (other < 0) return {};
     world_->patience.break_off(other);
@@ -126,14 +153,29 @@ class WorldExecutor final : public Executor {
       const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
       if (peer < 0) continue;
       world_->endpoint.compare_calls(peer);
+      if (peers.empty() && waiting_ != nullptr) note_wait(peer, strand);
       peers.push_back(peer);
     }
     return peers;
+  }
+  void note_wait(Rank peer, const Strand& strand) {
+    constexpr auto kPlain = std::memory_order_relaxed;
+    const std::uint64_t now = recorder::ticks();
+    const bool same = waiting_->peer.load(kPlain) == peer + 1 && waiting_->step.load(kPlain) == strand.posted() &&
+                      waiting_->strand.load(kPlain) == strand.strand();
+    if (!same) waiting_->since.store(now, kPlain);
+    waiting_->strand.store(strand.strand(), kPlain);
+    waiting_->step.store(strand.posted(), kPlain);
+    waiting_->steps.store(static_cast<std::int64_t>((*program_)[static_cast<std::size_t>(strand.strand())].size()),
+                          kPlain);
+    waiting_->said.store(now, kPlain);
+    waiting_->peer.store(peer + 1, std::memory_order_release);
   }
 
   std::unique_ptr<World> world_;
   std::shared_ptr<const schedule::Program> program_;
   std::vector<Strand> strands_;
+  recorder::Waiting* waiting_ = nullptr;
 };
 
 }  // namespace weft::exec

@@ -35,10 +35,15 @@ struct Call {
 
 using protocol::Capabilities;
 
+// What a rank did that broke its communicator.
+enum class Cause : std::uint8_t { kFailed, kAborted };
+constexpr std::string_view word(Cause cause) { return cause == Cause::kAborted ? "aborted" : "failed"; }
+
 // Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
 // them is not again.
 inline bool scales(const protocol::End& source) {
-  return source.kind != protocol::End::Kind::kMessage && source.memory == protocol::Memory::kIn;
+  using Kind = protocol::End::Kind;
+  return source.kind != Kind::kMessage && source.kind != Kind::kAggregation && source.memory == protocol::Memory::kIn;
 }
 
 enum class Posted { kDone, kPending };

@@ -8,8 +8,8 @@
 #include "weft/pgas_types.h"
 
 // What a rank does to its peers' symmetric memory, by load and store. Everything is complete on return: a put's source
-// may be changed and, because stores of one core are seen in the order in which they were made (x86) or were followed by
-// a release (elsewhere), fence() and quiet() have only the compiler and the store buffer to order.
+// may be changed and, because stores of one core are seen in the order in which they were made (x86) or were followed
+// by a release (elsewhere), fence() and quiet() have only the compiler and the store buffer to order.
 namespace weft::pgas {
 
 // Orders: what was put before is seen by a peer that sees what is put afterwards.

@@ -13,9 +13,9 @@ namespace weft::pgas {
 
 // Memory that every rank has, with the same things at the same offsets: the symmetric heap, or the program's data.
 struct Region {
-  std::byte* own = nullptr;         // where this rank's program knows it
-  Bytes bytes = 0;                  // equal on all ranks
-  std::vector<std::byte*> mapped;   // every rank's, where this rank loads and stores it; the own one included
+  std::byte* own = nullptr;        // where this rank's program knows it
+  Bytes bytes = 0;                 // equal on all ranks
+  std::vector<std::byte*> mapped;  // every rank's, where this rank loads and stores it; the own one included
   bool holds(const void* address, Bytes length) const {
     const auto offset = static_cast<std::uintptr_t>(static_cast<const std::byte*>(address) - own);
     const auto size = static_cast<std::uintptr_t>(bytes);

@@ -57,6 +57,7 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
           {path,
            protocol_of(e),
            {Duration::microseconds(number(e, "latency_us", 0)), e.contains("trips") ? number(e, "trips", 1) : 1,
+            Duration::microseconds(e.contains("added_us") ? number(e, "added_us", 0) : 0),
             Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
             BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path)}});
     }
@@ -73,6 +74,8 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
     }
     for (const json& e : root.at("launches"))
       if (mine(e)) costs.launches_.push_back({protocol_of(e), Duration::microseconds(number(e, "latency_us", 0))});
+    for (const json& e : root.at("host_launches"))
+      if (mine(e)) costs.host_launch_ = Duration::microseconds(number(e, "latency_us", 0));
     for (const json& e : root.at("local"))
       if (mine(e)) costs.local_ = BytesPerSecond::gigabytes(number(e, "channel_GBps", 0));
     for (const json& e : root.at("switches"))
@@ -98,6 +101,11 @@ const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
   for (const Hop& hop : hops_)
     if (hop.protocol == protocol && hop.path == path) return &hop.cost;
   return nullptr;
+}
+
+const HopCost* HopCosts::through_switch(std::string_view path, Protocol protocol) const {
+  if (network_) return nullptr;
+  return find(path == "NET" ? "SHARP" : "NVLS", protocol);
 }
 
 const Duration* HopCosts::launch(Protocol protocol) const {

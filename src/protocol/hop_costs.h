@@ -13,6 +13,7 @@ namespace weft::protocol {
 struct HopCost {
   Duration least;          // from the sender having the data to the receiver seeing it, at the least …
   double trips = 1;        // … and at least this often the path's own latency
+  Duration added;          // what software adds to the path's own latency
   Duration overhead;       // of it, what keeps the sending channel busy
   BytesPerSecond channel;  // the most one channel moves, wire bytes
   double efficiency = 1;   // payload over raw link rate
@@ -30,6 +31,8 @@ class HopCosts {
 
   // `path`: the field's name of the path type, e.g. "NVL". Null: this protocol does not run over such a path.
   const HopCost* find(std::string_view path, Protocol protocol) const;
+  // The same where a group of ranks uses switches that sum or copy on such paths.
+  const HopCost* through_switch(std::string_view path, Protocol protocol) const;
   // Ranks that only a network joins: every path costs `hop`, and only Simple crosses it.
   static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch);
   bool network() const { return network_; }
@@ -37,10 +40,12 @@ class HopCosts {
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
   // share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
-    return std::max({cost.least, path * cost.trips, switch_ * (ranks_per_endpoint - 1)});
+    return std::max({cost.least, path * cost.trips + cost.added, switch_ * (ranks_per_endpoint - 1)});
   }
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
+  // One host thread starting a call on one GPU; several GPUs of a thread are started one after the other.
+  Duration host_launch() const { return host_launch_; }
   // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
   // From one rank to another on the same core; zero where ranks do not share.
@@ -61,6 +66,7 @@ class HopCosts {
   std::vector<Launch> launches_;
   BytesPerSecond local_;
   Duration switch_;
+  Duration host_launch_;
   bool gpu_ = true;
   bool network_ = false;
 };

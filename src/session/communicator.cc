@@ -7,13 +7,19 @@
 
 namespace weft {
 
+using Turn = session::Session::Turn;
+
 Result<bool> Work::test() {
+  const Turn turn(*session_);
   session_->poll(*pending_);
   if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
   return pending_->done;
 }
 
-Status Work::wait() { return session_->wait(*pending_); }
+Status Work::wait() {
+  const Turn turn(*session_);
+  return session_->wait(*pending_);
+}
 
 Memory::Memory(Memory&& other) noexcept
     : session_(std::move(other.session_)),
@@ -33,9 +39,14 @@ Memory::~Memory() {
 
 Rank Communicator::rank() const { return session_->executor().rank(); }
 Rank Communicator::ranks() const { return session_->executor().ranks(); }
-Status Communicator::run(const Request& request) { return session_->run(request); }
+
+Status Communicator::run(const Request& request) {
+  const Turn turn(*session_);
+  return session_->run(request);
+}
 
 Result<Work> Communicator::start(const Request& request) {
+  const Turn turn(*session_);
   Work work;
   WEFT_TRY(work.pending_, session_->start(request));
   work.session_ = session_;
@@ -43,6 +54,7 @@ Result<Work> Communicator::start(const Request& request) {
 }
 
 Result<Work> Communicator::start(std::span<const Transfer> transfers) {
+  const Turn turn(*session_);
   Work work;
   WEFT_TRY(work.pending_, session_->start(transfers));
   work.session_ = session_;
@@ -63,6 +75,41 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
 }
 
 Status Communicator::barrier() { return run({.collective = Collective::kBarrier}); }
+
+Result<Communicator> Communicator::split(int color, int key) {
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->split(color, key));
+  return Communicator(std::move(session));
+}
+
+Result<Communicator> Communicator::shrink() {
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->shrink());
+  return Communicator(std::move(session));
+}
+
+Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->grow(id, ranks));
+  return Communicator(std::move(session));
+}
+
+Status Communicator::status() {
+  const Turn turn(*session_);
+  return session_->status();
+}
+
+void Communicator::abort() { session_->abort(); }
+
+Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
+  const Turn turn(*session_);
+  return session_->monitored_barrier(timeout);
+}
+
+Status Communicator::finalize() {
+  const Turn turn(*session_);
+  return session_->finalize();
+}
 
 Communicator::Choice Communicator::last_choice() const {
   const session::Prepared* last = session_->last();

@@ -4,6 +4,7 @@
 
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
+#include "recorder/json.h"
 #include "schedule/element.h"
 
 namespace weft::session {
@@ -48,6 +49,32 @@ bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.co
 
 Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache)
     : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)), cache_(cache) {}
+
+void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string folder) {
+  recorder_ = std::move(recorder);
+  record_folder_ = std::move(folder);
+  executor_->say_waits(recorder_ ? &recorder_->waiting() : nullptr);
+}
+
+std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {
+  if (!recorder_) return 0;
+  recorder::Label label{.channels = plan.channels, .root = schedule::rooted(r.collective) ? r.root : -1};
+  schedule::name(r.collective).copy(label.collective, sizeof label.collective - 1);
+  schedule::name(r.type).copy(label.type, sizeof label.type - 1);
+  plan.algorithm->name.copy(label.algorithm, sizeof label.algorithm - 1);
+  protocol::traits(plan.protocol).name.copy(label.protocol, sizeof label.protocol - 1);
+  return recorder_->label(label);
+}
+
+std::uint32_t Session::exchange_label() {
+  return recorder_ ? recorder_->label({.collective = "exchange", .channels = 1, .root = -1}) : 0;
+}
+
+// The error is what the caller must see; that its record could not be left as well adds nothing to it.
+void Session::leave_record(const Error& error) const {
+  if (recorder_ && !record_folder_.empty())
+    (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
+}
 
 Status Session::check(const Request& r) const {
   const auto name = schedule::name(r.collective);
@@ -160,6 +187,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
                                std::string(prepared->plan.algorithm->name));
+  prepared->label = label_of(request, prepared->plan);
   return prepared;
 }
 
@@ -175,7 +203,7 @@ Status Session::check(const Transfer& t) const {
 
 // Transfers of one direction with one peer follow each other; all others run side by side. Addresses are relative to
 // the first transfer's memory.
-Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) const {
+Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) {
   using protocol::End;
   auto prepared = std::make_shared<Prepared>();
   auto program = std::make_shared<schedule::Program>();
@@ -203,11 +231,14 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfe
   prepared->program = std::move(program);
   prepared->plan.protocol = protocol::Protocol::kSimple;
   prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
+  prepared->label = exchange_label();
   return prepared;
 }
 
 void Session::begin(const Pending& p) {
   running_ = true;
+  if (recorder_)
+    recorder_->begin(p.number, p.transfers.empty() ? p.request.count : p.transfers.size(), p.prepared->label);
   const schedule::Plan& plan = p.prepared->plan;
   if (!p.transfers.empty()) {
     const auto* base = static_cast<std::byte*>(p.transfers.front().data);
@@ -246,11 +277,15 @@ Error Session::in_context(const Pending& p, Error error) const {
 }
 
 void Session::finish(Pending& p, Status status) {
+  if (recorder_ && running_) recorder_->end(status.has_value());
   running_ = false;
   p.done = true;
   if (!status) {
     status = tl::make_unexpected(in_context(p, status.error()));
-    if (status.error().blame != Blame::kOperation) broken_ = status;
+    if (status.error().blame != Blame::kOperation && broken_) {
+      broken_ = status;
+      leave_record(status.error());
+    }
   } else {
     complete(p);
   }
@@ -262,7 +297,7 @@ Status Session::run(const Request& request) {
     WEFT_TRY(const auto pending, start(request));
     return wait(*pending);
   }
-  if (!broken_) return broken_;
+  WEFT_CHECK(intact());
   Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(now);
@@ -279,7 +314,7 @@ void Session::keep_input(Pending& p) {
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
-  if (!broken_) return tl::make_unexpected(broken_.error());
+  WEFT_CHECK(intact());
   Pending pending{.request = request};
   WEFT_TRY(pending.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(pending);
@@ -287,7 +322,7 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
 }
 
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
-  if (!broken_) return tl::make_unexpected(broken_.error());
+  WEFT_CHECK(intact());
   Pending pending{.transfers = {transfers.begin(), transfers.end()}};
   WEFT_TRY(pending.prepared, prepare(transfers));
   pending.done = transfers.empty();

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "exec/executor.h"
+#include "recorder/recorder.h"
+#include "session/groups.h"
 #include "weft/communicator.h"
 
 namespace weft::session {
@@ -24,6 +28,7 @@ struct Prepared {
   ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
   bool divides = false;               // an average of integers: by the number of ranks, after the sum
+  std::uint32_t label = 0;            // in the record
 };
 
 struct Pending {
@@ -37,11 +42,35 @@ struct Pending {
 };
 
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
+// Thread: one at a time, inside a Turn; abort() from any.
 class Session {
  public:
+  using Clock = std::chrono::steady_clock;
+  // Whoever calls the rest. An abort on another thread waits until the turn is over.
+  class Turn {
+   public:
+    explicit Turn(Session& session) : session_(session) {
+      while (session_.taken_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(kRetry);
+    }
+    ~Turn() { session_.taken_.store(false, std::memory_order_release); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    static constexpr std::chrono::microseconds kRetry{100};
+    Session& session_;
+  };
+
   // `cache`: bytes of the last-level cache; results of calls that touch more go past it.
   Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser,
           Bytes cache = Bytes{32} << 20);
+
+  // From now on operations are recorded. `folder`: where the record is left when the communicator breaks; empty:
+  // nowhere. Requires: nothing has been started.
+  void record(std::unique_ptr<recorder::Recorder> recorder, std::string folder);
+
+  // From now on new groups can be made from this one.
+  void regroup_by(std::unique_ptr<Groups> groups) { groups_ = std::move(groups); }
 
   exec::Executor& executor() { return *executor_; }
 
@@ -53,6 +82,15 @@ class Session {
   Status wait(const Pending& pending);
   const Prepared* last() const { return last_.get(); }
 
+  // See Communicator; split returns null for ranks without a color.
+  Result<std::shared_ptr<Session>> split(std::int64_t color, std::int64_t key);
+  Result<std::shared_ptr<Session>> shrink();
+  Result<std::shared_ptr<Session>> grow(UniqueId id, Rank ranks);
+  Status status();
+  void abort();  // takes a turn itself
+  Status monitored_barrier(std::chrono::milliseconds timeout);
+  Status finalize();
+
  private:
   Result<std::shared_ptr<const Prepared>> prepare(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
@@ -60,7 +98,7 @@ class Session {
   Status check(const Request& request) const;
   schedule::Task task_of(const Request& request) const;
   Status check(const Transfer& transfer) const;
-  Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers) const;
+  Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);
   std::shared_ptr<Pending> enqueue(Pending pending);
   static void keep_input(Pending& pending);
   void begin(const Pending& pending);
@@ -68,8 +106,23 @@ class Session {
   void complete(const Pending& pending);
   void finish(Pending& pending, Status status);
   Error in_context(const Pending& pending, Error error) const;
+  std::uint32_t label_of(const Request& request, const schedule::Plan& plan);
+  std::uint32_t exchange_label();
+  void leave_record(const Error& error) const;
 
+  tl::unexpected<Error> unsupported(const char* what) const;
+  // Is anything known that forbids another operation?
+  Status intact();
+  // Waits for all that was started.
+  Status drain();
+  Status gather(std::span<const std::byte> mine, std::span<std::byte> all);
+  // Runs an exchange until it is done or the time is up. The peers that it still waited for then; it is abandoned.
+  Result<std::vector<Rank>> exchange_until(std::span<const Transfer> transfers, Clock::time_point deadline);
+
+  std::unique_ptr<recorder::Recorder> recorder_;  // null: none
+  std::string record_folder_;
   std::unique_ptr<exec::Executor> executor_;
+  std::unique_ptr<Groups> groups_;  // null: none can be made; uses the executor
   Rank ranks_per_node_;
   Chooser chooser_;
   Bytes cache_;
@@ -80,6 +133,8 @@ class Session {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
+  int children_ = 0;  // calls of split
+  std::atomic<bool> taken_{false};
   Status broken_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "topology/catalog/catalog.h"
+#include "topology/catalog/switches.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/preset.h"
 #include "topology/import/machine_file.h"
@@ -16,9 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, iommu, acs, peermem, "
-    "routing, "
-    "seed, pxn, node";
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, acs, peermem, "
+    "routing, seed, pxn, node";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -114,6 +114,8 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   } else if (key == "acs" || key == "peermem") {
     WEFT_CHECK(one_of<bool>(key, value, kSwitch));
     (key == "acs" ? c.acs : c.peermem) = value;
+  } else if (key == "sharp") {
+    WEFT_TRY(c.sharp, one_of<bool>(key, value, kSwitch));
   } else if (key == "routing") {
     WEFT_TRY(options.routing.policy, one_of<Routing::Policy>(key, value, kPolicies));
   } else if (key == "seed") {
@@ -198,6 +200,7 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
   WEFT_TRY(Base base, load_base(catalog, spec.base, *options, reader));
+  describe_scale_up_switches(catalog, base.node);
   ClusterOptions& wanted = options->cluster;
   if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;
   if (base.node.nodes() > 1 && !spec.options.empty() && options->node.empty())
@@ -209,6 +212,7 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
   }
   auto cluster = build_cluster(catalog, base.node, wanted);
   if (!cluster) return bad_input("'{}': {}", machine, cluster.error().message);
+  describe_scale_up_switches(catalog, *cluster);  // a second level of them may be new
   cluster->routing = options->routing;
   cluster->title = fmt::format("{}:{}", base.node.title, spec.options);
   WEFT_CHECK(cluster->validate());

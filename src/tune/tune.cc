@@ -13,11 +13,12 @@ using protocol::Protocol;
 // Why the algorithm cannot serve here at all; empty: it can.
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
-  // Emulated, a switch is only other ranks' work: never a choice, but it can be tried.
-  const bool emulated =
-      (algorithm.needs.multicast && !q.can.multicast) || (algorithm.needs.aggregation && !q.can.aggregation);
-  if (emulated && q.can.virtual_time) return "the simulator does not model switches that reduce yet";
-  if (emulated && q.algorithm.empty()) return "no switch here reduces; emulated only if forced";
+  // Emulated, a switch is only other ranks' work: never a choice, but it can be tried for real.
+  const bool crosses = q.task.ranks_per_node < q.task.ranks;  // only then messages are for the network's switches
+  const bool tried = !q.algorithm.empty() && !q.can.virtual_time;
+  if (algorithm.needs.multicast && !q.can.multicast && !tried) return "no switch inside a node sums (NVLS)";
+  if (algorithm.needs.aggregation && crosses && !q.can.aggregation && !tried)
+    return "no switch of the network sums (SHARP)";
   if (q.task.collective == Collective::kAllToAllV && !algorithm.uneven)
     return "passes on parts whose sizes only their senders and receivers know";
   if (q.in_order && !algorithm.in_order) return "does not sum in rank order, which reproducible results need";

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 /* A broken expectation ends all PEs with exit status 1. */
-#define CHECK(condition)                                                                              \
-  do {                                                                                                \
-    if (!(condition)) {                                                                               \
-      fprintf(stderr, "%s:%d: PE %d: %s\n", __FILE__, __LINE__, shmem_my_pe(), #condition);           \
-      shmem_global_exit(1);                                                                           \
-    }                                                                                                 \
+#define CHECK(condition)                                                                    \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      fprintf(stderr, "%s:%d: PE %d: %s\n", __FILE__, __LINE__, shmem_my_pe(), #condition); \
+      shmem_global_exit(1);                                                                 \
+    }                                                                                       \
   } while (0)

@@ -16,9 +16,8 @@ WEFT_SHMEM_FUNCTION(int, team_sync, (shmem_team_t team))
   WEFT_SHMEM_FUNCTION(int, prefix##collect##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems))  \
   WEFT_SHMEM_FUNCTION(int, prefix##fcollect##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems)) \
   WEFT_SHMEM_FUNCTION(int, prefix##alltoall##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems)) \
-  WEFT_SHMEM_FUNCTION(                                                                                              \
-      int, prefix##alltoalls##suffix,                                                                               \
-      (shmem_team_t team, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems))
+  WEFT_SHMEM_FUNCTION(int, prefix##alltoalls##suffix,                                                               \
+                      (shmem_team_t team, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems))
 #define WEFT_SHMEM_TYPED_EXCHANGES(T, name, a, b) WEFT_SHMEM_EXCHANGES(T, name##_, )
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED_EXCHANGES, , )
 WEFT_SHMEM_EXCHANGES(void, , mem)

@@ -1,7 +1,8 @@
 #ifndef WEFT_SHMEM_DEPRECATED_H
 #define WEFT_SHMEM_DEPRECATED_H
 
-/* What OpenSHMEM 1.5 still has from earlier versions. Active sets: PE_size PEs from PE_start on, 2^logPE_stride apart. */
+/* What OpenSHMEM 1.5 still has from earlier versions. Active sets: PE_size PEs from PE_start on, 2^logPE_stride apart.
+ */
 
 #include "weft/shmem/types.h"
 
@@ -18,25 +19,25 @@ void* shmemalign(size_t alignment, size_t size);
 WEFT_SHMEM_FUNCTION(void, barrier, (WEFT_SHMEM_ACTIVE_SET, long* pSync))
 WEFT_SHMEM_FUNCTION(void, sync, (WEFT_SHMEM_ACTIVE_SET, long* pSync))
 
-#define WEFT_SHMEM_OLD_EXCHANGES(bits)                                                                              \
-  WEFT_SHMEM_FUNCTION(void, broadcast##bits,                                                                        \
-                      (void* dest, const void* source, size_t nelems, int PE_root, WEFT_SHMEM_ACTIVE_SET,           \
-                       long* pSync))                                                                                \
-  WEFT_SHMEM_FUNCTION(void, collect##bits,                                                                          \
-                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync))          \
-  WEFT_SHMEM_FUNCTION(void, fcollect##bits,                                                                         \
-                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync))          \
-  WEFT_SHMEM_FUNCTION(void, alltoall##bits,                                                                         \
-                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync))          \
-  WEFT_SHMEM_FUNCTION(void, alltoalls##bits,                                                                        \
-                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,                 \
+#define WEFT_SHMEM_OLD_EXCHANGES(bits)                                                                     \
+  WEFT_SHMEM_FUNCTION(                                                                                     \
+      void, broadcast##bits,                                                                               \
+      (void* dest, const void* source, size_t nelems, int PE_root, WEFT_SHMEM_ACTIVE_SET, long* pSync))    \
+  WEFT_SHMEM_FUNCTION(void, collect##bits,                                                                 \
+                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync)) \
+  WEFT_SHMEM_FUNCTION(void, fcollect##bits,                                                                \
+                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync)) \
+  WEFT_SHMEM_FUNCTION(void, alltoall##bits,                                                                \
+                      (void* dest, const void* source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long* pSync)) \
+  WEFT_SHMEM_FUNCTION(void, alltoalls##bits,                                                               \
+                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,        \
                        WEFT_SHMEM_ACTIVE_SET, long* pSync))
 WEFT_SHMEM_OLD_EXCHANGES(32)
 WEFT_SHMEM_OLD_EXCHANGES(64)
 #undef WEFT_SHMEM_OLD_EXCHANGES
 
-#define WEFT_SHMEM_TO_ALL(T, name, operation, b)                                                                    \
-  WEFT_SHMEM_FUNCTION(void, name##_##operation##_to_all,                                                            \
+#define WEFT_SHMEM_TO_ALL(T, name, operation, b)         \
+  WEFT_SHMEM_FUNCTION(void, name##_##operation##_to_all, \
                       (T * dest, const T* source, int nreduce, WEFT_SHMEM_ACTIVE_SET, T* pWrk, long* pSync))
 #define WEFT_SHMEM_OLD_INTEGERS(X, a, b) \
   X(short, short, a, b) X(int, int, a, b) X(long, long, a, b) X(long long, longlong, a, b)
@@ -53,16 +54,16 @@ WEFT_SHMEM_OLD_NUMBERS(WEFT_SHMEM_TO_ALL, sum, )
 WEFT_SHMEM_OLD_NUMBERS(WEFT_SHMEM_TO_ALL, prod, )
 #undef WEFT_SHMEM_TO_ALL
 
-#define WEFT_SHMEM_OLD_ATOMICS(T, name, a, b)                                 \
-  WEFT_SHMEM_FUNCTION(T, name##_cswap, (T * dest, T cond, T value, int pe))   \
-  WEFT_SHMEM_FUNCTION(T, name##_finc, (T * dest, int pe))                     \
-  WEFT_SHMEM_FUNCTION(void, name##_inc, (T * dest, int pe))                   \
-  WEFT_SHMEM_FUNCTION(T, name##_fadd, (T * dest, T value, int pe))            \
+#define WEFT_SHMEM_OLD_ATOMICS(T, name, a, b)                               \
+  WEFT_SHMEM_FUNCTION(T, name##_cswap, (T * dest, T cond, T value, int pe)) \
+  WEFT_SHMEM_FUNCTION(T, name##_finc, (T * dest, int pe))                   \
+  WEFT_SHMEM_FUNCTION(void, name##_inc, (T * dest, int pe))                 \
+  WEFT_SHMEM_FUNCTION(T, name##_fadd, (T * dest, T value, int pe))          \
   WEFT_SHMEM_FUNCTION(void, name##_add, (T * dest, T value, int pe))
 WEFT_SHMEM_AMO_TYPES(WEFT_SHMEM_OLD_ATOMICS, , )
 #undef WEFT_SHMEM_OLD_ATOMICS
-#define WEFT_SHMEM_OLD_ATOMICS_ANY(T, name, a, b)                  \
-  WEFT_SHMEM_FUNCTION(T, name##_fetch, (const T* dest, int pe))    \
+#define WEFT_SHMEM_OLD_ATOMICS_ANY(T, name, a, b)                    \
+  WEFT_SHMEM_FUNCTION(T, name##_fetch, (const T* dest, int pe))      \
   WEFT_SHMEM_FUNCTION(void, name##_set, (T * dest, T value, int pe)) \
   WEFT_SHMEM_FUNCTION(T, name##_swap, (T * dest, T value, int pe))
 WEFT_SHMEM_AMO_EXTENDED(WEFT_SHMEM_OLD_ATOMICS_ANY, , )

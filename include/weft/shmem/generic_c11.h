@@ -18,11 +18,12 @@ void weft_shmem_no_such_type(void);
 #define WEFT_SHMEM_CASE(T, name, before, after) \
   T* : before##name##after, const T* : before##name##after, volatile T* : before##name##after,
 
-#define WEFT_SHMEM_BY_CONTEXT(TYPES, after, ...)                                                  \
-  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)),                                                        \
-      shmem_ctx_t: _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__)),                                       \
-           TYPES(WEFT_SHMEM_CASE, shmem_ctx_, after) default: weft_shmem_no_such_type),           \
-      TYPES(WEFT_SHMEM_CASE, shmem_, after) default: weft_shmem_no_such_type)(__VA_ARGS__)
+#define WEFT_SHMEM_BY_CONTEXT(TYPES, after, ...)                                                        \
+  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), shmem_ctx_t                                                  \
+           : _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__)), TYPES(WEFT_SHMEM_CASE, shmem_ctx_, after) default \
+                      : weft_shmem_no_such_type),                                                       \
+             TYPES(WEFT_SHMEM_CASE, shmem_, after) default                                              \
+           : weft_shmem_no_such_type)(__VA_ARGS__)
 
 #define shmem_put(...) WEFT_SHMEM_BY_CONTEXT(WEFT_SHMEM_DISTINCT, _put, __VA_ARGS__)
 #define shmem_get(...) WEFT_SHMEM_BY_CONTEXT(WEFT_SHMEM_DISTINCT, _get, __VA_ARGS__)
@@ -51,9 +52,9 @@ void weft_shmem_no_such_type(void);
 #define shmem_atomic_fetch_inc_nbi(...) WEFT_SHMEM_AMO(_atomic_fetch_inc_nbi, __VA_ARGS__)
 #define shmem_atomic_fetch_add_nbi(...) WEFT_SHMEM_AMO(_atomic_fetch_add_nbi, __VA_ARGS__)
 /* The signed ones of 32 and 64 bits are int and long. */
-#define WEFT_SHMEM_BITWISE(X, a, b)                                                                         \
-  X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)          \
-  X(int32_t, int32, a, b) X(int64_t, int64, a, b)
+#define WEFT_SHMEM_BITWISE(X, a, b) \
+  X(unsigned int, uint, a, b)       \
+  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) X(int32_t, int32, a, b) X(int64_t, int64, a, b)
 #define WEFT_SHMEM_BITS(after, ...) WEFT_SHMEM_BY_CONTEXT(WEFT_SHMEM_BITWISE, after, __VA_ARGS__)
 #define shmem_atomic_fetch_and(...) WEFT_SHMEM_BITS(_atomic_fetch_and, __VA_ARGS__)
 #define shmem_atomic_and(...) WEFT_SHMEM_BITS(_atomic_and, __VA_ARGS__)
@@ -65,8 +66,9 @@ void weft_shmem_no_such_type(void);
 #define shmem_atomic_fetch_or_nbi(...) WEFT_SHMEM_BITS(_atomic_fetch_or_nbi, __VA_ARGS__)
 #define shmem_atomic_fetch_xor_nbi(...) WEFT_SHMEM_BITS(_atomic_fetch_xor_nbi, __VA_ARGS__)
 
-#define WEFT_SHMEM_BY_FIRST(TYPES, after, ...) \
-  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), TYPES(WEFT_SHMEM_CASE, shmem_, after) default: weft_shmem_no_such_type)(__VA_ARGS__)
+#define WEFT_SHMEM_BY_FIRST(TYPES, after, ...)                                           \
+  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), TYPES(WEFT_SHMEM_CASE, shmem_, after) default \
+           : weft_shmem_no_such_type)(__VA_ARGS__)
 #define WEFT_SHMEM_WAIT(after, ...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_INTEGERS, after, __VA_ARGS__)
 #define shmem_wait_until(...) WEFT_SHMEM_WAIT(_wait_until, __VA_ARGS__)
 #define shmem_wait_until_all(...) WEFT_SHMEM_WAIT(_wait_until_all, __VA_ARGS__)
@@ -83,17 +85,19 @@ void weft_shmem_no_such_type(void);
 #define shmem_test_any_vector(...) WEFT_SHMEM_WAIT(_test_any_vector, __VA_ARGS__)
 #define shmem_test_some_vector(...) WEFT_SHMEM_WAIT(_test_some_vector, __VA_ARGS__)
 
-#define WEFT_SHMEM_BY_SECOND(TYPES, after, ...) \
-  _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__)), TYPES(WEFT_SHMEM_CASE, shmem_, after) default: weft_shmem_no_such_type)(__VA_ARGS__)
+#define WEFT_SHMEM_BY_SECOND(TYPES, after, ...)                                          \
+  _Generic((WEFT_SHMEM_ARG2(__VA_ARGS__)), TYPES(WEFT_SHMEM_CASE, shmem_, after) default \
+           : weft_shmem_no_such_type)(__VA_ARGS__)
 #define shmem_broadcast(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _broadcast, __VA_ARGS__)
 #define shmem_collect(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _collect, __VA_ARGS__)
 #define shmem_fcollect(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _fcollect, __VA_ARGS__)
 #define shmem_alltoall(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _alltoall, __VA_ARGS__)
 #define shmem_alltoalls(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _alltoalls, __VA_ARGS__)
-#define WEFT_SHMEM_LOGIC(X, a, b)                                                                            \
-  X(unsigned char, uchar, a, b) X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b)                  \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) X(int8_t, int8, a, b)                 \
-  X(int16_t, int16, a, b) X(int32_t, int32, a, b) X(int64_t, int64, a, b)
+#define WEFT_SHMEM_LOGIC(X, a, b)                                                                                  \
+  X(unsigned char, uchar, a, b)                                                                                    \
+  X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b)                        \
+      X(unsigned long long, ulonglong, a, b) X(int8_t, int8, a, b) X(int16_t, int16, a, b) X(int32_t, int32, a, b) \
+          X(int64_t, int64, a, b)
 #define WEFT_SHMEM_ARITHMETIC(X, a, b) WEFT_SHMEM_DISTINCT(X, a, b) WEFT_SHMEM_COMPLEX_TYPES(X, a, b)
 #define shmem_and_reduce(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_LOGIC, _and_reduce, __VA_ARGS__)
 #define shmem_or_reduce(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_LOGIC, _or_reduce, __VA_ARGS__)
@@ -104,7 +108,7 @@ void weft_shmem_no_such_type(void);
 #define shmem_prod_reduce(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_ARITHMETIC, _prod_reduce, __VA_ARGS__)
 
 #define shmem_sync(...) \
-  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), shmem_team_t: shmem_team_sync, default: shmem_sync)(__VA_ARGS__)
+  _Generic((WEFT_SHMEM_ARG1(__VA_ARGS__)), shmem_team_t : shmem_team_sync, default : shmem_sync)(__VA_ARGS__)
 
 /* Deprecated names. */
 #define shmem_fetch(...) WEFT_SHMEM_BY_FIRST(WEFT_SHMEM_AMO_ANY, _fetch, __VA_ARGS__)

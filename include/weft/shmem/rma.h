@@ -7,71 +7,68 @@
 
 WEFT_SHMEM_BEGIN
 
-#define WEFT_SHMEM_PUT_GET(T, name, a, b)                                                                    \
-  WEFT_SHMEM_FUNCTION(void, name##_put##a, (T * dest, const T* source, size_t nelems, int pe))               \
-  WEFT_SHMEM_FUNCTION(void, name##_get##a, (T * dest, const T* source, size_t nelems, int pe))               \
-  WEFT_SHMEM_FUNCTION(void, ctx_##name##_put##a,                                                             \
-                      (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, int pe))                   \
-  WEFT_SHMEM_FUNCTION(void, ctx_##name##_get##a,                                                             \
-                      (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, int pe))
+#define WEFT_SHMEM_PUT_GET(T, name, a, b)                                                                             \
+  WEFT_SHMEM_FUNCTION(void, name##_put##a, (T * dest, const T* source, size_t nelems, int pe))                        \
+  WEFT_SHMEM_FUNCTION(void, name##_get##a, (T * dest, const T* source, size_t nelems, int pe))                        \
+  WEFT_SHMEM_FUNCTION(void, ctx_##name##_put##a, (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, int pe)) \
+  WEFT_SHMEM_FUNCTION(void, ctx_##name##_get##a, (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, int pe))
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_PUT_GET, , )
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_PUT_GET, _nbi, )
 #undef WEFT_SHMEM_PUT_GET
 
-#define WEFT_SHMEM_ONE_AND_STRIDED(T, name, a, b)                                                            \
-  WEFT_SHMEM_FUNCTION(void, name##_p, (T * dest, T value, int pe))                                           \
-  WEFT_SHMEM_FUNCTION(T, name##_g, (const T* source, int pe))                                                \
-  WEFT_SHMEM_FUNCTION(void, name##_iput,                                                                     \
-                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))      \
-  WEFT_SHMEM_FUNCTION(void, name##_iget,                                                                     \
-                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))      \
-  WEFT_SHMEM_FUNCTION(void, ctx_##name##_p, (shmem_ctx_t ctx, T * dest, T value, int pe))                    \
-  WEFT_SHMEM_FUNCTION(T, ctx_##name##_g, (shmem_ctx_t ctx, const T* source, int pe))                         \
-  WEFT_SHMEM_FUNCTION(                                                                                       \
-      void, ctx_##name##_iput,                                                                               \
-      (shmem_ctx_t ctx, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))     \
-  WEFT_SHMEM_FUNCTION(                                                                                       \
-      void, ctx_##name##_iget,                                                                               \
+#define WEFT_SHMEM_ONE_AND_STRIDED(T, name, a, b)                                                        \
+  WEFT_SHMEM_FUNCTION(void, name##_p, (T * dest, T value, int pe))                                       \
+  WEFT_SHMEM_FUNCTION(T, name##_g, (const T* source, int pe))                                            \
+  WEFT_SHMEM_FUNCTION(void, name##_iput,                                                                 \
+                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))  \
+  WEFT_SHMEM_FUNCTION(void, name##_iget,                                                                 \
+                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))  \
+  WEFT_SHMEM_FUNCTION(void, ctx_##name##_p, (shmem_ctx_t ctx, T * dest, T value, int pe))                \
+  WEFT_SHMEM_FUNCTION(T, ctx_##name##_g, (shmem_ctx_t ctx, const T* source, int pe))                     \
+  WEFT_SHMEM_FUNCTION(                                                                                   \
+      void, ctx_##name##_iput,                                                                           \
+      (shmem_ctx_t ctx, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) \
+  WEFT_SHMEM_FUNCTION(                                                                                   \
+      void, ctx_##name##_iget,                                                                           \
       (shmem_ctx_t ctx, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_ONE_AND_STRIDED, , )
 #undef WEFT_SHMEM_ONE_AND_STRIDED
 
 /* shmem_put64, shmem_putmem, …: nelems elements of so many bits; of mem: of one byte */
-#define WEFT_SHMEM_UNTYPED(size, a, b)                                                                       \
-  WEFT_SHMEM_FUNCTION(void, put##size##a, (void* dest, const void* source, size_t nelems, int pe))           \
-  WEFT_SHMEM_FUNCTION(void, get##size##a, (void* dest, const void* source, size_t nelems, int pe))           \
-  WEFT_SHMEM_FUNCTION(void, ctx_put##size##a,                                                                \
-                      (shmem_ctx_t ctx, void* dest, const void* source, size_t nelems, int pe))              \
-  WEFT_SHMEM_FUNCTION(void, ctx_get##size##a,                                                                \
-                      (shmem_ctx_t ctx, void* dest, const void* source, size_t nelems, int pe))
+#define WEFT_SHMEM_UNTYPED(size, a, b)                                                             \
+  WEFT_SHMEM_FUNCTION(void, put##size##a, (void* dest, const void* source, size_t nelems, int pe)) \
+  WEFT_SHMEM_FUNCTION(void, get##size##a, (void* dest, const void* source, size_t nelems, int pe)) \
+  WEFT_SHMEM_FUNCTION(void, ctx_put##size##a,                                                      \
+                      (shmem_ctx_t ctx, void* dest, const void* source, size_t nelems, int pe))    \
+  WEFT_SHMEM_FUNCTION(void, ctx_get##size##a, (shmem_ctx_t ctx, void* dest, const void* source, size_t nelems, int pe))
 WEFT_SHMEM_BIT_SIZES(WEFT_SHMEM_UNTYPED, , )
 WEFT_SHMEM_BIT_SIZES(WEFT_SHMEM_UNTYPED, _nbi, )
 WEFT_SHMEM_UNTYPED(mem, , )
 WEFT_SHMEM_UNTYPED(mem, _nbi, )
 #undef WEFT_SHMEM_UNTYPED
 
-#define WEFT_SHMEM_UNTYPED_STRIDED(size, a, b)                                                               \
-  WEFT_SHMEM_FUNCTION(void, iput##size,                                                                      \
-                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) \
-  WEFT_SHMEM_FUNCTION(void, iget##size,                                                                      \
-                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) \
-  WEFT_SHMEM_FUNCTION(                                                                                       \
-      void, ctx_iput##size,                                                                                  \
+#define WEFT_SHMEM_UNTYPED_STRIDED(size, a, b)                                                                \
+  WEFT_SHMEM_FUNCTION(void, iput##size,                                                                       \
+                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))  \
+  WEFT_SHMEM_FUNCTION(void, iget##size,                                                                       \
+                      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))  \
+  WEFT_SHMEM_FUNCTION(                                                                                        \
+      void, ctx_iput##size,                                                                                   \
       (shmem_ctx_t ctx, void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) \
-  WEFT_SHMEM_FUNCTION(                                                                                       \
-      void, ctx_iget##size,                                                                                  \
+  WEFT_SHMEM_FUNCTION(                                                                                        \
+      void, ctx_iget##size,                                                                                   \
       (shmem_ctx_t ctx, void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))
 WEFT_SHMEM_BIT_SIZES(WEFT_SHMEM_UNTYPED_STRIDED, , )
 #undef WEFT_SHMEM_UNTYPED_STRIDED
 
 /* Whoever sees the signal sees the data. sig_op: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD. */
-#define WEFT_SHMEM_PUT_SIGNAL(T, name, a, b)                                                                 \
-  WEFT_SHMEM_FUNCTION(void, name##_signal##a,                                                                \
-                      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal,        \
-                       int sig_op, int pe))                                                                  \
-  WEFT_SHMEM_FUNCTION(void, ctx_##name##_signal##a,                                                          \
-                      (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, uint64_t* sig_addr,        \
-                       uint64_t signal, int sig_op, int pe))
+#define WEFT_SHMEM_PUT_SIGNAL(T, name, a, b)                                                                           \
+  WEFT_SHMEM_FUNCTION(                                                                                                 \
+      void, name##_signal##a,                                                                                          \
+      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe))             \
+  WEFT_SHMEM_FUNCTION(void, ctx_##name##_signal##a,                                                                    \
+                      (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, \
+                       int sig_op, int pe))
 #define WEFT_SHMEM_TYPED_SIGNAL(T, name, a, b) WEFT_SHMEM_PUT_SIGNAL(T, name##_put, a, b)
 #define WEFT_SHMEM_UNTYPED_SIGNAL(size, a, b) WEFT_SHMEM_PUT_SIGNAL(void, put##size, a, b)
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_TYPED_SIGNAL, , )

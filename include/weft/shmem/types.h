@@ -68,43 +68,44 @@ typedef struct {
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1
 
 /* Each C type once. */
-#define WEFT_SHMEM_INTEGERS(X, a, b)                                                                      \
-  X(short, short, a, b) X(int, int, a, b) X(long, long, a, b) X(long long, longlong, a, b)                \
-  X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b)               \
-  X(unsigned long long, ulonglong, a, b)
-#define WEFT_SHMEM_DISTINCT(X, a, b)                                                                      \
-  WEFT_SHMEM_INTEGERS(X, a, b)                                                                            \
-  X(float, float, a, b) X(double, double, a, b) X(long double, longdouble, a, b) X(char, char, a, b)      \
-  X(signed char, schar, a, b) X(unsigned char, uchar, a, b)
+#define WEFT_SHMEM_INTEGERS(X, a, b)                                                                 \
+  X(short, short, a, b)                                                                              \
+  X(int, int, a, b) X(long, long, a, b) X(long long, longlong, a, b) X(unsigned short, ushort, a, b) \
+      X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)
+#define WEFT_SHMEM_DISTINCT(X, a, b)                                                                       \
+  WEFT_SHMEM_INTEGERS(X, a, b)                                                                             \
+  X(float, float, a, b)                                                                                    \
+  X(double, double, a, b) X(long double, longdouble, a, b) X(char, char, a, b) X(signed char, schar, a, b) \
+      X(unsigned char, uchar, a, b)
 /* Second names of them. */
-#define WEFT_SHMEM_SMALL_FIXED(X, a, b)                                                                   \
+#define WEFT_SHMEM_SMALL_FIXED(X, a, b) \
   X(int8_t, int8, a, b) X(int16_t, int16, a, b) X(uint8_t, uint8, a, b) X(uint16_t, uint16, a, b)
-#define WEFT_SHMEM_FIXED(X, a, b)                                                                         \
+#define WEFT_SHMEM_FIXED(X, a, b) \
   X(int32_t, int32, a, b) X(int64_t, int64, a, b) X(uint32_t, uint32, a, b) X(uint64_t, uint64, a, b)
 #define WEFT_SHMEM_SIZES(X, a, b) X(size_t, size, a, b) X(ptrdiff_t, ptrdiff, a, b)
 
 /* OpenSHMEM 1.5, tables 3 (RMA), 4 (atomics), 5 (extended), 6 (bitwise), 7 (waiting), 10 (reductions). */
-#define WEFT_SHMEM_RMA_TYPES(X, a, b)                                                                     \
+#define WEFT_SHMEM_RMA_TYPES(X, a, b) \
   WEFT_SHMEM_DISTINCT(X, a, b) WEFT_SHMEM_SMALL_FIXED(X, a, b) WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b)
-#define WEFT_SHMEM_AMO_DISTINCT(X, a, b)                                                                  \
-  X(int, int, a, b) X(long, long, a, b) X(long long, longlong, a, b) X(unsigned int, uint, a, b)          \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)
-#define WEFT_SHMEM_AMO_TYPES(X, a, b)                                                                     \
+#define WEFT_SHMEM_AMO_DISTINCT(X, a, b)                                                                     \
+  X(int, int, a, b)                                                                                          \
+  X(long, long, a, b) X(long long, longlong, a, b) X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) \
+      X(unsigned long long, ulonglong, a, b)
+#define WEFT_SHMEM_AMO_TYPES(X, a, b) \
   WEFT_SHMEM_AMO_DISTINCT(X, a, b) WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b)
 #define WEFT_SHMEM_AMO_FLOATS(X, a, b) X(float, float, a, b) X(double, double, a, b)
 #define WEFT_SHMEM_AMO_EXTENDED(X, a, b) WEFT_SHMEM_AMO_TYPES(X, a, b) WEFT_SHMEM_AMO_FLOATS(X, a, b)
-#define WEFT_SHMEM_BITWISE_TYPES(X, a, b)                                                                 \
-  X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)        \
-  WEFT_SHMEM_FIXED(X, a, b)
-#define WEFT_SHMEM_WAIT_TYPES(X, a, b)                                                                    \
-  WEFT_SHMEM_INTEGERS(X, a, b) WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b)
-#define WEFT_SHMEM_LOGIC_TYPES(X, a, b)                                                                   \
-  X(unsigned char, uchar, a, b) X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b)               \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_SMALL_FIXED(X, a, b)    \
-  WEFT_SHMEM_FIXED(X, a, b) X(size_t, size, a, b)
+#define WEFT_SHMEM_BITWISE_TYPES(X, a, b) \
+  X(unsigned int, uint, a, b)             \
+  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_FIXED(X, a, b)
+#define WEFT_SHMEM_WAIT_TYPES(X, a, b) WEFT_SHMEM_INTEGERS(X, a, b) WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b)
+#define WEFT_SHMEM_LOGIC_TYPES(X, a, b)                                                                \
+  X(unsigned char, uchar, a, b)                                                                        \
+  X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b)            \
+      X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_SMALL_FIXED(X, a, b) WEFT_SHMEM_FIXED(X, a, b) \
+          X(size_t, size, a, b)
 #define WEFT_SHMEM_ORDERED_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b)
-#define WEFT_SHMEM_COMPLEX_TYPES(X, a, b)                                                                 \
-  X(weft_shmem_complexf, complexf, a, b) X(weft_shmem_complexd, complexd, a, b)
+#define WEFT_SHMEM_COMPLEX_TYPES(X, a, b) X(weft_shmem_complexf, complexf, a, b) X(weft_shmem_complexd, complexd, a, b)
 #define WEFT_SHMEM_ARITHMETIC_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b) WEFT_SHMEM_COMPLEX_TYPES(X, a, b)
 
 /* X(bits, a, b) */

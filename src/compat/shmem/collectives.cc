@@ -30,12 +30,10 @@ int exchange(const char* call, api::Team* team, Collective collective, void* to,
         collective == Collective::kAllToAll ? bytes * ranks : bytes);
   if (root < 0 || root >= team->ranks())
     library(call).space().misuse(call, fmt::format("PE_root {} is outside 0 … {}", root, team->ranks() - 1));
-  require(call, team->run({.collective = collective,
-                           .in = from,
-                           .out = to,
-                           .count = bytes,
-                           .type = DataType::kUint8,
-                           .root = root}));
+  require(
+      call,
+      team->run(
+          {.collective = collective, .in = from, .out = to, .count = bytes, .type = DataType::kUint8, .root = root}));
   return 0;
 }
 
@@ -148,10 +146,10 @@ WEFT_SHMEM_DEFINE(int, team_sync, (shmem_team_t handle)) {
 WEFT_SHMEM_RMA_TYPES(DEFINE_TYPED_EXCHANGES, , )
 DEFINE_EXCHANGES(void, , mem, 1)
 
-#define DEFINE_REDUCTION(T, name, operation, op)                                                     \
-  WEFT_SHMEM_DEFINE(int, name##_##operation##_reduce,                                                \
-                    (shmem_team_t team, T * dest, const T* source, size_t nreduce)) {                \
-    return reduce<ReduceOp::op>(TEAM(name##_##operation##_reduce), dest, source, nreduce);           \
+#define DEFINE_REDUCTION(T, name, operation, op)                                           \
+  WEFT_SHMEM_DEFINE(int, name##_##operation##_reduce,                                      \
+                    (shmem_team_t team, T * dest, const T* source, size_t nreduce)) {      \
+    return reduce<ReduceOp::op>(TEAM(name##_##operation##_reduce), dest, source, nreduce); \
   }
 WEFT_SHMEM_LOGIC_TYPES(DEFINE_REDUCTION, and, kAnd)
 WEFT_SHMEM_LOGIC_TYPES(DEFINE_REDUCTION, or, kOr)
@@ -171,8 +169,7 @@ WEFT_SHMEM_DEFINE(void, barrier, (ACTIVE_SET, long*)) {
   barrier("shmem_barrier", library("shmem_barrier").active_set("shmem_barrier", PE_start, logPE_stride, PE_size));
 }
 WEFT_SHMEM_DEFINE(void, sync, (ACTIVE_SET, long*)) {
-  require("shmem_sync",
-          library("shmem_sync").active_set("shmem_sync", PE_start, logPE_stride, PE_size).barrier());
+  require("shmem_sync", library("shmem_sync").active_set("shmem_sync", PE_start, logPE_stride, PE_size).barrier());
 }
 
 namespace {
@@ -184,31 +181,32 @@ void broadcast(const char* call, api::Team* team, void* to, const void* from, st
 
 }  // namespace
 
-#define DEFINE_OLD_EXCHANGES(bits)                                                                                   \
-  WEFT_SHMEM_DEFINE(void, broadcast##bits,                                                                           \
-                    (void* dest, const void* source, size_t nelems, int PE_root, ACTIVE_SET, long*)) {               \
-    broadcast(SET(broadcast##bits), dest, source, nelems * (bits / 8), PE_root);                                     \
-  }                                                                                                                  \
-  WEFT_SHMEM_DEFINE(void, collect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) {       \
-    collect(SET(collect##bits), dest, source, nelems * (bits / 8));                                                  \
-  }                                                                                                                  \
-  WEFT_SHMEM_DEFINE(void, fcollect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) {      \
-    exchange(SET(fcollect##bits), Collective::kAllGather, dest, source, nelems * (bits / 8));                        \
-  }                                                                                                                  \
-  WEFT_SHMEM_DEFINE(void, alltoall##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) {      \
-    exchange(SET(alltoall##bits), Collective::kAllToAll, dest, source, nelems * (bits / 8));                         \
-  }                                                                                                                  \
-  WEFT_SHMEM_DEFINE(void, alltoalls##bits, (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,            \
-                                            size_t nelems, ACTIVE_SET, long*)) {                                     \
-    all_to_all_strided(SET(alltoalls##bits), dest, source, dst, sst, nelems, bits / 8);                              \
+#define DEFINE_OLD_EXCHANGES(bits)                                                                              \
+  WEFT_SHMEM_DEFINE(void, broadcast##bits,                                                                      \
+                    (void* dest, const void* source, size_t nelems, int PE_root, ACTIVE_SET, long*)) {          \
+    broadcast(SET(broadcast##bits), dest, source, nelems*(bits / 8), PE_root);                                  \
+  }                                                                                                             \
+  WEFT_SHMEM_DEFINE(void, collect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) {  \
+    collect(SET(collect##bits), dest, source, nelems*(bits / 8));                                               \
+  }                                                                                                             \
+  WEFT_SHMEM_DEFINE(void, fcollect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) { \
+    exchange(SET(fcollect##bits), Collective::kAllGather, dest, source, nelems*(bits / 8));                     \
+  }                                                                                                             \
+  WEFT_SHMEM_DEFINE(void, alltoall##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) { \
+    exchange(SET(alltoall##bits), Collective::kAllToAll, dest, source, nelems*(bits / 8));                      \
+  }                                                                                                             \
+  WEFT_SHMEM_DEFINE(                                                                                            \
+      void, alltoalls##bits,                                                                                    \
+      (void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, ACTIVE_SET, long*)) {       \
+    all_to_all_strided(SET(alltoalls##bits), dest, source, dst, sst, nelems, bits / 8);                         \
   }
 DEFINE_OLD_EXCHANGES(32)
 DEFINE_OLD_EXCHANGES(64)
 
-#define DEFINE_TO_ALL(T, name, operation, op)                                                                 \
-  WEFT_SHMEM_DEFINE(void, name##_##operation##_to_all,                                                        \
-                    (T * dest, const T* source, int nreduce, ACTIVE_SET, T*, long*)) {                        \
-    reduce<ReduceOp::op>(SET(name##_##operation##_to_all), dest, source, static_cast<std::size_t>(nreduce));  \
+#define DEFINE_TO_ALL(T, name, operation, op)                                                                \
+  WEFT_SHMEM_DEFINE(void, name##_##operation##_to_all,                                                       \
+                    (T * dest, const T* source, int nreduce, ACTIVE_SET, T*, long*)) {                       \
+    reduce<ReduceOp::op>(SET(name##_##operation##_to_all), dest, source, static_cast<std::size_t>(nreduce)); \
   }
 WEFT_SHMEM_OLD_INTEGERS(DEFINE_TO_ALL, and, kAnd)
 WEFT_SHMEM_OLD_INTEGERS(DEFINE_TO_ALL, or, kOr)

@@ -38,9 +38,10 @@ api::Team& Library::active_set(const char* call, int start, int log_stride, int 
                         start + (std::int64_t{size} - 1) * (std::int64_t{1} << log_stride) < pe->ranks();
   const pgas::Group group{start, possible ? 1 << log_stride : 1, size};
   if (!possible || group.member(pe->rank()) < 0)
-    space().misuse(call, fmt::format("PE_start {}, logPE_stride {}, PE_size {} is no active set of {} PEs that this one "
-                                     "is in",
-                                     start, log_stride, size, pe->ranks()));
+    space().misuse(call,
+                   fmt::format("PE_start {}, logPE_stride {}, PE_size {} is no active set of {} PEs that this one "
+                               "is in",
+                               start, log_stride, size, pe->ranks()));
   if (size == pe->ranks()) return *world_.team;
   {
     const std::lock_guard guard(mutex_);

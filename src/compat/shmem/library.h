@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include <shmem.h>
 #include "api/pe.h"
-#include "shmem.h"
 
 struct weft_shmem_team {
   std::shared_ptr<weft::api::Team> team;
@@ -55,7 +55,7 @@ class Library {
   weft_shmem_team world_;
   std::atomic<std::size_t> turns_{0};
   std::mutex mutex_;
-  std::vector<std::unique_ptr<weft_shmem_team>> teams_;             // guarded by mutex_
+  std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_
   std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_;  // guarded by mutex_
 };
 
@@ -74,7 +74,7 @@ void require(const char* call, const Status& status);
 pgas::Compare comparison(const char* call, int cmp);
 
 // Defines pshmem_NAME, and shmem_NAME as its weak alias, so that tools can replace the latter.
-#define WEFT_SHMEM_DEFINE(result, name, parameters)                                            \
+#define WEFT_SHMEM_DEFINE(result, name, parameters)                                        \
   extern "C" result shmem_##name parameters __attribute__((weak, alias("pshmem_" #name))); \
   extern "C" result pshmem_##name parameters
 

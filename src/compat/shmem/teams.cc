@@ -53,8 +53,9 @@ WEFT_SHMEM_DEFINE(void*, team_ptr, (shmem_team_t handle, const void* dest, int p
   return job_rank < 0 ? nullptr : pshmem_ptr(dest, job_rank);
 }
 
-WEFT_SHMEM_DEFINE(int, team_split_strided, (shmem_team_t parent, int start, int stride, int size,
-                                            const shmem_team_config_t* config, long mask, shmem_team_t* made)) {
+WEFT_SHMEM_DEFINE(int, team_split_strided,
+                  (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t* config, long mask,
+                   shmem_team_t* made)) {
   const weft_shmem_team* team = library("shmem_team_split_strided").team(parent);
   *made = SHMEM_TEAM_INVALID;
   if (team == nullptr) return -1;
@@ -62,9 +63,9 @@ WEFT_SHMEM_DEFINE(int, team_split_strided, (shmem_team_t parent, int start, int 
   if (group.size == 0) return -1;
   return split("shmem_team_split_strided", *team->team, group, config, mask, made);
 }
-WEFT_SHMEM_DEFINE(int, team_split_2d, (shmem_team_t parent, int xrange, const shmem_team_config_t* xconfig, long xmask,
-                                       shmem_team_t* xteam, const shmem_team_config_t* yconfig, long ymask,
-                                       shmem_team_t* yteam)) {
+WEFT_SHMEM_DEFINE(int, team_split_2d,
+                  (shmem_team_t parent, int xrange, const shmem_team_config_t* xconfig, long xmask, shmem_team_t* xteam,
+                   const shmem_team_config_t* yconfig, long ymask, shmem_team_t* yteam)) {
   const weft_shmem_team* team = library("shmem_team_split_2d").team(parent);
   *xteam = *yteam = SHMEM_TEAM_INVALID;
   if (team == nullptr || xrange < 1) return -1;
@@ -93,8 +94,6 @@ WEFT_SHMEM_DEFINE(void, ctx_destroy, (shmem_ctx_t ctx)) {
   delete ctx;
 }
 WEFT_SHMEM_DEFINE(int, ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team)) {
-  *team = ctx == SHMEM_CTX_INVALID   ? SHMEM_TEAM_INVALID
-          : ctx == SHMEM_CTX_DEFAULT ? SHMEM_TEAM_WORLD
-                                     : ctx->handle;
+  *team = ctx == SHMEM_CTX_INVALID ? SHMEM_TEAM_INVALID : ctx == SHMEM_CTX_DEFAULT ? SHMEM_TEAM_WORLD : ctx->handle;
   return ctx == SHMEM_CTX_INVALID ? -1 : 0;
 }

@@ -11,225 +11,15 @@
 #include <thread>
 
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/reception.h"
+#include "net/bootstrap/table.h"
 
 namespace weft::net::bootstrap {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Milliseconds kGreetingTime{5000};  // for a stranger to prove himself
-constexpr std::size_t kStrangers = 64;       // at a time; more push out the oldest
-
-// What the host sends when all are there, before the records; or why it gives up.
-struct TableHead {
-  std::int32_t ranks = 0;  // 0: gives up
-  std::uint32_t reserved = 0;
-  Nonce nonce{};
-  char problem[88] = {};
-};
-static_assert(sizeof(TableHead) == 128);
-
-struct SignedRecord {
-  Record record;
-  Digest mac;
-};
-
-std::span<const std::uint8_t> bytes_of(const auto& value) {
-  return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
-}
-
-// A rank, or who claims to be one, as the host sees him.
-struct Guest {
-  UniqueFd fd;
-  Handshake handshake;
-  Clock::time_point since;
-  SignedRecord in{};
-  std::size_t got = 0;
-  bool registered = false, served = false;
-  std::vector<std::uint8_t> out;
-  std::size_t sent = 0;
-};
-
-std::string missing_of(const std::vector<const Record*>& records) {
-  std::string missing;
-  int count = 0;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    if (records[r] != nullptr) continue;
-    if (++count > 8) continue;
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
-  }
-  return count > 8 ? fmt::format("{} and {} more", missing, count - 8) : missing;
-}
-
-// One run of a host.
-class Reception {
- public:
-  Reception(int listener, const Key& key, Rank ranks)
-      : listener_(listener), key_(key), records_(static_cast<std::size_t>(ranks)) {}
-
-  Status run(Milliseconds timeout, const std::atomic<bool>& stopped) {
-    const auto deadline = Clock::now() + timeout;
-    while (!stopped) {
-      const auto now = Clock::now();
-      if (now >= deadline) {
-        const std::string missing = missing_of(records_);
-        send_all(0, fmt::format("waited {} ms for rank {} to start", timeout.count(), missing));
-        flush_for(Milliseconds(500));
-        if (missing.empty())
-          return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms",
-                         timeout.count());
-        return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", timeout.count(),
-                       missing);
-      }
-      WEFT_CHECK(wait(std::min<Milliseconds>(Milliseconds(100), std::chrono::ceil<Milliseconds>(deadline - now))));
-      WEFT_CHECK(welcome());
-      for (Guest& g : guests_) listen_to(g);
-      if (!complete_ && present_ == static_cast<Rank>(records_.size())) {
-        complete_ = true;
-        send_all(static_cast<std::int32_t>(records_.size()), "");
-      }
-      for (Guest& g : guests_) flush(g);
-      dismiss();
-      if (complete_ && served_ == static_cast<Rank>(records_.size())) return {};
-    }
-    return failure(Code::kAborted, Blame::kCommunicator, "stopped");
-  }
-
- private:
-  Status wait(Milliseconds limit) {
-    watched_.clear();
-    watched_.push_back({listener_, POLLIN, 0});
-    for (const Guest& g : guests_)
-      watched_.push_back({g.fd.get(), static_cast<short>(g.sent < g.out.size() ? POLLOUT : POLLIN), 0});
-    if (poll(watched_.data(), watched_.size(), static_cast<int>(limit.count())) < 0 && errno != EINTR)
-      return socket_failure("poll", "of the meeting", errno);
-    return {};
-  }
-
-  Status welcome() {
-    for (;;) {
-      WEFT_TRY(UniqueFd fd, accept_from(listener_));
-      if (!fd.open()) return {};
-      const auto strangers =
-          std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
-      if (static_cast<std::size_t>(strangers) >= kStrangers + records_.size()) {
-        const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
-        guests_.erase(oldest);
-      }
-      guests_.push_back(
-          Guest{.fd = std::move(fd), .handshake = Handshake(Handshake::Role::kAcceptor, key_), .since = Clock::now()});
-    }
-  }
-
-  void listen_to(Guest& g) {
-    if (g.registered || !g.fd.open()) {
-      char end;  // a registered rank says nothing more: what can come is its end
-      if (g.fd.open() && !g.served && recv(g.fd.get(), &end, 1, MSG_DONTWAIT | MSG_PEEK) == 0) leave(g);
-      return;
-    }
-    if (g.handshake.state() == Handshake::State::kRunning) {
-      g.handshake.advance(g.fd.get());
-      if (g.handshake.proved() && !g.handshake.refused()) {
-        judge(g.handshake);
-        g.handshake.advance(g.fd.get());
-      }
-    }
-    if (g.handshake.state() == Handshake::State::kFailed) return g.fd.reset();
-    if (g.handshake.state() == Handshake::State::kDone) receive(g);
-    if (g.fd.open() && !g.registered && Clock::now() - g.since > kGreetingTime) g.fd.reset();
-  }
-
-  void judge(Handshake& handshake) const {
-    const Claim& c = handshake.claim();
-    if (c.purpose != kMeeting || c.detail != records_.size()) return handshake.refuse(kRefusedRanks);
-    if (c.from < 0 || static_cast<std::size_t>(c.from) >= records_.size()) return handshake.refuse(kRefusedRanks);
-    if (records_[static_cast<std::size_t>(c.from)] != nullptr) return handshake.refuse(kRefusedDuplicate);
-    handshake.accept();
-  }
-
-  void receive(Guest& g) {
-    while (g.got < sizeof g.in) {
-      const ssize_t n = recv(g.fd.get(), reinterpret_cast<char*>(&g.in) + g.got, sizeof g.in - g.got, MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (n <= 0) return g.fd.reset();
-      g.got += static_cast<std::size_t>(n);
-    }
-    const Rank rank = g.handshake.claim().from;
-    auto& place = records_[static_cast<std::size_t>(rank)];
-    g.in.record.host[sizeof g.in.record.host - 1] = 0;
-    if (!equal(g.in.mac, mac(g.handshake.session_key(), {bytes_of(g.in.record)})) || g.in.record.rank != rank ||
-        place != nullptr)
-      return g.fd.reset();
-    g.registered = true;
-    kept_.push_back(std::make_unique<Record>(g.in.record));
-    place = kept_.back().get();
-    ++present_;
-  }
-
-  // A rank that ended before all were there may be started again.
-  void leave(Guest& g) {
-    auto& place = records_[static_cast<std::size_t>(g.handshake.claim().from)];
-    if (!complete_) {
-      place = nullptr;
-      --present_;
-    } else {
-      ++served_;  // whoever misses it will find out
-    }
-    g.served = true;
-    g.fd.reset();
-  }
-
-  void send_all(std::int32_t ranks, const std::string& problem) {
-    TableHead head{.ranks = ranks};
-    fill_random(head.nonce);
-    std::strncpy(head.problem, problem.c_str(), sizeof head.problem - 1);
-    std::vector<std::uint8_t> table(bytes_of(head).begin(), bytes_of(head).end());
-    if (ranks > 0)
-      for (const Record* r : records_) table.insert(table.end(), bytes_of(*r).begin(), bytes_of(*r).end());
-    for (Guest& g : guests_) {
-      if (!g.registered || g.served) continue;
-      g.out = table;
-      const Digest own = mac(g.handshake.session_key(), {table});
-      g.out.insert(g.out.end(), own.begin(), own.end());
-      g.sent = 0;
-    }
-  }
-
-  void flush(Guest& g) {
-    while (g.fd.open() && g.sent < g.out.size()) {
-      const ssize_t n = send(g.fd.get(), g.out.data() + g.sent, g.out.size() - g.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (n <= 0) return leave(g);
-      g.sent += static_cast<std::size_t>(n);
-      if (g.sent < g.out.size()) continue;
-      g.served = true;
-      ++served_;
-      shutdown(g.fd.get(), SHUT_WR);
-    }
-  }
-
-  void flush_for(Milliseconds time) {
-    const auto deadline = Clock::now() + time;
-    const auto unfinished = [](const Guest& g) { return g.fd.open() && g.sent < g.out.size(); };
-    while (Clock::now() < deadline && std::any_of(guests_.begin(), guests_.end(), unfinished)) {
-      for (Guest& g : guests_) flush(g);
-      std::this_thread::sleep_for(Milliseconds(1));
-    }
-  }
-
-  void dismiss() {
-    std::erase_if(guests_, [](const Guest& g) { return !g.fd.open(); });
-  }
-
-  int listener_;
-  Key key_;
-  std::vector<const Record*> records_;
-  std::vector<std::unique_ptr<Record>> kept_;
-  std::vector<Guest> guests_;
-  std::vector<pollfd> watched_;
-  Rank present_ = 0, served_ = 0;
-  bool complete_ = false;
-};
+constexpr Milliseconds kSurvivorPause{300};  // then it tries again
 
 // Which machine's memory a process sees: the boot of the kernel, and the /dev/shm that it has.
 Digest identity_of(const std::string& node) {
@@ -258,8 +48,10 @@ auto nobody_there(const Invitation& v, const Address& at, const std::string& las
 }
 
 // Connected and greeted; nothing: try again, for nobody listens there yet.
-Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point deadline,
+Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point last_moment,
                        std::string& last) {
+  // A survivor may have been accepted by what the host did before it knew of the failure: that never answers.
+  const auto deadline = v.survivors ? std::min(last_moment, Clock::now() + kSurvivorPause) : last_moment;
   auto started = start_connect(at);
   if (!started) {
     if (started.error().code == Code::kNoResources) return started;
@@ -271,16 +63,23 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
   if (!connected) return nobody_there(v, at, "no answer");
   if (const int error = connect_error(fd.get()); error != 0) {
     last = std::strerror(error);
+    if (v.survivors && error == ECONNREFUSED)  // it listened as long as it lived
+      return failure(Code::kPeerDied, Blame::kCommunicator, "{} does not listen any more", at.text());
     return UniqueFd();
   }
   while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
     WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN));
+    if (!answered && v.survivors && deadline < last_moment) {
+      last = "it accepts connections but does not answer";
+      return UniqueFd();
+    }
     if (!answered) return nobody_there(v, at, "it accepts connections but does not answer");
   }
   if (handshake.state() == Handshake::State::kDone) return fd;
   // The host's last words may have been lost in a crowd, or somebody else listens there who does not speak weft.
-  if (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
-      handshake.problem().find("speak") == std::string::npos) {
+  const bool busy = v.survivors && handshake.refused();  // with what was before: it has not noticed the failure yet
+  if (busy || (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
+               handshake.problem().find("speak") == std::string::npos)) {
     last = handshake.problem();
     return UniqueFd();
   }
@@ -321,14 +120,16 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   WEFT_CHECK(receive_all(fd.get(), table.data(), table.size(), deadline, v));
   TableHead head;
   std::memcpy(&head, table.data(), sizeof head);
-  const std::size_t records = head.ranks == v.ranks ? static_cast<std::size_t>(v.ranks) : 0;  // 0: it gives up
+  const bool fits = head.ranks == v.ranks || (v.survivors && head.ranks > 0 && head.ranks < v.ranks);
+  const std::size_t records = fits ? static_cast<std::size_t>(head.ranks) : 0;  // 0: it gives up
   table.resize(sizeof head + records * sizeof(Record));
   WEFT_CHECK(receive_all(fd.get(), table.data() + sizeof head, table.size() - sizeof head, deadline, v));
   Digest theirs;
   WEFT_CHECK(receive_all(fd.get(), theirs.data(), theirs.size(), deadline, v));
   if (!equal(theirs, mac(session, {table}))) return bad_input("the list of ranks was changed on its way from the host");
   head.problem[sizeof head.problem - 1] = 0;
-  if (records == 0) return failure(Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
+  if (records == 0)
+    return failure(v.survivors ? Code::kAborted : Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
   Meeting meeting;
   meeting.ranks.resize(records);
   std::memcpy(meeting.ranks.data(), table.data() + sizeof head, records * sizeof(Record));
@@ -373,13 +174,18 @@ Result<Host> Host::open(const Address& address, Rank ranks) {
   return open(address, key, ranks);
 }
 
-Status Host::serve(Milliseconds timeout) { return Reception(listener_.get(), id_.key, ranks_).run(timeout, *stopped_); }
+Status Host::serve(Milliseconds timeout) {
+  return receive_ranks(listener_.get(), id_.key, ranks_, nullptr, timeout, *stopped_);
+}
 
 Result<Meeting> meet(const Invitation& v) {
   if (v.ranks < 1 || v.rank < 0 || v.rank >= v.ranks) return bad_input("rank {} of {} ranks", v.rank, v.ranks);
   const auto deadline = Clock::now() + v.timeout;
   const auto reached = v.reach.count() > 0 ? std::min(deadline, Clock::now() + v.reach) : deadline;
-  const Claim claim{.purpose = kMeeting, .from = v.rank, .to = -1, .detail = static_cast<std::uint32_t>(v.ranks)};
+  const Claim claim{.purpose = v.survivors ? kSurvivors : kMeeting,
+                    .from = v.rank,
+                    .to = -1,
+                    .detail = static_cast<std::uint32_t>(v.ranks)};
   std::string last;
   for (Milliseconds pause(2);; pause = std::min(pause * 2, Milliseconds(100))) {
     for (const Address& at : v.id.addresses) {
@@ -397,8 +203,9 @@ Result<Meeting> meet(const Invitation& v) {
       }
       WEFT_TRY(UniqueFd listener, listen_on(here));
       own.data = local_address(listener.get());
-      // A little longer: the host names those who are missing.
-      return take_part(v, fd, handshake, std::move(listener), own, deadline + Milliseconds(1000));
+      // A little longer: the host names those who are missing; among survivors it may just have begun to wait for them.
+      const Milliseconds longer = v.survivors ? v.timeout : Milliseconds(1000);
+      return take_part(v, fd, handshake, std::move(listener), own, deadline + longer);
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);
     std::this_thread::sleep_for(pause);

@@ -54,10 +54,11 @@ struct Invitation {
   std::string interface;  // listen for peers there; empty: at the address by which the host is reached
   std::string node;       // empty: this machine's identity
   Milliseconds timeout{30000};
-  Milliseconds reach{0};  // to reach the host; 0: as long
+  Milliseconds reach{0};   // to reach the host; 0: as long
+  bool survivors = false;  // of a group that has met before: ranks may be missing from the list
 };
 
-// All ranks, and how they recognise each other.
+// All ranks, in order, and how they recognise each other. Of survivors, records have the ranks that they had before.
 struct Meeting {
   std::vector<Record> ranks;
   Key key{};          // of this job's data connections; never sent

@@ -20,8 +20,9 @@ protocol::Capabilities capabilities(std::string_view name) {
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
     : Endpoint(segment, rank,
-               addressable ? std::span<const std::byte>{}
-                           : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               addressable
+                   ? std::span<const std::byte>{}
+                   : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
                name) {}
 
 Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)

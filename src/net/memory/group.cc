@@ -20,16 +20,13 @@ Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, Pa
   self.state.store(RankState::kPresent, std::memory_order_release);
 }
 
-Group::~Group() {
-  endpoint.segment().block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release);
-}
+Group::~Group() { endpoint.segment().block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release); }
 
 Result<void*> Group::allocate(Bytes) {
   return failure(Code::kUnsupported, Blame::kOperation, "memory is the job's, not a group's");
 }
 
-bool alone(const Commons& commons, std::byte* links, Rank rank, Rank ranks,
-           const std::function<Rank(Rank)>& job_rank) {
+bool alone(const Commons& commons, std::byte* links, Rank rank, Rank ranks, const std::function<Rank(Rank)>& job_rank) {
   const Segment segment(links, ranks, 0);
   for (Rank member = 0; member < ranks; ++member)
     if (member != rank && segment.block(member).state.load(std::memory_order_acquire) != RankState::kLeft &&

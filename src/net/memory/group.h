@@ -10,7 +10,7 @@ namespace weft::net::memory {
 
 // What the ranks of a job that share memory can build on. Owns: nothing; a value of handles.
 struct Commons {
-  std::byte* base = nullptr;             // offsets from it name the same memory on all ranks
+  std::byte* base = nullptr;              // offsets from it name the same memory on all ranks
   std::span<const std::byte> reach = {};  // what all ranks see at those offsets; null: everything
   // Zeroed memory that all ranks see, of this rank's share; none of it is touched yet. Errors: kNoResources.
   std::function<Result<std::byte*>(Bytes)> allocate;
@@ -42,8 +42,7 @@ struct Group {
 };
 
 // Have all members but `rank` left the group, or ended? Then its memory can be given back.
-bool alone(const Commons& commons, std::byte* links, Rank rank, Rank ranks,
-           const std::function<Rank(Rank)>& job_rank);
+bool alone(const Commons& commons, std::byte* links, Rank rank, Rank ranks, const std::function<Rank(Rank)>& job_rank);
 
 // Makes the pages of a range exist now, so that a lack of memory is an error here instead of a SIGBUS at the first
 // store. False: there is no room.

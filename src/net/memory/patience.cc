@@ -48,9 +48,28 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   return {};
 }
 
+Status Patience::intact() const {
+  const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire);
+  if (broken == 0) return {};
+  const auto cause = (broken & kAbortedBit) != 0 ? fabric::Cause::kAborted : fabric::Cause::kFailed;
+  return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} {}",
+                 (broken & ~kAbortedBit) - 1, fabric::word(cause));
+}
+
+Status Patience::health() const {
+  WEFT_CHECK(intact());
+  for (Rank r = 0; r < segment_.ranks(); ++r) {
+    if (r == rank_ || !has_ended_(r)) continue;
+    const RankBlock& block = segment_.block(r);
+    if (block.state.load(std::memory_order_acquire) != RankState::kLeft)
+      return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", r,
+                     block.pid.load(std::memory_order_relaxed));
+  }
+  return {};
+}
+
 Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
-  if (const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire); broken != 0)
-    return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} failed", broken - 1);
+  WEFT_CHECK(intact());
   const std::vector<Rank> awaited = waiting_for();
   if (awaited.empty()) return {};
   RankBlock& self = segment_.block(rank_);
@@ -89,9 +108,10 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
                  through);
 }
 
-void Patience::mark_broken(Rank culprit) {
+void Patience::mark_broken(Rank culprit, fabric::Cause cause) {
   std::uint32_t none = 0;
-  segment_.header().broken.compare_exchange_strong(none, static_cast<std::uint32_t>(culprit) + 1);
+  const std::uint32_t bit = cause == fabric::Cause::kAborted ? kAbortedBit : 0;
+  segment_.header().broken.compare_exchange_strong(none, (static_cast<std::uint32_t>(culprit) + 1) | bit);
   for (Rank r = 0; r < segment_.ranks(); ++r)
     if (r != rank_) Doorbell::ring(segment_.block(r));
 }

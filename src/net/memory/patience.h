@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "fabric/fabric.h"
 #include "net/memory/doorbell.h"
 
 namespace weft::net::memory {
@@ -34,7 +35,11 @@ class Patience {
   // How long to wait from now on. Waits that a program may make as long as it likes still end if a peer has ended.
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
-  void break_off(Rank culprit) { mark_broken(culprit); }
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause); }
+  // What is wrong by now, whether or not this rank waits: kAborted, kPeerDied. Peers that left in good order are not.
+  Status health() const;
+  const std::function<bool(Rank)>& has_ended() const { return has_ended_; }
+  std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
   Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout; all blame the communicator and
@@ -58,7 +63,8 @@ class Patience {
   Status pause_slowly(const WaitingFor& waiting_for);
   Status examine(Clock::time_point now, const WaitingFor& waiting_for);
   Status time_out(Clock::time_point now, Rank awaited);
-  void mark_broken(Rank culprit);
+  Status intact() const;
+  void mark_broken(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
 
   Segment segment_;
   Rank rank_;

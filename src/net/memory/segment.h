@@ -14,7 +14,7 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770004;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770005;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 inline constexpr int kSlots = 8;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
@@ -75,8 +75,12 @@ struct RankBlock {
   std::atomic<std::int32_t> pid;
   std::atomic<std::int32_t> awaited;     // while the rank waits: 1 + whom for
   std::atomic<std::int64_t> waiting_at;  // when it last said so, by the steady clock: old if the rank is stopped
+  std::atomic<std::uint64_t> asked;      // the last round of survivors that it takes part in …
+  std::atomic<std::uint64_t> admitted;   // … and the last one that counts it in
   Board boards[kBoards];
 };
+
+inline constexpr std::uint32_t kAbortedBit = 1u << 31;
 
 struct Header {
   std::uint64_t magic;
@@ -84,8 +88,13 @@ struct Header {
   std::int64_t heap_bytes;
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
   std::atomic<std::uint32_t> attached;              // ranks that have mapped it
-  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault.
+  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and kAbortedBit if it wanted
+  // so.
   alignas(kLine) std::atomic<std::uint32_t> broken;
+  // Who goes on after a failure; see survivors.h. Rounds count from 1.
+  std::atomic<std::uint64_t> decider;    // round << 32 | 1 + the rank that decides it
+  std::atomic<std::uint64_t> decided;    // the last round that is decided
+  std::atomic<std::uint64_t> secret[2];  // of that round
 };
 
 // Where things are in a segment mapped at `base`. A value; owns nothing.

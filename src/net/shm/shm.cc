@@ -70,6 +70,12 @@ Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
   return fd;
 }
 
+// Whether all who have not come still may.
+Status check_absent(const Options& options, Rank absent) {
+  if (!options.has_ended || !options.has_ended(absent)) return {};
+  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended before it came", absent);
+}
+
 // Waits for rank 0's file to exist at its full size.
 Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
@@ -81,6 +87,8 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
       if (static_cast<std::size_t>(info.st_size) == bytes) return fd;
       return bad_input("rank {} disagrees with rank 0 on the number of ranks or on WEFT_HEAP", options.rank);
     }
+    // As long as this rank has not come, nobody's end can go unnoticed: rank 0 gives up for each of them.
+    for (Rank r = 0; r < options.ranks; ++r) WEFT_CHECK(check_absent(options, r));
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
                      options.limits.timeout.count());
@@ -103,6 +111,9 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
   self.state.store(RankState::kPresent, std::memory_order_release);
   header.attached.fetch_add(1, std::memory_order_acq_rel);
   while (header.attached.load(std::memory_order_acquire) < static_cast<std::uint32_t>(options.ranks)) {
+    for (Rank r = 0; r < options.ranks; ++r)
+      if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)
+        WEFT_CHECK(check_absent(options, r));
     if (Clock::now() >= deadline) {
       std::string missing;
       for (Rank r = 0; r < options.ranks; ++r)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Options {
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
   memory::Patience::Limits limits;
+  // Of ranks that knew each other before: has this one ended, so that it will not come? Empty: nobody knows.
+  std::function<bool(Rank)> has_ended = {};
 };
 
 // A mapped segment, and how to tell that a peer's process has ended.
@@ -57,8 +60,8 @@ struct World {
 
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id
 // (mode 0600), the others find it, and the name is removed as soon as all have mapped it.
-// Errors: kTimeout naming the missing ranks; kInvalidArgument (the ids of two jobs collide, ranks disagree);
-// kNoResources (too small a /dev/shm), with what is missing.
+// Errors: kTimeout naming the missing ranks; kPeerDied: one that has_ended tells of; kInvalidArgument (the ids of two
+// jobs collide, ranks disagree); kNoResources (too small a /dev/shm), with what is missing.
 Result<std::unique_ptr<World>> attach(const Options& options);
 
 // Removes the segment's name if the job died before it could. For launchers. Errors are ignored: it is usually gone.

@@ -18,6 +18,7 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
+const std::string kHasLeft = "it has left";     // the end of a peer that said goodbye
 constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one connection
 
 }  // namespace
@@ -387,12 +388,15 @@ void Endpoint::handle_control(Wire& wire, const Header& h) {
       s.signals_came = h.number;
       return;
     case FrameKind::kBye:
-      return ended(r, "it has left");
+      return ended(r, kHasLeft);
     case FrameKind::kBroken: {
       const auto culprit = static_cast<Rank>(h.number) - 1;
       if (culprit < 0 || culprit >= ranks() || failure_) return;
-      fail(Code::kAborted, Blame::kCommunicator, fmt::format("the communicator is broken: rank {} failed", culprit));
-      return break_off(culprit);
+      const auto cause = h.offset == static_cast<std::uint32_t>(fabric::Cause::kAborted) ? fabric::Cause::kAborted
+                                                                                         : fabric::Cause::kFailed;
+      fail(Code::kAborted, Blame::kCommunicator,
+           fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+      return break_off(culprit, cause);
     }
     case FrameKind::kQuery:
       p.asks = true;
@@ -560,12 +564,18 @@ void Endpoint::say_awaited(Rank awaited, std::chrono::milliseconds lately) {
   }
 }
 
-void Endpoint::break_off(Rank culprit) {
+Rank Endpoint::died() const {
+  for (Rank r = 0; r < ranks(); ++r)
+    if (!end_of(r).empty() && end_of(r) != kHasLeft) return r;
+  return -1;
+}
+
+void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
   for (std::size_t i = 0; i < known_.size(); ++i) {
     const Rank r = known_[i];
     if (end_of(r).empty() && peer(r).all_attached)
-      control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1);
+      control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1, static_cast<std::uint32_t>(cause));
   }
   broken_ = true;
 }

@@ -36,6 +36,7 @@ class Endpoint final : public Receiver {
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
   Rank ranks() const { return static_cast<Rank>(meeting_.ranks.size()); }
+  const bootstrap::Meeting& meeting() const { return meeting_; }
   bool reaches(const void*, Bytes) const { return false; }
 
   void begin(const fabric::Call& call);
@@ -69,7 +70,9 @@ class Endpoint final : public Receiver {
   // Who is at fault if `awaited` does not move: itself, or whom it waits for in turn.
   Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
   // Tells everybody connected that the communicator is broken.
-  void break_off(Rank culprit);
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  // The first peer that has ended without saying so; -1: none is known.
+  Rank died() const;
 
   std::byte* place(Wire& wire, const Header& header) override;
   bool arrived(Wire& wire, const Header& header) override;

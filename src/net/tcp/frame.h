@@ -23,7 +23,7 @@ enum class FrameKind : std::uint8_t {
   kSignal,    // number: signals sent on this strand so far
   kCredit,    // only `taken`
   kBye,       // the sender has left in good order and says nothing more
-  kBroken,    // the communicator is broken; number: 1 + the rank at fault
+  kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause
   kQuery,     // I wait for you: number, tag: of my call
   kAnswer,    // number, tag: of my call; offset: 1 + whom I wait for; total: 1 + whom I hold to be at fault
 };

@@ -60,6 +60,16 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
 }
 
+Status Patience::health() {
+  endpoint_.give_back();
+  endpoint_.pump_all();
+  if (const auto& failure = endpoint_.failure()) return tl::make_unexpected(*failure);
+  const Rank died = endpoint_.died();
+  if (died < 0) return {};
+  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} ({}) has ended: {}", died, endpoint_.describe(died),
+                 endpoint_.end_of(died));
+}
+
 Status Patience::time_out(Rank awaited) {
   const Rank culprit = endpoint_.culprit_behind(awaited, lately());
   endpoint_.break_off(culprit);

@@ -25,7 +25,10 @@ class Patience {
   void reset() {
     if (looks_ != 0) restart();
   }
-  void break_off(Rank culprit) { endpoint_.break_off(culprit); }
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { endpoint_.break_off(culprit, cause); }
+  // What is wrong by now, whether or not this rank waits, as far as peers are known by a connection.
+  Status health();
+  std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // Call when nothing has moved and the caller does not want to wait.
   Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;

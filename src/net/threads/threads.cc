@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace weft::net::threads {
 
@@ -18,6 +20,18 @@ class Room {
     return std::shared_ptr<Room>(new Room(memory::Segment(static_cast<std::byte*>(base), ranks, 0), bytes));
   }
   ~Room() { munmap(segment.base(), bytes_); }
+  // The room beside this one that has this name; made by the first of `ranks` who ask, forgotten with the last.
+  Result<std::shared_ptr<Room>> next(const std::string& name, Rank ranks) {
+    const std::lock_guard guard(lock_);
+    auto& [room, asked] = beside_[name];
+    if (!room) {
+      WEFT_TRY(room, open(ranks));
+    }
+    auto found = room;
+    if (++asked == ranks) beside_.erase(name);
+    return found;
+  }
+
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
 
@@ -26,6 +40,8 @@ class Room {
  private:
   Room(memory::Segment s, std::size_t bytes) : segment(s), bytes_(bytes) {}
   std::size_t bytes_;
+  std::mutex lock_;
+  std::map<std::string, std::pair<std::shared_ptr<Room>, Rank>> beside_;
 };
 
 World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits limits)
@@ -40,6 +56,12 @@ World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits l
 
 World::~World() {
   room->segment.block(endpoint.rank()).state.store(memory::RankState::kLeft, std::memory_order_release);
+}
+
+Result<std::unique_ptr<World>> World::move(const std::string& name, Rank rank, Rank ranks,
+                                           memory::Patience::Limits limits) const {
+  WEFT_TRY(auto next, room->next(name, ranks));
+  return std::make_unique<World>(std::move(next), rank, limits);
 }
 
 Result<void*> World::allocate(Bytes bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "net/memory/endpoint.h"
@@ -21,6 +22,10 @@ struct World {
   Rank ranks() const { return endpoint.segment().ranks(); }
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
+
+  // This rank in a new room of `ranks`, which all that give the same name find. Errors: kNoResources.
+  Result<std::unique_ptr<World>> move(const std::string& name, Rank rank, Rank ranks,
+                                      memory::Patience::Limits limits) const;
 
   std::shared_ptr<Room> room;
   Endpoint endpoint;

@@ -211,8 +211,12 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
       end.last = have == cut_sizes_.slice || (at_ >= end_ && !o.open);
       if (end.last) have = 0;
     }
-    if ((o.kind == Operand::Kind::kMulticast && !plan_.multicast) ||
-        (o.kind == Operand::Kind::kAggregation && !plan_.aggregation)) {
+    if (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation) {
+      const bool by_switch = o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation;
+      if (by_switch && o.count > 1) {
+        ends.push_back(end);
+        continue;
+      }
       end.count = end.stride = 0;
       for (Rank i = 0; i < o.count; ++i) group_member(o, i, end);
     } else {

@@ -19,9 +19,11 @@ std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-protocol::Capabilities flow_capabilities(int strands) {
+protocol::Capabilities flow_capabilities(const topology::Topology& topology, int strands) {
   return {.name = "sim/flow",
           .load_store = true,
+          .multicast = switches_sum(topology, topology::DeviceKind::kNvSwitch),
+          .aggregation = switches_sum(topology, topology::DeviceKind::kNetworkSwitch),
           .virtual_time = true,
           .max_strands = strands,
           .max_slice = protocol::traits(protocol::Protocol::kSimple).slice_bytes,
@@ -57,7 +59,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
 FlowFabric::~FlowFabric() = default;
 
 FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
-  capabilities_ = flow_capabilities(fabric->options_.strands);
+  capabilities_ = flow_capabilities(fabric->topology_, fabric->options_.strands);
   capabilities_.moves_data = fabric->options_.moves_data;
 }
 
@@ -109,6 +111,15 @@ bool FlowFabric::step() {
       ++connections_[index(event.subject)].signals;
       wake(connections_[index(event.subject)].signal_waits);
       break;
+    case Event::kPartArrives:
+      part_arrives(event.subject, static_cast<Rank>(event.version));
+      break;
+    case Event::kSumArrives:
+      for (Aggregation::Member& m : aggregations_[index(event.subject)].members()) {
+        ++m.sums;
+        wake(m.receiver_waits);
+      }
+      break;
   }
   return true;
 }
@@ -129,20 +140,36 @@ void FlowFabric::settle() {
   }
 }
 
+// The switch has a part of one more member; when it has everybody's, the sum sets out.
+void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
+  Aggregation& a = aggregations_[index(aggregation)];
+  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes);
+}
+
+// Returns how long it takes at the least.
+double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes) {
+  const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
+  start_flow(actor, way.path, raw, way.cap);
+  return raw / way.cap;
+}
+
+// `actor`: as in Transfer.
 void FlowFabric::start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap) {
   for (const MaxMin::Resource r : path) carried_[index(r)] += bytes;
   const MaxMin::Flow f = rates_.start(path, cap);
   if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
   Transfer& t = transfers_[index(f)];
   t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
-  ++actors_[index(actor)].outstanding;
+  if (actor >= 0) ++actors_[index(actor)].outstanding;
 }
 
 void FlowFabric::end_flow(std::int32_t flow) {
   Transfer& t = transfers_[index(flow)];
   ++t.version;
   rates_.stop(flow);
-  part_done(t.actor);
+  if (t.actor >= 0) return part_done(t.actor);
+  const std::int32_t aggregation = -1 - t.actor;
+  push(aggregations_[index(aggregation)].down.latency, Event::kSumArrives, aggregation);
 }
 
 // One part of an actor's operation is over; after the last one the operation is.
@@ -151,17 +178,26 @@ void FlowFabric::part_done(std::int32_t a) {
   if (--actor.outstanding > 0) return;
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
-  for (const End& end : operation.destinations)
+  for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_index(rank, end.peer, end.strand);
       push(connections_[index(c)].latency, Event::kMessageArrives, c);
+    } else if (end.kind == End::Kind::kAggregation) {
+      push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
+           static_cast<std::uint32_t>(rank));
     }
-  for (const End& end : operation.sources)
+  }
+  for (const End& end : operation.sources) {
     if (end.kind == End::Kind::kMessage && end.last) {
       Connection& c = connect(end.peer, rank, end.strand);
       --c.in_flight;
       wake(c.sender_waits);
+    } else if (end.kind == End::Kind::kAggregation) {
+      Aggregation::Member& m = member(rank, end);
+      --m.in_flight;
+      wake(m.sender_waits);
     }
+  }
   actor.operation = nullptr;
   runnable_.push_back(a);
 }
@@ -207,6 +243,60 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
   return id;
 }
 
+SwitchWay FlowFabric::way_of(const std::optional<topology::Path>& path, const Group& group) {
+  const protocol::HopCost* cost = path ? options_.costs.through_switch(name(path->type), protocol_) : nullptr;
+  if (cost == nullptr) {
+    if (!failure_)
+      failure_ = Error{Code::kUnsupported, Blame::kInput,
+                       fmt::format("{} does not run from {} to {} through switches that sum{}",
+                                   protocol::traits(protocol_).name, topology_.name_of(devices_[index(group.first)]),
+                                   topology_.name_of(devices_[index(group.member(group.count - 1))]),
+                                   path ? "" : ": there are none on the way")};
+    return {.path = {}, .latency = {}, .overhead = {}, .cap = 1};
+  }
+  SwitchWay way{.path = keep(path->hops, path->hops.size()),
+                .latency = std::max(Duration{},
+                                    options_.costs.latency(*cost, path->latency, ranks_per_endpoint_) - cost->overhead),
+                .overhead = cost->overhead,
+                .cap = cost->channel.value() / cost->efficiency,
+                .raw_per_wire = 1 / cost->efficiency};
+  for (const MaxMin::Resource r : way.path) way.cap = std::min(way.cap, rates_.capacity(r));
+  return way;
+}
+
+std::vector<topology::DeviceId> FlowFabric::devices_of(const Group& group) const {
+  std::vector<topology::DeviceId> devices;
+  for (Rank i = 0; i < group.count; ++i) devices.push_back(devices_[index(group.member(i))]);
+  return devices;
+}
+
+const SwitchWay& FlowFabric::way_through(Rank rank, const End& end, bool store) {
+  const Group group(end);
+  std::vector<Place::GroupEntry>& known = places_[index(rank)].groups;
+  for (const Place::GroupEntry& e : known)
+    if (e.store == store && e.group == group) return e.way;
+  const auto find = store ? topology::multicast_path : topology::reduced_path;
+  const auto path = find(topology_, routes_, devices_of(group), devices_[index(rank)]);
+  known.push_back({group, store, way_of(path, group)});
+  return known.back().way;
+}
+
+std::int32_t FlowFabric::aggregation_index(Rank rank, const End& end) {
+  const Group group(end);
+  for (const std::int32_t a : places_[index(rank)].aggregations)
+    if (aggregations_[index(a)].group() == group && aggregations_[index(a)].strand() == end.strand) return a;
+  const auto id = static_cast<std::int32_t>(aggregations_.size());
+  Aggregation& a = aggregations_.emplace_back(group, end.strand);
+  const auto devices = devices_of(group);
+  a.down = way_of(topology::path_from_switches(topology_, routes_, devices), group);
+  for (Rank i = 0; i < group.count; ++i) {
+    const Rank r = group.member(i);
+    a.member(r).up = way_of(topology::path_into_switch(topology_, routes_, devices, devices_[index(r)]), group);
+    places_[index(r)].aggregations.push_back(id);
+  }
+  return id;
+}
+
 bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
   if (failure_) return false;
   const std::int32_t self = rank * options_.strands + strand;
@@ -217,6 +307,12 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
     return c.signals > 0;
   }
   for (const End& end : operation.sources) {
+    if (end.kind == End::Kind::kAggregation) {
+      Aggregation::Member& m = member(rank, end);
+      if (m.sums > 0) continue;
+      m.receiver_waits = self;
+      return false;
+    }
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
     Connection& c = connect(end.peer, rank, end.strand);
     if (c.arrived == 0) {
@@ -225,6 +321,12 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
     }
   }
   for (const End& end : operation.destinations) {
+    if (end.kind == End::Kind::kAggregation) {
+      Aggregation::Member& m = member(rank, end);
+      if (m.in_flight < protocol::traits(protocol_).slots) continue;
+      m.sender_waits = self;
+      return false;
+    }
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
     Connection& c = connect(rank, end.peer, end.strand);
     if (c.in_flight >= protocol::traits(protocol_).slots) {
@@ -245,7 +347,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     --connect(operation.peer, rank, strand).signals;
     return fabric::Posted::kDone;
   }
-  if (options_.moves_data) move_data(rank, operation);
+  std::vector<std::vector<std::byte>> parts;
+  if (options_.moves_data) parts = move_data(rank, operation);
   const std::int32_t self = rank * options_.strands + strand;
   Actor& actor = actors_[index(self)];
   actor.operation = &operation;
@@ -257,7 +360,28 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const auto own = places_[index(rank)].memory_path;
   const double core = own.empty() ? 0 : rates_.capacity(own[0]);
   double local = 0, flow_seconds = 0, posting = 0;
+  // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
+  const auto account_aggregation = [&](const End& end, bool source) {
+    Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
+    Aggregation::Member& m = a.member(rank);
+    if (source) {
+      --m.sums;
+      if (!options_.moves_data) a.take(m);
+      local += wire;
+      return;
+    }
+    ++m.in_flight;
+    a.send(m, operation.bytes, parts.empty() ? nullptr : &parts.front());
+    posting += m.up.overhead.s();
+    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes));
+  };
   const auto account = [&](const End& end, bool source) {
+    if (end.kind == End::Kind::kAggregation) return account_aggregation(end, source);
+    if (end.kind == End::Kind::kMulticast) {
+      const SwitchWay& way = way_through(rank, end, !source);
+      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes));
+      return;
+    }
     if (end.kind == End::Kind::kMessage) {
       Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
       if (end.offset == 0) source ? --c.arrived : ++c.in_flight;
@@ -302,12 +426,31 @@ std::byte* FlowFabric::memory_of(Rank rank, Memory memory) {
 }
 
 // Bytes move when the operation starts: in a schedule without races nobody can tell.
-void FlowFabric::move_data(Rank rank, const Operation& operation) {
-  std::vector<std::vector<std::byte>> received;
+// Returns the part for a switch that sums, if the operation has one.
+std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Operation& operation) {
+  std::vector<std::vector<std::byte>> received, parts;
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> destinations;
+  std::vector<Scalar> scales;
+  bool scaled = false;
+  const auto add_source = [&](const std::byte* data, const End& end, Rank owner) {
+    const bool scales_this = endpoints_[index(rank)].call_.scale && fabric::scales(end);
+    sources.push_back(data);
+    scales.push_back(scales_this ? endpoints_[index(owner)].call_.scale.value_or(Scalar{}) : Scalar{});
+    scaled |= scales_this;
+  };
   for (const End& end : operation.sources) {
-    if (end.kind == End::Kind::kMessage) {
+    if (end.kind == End::Kind::kAggregation) {
+      Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
+      for (auto& part : a.take(a.member(rank))) {
+        received.push_back(std::move(part));
+        add_source(received.back().data(), end, rank);
+      }
+    } else if (end.kind == End::Kind::kMulticast) {
+      const Group group(end);
+      for (Rank i = 0; i < group.count; ++i)
+        add_source(memory_of(group.member(i), end.memory) + end.offset, end, group.member(i));
+    } else if (end.kind == End::Kind::kMessage) {
       auto& queue = connect(end.peer, rank, end.strand).data;
       const std::vector<std::byte>& message = queue.front();
       WEFT_ASSERT(end.last ? message.size() == index(end.offset + operation.bytes)
@@ -315,13 +458,21 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
                   "sent {}, received {} at {}", message.size(), operation.bytes, end.offset);
       received.emplace_back(message.begin() + end.offset, message.begin() + end.offset + operation.bytes);
       if (end.last) queue.pop_front();
-      sources.push_back(received.back().data());
+      add_source(received.back().data(), end, rank);
     } else {
-      sources.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
+      const Rank owner = end.kind == End::Kind::kRemote ? end.peer : rank;
+      add_source(memory_of(owner, end.memory) + end.offset, end, owner);
     }
   }
   for (const End& end : operation.destinations) {
-    if (end.kind == End::Kind::kMessage) {
+    if (end.kind == End::Kind::kAggregation) {
+      parts.emplace_back(index(operation.bytes));
+      destinations.push_back(parts.back().data());
+    } else if (end.kind == End::Kind::kMulticast) {
+      const Group group(end);
+      for (Rank i = 0; i < group.count; ++i)
+        destinations.push_back(memory_of(group.member(i), end.memory) + end.offset);
+    } else if (end.kind == End::Kind::kMessage) {
       auto& queue = connect(rank, end.peer, end.strand).data;
       if (end.offset == 0) queue.emplace_back();
       queue.back().resize(index(end.offset + operation.bytes));
@@ -331,16 +482,9 @@ void FlowFabric::move_data(Rank rank, const Operation& operation) {
     }
   }
   const fabric::Call& call = endpoints_[index(rank)].call_;
-  std::vector<Scalar> scales;
-  bool scaled = false;
-  for (const End& end : operation.sources) {
-    const Rank owner = end.kind == End::Kind::kRemote ? end.peer : rank;
-    const bool scales_this = call.scale && fabric::scales(end);
-    scales.push_back(scales_this ? endpoints_[index(owner)].call_.scale.value_or(Scalar{}) : Scalar{});
-    scaled |= scales_this;
-  }
   call.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
             static_cast<int>(sources.size()), operation.bytes, scaled ? scales.data() : nullptr);
+  return parts;
 }
 
 FlowFabric::Bottleneck FlowFabric::busiest() const {

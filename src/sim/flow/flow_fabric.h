@@ -9,6 +9,7 @@
 #include "protocol/hop_costs.h"
 #include "sim/flow/event_queue.h"
 #include "sim/flow/max_min.h"
+#include "sim/flow/switches.h"
 #include "topology/routes.h"
 
 namespace weft::sim {
@@ -20,13 +21,16 @@ struct FlowOptions {
   std::int64_t max_events = std::int64_t{1} << 40;
 };
 
-protocol::Capabilities flow_capabilities(int strands);
+// Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
+protocol::Capabilities flow_capabilities(const topology::Topology& topology, int strands);
 
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
 //              links, and posts its messages one after the other; it is done when the slowest of these is. Messages
 //              then arrive what is left of the latency later.
+//              Through switches that sum or copy, a move over a group is one flow that uses all links of the group's
+//              way at once; a switch that sums messages sends a sum when it has a part of every member.
 //   CPU ranks  a move takes all its operands' bytes through the core's link.
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
 class FlowFabric {
@@ -84,7 +88,14 @@ class FlowFabric {
       Rank peer;
       std::int32_t strand, connection;
     };
-    std::vector<Entry> from;                        // connections that start here
+    struct GroupEntry {
+      Group group;
+      bool store;  // else loads
+      SwitchWay way;
+    };
+    std::vector<Entry> from;         // connections that start here
+    std::vector<GroupEntry> groups;  // of memory that switches sum and copy
+    std::vector<std::int32_t> aggregations;
     std::span<const MaxMin::Resource> memory_path;  // CPU ranks
   };
   struct Actor {
@@ -92,13 +103,21 @@ class FlowFabric {
     int outstanding = 0;
   };
   struct Event {
-    enum Kind : std::uint8_t { kFlowEnds, kLocalEnds, kMessageArrives, kSignalArrives, kResume };
+    enum Kind : std::uint8_t {
+      kFlowEnds,
+      kLocalEnds,
+      kMessageArrives,
+      kSignalArrives,
+      kPartArrives,  // of a message that a switch sums
+      kSumArrives,
+      kResume
+    };
     Kind kind;
-    std::int32_t subject;  // flow, actor or connection
-    std::uint32_t version;
+    std::int32_t subject;   // flow, actor, connection or aggregation
+    std::uint32_t version;  // of a flow; the rank whose part arrives
   };
   struct Transfer {
-    std::int32_t actor = -1;
+    std::int32_t actor = -1;  // below 0: the sum that a switch sends, of aggregation -1 - actor
     std::uint32_t version = 0;
     double left = 0;
     double rate = 0;
@@ -110,16 +129,25 @@ class FlowFabric {
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   void settle();
   void start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap);
+  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes);
   void end_flow(std::int32_t flow);
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
   Connection& connect(Rank from, Rank to, int strand);
   std::int32_t connection_index(Rank from, Rank to, int strand);
   std::int32_t open(Rank from, Rank to, int strand);
+  std::vector<topology::DeviceId> devices_of(const Group& group) const;
+  SwitchWay way_of(const std::optional<topology::Path>& path, const Group& group);
+  const SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
+  std::int32_t aggregation_index(Rank rank, const protocol::End& end);
+  Aggregation::Member& member(Rank rank, const protocol::End& end) {
+    return aggregations_[static_cast<std::size_t>(aggregation_index(rank, end))].member(rank);
+  }
+  void part_arrives(std::int32_t aggregation, Rank rank);
   std::span<const MaxMin::Resource> keep(const std::vector<topology::Hop>& hops, std::size_t count);
   bool ready(Rank rank, int strand, const protocol::Operation& operation);
   fabric::Posted post(Rank rank, int strand, const protocol::Operation& operation);
-  void move_data(Rank rank, const protocol::Operation& operation);
+  std::vector<std::vector<std::byte>> move_data(Rank rank, const protocol::Operation& operation);
   std::byte* memory_of(Rank rank, protocol::Memory memory);
 
   const topology::Topology& topology_;
@@ -131,6 +159,7 @@ class FlowFabric {
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Connection> connections_;
+  std::deque<Aggregation> aggregations_;
   std::vector<std::unique_ptr<MaxMin::Resource[]>> kept_paths_;
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow

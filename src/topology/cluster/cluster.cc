@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "topology/catalog/switches.h"
 #include "topology/cluster/fabric.h"
 #include "topology/cluster/node_options.h"
 
@@ -51,6 +52,7 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& original,
     return bad_input("unknown net '{}'; there are {}", options.network, fmt::join(network_names(catalog), ", "));
   WEFT_TRY(Topology node, with_options(catalog, original, options, network));
   if (!network) {
+    if (options.sharp) return bad_input("sharp=on: there is no network");
     if (options.nodes > 1)
       return bad_input("{} nodes of '{}' need a network: net={}", options.nodes, node.title,
                        fmt::join(network_names(catalog), "|"));
@@ -64,6 +66,10 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& original,
   WEFT_TRY(const Link edge, catalog.link(network->name, 1));
   NetworkParts parts{
       .model = network->name, .ports = static_cast<std::int32_t>(ports->value), .edge = edge, .trunk = edge};
+  const std::string& switches = network->facts.at("switch");
+  if (options.sharp && !part_reduces(catalog, switches))
+    return bad_input("sharp=on: the switches of net '{}' ({}) do not sum", network->name, switches);
+  parts.reduces = options.sharp;
   parts.trunk.latency = duration_of(*fabric_latency);
 
   Topology cluster;

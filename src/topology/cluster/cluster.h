@@ -33,6 +33,7 @@ struct ClusterOptions {
   NicPlace nic_place = NicPlace::kCpu;
   std::string nvlink, pcie;  // generations instead of the node's, e.g. "nvlink3", "pcie4"; empty: its own
   std::int32_t mnnvl = 1;    // so many of the node joined into one NVLink domain by a second level of NVSwitches
+  bool sharp = false;        // the network's switches sum, with the software and licences that this takes
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
   std::string acs, peermem;  // "on", "off"; empty: not said, count as off and on
 };
@@ -43,7 +44,8 @@ struct ClusterOptions {
 // Ensures: leaves come before spines before cores in the switches' order; with nodes == 1 and no network, a copy of
 // `node` with the options that concern a node applied.
 // Errors (bad input): several nodes without a network, unknown network or generation, more rails than NICs, dims that
-// are not the number of nodes, mnnvl for a node without NVSwitch.
+// are not the number of nodes, mnnvl for a node without NVSwitch, sharp for
+// a network whose switches cannot sum.
 Result<Topology> build_cluster(const Catalog& catalog, const Topology& node, const ClusterOptions& options);
 
 // The names of the catalogue's networks.

@@ -60,13 +60,15 @@ class Builder {
   // Returns the first of `count` new switches.
   DeviceId add_switches(std::int32_t count) {
     const auto first = static_cast<DeviceId>(cluster_.devices().size());
-    for (std::int32_t s = 0; s < count; ++s)
-      cluster_.add({.kind = DeviceKind::kNetworkSwitch,
-                    .node = -1,
-                    .index = switches_++,
-                    .model = parts_.model,
-                    .bus_id = {},
-                    .port_rate = {}});
+    for (std::int32_t s = 0; s < count; ++s) {
+      const DeviceId id = cluster_.add({.kind = DeviceKind::kNetworkSwitch,
+                                        .node = -1,
+                                        .index = switches_++,
+                                        .model = parts_.model,
+                                        .bus_id = {},
+                                        .port_rate = {}});
+      if (parts_.reduces) cluster_.set_fact(id, "reduces", "yes");
+    }
     return first;
   }
 

@@ -9,6 +9,7 @@ namespace weft::topology {
 // The network's switch, cable and NIC port as the builder needs them.
 struct NetworkParts {
   std::string model;
+  bool reduces = false;    // the switches sum what comes in
   std::int32_t ports = 0;  // of one switch
   Link edge;               // NIC to switch
   Link trunk;              // switch to switch, one port

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <functional>
+
+#include "accuracy/measured.h"
+#include "accuracy/predict.h"
+
+namespace weft::accuracy {
+
+// Messages are told apart by size: what decides their time differs.
+inline constexpr int kBands = 3;
+inline constexpr Bytes kMedium = Bytes{64} << 10, kLarge = Bytes{16} << 20;
+int band(Bytes bytes);  // 0: below 64 KiB, 1: below 16 MiB, 2: from 16 MiB
+
+// The median of |predicted / measured - 1| by band, and of how many points.
+struct Score {
+  std::array<int, kBands> points{};
+  std::array<double, kBands> error{};
+};
+
+struct Scored {
+  Table table;
+  std::vector<Prediction> predictions;  // one per point; empty if the machine or the table cannot be modelled
+  std::string problem;                  // why
+  Score score;
+};
+
+// The goals of the project for tables not used for fitting, by band.
+inline constexpr std::array<double, kBands> kGoals = {0.35, 0.20, 0.10};
+
+double error_of(const Prediction& prediction, const Point& point);
+
+// `predictor_of(machine)`: for a table's machine; asked once per run of tables with the same machine.
+using PredictorOf = std::function<Result<Predictor>(const std::string& machine)>;
+std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of);
+
+// Over all points of the tables with this use.
+Score total(const std::vector<Scored>& all, Use use);
+
+}  // namespace weft::accuracy

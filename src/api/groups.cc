@@ -1,0 +1,178 @@
+#include "api/groups.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "api/unique_id.h"
+#include "net/bootstrap/survivors.h"
+#include "net/memory/survivors.h"
+
+namespace weft::api {
+namespace {
+
+using net::bootstrap::Address;
+using net::bootstrap::Meeting;
+using net::bootstrap::Record;
+using net::memory::Survivors;
+
+template <class T>
+Result<std::shared_ptr<session::Session>> session_of(Result<T> opened) {
+  if (!opened) return tl::make_unexpected(opened.error());
+  return std::move(opened->session);
+}
+
+Rank index_of(const std::vector<Rank>& members, Rank rank) {
+  return static_cast<Rank>(std::find(members.begin(), members.end(), rank) - members.begin());
+}
+
+constexpr const char* kSurvivors = "survivors";
+
+class Common : public session::Groups {
+ public:
+  explicit Common(std::shared_ptr<const Origin> origin) : origin_(std::move(origin)) {}
+
+  Result<std::shared_ptr<session::Session>> meet(const UniqueId& id, Rank rank, Rank ranks) override {
+    return session_of(open_by_id(origin_->settings, origin_->rates, id, rank, ranks));
+  }
+
+ protected:
+  std::shared_ptr<const Origin> origin_;
+};
+
+class ShmGroups final : public Common {
+ public:
+  ShmGroups(std::shared_ptr<const Origin> origin, const net::shm::World& world)
+      : Common(std::move(origin)), world_(world) {}
+
+  Result<Card> offer() override { return Card{}; }
+
+  Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
+    return session_of(open_shm(origin_, {m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret));
+  }
+
+  // If one of them ends before all have met, all notice, and agree again.
+  Result<std::shared_ptr<session::Session>> survivors() override {
+    const Rank self = world_.endpoint.rank();
+    const auto& has_ended = world_.patience.has_ended();
+    for (;;) {
+      WEFT_TRY(const Survivors s,
+               agree_on_survivors(world_.endpoint.segment(), self, has_ended, world_.patience.timeout()));
+      auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
+                             s.secret, [&](Rank r) { return has_ended(s.members[static_cast<std::size_t>(r)]); });
+      if (opened || opened.error().code != Code::kPeerDied) return session_of(std::move(opened));
+    }
+  }
+
+ private:
+  const net::shm::World& world_;
+};
+
+class ThreadGroups final : public Common {
+ public:
+  ThreadGroups(std::shared_ptr<const Origin> origin, const net::threads::World& world,
+               std::shared_ptr<const cost::MachineView> machine)
+      : Common(std::move(origin)), world_(world), machine_(std::move(machine)) {}
+
+  Result<Card> offer() override { return Card{}; }
+
+  Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
+    return move({m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret);
+  }
+
+  Result<std::shared_ptr<session::Session>> survivors() override {
+    const Rank self = world_.endpoint.rank();
+    WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(),
+                                                   world_.patience.timeout()));
+    return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
+  }
+
+ private:
+  Result<std::shared_ptr<session::Session>> move(const Place& place, const std::string& secret) {
+    WEFT_TRY(auto world,
+             world_.move(secret, place.rank, place.ranks, limits_of(origin_->settings, place.ranks, *machine_)));
+    return open_thread(origin_, place, std::move(world), machine_);
+  }
+
+  const net::threads::World& world_;
+  std::shared_ptr<const cost::MachineView> machine_;
+};
+
+class TcpGroups final : public Common {
+ public:
+  TcpGroups(std::shared_ptr<const Origin> origin, const net::tcp::World& world)
+      : Common(std::move(origin)), world_(world) {}
+
+  // Opens the socket at which the group will find this rank.
+  Result<Card> offer() override {
+    Record own = before().ranks[static_cast<std::size_t>(world_.endpoint.rank())];
+    own.data.port = 0;
+    WEFT_TRY(listener_, net::bootstrap::listen_on(own.data));
+    own.data = net::bootstrap::local_address(listener_.get());
+    Card card{};
+    static_assert(sizeof own <= sizeof card);
+    std::memcpy(card.data(), &own, sizeof own);
+    return card;
+  }
+
+  Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
+    const auto ranks = static_cast<Rank>(m.cards.size());
+    Meeting meeting;
+    for (const Card& card : m.cards) {
+      Record& record = meeting.ranks.emplace_back();
+      std::memcpy(&record, card.data(), sizeof record);
+    }
+    number(meeting, ranks);
+    meeting.key =
+        net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
+    meeting.name = m.secret;
+    meeting.listener = std::move(listener_);
+    return open({m.name, m.rank, ranks}, std::move(meeting));
+  }
+
+  Result<std::shared_ptr<session::Session>> survivors() override {
+    const Rank self = world_.endpoint.rank();
+    WEFT_TRY(Meeting meeting, net::bootstrap::meet_survivors(before(), {.rank = self,
+                                                                        .interface = origin_->settings.interface,
+                                                                        .node = origin_->settings.node,
+                                                                        .timeout = world_.patience.timeout()}));
+    std::vector<Rank> members;
+    for (const Record& r : meeting.ranks) members.push_back(r.rank);
+    const auto ranks = static_cast<Rank>(members.size());
+    number(meeting, ranks);
+    return open({kSurvivors, index_of(members, self), ranks}, std::move(meeting));
+  }
+
+ private:
+  const Meeting& before() const { return world_.endpoint.meeting(); }
+  static void number(Meeting& meeting, Rank ranks) {
+    for (Rank r = 0; r < ranks; ++r) {
+      meeting.ranks[static_cast<std::size_t>(r)].rank = r;
+      meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
+    }
+  }
+  // A group inside one machine needs no sockets.
+  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting) {
+    if (origin_->transport != "tcp" && meeting.one_machine()) return session_of(open_shm(origin_, place, meeting.name));
+    return session_of(open_tcp(origin_, place, std::move(meeting)));
+  }
+
+  const net::tcp::World& world_;
+  net::bootstrap::UniqueFd listener_;
+};
+
+}  // namespace
+
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::shm::World& world) {
+  return std::make_unique<ShmGroups>(std::move(origin), world);
+}
+
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::tcp::World& world) {
+  return std::make_unique<TcpGroups>(std::move(origin), world);
+}
+
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,
+                                           std::shared_ptr<const cost::MachineView> machine) {
+  return std::make_unique<ThreadGroups>(std::move(origin), world, std::move(machine));
+}
+
+}  // namespace weft::api

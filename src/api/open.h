@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/env.h"
+#include "calibrate/calibrate.h"
+#include "cost/machine_view.h"
+#include "net/bootstrap/meeting.h"
+#include "net/threads/threads.h"
+#include "session/session.h"
+
+// One rank of a communicator, made of its parts: fabric, executor, chooser, record.
+namespace weft::api {
+
+// What the communicators of a rank have in common that stem from one.
+struct Origin {
+  env::Settings settings;
+  calibrate::Rates rates;  // the same on all ranks
+  std::string job;         // their common name in records
+  std::string transport;   // that is forced; empty: by where the ranks are
+};
+
+// A rank's place in a communicator.
+struct Place {
+  std::string group;  // the communicator's name in records
+  Rank rank = 0, ranks = 1;
+};
+
+struct Opened {
+  std::shared_ptr<session::Session> session;
+  std::string transport;
+  std::shared_ptr<cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
+};
+
+Result<calibrate::Rates> rates_of(const env::Settings& settings);
+Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine);
+net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
+
+// Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
+Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
+                        std::function<bool(Rank)> has_ended = {});
+// Over TCP, with those who have met.
+Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines.
+Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
+                        Rank rank, net::bootstrap::Meeting meeting);
+// As a thread of a room.
+std::shared_ptr<session::Session> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
+                                              std::unique_ptr<net::threads::World> world,
+                                              std::shared_ptr<const cost::MachineView> machine);
+
+}  // namespace weft::api

@@ -1,0 +1,111 @@
+#include "api/unique_id.h"
+
+#include <cstring>
+#include <thread>
+
+#include "net/bootstrap/job.h"
+#include "weft/communicator.h"
+
+namespace weft::api {
+namespace {
+
+Result<net::bootstrap::UniqueId> known(const UniqueId& id) {
+  return net::bootstrap::UniqueId::parse("unique id", id.text());
+}
+
+Result<Communicator> connect(const env::Settings& settings, const UniqueId& id, Rank rank, Rank ranks) {
+  WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
+  WEFT_TRY(auto opened, open_by_id(settings, rates, id, rank, ranks));
+  return Communicator(std::move(opened.session));
+}
+
+}  // namespace
+
+Result<env::Settings> settings_of(const ConnectOptions& options) {
+  WEFT_TRY(env::Settings settings, env::read());
+  if (!options.transport.empty()) settings.transport = options.transport;
+  if (settings.transport != "" && settings.transport != "shm" && settings.transport != "tcp")
+    return bad_input("unknown transport '{}'; there are shm and tcp", settings.transport);
+  if (!options.interface.empty()) settings.interface = options.interface;
+  if (options.timeout.count() > 0) settings.timeout_ms = options.timeout.count();
+  return settings;
+}
+
+Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates& rates, const UniqueId& id, Rank rank,
+                          Rank ranks) {
+  WEFT_TRY(const net::bootstrap::UniqueId place, known(id));
+  WEFT_TRY(auto meeting, net::bootstrap::meet({.id = place,
+                                               .rank = rank,
+                                               .ranks = ranks,
+                                               .interface = settings.interface,
+                                               .node = settings.node,
+                                               .timeout = std::chrono::milliseconds(settings.timeout_ms)}));
+  return open_met(settings, rates, settings.transport, rank, std::move(meeting));
+}
+
+}  // namespace weft::api
+
+namespace weft {
+
+std::string UniqueId::text() const {
+  return net::bootstrap::hexadecimal({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+}
+
+Result<UniqueId> UniqueId::parse(const std::string& text) {
+  WEFT_TRY(const auto id, net::bootstrap::UniqueId::parse("unique id", text));
+  UniqueId own;
+  std::memcpy(own.bytes.data(), &id, sizeof id);
+  return own;
+}
+
+struct MeetingPlace::Service {
+  Service(net::bootstrap::Host opened, std::chrono::milliseconds timeout) : host(std::move(opened)) {
+    const net::bootstrap::UniqueId inner = host.id();
+    std::memcpy(id.bytes.data(), &inner, sizeof inner);
+    // Ranks that do not come are named to those who have; nobody waits for the thread's own answer.
+    thread = std::thread([this, timeout] { (void)host.serve(timeout); });
+  }
+  ~Service() {
+    host.stop();
+    thread.join();
+  }
+
+  net::bootstrap::Host host;
+  UniqueId id;
+  std::thread thread;
+};
+
+MeetingPlace::MeetingPlace(std::unique_ptr<Service> service) : service_(std::move(service)) {}
+MeetingPlace::MeetingPlace(MeetingPlace&&) noexcept = default;
+MeetingPlace& MeetingPlace::operator=(MeetingPlace&&) noexcept = default;
+MeetingPlace::~MeetingPlace() = default;
+
+const UniqueId& MeetingPlace::id() const { return service_->id; }
+
+Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& options) {
+  if (ranks < 1) return bad_input("a meeting of {} ranks", ranks);
+  WEFT_TRY(const env::Settings settings, api::settings_of(options));
+  net::bootstrap::Address at = net::bootstrap::loopback();
+  if (!settings.interface.empty()) {
+    WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
+  }
+  WEFT_TRY(auto host, net::bootstrap::Host::open(at, ranks));
+  return MeetingPlace(std::make_unique<Service>(std::move(host), std::chrono::milliseconds(settings.timeout_ms)));
+}
+
+Result<Communicator> Communicator::connect(const UniqueId& id, Rank rank, Rank ranks, const ConnectOptions& options) {
+  WEFT_TRY(const env::Settings settings, api::settings_of(options));
+  return api::connect(settings, id, rank, ranks);
+}
+
+Pending<Communicator> Communicator::start_connect(const UniqueId& id, Rank rank, Rank ranks,
+                                                  const ConnectOptions& options) {
+  // The environment is read on the caller's thread, where it may be changed.
+  auto settings = api::settings_of(options);
+  return Pending<Communicator>(std::async(std::launch::async, [=, settings = std::move(settings)] {
+    return settings ? api::connect(*settings, id, rank, ranks)
+                    : Result<Communicator>(tl::make_unexpected(settings.error()));
+  }));
+}
+
+}  // namespace weft

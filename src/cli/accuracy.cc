@@ -1,0 +1,178 @@
+#include <fstream>
+
+#include "accuracy/plot.h"
+#include "accuracy/score.h"
+#include "base/text.h"
+#include "cli/commands.h"
+
+namespace weft::cli {
+namespace {
+
+using accuracy::kBands;
+using accuracy::Score;
+using accuracy::Scored;
+
+struct Spec {
+  std::string folder, table, on, collective = "all_reduce", svg, json, limits;
+  std::int64_t ranks = 0, together = 0;
+};
+
+constexpr const char* kExamples = R"(
+Replays published measurements through the model: what NCCL would choose, by the model of its own tuner, timed by weft's
+simulator. Prints the median of |predicted / measured - 1| per table, for messages below 64 KiB, from there to 16 MiB,
+and from 16 MiB on. "fit" marks tables that constants were fitted on; the others count for the goals.
+A table is a CSV file with columns size_bytes and time_us below a line "# what it is"; "-g N" in that line says that one
+thread launched on N GPUs. A folder is read as its tables.json says, see data/measured.
+
+Examples:
+  weft accuracy                                           the tables that weft ships
+  weft accuracy --svg plots                               and a picture of each
+  weft accuracy --table mine.csv --on dgx-h100:nodes=2    another one
+  weft accuracy --fail-above 40,40,40                     exit 1 if a total is worse, in percent
+)";
+
+Result<std::array<double, kBands>> parse_limits(const std::string& text) {
+  std::array<double, kBands> limits{};
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%lf,%lf,%lf%c", &limits[0], &limits[1], &limits[2], &rest) != kBands ||
+      std::ranges::any_of(limits, [](double l) { return !(l >= 0); }))
+    return bad_input("--fail-above '{}': three percentages, small to large messages, e.g. 35,20,10", text);
+  return limits;
+}
+
+Result<std::vector<accuracy::Table>> tables_for(const Spec& spec) {
+  if (!spec.table.empty()) {
+    if (spec.on.empty()) return bad_input("--table needs --on MACHINE");
+    std::ifstream in(spec.table, std::ios::binary);
+    if (!in) return bad_input("cannot read {}", spec.table);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    accuracy::Description description{
+        .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
+    WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
+    WEFT_TRY(auto table, accuracy::parse_table(spec.table, text, description));
+    return std::vector<accuracy::Table>{std::move(table)};
+  }
+  if (!spec.on.empty()) return bad_input("--on is for --table; tables of a folder name their machines in tables.json");
+  if (spec.folder.empty()) return accuracy::shipped_tables();
+  std::vector<std::string> unknown;
+  WEFT_TRY(auto tables, accuracy::tables_of(spec.folder, unknown));
+  for (const std::string& file : unknown)
+    fmt::print(stderr, "weft: {}: no tables.json says what it was measured on\n", file);
+  return tables;
+}
+
+std::string cells(const Score& score) {
+  std::string text;
+  for (std::size_t b = 0; b < kBands; ++b)
+    text += score.points[b] == 0 ? fmt::format(" {:>5} {:>7}", 0, "-")
+                                 : fmt::format(" {:>5} {:>6.1f}%", score.points[b], 100 * score.error[b]);
+  return text;
+}
+
+void print(const std::vector<Scored>& all) {
+  fmt::print("# median |predicted / measured - 1|        below 64 KiB       to 16 MiB    from 16 MiB\n");
+  fmt::print("{:<46}", "table");
+  for (int b = 0; b < kBands; ++b) fmt::print(" {:>5} {:>7}", "rows", "error");
+  fmt::print("  use    machine\n");
+  for (const Scored& s : all) {
+    fmt::print("{:<46}{}  {:<5}  {}", s.table.name.substr(0, 46), cells(s.score), name(s.table.use), s.table.machine);
+    if (!s.problem.empty()) fmt::print("  not modelled: {}", s.problem);
+    if (!s.table.why.empty()) fmt::print("  ({})", s.table.why);
+    if (std::ranges::any_of(s.predictions, &accuracy::Prediction::substituted))
+      fmt::print("  NCCL's choice substituted");
+    fmt::print("\n");
+  }
+  fmt::print("{:<46}{}\n", "# all that were fitted on", cells(total(all, accuracy::Use::kFit)));
+  fmt::print("{:<46}{}\n", "# all others", cells(total(all, accuracy::Use::kJudge)));
+  fmt::print("{:<46}", "# goals");
+  for (const double goal : accuracy::kGoals) fmt::print(" {:>5} {:>6.0f}%", "", 100 * goal);
+  fmt::print("\n");
+}
+
+nlohmann::json to_json(const Score& score) {
+  nlohmann::json json;
+  constexpr const char* kNames[kBands] = {"below_64KiB", "below_16MiB", "from_16MiB"};
+  for (std::size_t b = 0; b < kBands; ++b)
+    json[kNames[b]] = {{"points", score.points[b]},
+                       {"median_error", score.points[b] == 0 ? nlohmann::json() : nlohmann::json(score.error[b])}};
+  return json;
+}
+
+nlohmann::json to_json(const std::vector<Scored>& all) {
+  nlohmann::json tables = nlohmann::json::array();
+  for (const Scored& s : all) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (std::size_t i = 0; i < s.predictions.size(); ++i)
+      rows.push_back({{"bytes", s.table.points[i].bytes},
+                      {"measured_us", s.table.points[i].time.us()},
+                      {"predicted_us", s.predictions[i].time.us()},
+                      {"algorithm", s.predictions[i].algorithm},
+                      {"protocol", s.predictions[i].protocol},
+                      {"channels", s.predictions[i].channels},
+                      {"substituted", s.predictions[i].substituted}});
+    tables.push_back({{"name", s.table.name},
+                      {"machine", s.table.machine},
+                      {"collective", schedule::name(s.table.collective)},
+                      {"use", name(s.table.use)},
+                      {"about", s.table.about},
+                      {"problem", s.problem},
+                      {"error", to_json(s.score)},
+                      {"rows", rows}});
+  }
+  return {{"schema", "weft.accuracy/1"},
+          {"tables", tables},
+          {"fitted", to_json(total(all, accuracy::Use::kFit))},
+          {"others", to_json(total(all, accuracy::Use::kJudge))}};
+}
+
+Status write_plots(const std::string& folder, const std::vector<Scored>& all) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return failure(Code::kSystem, Blame::kInput, "cannot create {}: {}", folder, problem.message());
+  for (const Scored& s : all)
+    if (!s.predictions.empty()) WEFT_CHECK(write_text(folder + "/" + s.table.name + ".svg", accuracy::plot(s)));
+  return {};
+}
+
+Result<int> run(const Spec& spec) {
+  std::array<double, kBands> limits{};
+  if (!spec.limits.empty()) {
+    WEFT_TRY(limits, parse_limits(spec.limits));
+  }
+  WEFT_TRY(auto tables, tables_for(spec));
+  const auto all = accuracy::score_all(std::move(tables), [](const std::string& on) -> Result<accuracy::Predictor> {
+    WEFT_TRY(Machine machine, load_machine(on));
+    return accuracy::Predictor(std::move(*machine.view));
+  });
+  if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
+  if (spec.json != "-") print(all);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(all)));
+  if (!spec.svg.empty()) WEFT_CHECK(write_plots(spec.svg, all));
+  if (spec.limits.empty()) return 0;
+  const Score others = total(all, accuracy::Use::kJudge);
+  for (std::size_t b = 0; b < kBands; ++b)
+    if (100 * others.error[b] > limits[b]) return kBadAnswer;
+  return 0;
+}
+
+}  // namespace
+
+Command add_accuracy(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("accuracy", "How far the model is from published measurements");
+  sub->add_option("folder", spec->folder, "tables to replay (default: those that weft ships)");
+  sub->add_option("--table", spec->table, "only this CSV file, measured on --on");
+  sub->add_option("--on", spec->on, "the machine of --table");
+  sub->add_option("--collective", spec->collective, "of --table")->capture_default_str();
+  sub->add_option("--ranks,-n", spec->ranks, "of --table (default: every GPU of the machine)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--gpus-per-thread", spec->together, "of --table: nccl-tests' -g (default: as its first line says)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder");
+  sub->add_option("--fail-above", spec->limits, "exit 1 if a total of tables not fitted on is above: A,B,C in percent");
+  sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table");
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,262 @@
+#include "net/bootstrap/reception.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "net/bootstrap/handshake.h"
+#include "net/bootstrap/table.h"
+
+namespace weft::net::bootstrap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Milliseconds kGreetingTime{5000};  // for a stranger to prove himself
+
+// A rank, or who claims to be one, as the host sees him.
+struct Guest {
+  UniqueFd fd;
+  Handshake handshake;
+  Clock::time_point since;
+  SignedRecord in{};
+  std::size_t got = 0;
+  bool registered = false, served = false;
+  std::vector<std::uint8_t> out;
+  std::size_t sent = 0;
+};
+
+std::string missing_of(const std::vector<const Record*>& records) {
+  std::string missing;
+  int count = 0;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    if (records[r] != nullptr) continue;
+    if (++count > 8) continue;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+  }
+  return count > 8 ? fmt::format("{} and {} more", missing, count - 8) : missing;
+}
+
+// One run of a host.
+class Run {
+ public:
+  Run(int listener, const Key& key, Rank ranks, const Absence* absence)
+      : listener_(listener),
+        key_(key),
+        purpose_(absence == nullptr ? kMeeting : kSurvivors),
+        absence_(absence),
+        records_(static_cast<std::size_t>(ranks)) {}
+
+  Status run(Milliseconds timeout, const std::atomic<bool>& stopped) {
+    const auto deadline = Clock::now() + timeout;
+    while (!stopped) {
+      const auto now = Clock::now();
+      if (now >= deadline && (complete_ || absence_ == nullptr)) return give_up(timeout);
+      const auto left = std::max(std::chrono::ceil<Milliseconds>(deadline - now), Milliseconds(0));
+      WEFT_CHECK(wait(std::min(Milliseconds(100), left)));
+      WEFT_CHECK(welcome());
+      for (Guest& g : guests_) listen_to(g);
+      if (!complete_ && (nobody_lacks() || now >= deadline)) {
+        WEFT_CHECK(admit());
+        complete_ = true;
+        send_all(present_, "");
+      }
+      for (Guest& g : guests_) flush(g);
+      dismiss();
+      if (complete_ && served_ == present_) return {};
+    }
+    return failure(Code::kAborted, Blame::kCommunicator, "stopped");
+  }
+
+ private:
+  Status give_up(Milliseconds timeout) {
+    const std::string missing = missing_of(records_);
+    send_all(0, fmt::format("waited {} ms for rank {} to start", timeout.count(), missing));
+    flush_for(Milliseconds(500));
+    if (missing.empty() || complete_)
+      return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms",
+                     timeout.count());
+    return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", timeout.count(), missing);
+  }
+
+  // All ranks have come, or are known to have ended.
+  bool nobody_lacks() {
+    if (present_ == static_cast<Rank>(records_.size())) return true;
+    if (absence_ == nullptr) return false;
+    const auto now = Clock::now();
+    if (now - asked_ < kAskEvery) return false;
+    asked_ = now;
+    for (std::size_t r = 0; r < records_.size(); ++r)
+      if (records_[r] == nullptr && !(*absence_)(static_cast<Rank>(r))) return false;
+    return true;
+  }
+
+  // Survivors go on if they are more than half of those who may live, or half with the lowest: others could else do the
+  // same elsewhere.
+  Status admit() {
+    if (absence_ == nullptr) return {};
+    Rank may_live = 0, lowest = -1;
+    for (std::size_t r = 0; r < records_.size(); ++r) {
+      if (records_[r] == nullptr && (*absence_)(static_cast<Rank>(r))) continue;
+      ++may_live;
+      if (lowest < 0) lowest = static_cast<Rank>(r);
+    }
+    const bool with_lowest = lowest >= 0 && records_[static_cast<std::size_t>(lowest)] != nullptr;
+    if (2 * present_ > may_live || (2 * present_ == may_live && with_lowest)) return {};
+    const std::string problem = fmt::format("{} of {} ranks that may live are here: too few", present_, may_live);
+    send_all(0, problem);
+    flush_for(Milliseconds(500));
+    return failure(Code::kAborted, Blame::kCommunicator, "{}", problem);
+  }
+
+  Status wait(Milliseconds limit) {
+    watched_.clear();
+    watched_.push_back({listener_, POLLIN, 0});
+    for (const Guest& g : guests_)
+      watched_.push_back({g.fd.get(), static_cast<short>(g.sent < g.out.size() ? POLLOUT : POLLIN), 0});
+    if (poll(watched_.data(), watched_.size(), static_cast<int>(limit.count())) < 0 && errno != EINTR)
+      return socket_failure("poll", "of the meeting", errno);
+    return {};
+  }
+
+  Status welcome() {
+    for (;;) {
+      WEFT_TRY(UniqueFd fd, accept_from(listener_));
+      if (!fd.open()) return {};
+      const auto strangers =
+          std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
+      if (static_cast<std::size_t>(strangers) >= kStrangers + records_.size()) {
+        const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
+        guests_.erase(oldest);
+      }
+      guests_.push_back(
+          Guest{.fd = std::move(fd), .handshake = Handshake(Handshake::Role::kAcceptor, key_), .since = Clock::now()});
+    }
+  }
+
+  void listen_to(Guest& g) {
+    if (g.registered || !g.fd.open()) {
+      char end;  // a registered rank says nothing more: what can come is its end
+      if (g.fd.open() && !g.served && recv(g.fd.get(), &end, 1, MSG_DONTWAIT | MSG_PEEK) == 0) leave(g);
+      return;
+    }
+    if (g.handshake.state() == Handshake::State::kRunning) {
+      g.handshake.advance(g.fd.get());
+      if (g.handshake.proved() && !g.handshake.refused()) {
+        judge(g.handshake);
+        g.handshake.advance(g.fd.get());
+      }
+    }
+    if (g.handshake.state() == Handshake::State::kFailed) return g.fd.reset();
+    if (g.handshake.state() == Handshake::State::kDone) receive(g);
+    if (g.fd.open() && !g.registered && Clock::now() - g.since > kGreetingTime) g.fd.reset();
+  }
+
+  void judge(Handshake& handshake) const {
+    const Claim& c = handshake.claim();
+    if (c.purpose != purpose_ || c.detail != records_.size()) return handshake.refuse(kRefusedRanks);
+    if (c.from < 0 || static_cast<std::size_t>(c.from) >= records_.size()) return handshake.refuse(kRefusedRanks);
+    if (records_[static_cast<std::size_t>(c.from)] != nullptr) return handshake.refuse(kRefusedDuplicate);
+    handshake.accept();
+  }
+
+  void receive(Guest& g) {
+    while (g.got < sizeof g.in) {
+      const ssize_t n = recv(g.fd.get(), reinterpret_cast<char*>(&g.in) + g.got, sizeof g.in - g.got, MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) return g.fd.reset();
+      g.got += static_cast<std::size_t>(n);
+    }
+    const Rank rank = g.handshake.claim().from;
+    auto& place = records_[static_cast<std::size_t>(rank)];
+    g.in.record.host[sizeof g.in.record.host - 1] = 0;
+    if (!equal(g.in.mac, mac(g.handshake.session_key(), {bytes_of(g.in.record)})) || g.in.record.rank != rank ||
+        place != nullptr)
+      return g.fd.reset();
+    g.registered = true;
+    kept_.push_back(std::make_unique<Record>(g.in.record));
+    place = kept_.back().get();
+    ++present_;
+  }
+
+  // A rank that ended before all were there may be started again.
+  void leave(Guest& g) {
+    auto& place = records_[static_cast<std::size_t>(g.handshake.claim().from)];
+    if (!complete_) {
+      place = nullptr;
+      --present_;
+    } else {
+      ++served_;  // whoever misses it will find out
+    }
+    g.served = true;
+    g.fd.reset();
+  }
+
+  void send_all(std::int32_t ranks, const std::string& problem) {
+    TableHead head{.ranks = ranks};
+    fill_random(head.nonce);
+    std::strncpy(head.problem, problem.c_str(), sizeof head.problem - 1);
+    std::vector<std::uint8_t> table(bytes_of(head).begin(), bytes_of(head).end());
+    if (ranks > 0)
+      for (const Record* r : records_)
+        if (r != nullptr) table.insert(table.end(), bytes_of(*r).begin(), bytes_of(*r).end());
+    for (Guest& g : guests_) {
+      if (!g.registered || g.served) continue;
+      g.out = table;
+      const Digest own = mac(g.handshake.session_key(), {table});
+      g.out.insert(g.out.end(), own.begin(), own.end());
+      g.sent = 0;
+    }
+  }
+
+  void flush(Guest& g) {
+    while (g.fd.open() && g.sent < g.out.size()) {
+      const ssize_t n = send(g.fd.get(), g.out.data() + g.sent, g.out.size() - g.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) return leave(g);
+      g.sent += static_cast<std::size_t>(n);
+      if (g.sent < g.out.size()) continue;
+      g.served = true;
+      ++served_;
+      shutdown(g.fd.get(), SHUT_WR);
+    }
+  }
+
+  void flush_for(Milliseconds time) {
+    const auto deadline = Clock::now() + time;
+    const auto unfinished = [](const Guest& g) { return g.fd.open() && g.sent < g.out.size(); };
+    while (Clock::now() < deadline && std::any_of(guests_.begin(), guests_.end(), unfinished)) {
+      for (Guest& g : guests_) flush(g);
+      std::this_thread::sleep_for(Milliseconds(1));
+    }
+  }
+
+  void dismiss() {
+    std::erase_if(guests_, [](const Guest& g) { return !g.fd.open(); });
+  }
+
+  static constexpr Milliseconds kAskEvery{50};
+
+  int listener_;
+  Key key_;
+  std::uint32_t purpose_;
+  const Absence* absence_;
+  Clock::time_point asked_{};
+  std::vector<const Record*> records_;
+  std::vector<std::unique_ptr<Record>> kept_;
+  std::vector<Guest> guests_;
+  std::vector<pollfd> watched_;
+  Rank present_ = 0, served_ = 0;
+  bool complete_ = false;
+};
+
+}  // namespace
+
+Status receive_ranks(int listener, const Key& key, Rank ranks, const Absence* absence, Milliseconds timeout,
+                     const std::atomic<bool>& stopped) {
+  return Run(listener, key, ranks, absence).run(timeout, stopped);
+}
+
+}  // namespace weft::net::bootstrap

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "net/bootstrap/meeting.h"
+
+// What ranks and the host of their meeting tell each other after the greeting.
+namespace weft::net::bootstrap {
+
+// What the host sends when all are there, before the records; or why it gives up. Then follows a MAC of both.
+struct TableHead {
+  std::int32_t ranks = 0;  // 0: gives up
+  std::uint32_t reserved = 0;
+  Nonce nonce{};
+  char problem[88] = {};
+};
+static_assert(sizeof(TableHead) == 128);
+
+struct SignedRecord {
+  Record record;
+  Digest mac;
+};
+
+inline std::span<const std::uint8_t> bytes_of(const auto& value) {
+  return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
+}
+
+}  // namespace weft::net::bootstrap

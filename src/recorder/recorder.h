@@ -1,0 +1,76 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "recorder/format.h"
+#include "recorder/snapshot.h"
+
+namespace weft::recorder {
+
+// Where this user's records are. Errors: kSystem: it cannot be made, or is somebody else's.
+Result<std::string> own_folder();
+
+// Whose record it is. Texts that are too long are cut.
+struct Identity {
+  std::string job;    // the same for all communicators that stem from one
+  std::string group;  // which of them
+  std::string transport;
+  Rank rank = 0, ranks = 1;
+};
+
+// Writes the record of one rank in one communicator.
+// Thread: the rank's. Owns: the file, until destroyed.
+class Recorder {
+ public:
+  // A ring of at most `entries`, which is a power of two. In shared memory if there is room, else private: recording
+  // never fails.
+  static std::unique_ptr<Recorder> open(const Identity& identity, int entries);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // The number of a label for begin(); all that find no place share the last one.
+  std::uint32_t label(const Label& label);
+
+  void begin(std::uint64_t number, std::uint64_t count, std::uint32_t label) {
+    constexpr auto kPlain = std::memory_order_relaxed;
+    current_ = &entry(number);
+    current_->number.store(0, kPlain);
+    current_->finished.store(0, std::memory_order_release);
+    current_->count.store(count, kPlain);
+    current_->label.store(label, kPlain);
+    current_->state.store(State::kRunning, kPlain);
+    current_->started.store(ticks(), kPlain);
+    current_->number.store(number, std::memory_order_release);
+    header().waiting.peer.store(0, kPlain);
+    header().begun.store(number, std::memory_order_release);
+  }
+  // Of the operation that was begun last.
+  void end(bool well) {
+    current_->state.store(well ? State::kDone : State::kFailed, std::memory_order_relaxed);
+    current_->finished.store(ticks(), std::memory_order_release);
+  }
+
+  // Where whoever waits for peers says so.
+  Waiting& waiting() { return header().waiting; }
+  Snapshot snapshot() const;
+
+ private:
+  Recorder(void* memory, std::size_t bytes, std::string file)
+      : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
+  Header& header() const { return *static_cast<Header*>(memory_); }
+  Entry& entry(std::uint64_t number) const {
+    auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));
+    return entries[number & mask_];
+  }
+
+  void* memory_;
+  std::size_t bytes_;
+  std::string file_;  // empty: private memory
+  std::uint64_t mask_ = 0;
+  Entry* current_ = nullptr;
+};
+
+}  // namespace weft::recorder

@@ -1,0 +1,139 @@
+#include "recorder/recorder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "recorder/json.h"
+
+namespace weft::recorder {
+namespace {
+
+std::unique_ptr<Recorder> recorder_of(const std::string& job, Rank rank = 0, Rank ranks = 1) {
+  return Recorder::open({.job = job, .group = "world", .transport = "test", .rank = rank, .ranks = ranks}, 64);
+}
+
+std::vector<Snapshot> of_job(const std::string& job) {
+  auto all = read_folder(own_folder().value(), 1000);
+  std::erase_if(all, [&](const Snapshot& s) { return s.job != job; });
+  return all;
+}
+
+std::string fresh_job() {
+  static int number = 0;
+  return "recorder-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+}
+
+TEST(Recorder, OthersReadWhatARankHasDoneAndDoes) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job, 1, 3);
+  const auto sum = recorder->label({"all_reduce", "float", "ring", "Simple", 2, -1});
+  const auto cast = recorder->label({"broadcast", "int32", "tree", "LL64", 1, 2});
+  recorder->begin(1, 1000, sum);
+  recorder->end(true);
+  recorder->begin(2, 7, cast);
+  const auto seen = of_job(job);
+  ASSERT_EQ(seen.size(), 1u);
+  const Snapshot& s = seen[0];
+  EXPECT_EQ(s.rank, 1);
+  EXPECT_EQ(s.ranks, 3);
+  EXPECT_EQ(s.pid, getpid());
+  EXPECT_EQ(s.process, Process::kRunning);
+  ASSERT_EQ(s.operations.size(), 2u);
+  EXPECT_EQ(s.operations[0].collective, "all_reduce");
+  EXPECT_EQ(s.operations[0].count, 1000u);
+  EXPECT_EQ(s.operations[0].state, State::kDone);
+  EXPECT_GE(s.operations[0].finished, s.operations[0].started);
+  EXPECT_EQ(s.operations[1].algorithm, "tree");
+  EXPECT_EQ(s.operations[1].root, 2);
+  EXPECT_EQ(s.operations[1].state, State::kRunning);
+  EXPECT_TRUE(s.busy());
+}
+
+TEST(Recorder, TheRingKeepsTheLastOperations) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job);
+  const auto label = recorder->label({"barrier", "int8", "dissemination", "LL64", 1, -1});
+  for (std::uint64_t n = 1; n <= 1000; ++n) {
+    recorder->begin(n, n, label);
+    recorder->end(true);
+  }
+  const Snapshot s = of_job(job).at(0);
+  ASSERT_EQ(s.operations.size(), 64u);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.operations[i].number, 1000 - 63 + i);
+}
+
+TEST(Recorder, LabelsAreFoundAgainAndRunOutWithoutHarm) {
+  const auto recorder = recorder_of(fresh_job());
+  const auto label = [&](int channels) { return recorder->label({"all_reduce", "", "", "", channels, -1}); };
+  const auto first = label(1);
+  EXPECT_EQ(label(1), first);
+  EXPECT_NE(label(2), first);
+  for (int channels = 3; channels < 500; ++channels) EXPECT_LT(label(channels), static_cast<std::uint32_t>(kLabels));
+  recorder->begin(1, 1, label(499));
+  EXPECT_EQ(recorder->snapshot().operations.at(0).collective, "(other)");
+  EXPECT_EQ(label(1), first);
+}
+
+TEST(Recorder, ARecordThatIsGivenUpLeavesNoFile) {
+  const std::string job = fresh_job();
+  const auto files = [] {
+    return std::distance(std::filesystem::directory_iterator(own_folder().value()),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = files();
+  { const auto recorder = recorder_of(job); }
+  EXPECT_LE(files(), before);
+  EXPECT_TRUE(of_job(job).empty());
+}
+
+TEST(Recorder, ItsFolderAndFilesAreOfThisUserAlone) {
+  const auto recorder = recorder_of(fresh_job());
+  struct stat info {};
+  const std::string folder = own_folder().value();
+  ASSERT_EQ(stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (stat(file.path().c_str(), &info) == 0) {
+      EXPECT_EQ(info.st_mode & 0777, 0600u) << file.path();
+    }
+}
+
+TEST(Recorder, WhatIsNoRecordIsLeftAlone) {
+  const std::string stray = own_folder().value() + "/stray-" + std::to_string(getpid());
+  std::ofstream(stray) << "no record";
+  EXPECT_TRUE(of_job("stray").empty());
+  EXPECT_TRUE(std::filesystem::exists(stray));
+  std::filesystem::remove(stray);
+}
+
+TEST(Recorder, AWaitThatWasSaidLongAgoIsOver) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job);
+  recorder->begin(1, 1, recorder->label({"barrier", "", "", "", 1, -1}));
+  recorder->waiting().peer = 1 + 5;
+  recorder->waiting().said = ticks();
+  EXPECT_EQ(of_job(job).at(0).wait->peer, 5);
+  recorder->waiting().said = 1;  // since the machine was started
+  EXPECT_FALSE(of_job(job).at(0).wait);
+}
+
+TEST(Recorder, LeavesARecordAsJson) {
+  const auto recorder = recorder_of(fresh_job());
+  recorder->begin(1, 3, recorder->label({"all_reduce", "float", "ring", "Simple", 1, -1}));
+  recorder->end(false);
+  const std::string path = leave_record(testing::TempDir(), recorder->snapshot(), "rank 1 has ended").value();
+  std::ifstream in(path);
+  const auto j = nlohmann::json::parse(in);
+  std::filesystem::remove(path);
+  EXPECT_EQ(j["schema"], "weft.record/1");
+  EXPECT_EQ(j["error"], "rank 1 has ended");
+  EXPECT_EQ(j["operations"][0]["state"], "failed");
+  EXPECT_EQ(leave_record("/no/such/folder", recorder->snapshot(), "").error().code, Code::kSystem);
+}
+
+}  // namespace
+}  // namespace weft::recorder

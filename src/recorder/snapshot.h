@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "recorder/format.h"
+
+namespace weft::recorder {
+
+// A recorded operation. Times: nanoseconds since 1970.
+struct Operation {
+  std::uint64_t number = 0, count = 0;
+  std::string collective, type, algorithm, protocol;
+  int channels = 0;
+  Rank root = -1;  // none
+  State state = State::kRunning;
+  std::int64_t started = 0, finished = 0;  // finished: 0 while it runs
+};
+
+enum class Process { kRunning, kStopped, kEnded };
+
+struct Wait {
+  Rank peer = -1;
+  int strand = 0;
+  std::int64_t step = 0, steps = 0;
+  std::int64_t since = 0;
+};
+
+// What one rank's record said at one moment. A value.
+struct Snapshot {
+  std::string job, group, transport;
+  Rank rank = 0, ranks = 1;
+  int pid = 0;
+  Process process = Process::kRunning;
+  std::string program;
+  std::int64_t taken = 0;             // when
+  std::vector<Operation> operations;  // oldest first
+  std::optional<Wait> wait;           // only what the rank still says
+
+  const Operation* last() const { return operations.empty() ? nullptr : &operations.back(); }
+  bool busy() const { return last() != nullptr && last()->state == State::kRunning; }
+};
+
+// `operations`: at most so many, the last ones.
+Snapshot read(const Header& header, std::size_t operations);
+
+// What the system says of a process: its state, and when it was started (0: there is none).
+struct ProcessFacts {
+  Process state = Process::kEnded;
+  std::uint64_t started = 0;
+  std::string program;
+};
+ProcessFacts facts_of(int pid);
+
+// The records in a folder, by job, group and rank; those of processes that have ended are removed from it. Files that
+// are no records are left alone.
+std::vector<Snapshot> read_folder(const std::string& folder, std::size_t operations);
+// Only removes.
+void sweep(const std::string& folder);
+
+}  // namespace weft::recorder

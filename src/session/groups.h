@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "weft/unique_id.h"
+
+namespace weft::session {
+
+class Session;
+
+// How new groups of ranks come about on a fabric; handed in.
+// Thread: the communicator's.
+class Groups {
+ public:
+  virtual ~Groups() = default;
+
+  // Where a rank can be reached; only the fabric that made it understands it.
+  using Card = std::array<std::byte, 192>;
+  // Makes this rank ready to join one new group, and says what the others need to know.
+  virtual Result<Card> offer() = 0;
+
+  // A new group as this rank sees it.
+  struct Membership {
+    std::string name;             // in records
+    Rank rank = 0;                // in the group
+    std::span<const Card> cards;  // of all its members, in order
+    std::string secret;           // of the members alone: letters and digits
+  };
+  // All members call it, each after an offer() that this uses up.
+  virtual Result<std::shared_ptr<Session>> join(const Membership& membership) = 0;
+
+  // The group of all ranks that live and call this.
+  virtual Result<std::shared_ptr<Session>> survivors() = 0;
+
+  // The group of those who meet by this id.
+  virtual Result<std::shared_ptr<Session>> meet(const UniqueId& id, Rank rank, Rank ranks) = 0;
+};
+
+}  // namespace weft::session

@@ -1,0 +1,42 @@
+// How a communicator ends, well or not, and how a rank finds out.
+
+#include "session/session.h"
+
+namespace weft::session {
+
+Status Session::intact() {
+  if (!broken_) return broken_;
+  if (executor_->aborted()) [[unlikely]]
+    broken_ = failure(Code::kAborted, Blame::kCommunicator, "rank {}: this rank has aborted", executor_->rank());
+  return broken_;
+}
+
+Status Session::status() {
+  WEFT_CHECK(intact());
+  Status found = executor_->health();
+  if (!found) found.error().message = fmt::format("rank {}: {}", executor_->rank(), found.error().message);
+  return found;
+}
+
+// Whoever is inside gives up soon: it looks for this at least every 20 ms while it waits.
+void Session::abort() {
+  executor_->abort();
+  const Turn turn(*this);
+  executor_->break_off(executor_->rank(), fabric::Cause::kAborted);
+}
+
+Status Session::drain() {
+  if (queue_.empty()) return intact();
+  const auto last = queue_.back();
+  return wait(*last);
+}
+
+Status Session::finalize() {
+  WEFT_CHECK(drain());
+  WEFT_CHECK(run({.collective = Collective::kBarrier}));
+  broken_ = bad_input("rank {}: the communicator is finalized", executor_->rank());
+  record(nullptr, "");
+  return {};
+}
+
+}  // namespace weft::session

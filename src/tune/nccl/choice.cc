@@ -1,0 +1,48 @@
+#include "tune/nccl/choice.h"
+
+#include <algorithm>
+
+#include "collectives/registry.h"
+
+namespace weft::tune::nccl {
+namespace {
+
+// Names of weft's registry.
+std::string_view weft_name(Algorithm a) {
+  static constexpr std::string_view kNames[] = {"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
+                                                "nvls_tree", "pat"};
+  return kNames[static_cast<int>(a)];
+}
+
+}  // namespace
+
+Question forced(const Question& question, const Row& row) {
+  Question q = question;
+  q.algorithm = weft_name(row.algorithm);
+  q.protocol = protocol::traits(row.protocol).name;
+  // NCCL gives each of its two trees half of the channels; a channel of weft's has both.
+  const bool pairs = row.algorithm == Algorithm::kTree || row.algorithm == Algorithm::kNvlsTree;
+  q.channels = pairs ? (row.channels + 1) / 2 : row.channels;
+  if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
+    q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->lanes));
+  return q;
+}
+
+const Row* choice(const std::vector<Row>& rows) {
+  const auto found = std::ranges::find_if(rows, &Row::chosen);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+Result<Candidate> choose(const cost::MachineView& machine, const System& system, const Question& question) {
+  const Collective collective = question.task.collective;
+  if (!models(collective))
+    return failure(Code::kUnsupported, Blame::kInput, "NCCL's tuner does not choose for {}",
+                   schedule::name(collective));
+  const std::vector<Row> all = rows(system, collective, question.task.elements * question.task.element_bytes);
+  const Row* row = choice(all);
+  if (row == nullptr)
+    return failure(Code::kUnsupported, Blame::kInput, "NCCL has nothing to choose on {} ranks", question.task.ranks);
+  return tune::choose(machine, forced(question, *row));
+}
+
+}  // namespace weft::tune::nccl

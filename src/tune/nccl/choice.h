@@ -1,0 +1,19 @@
+#pragma once
+
+#include "tune/nccl/model.h"
+#include "tune/tune.h"
+
+namespace weft::tune::nccl {
+
+// The question with NCCL's answer forced: weft's algorithm that does what NCCL's does, its protocol, its channels (as
+// far as the fabric has connections for them).
+Question forced(const Question& question, const Row& row);
+
+// What NCCL picks. Null if it does not model the collective or nothing is possible.
+const Row* choice(const std::vector<Row>& rows);
+
+// What NCCL picks, timed by weft's cost model. Errors: kUnsupported (bad input) where NCCL's model knows nothing, or
+// weft cannot do what NCCL picks on this machine, with the reason.
+Result<Candidate> choose(const cost::MachineView& machine, const System& system, const Question& question);
+
+}  // namespace weft::tune::nccl

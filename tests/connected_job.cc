@@ -1,0 +1,76 @@
+#include "tests/connected_job.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace weft::tests {
+
+struct NoticeBoard::Notices {
+  std::atomic<int> posted[kPlaces];
+  UniqueId ids[kPlaces];
+};
+
+NoticeBoard::NoticeBoard() {
+  void* at = mmap(nullptr, sizeof(Notices), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  WEFT_REQUIRE(at != MAP_FAILED);
+  notices_ = new (at) Notices{};
+}
+
+NoticeBoard::~NoticeBoard() { munmap(notices_, sizeof(Notices)); }
+
+void NoticeBoard::post(int place, const UniqueId& id) {
+  notices_->ids[place] = id;
+  notices_->posted[place].store(1, std::memory_order_release);
+}
+
+UniqueId NoticeBoard::await(int place) const {
+  while (notices_->posted[place].load(std::memory_order_acquire) == 0) usleep(1000);
+  return notices_->ids[place];
+}
+
+ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story) {
+  for (Rank r = 0; r < ranks; ++r)
+    processes_.emplace_back([&, r](Report& report) {
+      std::optional<MeetingPlace> place;
+      if (r == 0) {
+        auto opened = MeetingPlace::open(ranks, options);
+        if (!opened) return report.say(opened.error().message);
+        place = std::move(*opened);
+        board_.post(0, place->id());
+      }
+      auto comm = Communicator::connect(board_.await(0), r, ranks, options);
+      report.say(comm ? story(*comm, report, board_) : comm.error().message);
+    });
+}
+
+std::vector<std::string> ConnectedJob::join(const std::vector<Rank>& killed) {
+  std::vector<std::string> said;
+  for (std::size_t r = 0; r < processes_.size(); ++r) {
+    const Outcome outcome = processes_[r].join();
+    if (std::find(killed.begin(), killed.end(), static_cast<Rank>(r)) == killed.end()) {
+      EXPECT_TRUE(outcome.ended_well()) << "rank " << r << " " << outcome.how() << ": " << outcome.said;
+    }
+    said.push_back(outcome.said);
+  }
+  return said;
+}
+
+std::string reduce_and_check(Communicator& comm, std::size_t elements) {
+  std::vector<std::int32_t> in(elements), out(elements);
+  for (std::size_t i = 0; i < elements; ++i) in[i] = comm.rank() + static_cast<std::int32_t>(i);
+  if (const Status s = comm.all_reduce(std::span<const std::int32_t>(in), std::span(out)); !s) return s.error().message;
+  const std::int32_t n = comm.ranks();
+  for (std::size_t i = 0; i < elements; ++i)
+    if (const std::int32_t sum = n * (n - 1) / 2 + n * static_cast<std::int32_t>(i); out[i] != sum)
+      return fmt::format("element {} is {} instead of {}", i, out[i], sum);
+  return "";
+}
+
+}  // namespace weft::tests

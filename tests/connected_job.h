@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/processes.h"
+#include "weft/communicator.h"
+
+namespace weft::tests {
+
+// Where processes that one test forks leave unique ids for each other: shared memory, made before they are forked.
+class NoticeBoard {
+ public:
+  static constexpr int kPlaces = 4;
+  NoticeBoard();
+  ~NoticeBoard();
+  NoticeBoard(const NoticeBoard&) = delete;
+  NoticeBoard& operator=(const NoticeBoard&) = delete;
+
+  void post(int place, const UniqueId& id);
+  UniqueId await(int place) const;  // waits until it has been posted
+
+ private:
+  struct Notices;
+  Notices* notices_;
+};
+
+// Ranks as forked processes that meet through the public interface. Place 0 of the board is how they meet; stories may
+// use the others.
+class ConnectedJob {
+ public:
+  using Story = std::function<std::string(Communicator&, Report&, NoticeBoard&)>;
+
+  ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story);
+
+  Process& operator[](Rank r) { return processes_[static_cast<std::size_t>(r)]; }
+  NoticeBoard& board() { return board_; }
+  void await_running() {
+    for (Process& p : processes_) p.await_word();
+  }
+  // What all ranks said at their end. Those whose number is in `killed` need not have ended well.
+  std::vector<std::string> join(const std::vector<Rank>& killed = {});
+
+ private:
+  NoticeBoard board_;
+  std::vector<Process> processes_;
+};
+
+// One all_reduce of int32 whose result is known: empty, or what was wrong.
+std::string reduce_and_check(Communicator& comm, std::size_t elements = 1000);
+
+}  // namespace weft::tests

@@ -1,0 +1,323 @@
+// Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
+// unique ids, over shared memory and TCP. Timeouts are generous, for machines may be busy.
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/result.h"
+#include "tests/connected_job.h"
+#include "weft/group.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using tests::ConnectedJob;
+using tests::NoticeBoard;
+using tests::reduce_and_check;
+using tests::Report;
+using Clock = std::chrono::steady_clock;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class Lifecycle : public testing::TestWithParam<const char*> {
+ protected:
+  ConnectOptions options(std::chrono::milliseconds timeout = 60s) const {
+    return {.transport = GetParam(), .timeout = timeout};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.
+std::string stream_and_shrink(Communicator& comm, Report& report, Rank goal_ranks) {
+  Communicator current = comm;
+  for (int good = 0;;) {
+    const std::string wrong = reduce_and_check(current, 20000);
+    if (wrong.empty()) {
+      if (++good == 10) report.say("running ");
+      if (good >= 50 && current.ranks() == goal_ranks)
+        return fmt::format("well as {} of {}", current.rank(), goal_ranks);
+      continue;
+    }
+    if (contains(wrong, "instead of")) return wrong;
+    auto survivors = current.shrink();
+    if (!survivors) return survivors.error().message;
+    current = std::move(*survivors);
+    good = 11;
+  }
+}
+
+TEST_P(Lifecycle, SurvivorsOfAKilledRankGoOnWithRightResults) {
+  constexpr Rank kRanks = 4;
+  for (const Rank victim : {0, 2}) {
+    ConnectedJob job(kRanks, options(), [](Communicator& c, Report& report, NoticeBoard&) {
+      return stream_and_shrink(c, report, kRanks - 1);
+    });
+    job.await_running();
+    job[victim].send(SIGKILL);
+    const auto said = job.join({victim});
+    for (Rank r = 0, next = 0; r < kRanks; ++r)
+      if (r != victim) {
+        EXPECT_TRUE(contains(said[static_cast<std::size_t>(r)], fmt::format("well as {} of 3", next++)))
+            << "rank " << r << ": " << said[static_cast<std::size_t>(r)];
+      }
+  }
+}
+
+TEST_P(Lifecycle, TwoRanksThatDieOneAfterTheOtherLeaveTwoThatGoOn) {
+  ConnectedJob job(4, options(),
+                   [](Communicator& c, Report& report, NoticeBoard&) { return stream_and_shrink(c, report, 2); });
+  job.await_running();
+  job[1].send(SIGKILL);
+  std::this_thread::sleep_for(30ms);  // before, while or after the others have shrunk
+  job[3].send(SIGKILL);
+  const auto said = job.join({1, 3});
+  EXPECT_TRUE(contains(said[0], "well as 0 of 2")) << said[0];
+  EXPECT_TRUE(contains(said[2], "well as 1 of 2")) << said[2];
+}
+
+TEST_P(Lifecycle, NewRanksJoinWhileTheOthersStay) {
+  constexpr Rank kOld = 2, kAll = 4;
+  ConnectedJob job(kOld, options(), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
+    if (const std::string wrong = reduce_and_check(c); !wrong.empty()) return wrong;
+    std::optional<MeetingPlace> place;
+    if (c.rank() == 0) {
+      place = MeetingPlace::open(kAll, {.timeout = 60s}).value();
+      board.post(1, place->id());
+    }
+    auto all = c.grow(place ? place->id() : UniqueId{}, kAll);
+    if (!all) return all.error().message;
+    if (all->rank() != c.rank() || all->ranks() != kAll) return "another number";
+    if (const std::string wrong = reduce_and_check(*all); !wrong.empty()) return wrong;
+    return reduce_and_check(c);  // the old one still works
+  });
+  std::vector<tests::Process> joining;
+  for (Rank r = kOld; r < kAll; ++r)
+    joining.emplace_back([&, r](Report& report) {
+      auto c = Communicator::connect(job.board().await(1), r, kAll, options());
+      report.say(c ? reduce_and_check(*c) : c.error().message);
+    });
+  for (const std::string& said : job.join()) EXPECT_EQ(said, "");
+  for (tests::Process& p : joining) EXPECT_EQ(p.join().said, "");
+}
+
+TEST_P(Lifecycle, RowsAndColumnsAreCommunicatorsOfTheirOwn) {
+  constexpr Rank kColumns = 2;
+  const auto said = ConnectedJob(6, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      auto row = c.split(c.rank() / kColumns), column = c.split(c.rank() % kColumns);
+                      if (!row || !column) return "no split";
+                      if (row->ranks() != 2 || row->rank() != c.rank() % kColumns) return "wrong row";
+                      if (column->ranks() != 3 || column->rank() != c.rank() / kColumns) return "wrong column";
+                      for (int round = 0; round < 20; ++round)  // interleaved
+                        for (Communicator* of : {&*row, &c, &*column})
+                          if (const std::string wrong = reduce_and_check(*of); !wrong.empty()) return wrong;
+                      // The sum of a row's ranks, summed over a column, is the sum of all.
+                      std::int32_t mine = c.rank(), in_row = 0, all = 0;
+                      const std::span<const std::int32_t> a(&mine, 1), b(&in_row, 1);
+                      if (!row->all_reduce(a, std::span(&in_row, 1)) || !column->all_reduce(b, std::span(&all, 1)))
+                        return "no sum";
+                      return all == 15 ? "" : fmt::format("{} instead of 15", all);
+                    }).join();
+  for (const std::string& s : said) EXPECT_EQ(s, "");
+}
+
+TEST_P(Lifecycle, KeysOrderRanksAndRanksWithoutColorGetNone) {
+  const auto said = ConnectedJob(4, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      auto reversed = c.split(c.rank() == 1 ? Communicator::kNoColor : 0, -c.rank());
+                      if (!reversed) return reversed.error().message;
+                      if (c.rank() == 1) return *reversed ? "joined" : "";
+                      const Rank expected = c.rank() == 3 ? 0 : c.rank() == 2 ? 1 : 2;
+                      if (reversed->rank() != expected) return fmt::format("rank {}", reversed->rank());
+                      if (c.split(-2).error().code != Code::kInvalidArgument) return "a negative color";
+                      return reduce_and_check(*reversed);
+                    }).join();
+  for (const std::string& s : said) EXPECT_EQ(s, "");
+}
+
+// Rank 1 computes; its other thread aborts, while the rest waits for it inside a call.
+TEST_P(Lifecycle, AnAbortFromAnotherThreadEndsTheCallsOfAllRanksAndNamesTheOneWhoAborted) {
+  const auto begin = Clock::now();
+  const auto said = ConnectedJob(3, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (!c.barrier()) return "no barrier";  // opens the connections
+                      std::thread aborts;
+                      if (c.rank() == 1)
+                        aborts = std::thread([c]() mutable {
+                          std::this_thread::sleep_for(100ms);
+                          c.abort();
+                        });
+                      Status s;
+                      if (c.rank() == 1) {
+                        aborts.join();
+                        s = c.status();
+                      } else {
+                        while (s) s = c.barrier();
+                      }
+                      if (s || s.error().code != Code::kAborted) return "not aborted";
+                      return c.barrier() ? "works again" : s.error().message;
+                    }).join();
+  for (const std::size_t r : {0, 2}) EXPECT_TRUE(contains(said[r], "rank 1 aborted")) << said[r];
+  EXPECT_TRUE(contains(said[1], "rank 1: this rank has aborted")) << said[1];
+  EXPECT_LT(Clock::now() - begin, 30s);
+}
+
+TEST_P(Lifecycle, AnAbortEndsACallOfItsOwnRankToo) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (!c.barrier()) return "no barrier";
+                      if (c.rank() == 1) {  // never calls, but looks
+                        while (c.status()) std::this_thread::sleep_for(1ms);
+                        return c.status().error().message;
+                      }
+                      std::thread aborts([c]() mutable {
+                        std::this_thread::sleep_for(100ms);
+                        c.abort();
+                      });
+                      const Status s = c.barrier();
+                      aborts.join();
+                      return s ? "well" : s.error().message;
+                    }).join();
+  EXPECT_TRUE(contains(said[0], "this rank has aborted")) << said[0];
+  EXPECT_TRUE(contains(said[1], "rank 0 aborted")) << said[1];
+}
+
+TEST_P(Lifecycle, AMonitoredBarrierNamesAllLateRanksOnEveryRankThatCame) {
+  const auto said = ConnectedJob(5, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (const Status s = c.monitored_barrier(30s); !s) return s.error().message;
+                      if (c.rank() == 2 || c.rank() == 4) std::this_thread::sleep_for(1500ms);
+                      const Status s = c.monitored_barrier(300ms);
+                      return s ? "well" : s.error().message;
+                    }).join();
+  for (const std::size_t r : {0, 1, 3}) EXPECT_TRUE(contains(said[r], "300 ms for ranks 2, 4")) << said[r];
+  for (const std::size_t r : {2, 4}) EXPECT_FALSE(contains(said[r], "well")) << said[r];
+}
+
+TEST_P(Lifecycle, AMonitoredBarrierWithoutRankZeroNamesIt) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (!c.barrier()) return "no barrier";
+                      if (c.rank() == 0) std::this_thread::sleep_for(2500ms);
+                      const Status s = c.monitored_barrier(200ms);
+                      return s ? "well" : s.error().message;
+                    }).join();
+  EXPECT_TRUE(contains(said[1], "for rank 0")) << said[1];
+}
+
+TEST_P(Lifecycle, TheDeathOfAPeerIsSeenWithoutCallingAnything) {
+  ConnectedJob job(2, options(), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    report.say("running ");
+    for (;;) {
+      if (const Status s = c.status(); !s) return s.error().message;
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  job.await_running();
+  job[0].send(SIGKILL);
+  EXPECT_TRUE(contains(job.join({0})[1], "rank 0 "));
+}
+
+TEST_P(Lifecycle, AFinalizedCommunicatorDoesNothingMore) {
+  const auto said =
+      ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+        std::vector<std::int32_t> data(100, 1);
+        auto work = c.start({.in = data.data(), .out = data.data(), .count = data.size(), .type = DataType::kInt32});
+        if (!work || !c.finalize()) return "not finalized";
+        if (data[99] != 2) return "a started operation was lost";
+        return c.barrier() ? "works on" : c.barrier().error().message;
+      }).join();
+  for (const std::string& s : said) EXPECT_TRUE(contains(s, "finalized")) << s;
+}
+
+std::ptrdiff_t entries_of(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+TEST_P(Lifecycle, FiftySplitsLeaveNoDescriptorAndNoSharedMemory) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      std::ptrdiff_t descriptors = 0, files = 0;
+                      const std::string records = fmt::format("/dev/shm/weft-{}", geteuid());
+                      for (int round = 0; round <= 50; ++round) {
+                        auto child = c.split(0);
+                        if (!child) return child.error().message;
+                        if (const std::string wrong = reduce_and_check(*child); !wrong.empty()) return wrong;
+                        child = Communicator(nullptr);
+                        if (!c.barrier()) return "no barrier";
+                        if (round == 0) descriptors = entries_of("/proc/self/fd"), files = entries_of(records.c_str());
+                      }
+                      if (entries_of("/proc/self/fd") > descriptors) return "descriptors were left";
+                      // Other tests may run: only growth that fits fifty rounds counts.
+                      return entries_of(records.c_str()) > files + 25 ? "records were left" : "";
+                    }).join();
+  for (const std::string& s : said) EXPECT_EQ(s, "");
+}
+
+TEST_P(Lifecycle, ConnectingDoesNotBlockWhoStartsIt) {
+  const auto place = MeetingPlace::open(2, options()).value();
+  auto first = Communicator::start_connect(place.id(), 0, 2, options());
+  EXPECT_FALSE(first.ready());
+  auto second = Communicator::start_connect(place.id(), 1, 2, options());
+  auto a = first.take(), b = second.take();
+  ASSERT_TRUE(a && b) << (a ? "" : a.error().message) << (b ? "" : b.error().message);
+  std::thread other([&] { EXPECT_EQ(reduce_and_check(*b), ""); });
+  EXPECT_EQ(reduce_and_check(*a), "");
+  other.join();
+}
+
+TEST(UniqueIds, AreTextAndBack) {
+  const auto place = MeetingPlace::open(1).value();
+  EXPECT_EQ(UniqueId::parse(place.id().text()).value(), place.id());
+  EXPECT_EQ(UniqueId::parse("f00d").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Communicator::connect(UniqueId{}, 0, 1).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(MeetingPlace::open(0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Communicator::connect(place.id(), 0, 1, {.transport = "pigeon"}).error().code, Code::kInvalidArgument);
+  auto alone = Communicator::connect(place.id(), 0, 1);
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_EQ(alone->grow(place.id(), 1).error().code, Code::kInvalidArgument);
+}
+
+// All ranks of a communicator in one thread: nothing may wait for one of them alone.
+TEST(Groups, OneThreadRunsAllRanks) {
+  constexpr std::size_t kRanks = 3;
+  auto comms = Communicator::threads(kRanks).value();
+  std::vector<std::vector<float>> data(kRanks, std::vector<float>(5000, 1)), from(kRanks, std::vector<float>(100));
+  Group group;
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    const auto next = static_cast<Rank>((r + 1) % kRanks), before = static_cast<Rank>((r + kRanks - 1) % kRanks);
+    group.send(comms[r], std::span<const float>(data[r]).first(100), next);
+    group.add(comms[r], Request{.in = data[r].data(), .out = data[r].data(), .count = 5000});
+    group.receive(comms[r], std::span(from[r]), before);
+  }
+  const Status s = group.run();
+  ASSERT_TRUE(s) << s.error().message;
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(data[r][4999], 3);
+    EXPECT_EQ(from[r][99], 1);
+  }
+}
+
+TEST(Groups, AThreadThatLeavesIsShrunkAway) {
+  auto comms = Communicator::threads(3).value();
+  std::vector<std::thread> threads;
+  for (auto& c : comms)
+    threads.emplace_back([own = std::move(c)]() mutable {
+      if (own.rank() == 1) return;
+      EXPECT_FALSE(own.barrier());
+      auto rest = own.shrink();
+      ASSERT_TRUE(rest) << rest.error().message;
+      EXPECT_EQ(rest->ranks(), 2);
+      EXPECT_EQ(reduce_and_check(*rest), "");
+      auto alone = rest->split(rest->rank());
+      ASSERT_TRUE(alone) << alone.error().message;
+      EXPECT_EQ(reduce_and_check(*alone), "");
+    });
+  for (auto& t : threads) t.join();
+}
+
+}  // namespace
+}  // namespace weft
