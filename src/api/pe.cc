@@ -13,13 +13,14 @@ namespace weft::api {
 // How the first member of a group tells another where their connections lie. One per pair of ranks, in the receiver's
 // memory: the sender waits for key == 0, writes the place, then the key; the receiver takes both and clears the key.
 struct Pe::Mail {
-  std::uint64_t key;  // of the group; 0: empty
-  std::int64_t place;
+  std::uint64_t key;   // of the group; 0: empty
+  std::int64_t place;  // kNoPlace: the sender has no memory for it
 };
 
 namespace {
 
 constexpr Bytes kPage = 4096;
+constexpr std::int64_t kNoPlace = INT64_MIN;
 
 Bytes mail_bytes(Rank ranks) { return (ranks * 16 + kPage - 1) / kPage * kPage; }
 
@@ -84,7 +85,7 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
   const auto size = static_cast<Bytes>(std::min<std::size_t>(bytes, INT64_MAX / 2));
   {
     const std::lock_guard guard(mutex_);
-    offset = heap_.allocate(size, static_cast<Bytes>(alignment));
+    if (alignment <= static_cast<std::size_t>(kMostAlignment)) offset = heap_.allocate(size, static_cast<Bytes>(alignment));
   }
   const bool populated = offset && net::memory::populate(heap_region_.own + *offset, std::max<Bytes>(size, 1));
   WEFT_TRY(const bool fine, agree(call, "size", size, populated));
@@ -125,25 +126,40 @@ Result<std::byte*> Pe::links_of(const pgas::Group& group) {
   const std::uint64_t key = key_of(group);
   const auto cell = [](auto& field) { return std::atomic_ref(field); };
   pgas::Idler idler(space_, watch_, "making a team");
+  std::int64_t place = kNoPlace;
   if (group.member(rank()) != 0) {
     Mail& mine = mail(rank(), group.start);
     while (cell(mine.key).load(std::memory_order_acquire) != key) idler.pause();
-    std::byte* const links = commons_.base + mine.place;
+    place = mine.place;
     cell(mine.key).store(0, std::memory_order_release);
-    return links;
+  } else {
+    {
+      const std::lock_guard guard(mutex_);
+      if (const auto links = commons_.allocate(net::memory::Group::bytes(group.size))) place = *links - commons_.base;
+    }
+    for (Rank member = 1; member < group.size; ++member) {
+      Mail& theirs = mail(group.job_rank(member), rank());
+      while (cell(theirs.key).load(std::memory_order_acquire) != 0) idler.pause();
+      theirs.place = place;
+      cell(theirs.key).store(key, std::memory_order_release);
+    }
   }
-  std::byte* links = nullptr;
-  {
-    const std::lock_guard guard(mutex_);
-    WEFT_TRY(links, commons_.allocate(net::memory::Group::bytes(group.size)));
-  }
-  for (Rank member = 1; member < group.size; ++member) {
-    Mail& theirs = mail(group.job_rank(member), rank());
-    while (cell(theirs.key).load(std::memory_order_acquire) != 0) idler.pause();
-    theirs.place = links - commons_.base;
-    cell(theirs.key).store(key, std::memory_order_release);
-  }
-  return links;
+  if (place != kNoPlace) return commons_.base + place;
+  return failure(Code::kNoResources, Blame::kOperation, "PE {} has no memory left for another team", group.start);
+}
+
+Result<std::shared_ptr<Team>> Pe::split(Team& parent, const pgas::Group& group) {
+  Result<std::shared_ptr<Team>> made = std::shared_ptr<Team>();
+  if (group.member(rank()) >= 0) made = make_team(group);
+  std::int32_t fine = made ? 1 : 0;
+  WEFT_CHECK(parent.run({.collective = Collective::kAllReduce,
+                         .in = &fine,
+                         .out = &fine,
+                         .count = 1,
+                         .type = DataType::kInt32,
+                         .op = ReduceOp::kMin}));
+  if (fine == 1 || !made) return made;
+  return failure(Code::kNoResources, Blame::kOperation, "another PE has no memory left for a team");
 }
 
 Result<std::shared_ptr<Team>> Pe::make_team(const pgas::Group& group) {

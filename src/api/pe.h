@@ -24,7 +24,8 @@ class Pe {
     net::memory::Commons commons;
     session::Chooser chooser;
     net::memory::Patience::Limits limits;
-    pgas::Region heap;                          // the symmetric heap; its first pages are the Pe's own
+    // The symmetric heap, at a multiple of kMostAlignment; its first pages are the Pe's own.
+    pgas::Region heap;
     std::vector<pgas::Region> others;           // the program's data, if it is shared
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
     std::shared_ptr<void> keeps = {};           // outlives the Pe
@@ -41,13 +42,18 @@ class Pe {
   // Ends all ranks of the job at once, this one included.
   [[noreturn]] void end_job(int status);
 
-  // Collective; all ranks pass the same, else the process ends naming `call`. Null: one of them has no room left.
+  static constexpr Bytes kMostAlignment = Bytes{64} << 20;
+  // Collective; all ranks pass the same, else the process ends naming `call`. Errors: kNoResources, on all ranks: one of
+  // them has no room left, or more than kMostAlignment was asked for.
   Result<void*> allocate(const char* call, std::size_t bytes, std::size_t alignment);
   Status free(const char* call, void* memory);
   Result<void*> reallocate(const char* call, void* memory, std::size_t bytes);
 
-  // A team of these ranks, of which this is one; all of them call it. Errors: kNoResources, kTimeout.
+  // A team of these ranks, of which this is one; only they call it. Errors: kNoResources, on all of them.
   Result<std::shared_ptr<Team>> make_team(const pgas::Group& group);
+  // The same where all members of `parent` call it, each with the group that it is to be in, or one that it is not in:
+  // null. Errors: as make_team, on all ranks if any member fails.
+  Result<std::shared_ptr<Team>> split(Team& parent, const pgas::Group& group);
 
  private:
   struct Mail;

@@ -16,9 +16,14 @@ namespace {
 
 constexpr Bytes kPage = 4096;
 Bytes page_up(Bytes bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+Bytes heap_up(Bytes bytes) { return (bytes + Pe::kMostAlignment - 1) / Pe::kMostAlignment * Pe::kMostAlignment; }
+std::byte* heap_up(std::byte* at) {
+  return at + (heap_up(static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(at))) -
+               static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(at)));
+}
 
 // Address space for teams' connections, of each rank; memory only where it is touched.
-Bytes team_space(Rank ranks) { return std::min(Bytes{64} << 30, 16 * net::memory::Group::bytes(ranks)); }
+Bytes team_space(Rank ranks) { return std::min(Bytes{64} << 30, 256 * net::memory::Group::bytes(ranks)); }
 
 // Memory of every rank at the same offset of its part of the segment.
 pgas::Region region_of(const net::memory::Segment& segment, Bytes offset, Bytes bytes, std::byte* own) {
@@ -38,6 +43,18 @@ net::memory::Commons commons_of(net::shm::World& world) {
           },
           .release = [&world](std::byte* memory, Bytes) { world.deallocate(memory); },
           .has_ended = [&world](Rank peer) { return world.mapping->has_ended(peer); }};
+}
+
+// The symmetric heap. It begins where this process sees a multiple of the alignment: at an offset of each rank's own.
+Result<pgas::Region> heap_of(Communicator& comm, net::shm::World& world, Bytes bytes) {
+  const net::memory::Segment& segment = world.mapping->segment;
+  WEFT_TRY(void* const memory, world.heap.allocate(bytes + Pe::kMostAlignment));
+  pgas::Region region{.own = heap_up(static_cast<std::byte*>(memory)), .bytes = bytes, .mapped = {}};
+  const std::int64_t own = region.own - segment.base();
+  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.ranks()));
+  WEFT_CHECK(comm.all_gather<std::int64_t>({&own, 1}, all));
+  for (const std::int64_t offset : all) region.mapped.push_back(segment.base() + offset);
+  return region;
 }
 
 // The program's variables, in memory that peers map; nothing where the ranks' programs differ.
@@ -64,8 +81,7 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
     limits.timeout = kForEver;
   }
   net::shm::accept_end();
-  const Bytes heap_bytes = page_up(settings.symmetric_bytes);
-  WEFT_TRY(void* const heap, world.heap.allocate(heap_bytes));
+  WEFT_TRY(pgas::Region heap, heap_of(joined.comm, world, page_up(settings.symmetric_bytes)));
   std::vector<pgas::Region> others;
   if (shares) {
     WEFT_TRY(auto data, share_data(joined.comm, world));
@@ -73,13 +89,12 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
     WEFT_CHECK(joined.comm.barrier());  // a peer's store before this rank's data has moved would be lost
   }
   const net::memory::Segment& segment = world.mapping->segment;
-  auto* const own = static_cast<std::byte*>(heap);
   return std::make_unique<Pe>(
       Pe::Parts{.comm = joined.comm,
                 .commons = commons_of(world),
                 .chooser = chooser_of(joined.machine, settings),
                 .limits = limits,
-                .heap = region_of(segment, own - segment.heap(joined.comm.rank()), heap_bytes, own),
+                .heap = std::move(heap),
                 .others = std::move(others),
                 .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); }});
 }
@@ -88,10 +103,12 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
 class Rooms {
  public:
   static Result<std::shared_ptr<Rooms>> open(Rank ranks, Bytes bytes) {
-    WEFT_TRY(std::byte* const memory, map(ranks * bytes));
+    WEFT_TRY(std::byte* const memory, map(ranks * bytes + Pe::kMostAlignment));
     return std::shared_ptr<Rooms>(new Rooms(memory, ranks, bytes));
   }
-  ~Rooms() { munmap(memory_, static_cast<std::size_t>(bytes_) * left_.size()); }
+  ~Rooms() {
+    munmap(memory_, static_cast<std::size_t>(bytes_) * left_.size() + static_cast<std::size_t>(Pe::kMostAlignment));
+  }
   Rooms(const Rooms&) = delete;
   Rooms& operator=(const Rooms&) = delete;
 
@@ -102,7 +119,7 @@ class Rooms {
       return failure(Code::kNoResources, Blame::kProcess, "mmap of {} bytes: {}", bytes, std::strerror(errno));
     return static_cast<std::byte*>(memory);
   }
-  std::byte* heap(Rank r) const { return memory_ + r * bytes_; }
+  std::byte* heap(Rank r) const { return heap_up(memory_) + r * bytes_; }
   bool has_left(Rank r) const { return left_[static_cast<std::size_t>(r)].load(std::memory_order_acquire); }
   void leave(Rank r) { left_[static_cast<std::size_t>(r)].store(true, std::memory_order_release); }
 
@@ -123,7 +140,7 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
   WEFT_TRY(auto view, this_machine(rates));
   const auto machine = std::make_shared<cost::MachineView>(std::move(view));
   WEFT_TRY(auto comms, open_threads(ranks, settings, rates, machine));
-  const Bytes bytes = page_up(settings.symmetric_bytes);
+  const Bytes bytes = heap_up(settings.symmetric_bytes);
   WEFT_TRY(const auto rooms, Rooms::open(ranks, bytes));
   std::vector<std::unique_ptr<Pe>> all;
   for (Communicator& comm : comms) {
@@ -156,7 +173,7 @@ Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_
   }
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
   env::Settings roomy = settings;
-  roomy.heap_bytes = page_up(settings.symmetric_bytes) + team_space(job->ranks) +
+  roomy.heap_bytes = page_up(settings.symmetric_bytes) + Pe::kMostAlignment + team_space(job->ranks) +
                      page_up(static_cast<Bytes>(net::shm::program_data().size()));
   WEFT_TRY(Joined joined, join(roomy, *job, settings.transport, rates));
   if (joined.shm == nullptr)

@@ -130,8 +130,8 @@ Result<std::optional<Team>> World::split(const Team& parent, Rank start, Rank st
   if (group.size == 0)
     return bad_input("World::split: {} members from {} on, {} apart, are not in a team of {}", size, start, stride,
                      parent.ranks());
-  if (group.member(rank()) < 0) return std::optional<Team>();
-  WEFT_TRY(auto team, pe_->make_team(group));
+  WEFT_TRY(auto team, pe_->split(*parent.team_, group));
+  if (!team) return std::optional<Team>();
   auto both = std::make_shared<std::pair<std::shared_ptr<api::Pe>, std::shared_ptr<api::Team>>>(pe_, std::move(team));
   api::Team* const made = both->second.get();
   return std::optional<Team>(Team(std::shared_ptr<api::Team>(std::move(both), made)));  // the Pe outlives its teams

@@ -2,6 +2,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "cli/bench_one_sided.h"
 
 namespace weft::cli {
 namespace {
@@ -13,6 +14,7 @@ to the least that this machine allows, and what sets that limit.
 
 Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
 all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
+One-sided: put, get, put_signal, atomic; beside the same by plain loads and stores of the mapped memory (here only).
 `bench all` tries every one with every algorithm and protocol that serves it.
 
 Examples:
@@ -23,6 +25,7 @@ Examples:
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
+  weft bench put_signal                                   against put, quiet, put, and against plain stores
   weft bench all_reduce --json results.json               the rows as weft.bench/1
 )";
 
@@ -39,6 +42,10 @@ Result<std::vector<Rank>> parse_ranks(const std::string& text) {
 }
 
 Result<int> run(BenchSpec& spec) {
+  if (is_one_sided(spec.collective_name)) {
+    if (spec.largest.empty()) spec.largest = "4M";
+    return bench_one_sided(spec);
+  }
   const bool all = spec.collective_name == "all";
   if (!all) {
     WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
@@ -90,7 +97,7 @@ Command add_bench(CLI::App& app) {
   auto spec = std::make_shared<BenchSpec>();
   CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
   sub->add_option("collective", spec->collective_name,
-                  "all_reduce, all_gather, all_to_all, … (`weft bench --help` lists them), or all")
+                  "all_reduce, all_gather, all_to_all, put, get, … (`weft bench --help` lists them), or all")
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");

@@ -65,6 +65,18 @@ static void again_and_again(void) {
   }
 }
 
+/* Until there is no memory for one more: then all PEs are told so, members or not, and nobody waits for ever. */
+static void as_many_as_there_is_room_for(void) {
+  enum { kMost = 3000 };
+  static shmem_team_t made[kMost];
+  int count = 0;
+  while (count < kMost &&
+         shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1 + count % n, NULL, 0, &made[count]) == 0)
+    ++count;
+  CHECK(count > 10 && count < kMost && made[count] == SHMEM_TEAM_INVALID);
+  while (count > 0) shmem_team_destroy(made[--count]);
+}
+
 static void active_sets(void) {
   const int odds = n / 2;
   if (me % 2 == 1) {
@@ -89,6 +101,7 @@ int main(void) {
   strided();
   grid();
   again_and_again();
+  as_many_as_there_is_room_for();
   active_sets();
   shmem_finalize();
   return 0;

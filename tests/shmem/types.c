@@ -187,6 +187,11 @@ int main(void) {
   n = shmem_n_pes();
   next = (me + 1) % n;
   before = (me + n - 1) % n;
+  for (size_t alignment = 2; alignment <= (size_t)1 << 23; alignment *= 2) { /* on every PE, wherever it is mapped */
+    char* block = shmem_align(alignment, 100);
+    CHECK(block != NULL && (size_t)block % alignment == 0);
+    shmem_free(block);
+  }
   WEFT_SHMEM_RMA_TYPES(CALL_RMA, , )
   WEFT_SHMEM_LOGIC_TYPES(CALL_LOGIC, , )
   WEFT_SHMEM_ARITHMETIC_TYPES(CALL_ARITHMETIC, , )

@@ -6,15 +6,14 @@ using compat::shmem::library;
 
 namespace {
 
-// What a split makes for this PE. Members of `group` all come here with the same group; others get no team.
-int make(const char* call, const pgas::Group& group, const shmem_team_config_t* config, long mask, shmem_team_t* made) {
+// The team that a split of `parent` makes for this PE, if it is in `group`.
+int split(const char* call, api::Team& parent, const pgas::Group& group, const shmem_team_config_t* config, long mask,
+          shmem_team_t* made) {
   Library& l = library(call);
-  *made = SHMEM_TEAM_INVALID;
-  if (group.member(l.pe->rank()) < 0) return 0;
-  auto team = l.pe->make_team(group);
+  auto team = l.pe->split(parent, group);
   if (!team) return -1;
-  *made = l.keep(std::move(*team),
-                 config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? *config : shmem_team_config_t{});
+  const bool configured = config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0;
+  if (*team) *made = l.keep(std::move(*team), configured ? *config : shmem_team_config_t{});
   return 0;
 }
 
@@ -61,7 +60,8 @@ WEFT_SHMEM_DEFINE(int, team_split_strided,
   *made = SHMEM_TEAM_INVALID;
   if (team == nullptr) return -1;
   const pgas::Group group = team->team->group().part(start, stride, size);
-  return group.size == 0 ? -1 : make("shmem_team_split_strided", group, config, mask, made);
+  if (group.size == 0) return -1;
+  return split("shmem_team_split_strided", *team->team, group, config, mask, made);
 }
 WEFT_SHMEM_DEFINE(int, team_split_2d,
                   (shmem_team_t parent, int xrange, const shmem_team_config_t* xconfig, long xmask, shmem_team_t* xteam,
@@ -73,8 +73,8 @@ WEFT_SHMEM_DEFINE(int, team_split_2d,
   const Rank row = team->team->rank() / width, column = team->team->rank() % width;
   const pgas::Group x = team->team->group().part(row * width, 1, std::min(width, ranks - row * width));
   const pgas::Group y = team->team->group().part(column, width, (ranks - column + width - 1) / width);
-  const int along_x = make("shmem_team_split_2d", x, xconfig, xmask, xteam);
-  const int along_y = make("shmem_team_split_2d", y, yconfig, ymask, yteam);
+  const int along_x = split("shmem_team_split_2d", *team->team, x, xconfig, xmask, xteam);
+  const int along_y = split("shmem_team_split_2d", *team->team, y, yconfig, ymask, yteam);
   return along_x == 0 && along_y == 0 ? 0 : -1;
 }
 WEFT_SHMEM_DEFINE(void, team_destroy, (shmem_team_t team)) { library("shmem_team_destroy").destroy(team); }
