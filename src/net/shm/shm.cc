@@ -152,11 +152,13 @@ bool Mapping::has_ended(Rank peer) const {
   return watched.fd >= 0 ? poll(&watched, 1, 0) > 0 : kill(block.pid.load(), 0) != 0 && errno == ESRCH;
 }
 
-World::World(std::unique_ptr<Mapping> mapped, Rank rank, memory::Patience::Limits limits)
+World::World(std::unique_ptr<Mapping> mapped, const Options& options)
     : mapping(std::move(mapped)),
-      endpoint(mapping->segment, rank, false, "shm"),
-      patience(mapping->segment, rank, limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); }),
-      heap(mapping->segment.heap(rank), mapping->segment.heap_bytes()) {}
+      endpoint(mapping->segment, options.rank, false, "shm"),
+      patience(
+          mapping->segment, options.rank, options.limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); },
+          options.names),
+      heap(mapping->segment.heap(options.rank), mapping->segment.heap_bytes()) {}
 
 World::~World() { mapping->segment.block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release); }
 
@@ -201,7 +203,7 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
   if (options.rank == 0) remove_name(options.id);
   if (!met) return tl::make_unexpected(met.error());
   mapping->watch(options.rank);
-  return std::make_unique<World>(std::move(mapping), options.rank, options.limits);
+  return std::make_unique<World>(std::move(mapping), options);
 }
 
 void remove_name(const std::string& id) { shm_unlink(name_of(id).c_str()); }

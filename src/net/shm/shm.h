@@ -20,6 +20,7 @@ struct Options {
   memory::Patience::Limits limits;
   // Of ranks that knew each other before: has this one ended, so that it will not come? Empty: nobody knows.
   std::function<bool(Rank)> has_ended = {};
+  std::vector<Rank> names = {};  // see memory::Patience
 };
 
 // A mapped segment, and how to tell that a peer's process has ended.
@@ -45,7 +46,7 @@ class Mapping {
 struct World {
   using Endpoint = memory::Endpoint;
 
-  World(std::unique_ptr<Mapping> mapping, Rank rank, memory::Patience::Limits limits);
+  World(std::unique_ptr<Mapping> mapping, const Options& options);
   ~World();
 
   Rank ranks() const { return endpoint.segment().ranks(); }
