@@ -11,8 +11,9 @@ Result<cost::MachineView> this_machine(const calibrate::Rates& rates);
 
 // The same cores, where ranks reach each other by TCP alone. `ranks_here`: who share this machine's cores. Connections
 // are as fast as `rates` say; where they do not, as fast as the shipped table says.
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here);
+
 // Machines like this one that TCP joins, with so many ranks each; within a machine ranks share memory.
 Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each);
-Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here);
 
 }  // namespace weft::api

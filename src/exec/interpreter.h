@@ -1,14 +1,18 @@
 #pragma once
 
+#include <utility>
+
 #include "fabric/fabric.h"
 
 namespace weft::exec {
 
 enum class Progress { kBlocked, kDone };
 
-// Observes operations as they are posted, for traces. The default observes nothing and costs nothing.
+// Observes operations before they are posted, and after those that are done at once, for traces. The default observes
+// nothing and costs nothing.
 struct NoTrace {
   void posted(Rank, int, const protocol::Operation&) {}
+  void done(int, const protocol::Operation&) {}
 };
 
 // The interpreter: runs one strand of one rank, in order, as far as the fabric allows. It never scans: it looks at one
@@ -41,7 +45,7 @@ class Interpreter {
       if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending)
         pending_ = true;
       else
-        operation_ = nullptr;
+        trace.done(strand_, *std::exchange(operation_, nullptr));
     }
   }
 
