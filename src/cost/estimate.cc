@@ -58,6 +58,7 @@ class Walk {
     strands_.clear();
     messages_.clear();
     signals_.clear();
+    own_signals_.clear();
     parts_.clear();
     core_free_.assign(static_cast<std::size_t>(task_.ranks), 0);
     for (Rank r = 0; r < task_.ranks; ++r)
@@ -115,7 +116,8 @@ class Walk {
         for (int lane = 0; lane < lanes; ++lane) {
           auto steps = plan_.algorithm->steps(story(r, lane, channel));
           while (const Step* step = steps.next()) {
-            if (step->kind != Step::Kind::kMove) open(r, step->peer, lane, channel, false, users, hops, paths);
+            if (step->kind != Step::Kind::kMove && step->lane == Operand::kSameLane)
+              open(r, step->peer, lane, channel, false, users, hops, paths);
             for (const Operand& o : step->sources) {
               if (o.kind == Operand::Kind::kRemote) open(o.peer, r, lane, channel, true, users, hops, paths, true);
               if (o.kind == Operand::Kind::kMulticast) open_way(r, o, Way::kLoad, lane, channel, users, hops);
@@ -301,6 +303,7 @@ class Walk {
 
   bool take(Strand& s) {
     const Step& step = *s.step;
+    if (step.lane != Operand::kSameLane) return take_own(s, step);
     if (step.kind == Step::Kind::kSignal) {
       signals_[pair_key(s.rank, step.peer, s.lane)].push_back(s.free + link(s.rank, step.peer, s.lane).latency);
       return true;
@@ -338,6 +341,20 @@ class Walk {
       fence = std::max(fence, link(s.rank, o.peer, lane_of(o, s)).fence);
     }
     s.free = free = output.last + fence * (empty_ ? 1 : slices_);
+    return true;
+  }
+
+  // Between two lanes of one rank: nothing crosses.
+  bool take_own(Strand& s, const Step& step) {
+    const bool sends = step.kind == Step::Kind::kSignal;
+    auto& queue = own_signals_[{s.rank, sends ? s.lane : step.lane, sends ? step.lane : s.lane}];
+    if (sends) {
+      queue.push_back(s.free);
+      return true;
+    }
+    if (queue.empty()) return false;
+    s.free = std::max(s.free, queue.front());
+    queue.pop_front();
     return true;
   }
 
@@ -411,6 +428,7 @@ class Walk {
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
+  std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;         // from a lane to another of its rank
   std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;                       // numbered
   std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member
   std::optional<Error> failure_;

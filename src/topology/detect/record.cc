@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "base/xml_file.h"
-#include "topology/import/text_file.h"
+#include "base/text_file.h"
 
 namespace weft::topology {
 namespace {

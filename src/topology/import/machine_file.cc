@@ -6,7 +6,7 @@
 #include "topology/import/nvidia_smi.h"
 #include "topology/import/rocm_smi.h"
 #include "topology/import/slurm.h"
-#include "topology/import/text_file.h"
+#include "base/text_file.h"
 #include "topology/import/text_lines.h"
 #include "topology/topology_json.h"
 

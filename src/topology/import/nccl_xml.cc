@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/xml_file.h"
-#include "topology/import/text_file.h"
+#include "base/text_file.h"
 
 namespace weft::topology {
 namespace {
