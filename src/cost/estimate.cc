@@ -428,7 +428,7 @@ class Walk {
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
-  std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;         // from a lane to another of its rank
+  std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;      // from a lane to another of its rank
   std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;                       // numbered
   std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member
   std::optional<Error> failure_;

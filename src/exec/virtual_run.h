@@ -21,7 +21,7 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
   all.reserve(static_cast<std::size_t>(task.ranks * strands));
   for (Rank r = 0; r < task.ranks; ++r) {
     fabric.endpoint(r).begin(call_of(r));
-    for (int s = 0; s < strands; ++s) 
+    for (int s = 0; s < strands; ++s)
       all.emplace_back(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
   }
   std::int64_t finished = 0;

@@ -176,8 +176,8 @@ Status Session::check_place(const schedule::Algorithm& algorithm, const Request&
   const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
   if (in_bytes == 0 || out_bytes == 0) return {};
   const auto in = reinterpret_cast<std::uintptr_t>(r.in), out = reinterpret_cast<std::uintptr_t>(r.out);
-  const bool in_place = in < out + static_cast<std::uintptr_t>(out_bytes) &&
-                        out < in + static_cast<std::uintptr_t>(in_bytes);
+  const bool in_place =
+      in < out + static_cast<std::uintptr_t>(out_bytes) && out < in + static_cast<std::uintptr_t>(in_bytes);
   return schedule::check_place(algorithm, in_place);
 }
 
