@@ -116,6 +116,24 @@ TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
   EXPECT_EQ(report["given"]["leaf_groups"], 4);
 }
 
+TEST(Command, AScheduleFromAFileRunsHereAndSimulatedForItsRanksOnly) {
+  const std::string file = testing::TempDir() + "/tree4.json";
+  ASSERT_EQ(weft("schedule all_reduce --algo tree --ranks 4 --json " + file).code, 0);
+  for (const std::string where : {"--transport threads", "--on dgx-h100"}) {
+    const Answer done =
+        weft("bench all_reduce -n 4 --max 64K --factor 64 --check --json - --algo " + file + " " + where);
+    ASSERT_EQ(done.code, 0) << done.err;
+    for (const json& row : json::parse(done.out)["rows"]) {
+      EXPECT_EQ(row["algorithm"], "tree");
+      EXPECT_EQ(row["errors"], 0);
+      EXPECT_GT(row["predicted_us"], 0);
+    }
+    const Answer refused = weft("bench all_reduce -n 3 --algo " + file + " " + where);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("is written for 4 ranks"), std::string::npos) << refused.err;
+  }
+}
+
 TEST(Command, TheDocumentedAlgorithmsAreThoseOfTheRegistry) {
   std::ifstream file(WEFT_SOURCE "/docs/algorithms.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -25,6 +25,7 @@ Examples:
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
+  weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
   weft bench all_reduce --json results.json               the rows as weft.bench/1
 )";
@@ -111,7 +112,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
   sub->add_option("--tuner", spec->tuner, "with --on: weft, or nccl for what NCCL's own model would choose")
       ->capture_default_str();
-  sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
+  sub->add_option("--algo", spec->algorithm,
+                  "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,

@@ -35,14 +35,17 @@ class Progress {
 // All ranks' buffers, for a simulation that also carries the bytes.
 template <class T>
 struct Buffers {
-  explicit Buffers(const schedule::Task& task) : layout(layout_of(task)) {
+  Buffers(const schedule::Task& task, bool in_place) : layout(layout_of(task)) {
     const auto elements = [&](schedule::Buffer buffer, Rank r) {
       return static_cast<std::size_t>(layout.buffer_bytes(buffer, r) / task.element_bytes);
     };
     for (Rank r = 0; r < task.ranks; ++r) {
-      in.emplace_back(elements(schedule::Buffer::kIn, r));
-      out.emplace_back(elements(schedule::Buffer::kOut, r));
-      fill_input(std::span<T>(in.back()), layout, r);
+      const std::size_t ins = elements(schedule::Buffer::kIn, r), outs = elements(schedule::Buffer::kOut, r);
+      std::vector<T>& memory = memories.emplace_back(in_place ? std::max(ins, outs) : ins + outs);
+      const schedule::InPlace at = in_place ? schedule::in_place(layout, r) : schedule::InPlace{};
+      in.emplace_back(memory.data() + at.in / task.element_bytes, ins);
+      out.emplace_back(memory.data() + (in_place ? static_cast<std::size_t>(at.out / task.element_bytes) : ins), outs);
+      fill_input(in.back(), layout, r);
     }
   }
   std::int64_t wrong(ReduceOp op) const {
@@ -52,7 +55,8 @@ struct Buffers {
     return n;
   }
   schedule::Layout layout;
-  std::vector<std::vector<T>> in, out;
+  std::vector<std::vector<T>> memories;
+  std::vector<std::span<T>> in, out;
 };
 
 // `nccl`: what NCCL knows of the machine, if it shall choose.
@@ -69,6 +73,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   WEFT_TRY(const tune::Candidate choice,
            nccl ? tune::nccl::choose(view, *nccl, question) : tune::choose(view, question));
   const schedule::Plan& plan = choice.plan;
+  WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
   row.algorithm = plan.algorithm->name;
@@ -88,7 +93,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
       .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
   if (checks) {
     WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-               Buffers<decltype(sample)> buffers(task);
+               Buffers<decltype(sample)> buffers(task, spec.in_place);
                auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
                  fabric::Call own = call;
                  own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
@@ -97,7 +102,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
                  return own;
                });
                if (exec::divides_at_the_end(spec.type, op, task.ranks))
-                 for (auto& out : buffers.out)
+                 for (const auto& out : buffers.out)
                    exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
                                 static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
                row.errors = buffers.wrong(spec.op);

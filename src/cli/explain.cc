@@ -114,7 +114,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
   sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
-  sub->add_option("--algo", spec->algorithm, "only this algorithm");
+  sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");
   sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead");

@@ -84,11 +84,12 @@ class WorldExecutor final : public Executor {
   void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
     program_ = std::move(program);
     strands_.clear();
+    own_ = {};
     for (std::size_t s = 0; s < program_->size(); ++s) {
       const auto& operations = (*program_)[s];
       if (!operations.empty())
         strands_.emplace_back(static_cast<int>(s),
-                              ProgramCursor{operations.data(), operations.data() + operations.size()});
+                              ProgramCursor{operations.data(), operations.data() + operations.size()}, &own_);
     }
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
@@ -155,7 +156,7 @@ class WorldExecutor final : public Executor {
     std::vector<Rank> peers;
     if (const Rank peer = world_->endpoint.unsettled(); peer >= 0) peers.push_back(peer);
     for (const Strand& strand : strands_) {
-      if (strand.done() || strand.current() == nullptr) continue;
+      if (strand.done() || strand.current() == nullptr || strand.current()->own()) continue;
       const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
       if (peer < 0) continue;
       world_->endpoint.compare_calls(peer);
@@ -189,6 +190,7 @@ class WorldExecutor final : public Executor {
   std::unique_ptr<World> world_;
   std::shared_ptr<const schedule::Program> program_;
   std::vector<Strand> strands_;
+  OwnSignals own_;
   recorder::Waiting* waiting_ = nullptr;
   Observer observer_;
 };

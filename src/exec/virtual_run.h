@@ -17,15 +17,31 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
   using Strand = Interpreter<typename Fabric::Endpoint, schedule::StrandStream, std::remove_reference_t<Trace>>;
   const int strands = fabric.strands();
   std::vector<Strand> all;
+  std::vector<OwnSignals> own(static_cast<std::size_t>(task.ranks));
   all.reserve(static_cast<std::size_t>(task.ranks * strands));
   for (Rank r = 0; r < task.ranks; ++r) {
     fabric.endpoint(r).begin(call_of(r));
-    for (int s = 0; s < strands; ++s) all.emplace_back(s, schedule::StrandStream(task, plan, r, s));
+    for (int s = 0; s < strands; ++s)
+      all.emplace_back(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
   }
   std::int64_t finished = 0;
-  WEFT_TRY(const Duration elapsed, fabric.run([&](Rank r, int s) {
+  const auto advance = [&](Rank r, int s) {
     Strand& strand = all[static_cast<std::size_t>(r * strands + s)];
     if (!strand.done() && strand.advance(fabric.endpoint(r), trace) == Progress::kDone) ++finished;
+  };
+  const auto waits_for_own = [&](Rank r, int s) {
+    const auto* operation = all[static_cast<std::size_t>(r * strands + s)].current();
+    return operation != nullptr && operation->own();
+  };
+  WEFT_TRY(const Duration elapsed, fabric.run([&](Rank r, int s) {
+    const OwnSignals& signals = own[static_cast<std::size_t>(r)];
+    std::int64_t seen = signals.sent();
+    advance(r, s);
+    while (seen != signals.sent()) {  // no fabric wakes strands that wait for strands of their own rank
+      seen = signals.sent();
+      for (int other = 0; other < strands; ++other)
+        if (waits_for_own(r, other)) advance(r, other);
+    }
   }));
   if (finished != static_cast<std::int64_t>(all.size()))
     return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck",

@@ -8,7 +8,7 @@ namespace weft::net::mixed {
 namespace {
 
 constexpr std::chrono::milliseconds kAsleep{20};       // waiting for one side only
-constexpr std::chrono::microseconds kHalfAsleep{500};  // for this machine: the sockets still want a look now and then
+constexpr std::chrono::microseconds kHalfAsleep{200};  // for this machine: the sockets still want a look now and then
 
 }  // namespace
 
@@ -58,7 +58,8 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
   if (looks_ < limits_.spins) return {};
   looks_ = limits_.spins;
-  if (tcp::Clock::now() - since_ < limits_.yielding) {
+  const bool sends = sockets_.unsettled() >= 0;  // far peers wait for what the kernel has not yet taken
+  if (sends || tcp::Clock::now() - since_ < limits_.yielding) {
     sched_yield();
     return {};
   }

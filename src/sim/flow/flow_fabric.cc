@@ -42,6 +42,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   }
   carried_.assign(topology.links().size() * 2, 0);
   places_.resize(index(ranks));
+  posts_until_.resize(index(ranks));
   actors_.resize(index(ranks * options_.strands));
   for (Rank r = 0; r < ranks; ++r) {
     devices_.push_back(available[index(r) % available.size()]);
@@ -406,6 +407,11 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
+  if (gpu && posting > 0) {  // one message after the other, whatever the strand: NCCL's proxy is one thread
+    Duration& free = posts_until_[index(rank)];
+    free = std::max(free, now_) + Duration::seconds(posting);
+    posting = (free - now_).s();
+  }
   if (gpu) {
     // Copying and posting only matter where they take longer than the slowest flow takes at the least.
     if (const double seconds = std::max(posting, local / options_.costs.local_channel().value());

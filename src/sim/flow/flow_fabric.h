@@ -159,6 +159,7 @@ class FlowFabric {
   int ranks_per_endpoint_ = 1;
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
+  std::vector<Duration> posts_until_;  // by rank: when all it posts by now has been posted
   std::vector<Connection> connections_;
   std::deque<Aggregation> aggregations_;
   std::vector<std::unique_ptr<MaxMin::Resource[]>> kept_paths_;
