@@ -153,8 +153,8 @@ TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
   }
 }
 
-// Two nodes of eight GPUs, a ring on each of 64 channels: every rank sends 30 messages over the network on eight of them,
-// and posts one after the other. On 8 channels it posts an eighth of that.
+// Two nodes of eight GPUs, a ring on each of 64 channels: every rank sends 30 messages over the network on eight of
+// them, and posts one after the other. On 8 channels it posts an eighth of that.
 TEST(Agreement, MoreChannelsThanARankCanPostToAreSlower) {
   const cost::MachineView machine(topology::load_machine("dgx-h100:nodes=2,net=ib-ndr").value(),
                                   protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
