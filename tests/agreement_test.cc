@@ -28,6 +28,7 @@ struct Recorder {
   void posted(Rank rank, int strand, const Operation& operation) {
     strands[static_cast<std::size_t>(rank * per_rank + strand)].push_back(operation);
   }
+  void done(int, const Operation&) {}
 };
 
 struct Outcome {

@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
         BadInput{"explain all_reduce --on mi300x --table -", "NVIDIA GPUs"},
         BadInput{"bench all_reduce --on dgx-h100 --tuner best", "unknown tuner 'best'"},
-        BadInput{"bench all_reduce --tuner nccl", "--on"}, BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
+        BadInput{"trace /no/such/trace.json", "/no/such/trace.json"}, BadInput{"bench all_reduce --tuner nccl", "--on"},
+        BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"}, BadInput{"verify", "which schedule"},
         BadInput{"verify all_reduce", "--algo is missing"}, BadInput{"verify --all --ranks 17..1", "17..1"},
@@ -244,6 +245,27 @@ TEST(Command, SaysWhyLoadAndStoreCannotCrossANetwork) {
   const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100:nodes=2,net=ib-ndr --algo two_shot");
   EXPECT_EQ(a.code, 1);
   EXPECT_NE(a.out.find("NET path"), std::string::npos) << a.out;
+}
+
+TEST(Command, JoinsTheTimelinesOfRanks) {
+  const std::string folder = testing::TempDir() + "/weft-timelines-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  setenv("WEFT_TRACE", (folder + "/t-%r.json").c_str(), 1);
+  const Answer ran = weft("bench all_reduce --ranks 2 --min 64 --max 64 --iters 10");
+  unsetenv("WEFT_TRACE");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Answer joined =
+      weft("trace " + folder + "/t-0.json " + folder + "/t-1.json --out " + folder + "/all.json --json -");
+  ASSERT_EQ(joined.code, 0) << joined.err;
+  const json summary = json::parse(joined.out);
+  ASSERT_EQ(summary["ranks"].size(), 2u);
+  EXPECT_GE(summary["ranks"][0]["calls"], 10);
+  EXPECT_EQ(summary["ranks"][0]["calls"], summary["ranks"][1]["calls"]);
+  const json all = json::parse(std::ifstream(folder + "/all.json"));
+  int calls = 0;
+  for (const json& event : all["traceEvents"]) calls += event.value("cat", "") == "call";
+  EXPECT_EQ(calls, 2 * summary["ranks"][0]["calls"].get<int>());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Command, ProvesASchedule) {

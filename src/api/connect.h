@@ -13,7 +13,7 @@
 
 namespace weft::api {
 
-// What the fabric of this name can do: shm, threads, tcp. `transport` outlives the answer.
+// What the fabric of this name can do: shm, threads, tcp, shm+tcp. `transport` outlives the answer.
 protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A rank of a job, and what carries its messages.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "fabric/fabric.h"
@@ -9,9 +10,11 @@ namespace weft::exec {
 
 enum class Progress { kBlocked, kDone };
 
-// Observes operations as they are posted, for traces. The default observes nothing and costs nothing.
+// Observes operations before they are posted, and after those that are done at once, for traces. The default observes
+// nothing and costs nothing.
 struct NoTrace {
   void posted(Rank, int, const protocol::Operation&) {}
+  void done(int, const protocol::Operation&) {}
 };
 
 // Signals between the strands of one rank. They cross no fabric: a strand whose operation has finished has seen its
@@ -68,7 +71,7 @@ class Interpreter {
       if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending)
         pending_ = true;
       else
-        operation_ = nullptr;
+        trace.done(strand_, *std::exchange(operation_, nullptr));
     }
   }
 

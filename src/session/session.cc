@@ -54,6 +54,7 @@ void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string f
   recorder_ = std::move(recorder);
   record_folder_ = std::move(folder);
   executor_->say_waits(recorder_ ? &recorder_->waiting() : nullptr);
+  executor_->trace_to(recorder_ ? recorder_->trace() : nullptr);
 }
 
 std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {

@@ -34,7 +34,8 @@ class Patience {
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
   // kNoResources.
   Status pause(const WaitingFor& waiting_for) {
-    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && !endpoint_.awaits_much()) [[likely]]
+    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && (limits_.spins > 1 || !endpoint_.awaits_much()))
+        [[likely]]
       return {};
     return pause_slowly(waiting_for);
   }
