@@ -31,6 +31,15 @@ std::uint64_t key_of(const pgas::Group& g) {
 
 }  // namespace
 
+Result<std::unique_ptr<Pe>> Pe::open(Parts parts) {
+  const std::string trace = parts.trace;
+  std::unique_ptr<Pe> pe(new Pe(std::move(parts)));
+  if (trace.empty()) return pe;
+  WEFT_TRY(auto recorder, pgas::Recorder::open(trace, pe->rank(), pe->ranks()));
+  pe->space_.set_recorder(std::move(recorder));
+  return pe;
+}
+
 Pe::Pe(Parts parts)
     : keeps_(std::move(parts.keeps)),
       commons_(std::move(parts.commons)),

@@ -28,9 +28,11 @@ class Pe {
     pgas::Region heap;
     std::vector<pgas::Region> others;           // the program's data, if it is shared
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
+    std::string trace = {};                     // WEFT_PGAS_TRACE
     std::shared_ptr<void> keeps = {};           // outlives the Pe
   };
-  explicit Pe(Parts parts);
+  // Errors (bad input): the trace cannot be written.
+  static Result<std::unique_ptr<Pe>> open(Parts parts);
   ~Pe();
 
   const pgas::Space& space() const { return space_; }
@@ -56,6 +58,7 @@ class Pe {
   Result<std::shared_ptr<Team>> split(Team& parent, const pgas::Group& group);
 
  private:
+  explicit Pe(Parts parts);
   struct Mail;
   Mail& mail(Rank at, Rank from) const;
   // Do all ranks pass the same value? Also tells whether `fine` holds everywhere. Errors: of the communicator.

@@ -89,14 +89,15 @@ Result<std::unique_ptr<Pe>> over_shm(Joined joined, const env::Settings& setting
     WEFT_CHECK(joined.comm.barrier());  // a peer's store before this rank's data has moved would be lost
   }
   const net::memory::Segment& segment = world.mapping->segment;
-  return std::make_unique<Pe>(
+  return Pe::open(
       Pe::Parts{.comm = joined.comm,
                 .commons = commons_of(world),
                 .chooser = chooser_of(joined.machine, settings),
                 .limits = limits,
                 .heap = std::move(heap),
                 .others = std::move(others),
-                .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); }});
+                .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); },
+                .trace = settings.pgas_trace});
 }
 
 // Symmetric heaps of ranks that are threads, and who of them has left.
@@ -147,7 +148,7 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
     const Rank self = comm.rank();
     pgas::Region heap{.own = rooms->heap(self), .bytes = bytes, .mapped = {}};
     for (Rank r = 0; r < ranks; ++r) heap.mapped.push_back(rooms->heap(r));
-    all.push_back(std::make_unique<Pe>(Pe::Parts{
+    Pe::Parts parts{
         .comm = std::move(comm),
         .commons = {.allocate = Rooms::map,
                     .release = [](std::byte* memory, Bytes size) { munmap(memory, static_cast<std::size_t>(size)); },
@@ -157,7 +158,10 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
         .heap = std::move(heap),
         .others = others,
         .end = {},
-        .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })}));
+        .trace = settings.pgas_trace,
+        .keeps = std::shared_ptr<void>(nullptr, [rooms, self](void*) { rooms->leave(self); })};
+    WEFT_TRY(auto pe, Pe::open(std::move(parts)));
+    all.push_back(std::move(pe));
   }
   return all;
 }

@@ -102,8 +102,8 @@ std::uint64_t World::atomic_word(AtomicOp op, const std::uint64_t* at, std::uint
   return apply(pe_->space(), op, at, operand, compare, rank);
 }
 
-void World::fence() { pgas::fence(); }
-void World::quiet() { pgas::quiet(); }
+void World::fence() { pgas::fence(pe_->space()); }
+void World::quiet() { pgas::quiet(pe_->space()); }
 
 void World::wait_signed(const void* at, std::size_t bytes, Compare comparison, std::int64_t value) {
   if (bytes == sizeof(std::int32_t))

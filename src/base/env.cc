@@ -31,6 +31,7 @@ constexpr Variable kTable[] = {
     {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
     {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
     {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
+    {"WEFT_PGAS_TRACE", "text", "none", "file for one-sided operations, one per rank: FILE.RANK (weft replay)"},
 };
 
 constexpr std::string_view kLauncher[] = {
@@ -116,6 +117,7 @@ Result<Settings> read() {
   WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));
   s.record_entries = static_cast<int>(entries);
   s.record_folder = text("WEFT_RECORD_DIR");
+  s.pgas_trace = text("WEFT_PGAS_TRACE");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;

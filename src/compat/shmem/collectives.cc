@@ -104,7 +104,7 @@ int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t 
 }
 
 void barrier(const char* call, api::Team& team) {
-  pgas::quiet();
+  pgas::quiet(library(call).space());
   require(call, team.barrier());
 }
 
