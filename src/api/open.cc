@@ -93,8 +93,12 @@ Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place
   net::tcp::Patience::Limits limits{.timeout = options.timeout};
   if (here > machine->endpoints()) limits.spins = 1;  // as over shared memory
   auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
-  return Opened{session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine), "tcp",
-                machine};
+  net::tcp::World* const tcp = world.get();
+  return Opened{session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine),
+                "tcp",
+                machine,
+                nullptr,
+                tcp};
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

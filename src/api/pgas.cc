@@ -8,26 +8,9 @@ namespace {
 // The operation is a value in this interface, a template argument below.
 template <class T>
 T apply(const Space& space, AtomicOp op, const T* at, T operand, T compare, Rank rank) {
-  constexpr const char* kCall = "World::atomic";
-  switch (op) {
-    case AtomicOp::kFetch:
-      return atomic<AtomicOp::kFetch>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kSet:
-      return atomic<AtomicOp::kSet>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kSwap:
-      return atomic<AtomicOp::kSwap>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kCompareSwap:
-      return atomic<AtomicOp::kCompareSwap>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kAdd:
-      return atomic<AtomicOp::kAdd>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kAnd:
-      return atomic<AtomicOp::kAnd>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kOr:
-      return atomic<AtomicOp::kOr>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kXor:
-      return atomic<AtomicOp::kXor>(space, kCall, at, operand, compare, rank);
-  }
-  return {};
+  return with_op(op, [&](auto known) {
+    return atomic<known()>(space, "World::atomic", at, operand, compare, rank);
+  });
 }
 
 template <class T>

@@ -11,9 +11,10 @@ void OneSidedTable::header(const std::string& where, const std::string& bound) c
 void OneSidedTable::row(OneSidedRow row) {
   if (spec_.json != "-") {
     const bool bounded = row.bound_us > 0;
+    const bool comparable = bounded && row.us < 1000 * row.bound_us;  // else the bound is next to nothing
     fmt::print("{:>12} {:>11.3f} {:>11} {:>7} {:>9.2f}  {}\n", row.bytes, row.us,
                bounded ? fmt::format("{:.3f}", row.bound_us) : "-",
-               bounded ? fmt::format("{:.2f}", row.us / row.bound_us) : "-",
+               comparable ? fmt::format("{:.2f}", row.us / row.bound_us) : "-",
                row.us > 0 ? static_cast<double>(row.bytes) / row.us * 1e-3 : 0, row.what);
     std::fflush(stdout);
   }

@@ -15,7 +15,8 @@ std::string reason(const cost::AccessAdvice& a, const cost::Access& access) {
     return fmt::format("{} by pointer take {}, the copy {} and {} of it {}", uses(access.reuse),
                        format_duration(a.pointer), format_duration(a.copy), uses(access.reuse),
                        format_duration(a.use_here * static_cast<double>(access.reuse)));
-  if (access.fraction < 1 && a.from_uses && *a.from_uses > 3)
+  if (!a.from_uses) return "the peer's memory is as near as one's own";
+  if (access.fraction < 1 && *a.from_uses > 3)
     return fmt::format("only {:.3g} % are used; a copy moves everything", access.fraction * 100);
   if (access.reuse == 1) return "a copy that is used once is one step more";
   return "the call of a get costs more than what the copy saves";

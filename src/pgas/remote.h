@@ -15,6 +15,30 @@
 // to order. The other peers: by the Space's agent.
 namespace weft::pgas {
 
+// Calls f with the operation as a constant: a std::integral_constant.
+template <class F>
+decltype(auto) with_op(AtomicOp op, F&& f) {
+  switch (op) {
+    case AtomicOp::kFetch:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kFetch>());
+    case AtomicOp::kSet:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kSet>());
+    case AtomicOp::kSwap:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kSwap>());
+    case AtomicOp::kCompareSwap:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kCompareSwap>());
+    case AtomicOp::kAdd:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kAdd>());
+    case AtomicOp::kAnd:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kAnd>());
+    case AtomicOp::kOr:
+      return f(std::integral_constant<AtomicOp, AtomicOp::kOr>());
+    case AtomicOp::kXor:
+      break;
+  }
+  return f(std::integral_constant<AtomicOp, AtomicOp::kXor>());
+}
+
 namespace detail {
 
 template <std::size_t bytes>

@@ -97,8 +97,7 @@ Event parse_event(Words& words, Rank ranks) {
       e.collective = words.word();
       e.bytes = words.bytes();
       e.group = {words.number<Rank>(0, ranks - 1), words.number<Rank>(-ranks, ranks), words.number<Rank>(1, ranks)};
-      for (const Rank last : {e.group.job_rank(e.group.size - 1)})
-        if (last < 0 || last >= ranks) words.wrong("the group");
+      if (const Rank last = e.group.job_rank(e.group.size - 1); last < 0 || last >= ranks) words.wrong("the group");
       break;
     default:
       e.peer = words.number<Rank>(0, ranks - 1);
@@ -140,6 +139,7 @@ std::string to_line(const Event& e) {
 }
 
 Result<RankTrace> parse_trace(std::string_view file, std::string_view text) {
+  if (text.empty()) return bad_input("{}: not {}", file, kSchema);
   RankTrace trace;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -156,7 +156,6 @@ Result<RankTrace> parse_trace(std::string_view file, std::string_view text) {
     }
     if (words.problem()) return bad_input("{}:{}: {}", file, number, *words.problem());
   }
-  if (trace.ranks < 1 || text.data() == nullptr) return bad_input("{}: not {}", file, kSchema);
   return trace;
 }
 
