@@ -94,11 +94,8 @@ Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place
   if (here > machine->endpoints()) limits.spins = 1;  // as over shared memory
   auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
   net::tcp::World* const tcp = world.get();
-  return Opened{session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine),
-                "tcp",
-                machine,
-                nullptr,
-                tcp};
+  return Opened{session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine), "tcp",
+                machine, nullptr, tcp};
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

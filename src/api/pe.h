@@ -31,9 +31,9 @@ class Pe {
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
     // Reaches the peers whose memory is not mapped, once there is a Space; null: all are.
     std::function<Result<std::shared_ptr<pgas::Agent>>(const pgas::Space&)> agent = {};
-    std::string interface = {};  // with an agent: where teams meet
-    std::string trace = {};      // WEFT_PGAS_TRACE
-    std::shared_ptr<void> keeps = {};           // outlives the Pe
+    std::string interface = {};        // with an agent: where teams meet
+    std::string trace = {};            // WEFT_PGAS_TRACE
+    std::shared_ptr<void> keeps = {};  // outlives the Pe
   };
   // Errors (bad input): the trace cannot be written.
   static Result<std::unique_ptr<Pe>> open(Parts parts);
@@ -49,8 +49,8 @@ class Pe {
   [[noreturn]] void end_job(int status);
 
   static constexpr Bytes kMostAlignment = Bytes{64} << 20;
-  // Collective; all ranks pass the same, else the process ends naming `call`. Errors: kNoResources, on all ranks: one of
-  // them has no room left, or more than kMostAlignment was asked for.
+  // Collective; all ranks pass the same, else the process ends naming `call`. Errors: kNoResources, on all ranks: one
+  // of them has no room left, or more than kMostAlignment was asked for.
   Result<void*> allocate(const char* call, std::size_t bytes, std::size_t alignment);
   Status free(const char* call, void* memory);
   Result<void*> reallocate(const char* call, void* memory, std::size_t bytes);

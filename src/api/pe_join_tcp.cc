@@ -57,8 +57,7 @@ Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& sett
   if (share_data) {
     const std::span<std::byte> data = net::shm::program_data();
     WEFT_TRY(const bool same, same_everywhere(joined.comm, static_cast<Bytes>(data.size())));
-    if (same && !data.empty())
-      others.push_back(own_region(data.data(), static_cast<Bytes>(data.size()), rank, ranks));
+    if (same && !data.empty()) others.push_back(own_region(data.data(), static_cast<Bytes>(data.size()), rank, ranks));
   }
 
   // Derived from what only the job knows, so that a key of its own protects these connections.
@@ -80,20 +79,21 @@ Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& sett
     const auto opened = known->lock();
     return opened != nullptr && opened->has_left(r);
   };
-  return Pe::open(Pe::Parts{.comm = joined.comm,
-                            .commons = {.base = nullptr, .reach = {}, .allocate = {}, .release = {}, .has_ended = has_ended},
-                            .chooser = chooser_of(joined.machine, settings),
-                            .limits = limits,
-                            .heap = own_region(heap_up(memory), bytes, rank, ranks),
-                            .others = std::move(others),
-                            .end =
-                                [known](Rank r, int status) {
-                                  if (const auto opened = known->lock()) opened->end(r, status);
-                                },
-                            .agent = agent,
-                            .interface = interface_of(here),
-                            .trace = settings.pgas_trace,
-                            .keeps = std::move(keeps)});
+  return Pe::open(
+      Pe::Parts{.comm = joined.comm,
+                .commons = {.base = nullptr, .reach = {}, .allocate = {}, .release = {}, .has_ended = has_ended},
+                .chooser = chooser_of(joined.machine, settings),
+                .limits = limits,
+                .heap = own_region(heap_up(memory), bytes, rank, ranks),
+                .others = std::move(others),
+                .end =
+                    [known](Rank r, int status) {
+                      if (const auto opened = known->lock()) opened->end(r, status);
+                    },
+                .agent = agent,
+                .interface = interface_of(here),
+                .trace = settings.pgas_trace,
+                .keeps = std::move(keeps)});
 }
 
 }  // namespace weft::api

@@ -8,9 +8,7 @@ namespace {
 // The operation is a value in this interface, a template argument below.
 template <class T>
 T apply(const Space& space, AtomicOp op, const T* at, T operand, T compare, Rank rank) {
-  return with_op(op, [&](auto known) {
-    return atomic<known()>(space, "World::atomic", at, operand, compare, rank);
-  });
+  return with_op(op, [&](auto known) { return atomic<known()>(space, "World::atomic", at, operand, compare, rank); });
 }
 
 template <class T>

@@ -93,8 +93,7 @@ Result<Row> latency(World& world, const Stage& s, Bytes bytes, const std::string
                     const std::function<void(Word)>& send) {
   PingPong turns(world, s.flag);
   std::function<void(std::int64_t)> bound;
-  if (s.mapped())
-    bound = [&](std::int64_t n) { turns.run(n, [&](Word number) { plain_put(s, bytes, number); }); };
+  if (s.mapped()) bound = [&](std::int64_t n) { turns.run(n, [&](Word number) { plain_put(s, bytes, number); }); };
   const auto body = [&](std::int64_t n) { turns.run(n, send); };
   WEFT_TRY(const auto times, medians(world, repetitions(bytes), body, bound));
   std::atomic_ref(*s.flag).store(0);  // the next measurement counts from one again
@@ -133,10 +132,10 @@ Result<std::vector<Row>> put_rows(World& world, const Stage& s, Bytes bytes) {
 
 Result<std::vector<Row>> get_rows(World& world, Stage& s, Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes);
-  WEFT_TRY(const Row row, stream(
-                              world, s, bytes, "gets in a row",
-                              [&] { world.get(s.source.data(), s.target, size, s.peer); },
-                              [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
+  WEFT_TRY(const Row row,
+           stream(
+               world, s, bytes, "gets in a row", [&] { world.get(s.source.data(), s.target, size, s.peer); },
+               [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
   return std::vector{row};
 }
 

@@ -42,13 +42,20 @@ void print(const cost::AccessAdvice& a, const cost::Access& access, const Machin
 
 nlohmann::json to_json(const cost::AccessAdvice& a, const cost::Access& access, const Machine& machine,
                        std::int64_t peer) {
-  nlohmann::json json = {{"schema", "weft.explain_access/1"}, {"machine", machine.name},
-                         {"peer", peer},                      {"bytes", access.bytes},
-                         {"fraction", access.fraction},       {"reuse", access.reuse},
-                         {"path", a.path},                    {"choice", a.get_wins ? "get" : "pointer"},
-                         {"pointer_us", nullptr},             {"get_us", a.get.us()},
-                         {"copy_us", a.copy.us()},            {"use_of_copy_us", a.use_here.us()},
-                         {"get_from_uses", nullptr},          {"get_from_bytes", nullptr},
+  nlohmann::json json = {{"schema", "weft.explain_access/1"},
+                         {"machine", machine.name},
+                         {"peer", peer},
+                         {"bytes", access.bytes},
+                         {"fraction", access.fraction},
+                         {"reuse", access.reuse},
+                         {"path", a.path},
+                         {"choice", a.get_wins ? "get" : "pointer"},
+                         {"pointer_us", nullptr},
+                         {"get_us", a.get.us()},
+                         {"copy_us", a.copy.us()},
+                         {"use_of_copy_us", a.use_here.us()},
+                         {"get_from_uses", nullptr},
+                         {"get_from_bytes", nullptr},
                          {"reason", reason(a, access)}};
   if (a.pointer_possible) json["pointer_us"] = a.pointer.us();
   if (a.from_uses) json["get_from_uses"] = *a.from_uses;

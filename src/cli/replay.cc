@@ -53,7 +53,8 @@ Result<Recorded> read(const std::string& file) {
 void print(const std::string& on, const Recorded& recorded, const replay::Outcome& o) {
   fmt::print("# {} operations of {} ranks, {} put or got, on {} (simulated)\n", recorded.operations,
              recorded.program.size(), format_bytes(recorded.bytes), on);
-  fmt::print("recorded here  {:>12}\nthere          {:>12}\n", format_duration(recorded.total), format_duration(o.total));
+  fmt::print("recorded here  {:>12}\nthere          {:>12}\n", format_duration(recorded.total),
+             format_duration(o.total));
   fmt::print("# {:>4} {:>12} {:>12} {:>12} {:>12}\n", "rank", "computing", "moving", "waiting", "collectives");
   constexpr std::size_t kShown = 16;
   for (std::size_t r = 0; r < std::min(o.ranks.size(), kShown); ++r)

@@ -14,12 +14,12 @@ struct Access {
   std::int64_t reuse = 1;
 };
 
-// By pointer: every use loads from the peer, because the home of a line is its owner's cache. By get: the whole array is
-// copied once, and every use loads the copy.
+// By pointer: every use loads from the peer, because the home of a line is its owner's cache. By get: the whole array
+// is copied once, and every use loads the copy.
 struct AccessAdvice {
   bool pointer_possible = false;
   std::string path;  // between the two, or why there is no pointer: "NVL, 371 GB/s", "NET: no loads across a network"
-  Duration pointer, get;      // all uses; pointer means nothing without pointer_possible
+  Duration pointer, get;               // all uses; pointer means nothing without pointer_possible
   Duration use_there, copy, use_here;  // one use by pointer, the copy, one use of the copy
   bool get_wins = false;
   // Get wins from so many uses on, at these bytes; from so many bytes on, at this reuse (a power of two); never.

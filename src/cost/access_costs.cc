@@ -64,8 +64,7 @@ Duration OneSidedView::round_trip(Rank from, Rank to, Rank ranks) const {
 Result<OneSidedView> one_sided_view(const MachineView& machine) {
   const auto kind = machine.costs().gpu() ? HopCosts::Endpoint::kGpu : HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(machine.topology()));
-  const json over = {
-      {"schema", "weft.calibration/1"}, {"hops", table().at("hops")}, {"local", table().at("local")}};
+  const json over = {{"schema", "weft.calibration/1"}, {"hops", table().at("hops")}, {"local", table().at("local")}};
   WEFT_TRY(HopCosts costs, HopCosts::calibrated(kind, conditions, "access_costs.json", over.dump()));
   return OneSidedView{machine, std::move(costs)};
 }

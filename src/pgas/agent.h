@@ -9,7 +9,8 @@ namespace weft::pgas {
 // Carries operations out at peers whose memory is not mapped here: what remote.h turns to where load and store end.
 // Completion is that of the seam: on return of put() and of update() the source may be changed (local completion);
 // quiet() makes everything visible; fence() orders what follows to a peer behind what went before.
-// Thread: any number at a time. Errors: a peer that has gone ends the process with a line that says so, as Space's misuse.
+// Thread: any number at a time. Errors: a peer that has gone ends the process with a line that says so, as Space's
+// misuse.
 class Agent {
  public:
   virtual ~Agent() = default;

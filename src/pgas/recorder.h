@@ -9,9 +9,8 @@
 
 namespace weft::pgas {
 
-// Writes what a rank does to FILE.RANK, for replay on another machine. Times are those of the machine's monotonic clock,
-// which ranks of one machine share.
-// Thread: any number at a time.
+// Writes what a rank does to FILE.RANK, for replay on another machine. Times are those of the machine's monotonic
+// clock, which ranks of one machine share. Thread: any number at a time.
 class Recorder {
  public:
   // Errors (bad input): the file cannot be written.

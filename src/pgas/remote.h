@@ -249,8 +249,8 @@ T atomic(const Space& space, const char* call, const T* at, T operand, T compare
     space.agent()->update(rank, space.place(at), sizeof(T), op, word(operand));
     return operand;
   }
-  return std::bit_cast<T>(static_cast<Word>(
-      space.agent()->fetch(rank, space.place(at), sizeof(T), op, word(operand), word(compare))));
+  return std::bit_cast<T>(
+      static_cast<Word>(space.agent()->fetch(rank, space.place(at), sizeof(T), op, word(operand), word(compare))));
 }
 
 }  // namespace detail

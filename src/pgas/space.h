@@ -14,8 +14,8 @@ namespace weft::pgas {
 
 // Memory that every rank has, with the same things at the same offsets: the symmetric heap, or the program's data.
 struct Region {
-  std::byte* own = nullptr;        // where this rank's program knows it
-  Bytes bytes = 0;                 // equal on all ranks
+  std::byte* own = nullptr;  // where this rank's program knows it
+  Bytes bytes = 0;           // equal on all ranks
   // Every rank's, where this rank loads and stores it, the own one included; null: only an Agent reaches it.
   std::vector<std::byte*> mapped;
   bool holds(const void* address, Bytes length) const {

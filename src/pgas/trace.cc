@@ -126,7 +126,8 @@ std::string to_line(const Event& e) {
     case Kind::kQuiet:
       break;
     case Kind::kWait:
-      line += fmt::format("{} {} {} {:x}", place(), e.bytes, kComparisons[static_cast<std::size_t>(e.compare)], e.value);
+      line +=
+          fmt::format("{} {} {} {:x}", place(), e.bytes, kComparisons[static_cast<std::size_t>(e.compare)], e.value);
       break;
     case Kind::kMeet:
       line += fmt::format(" {} {} {} {} {}", e.collective, e.bytes, e.group.start, e.group.stride, e.group.size);

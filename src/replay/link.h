@@ -8,7 +8,7 @@ namespace weft::replay {
 // before, and which writes of others a wait waited for.
 struct Step {
   const pgas::Event* event = nullptr;
-  Duration gap;          // between the rank's event before and this one
+  Duration gap;            // between the rank's event before and this one
   bool announced = false;  // a write that some wait waited for: the peer is told when it can be seen
   struct Need {
     Rank writer = -1;

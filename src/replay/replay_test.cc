@@ -43,9 +43,8 @@ Outcome outcome(const char* machine, const Program& program, double compute = 0)
 
 TEST(Link, AWaitNeedsTheWritesUpToTheFirstThatItAccepts) {
   // Rank 2 waits until three have been added; what is added afterwards is for the next wait.
-  const Program program = {{at(1, flag(2, 1)), at(3, flag(2, 3)), at(4, flag(2, 4))},
-                           {at(2, flag(2, 2))},
-                           {at(5, wait(3)), at(6, wait(4))}};
+  const Program program = {
+      {at(1, flag(2, 1)), at(3, flag(2, 3)), at(4, flag(2, 4))}, {at(2, flag(2, 2))}, {at(5, wait(3)), at(6, wait(4))}};
   const LinkedProgram linked = link(program);
   EXPECT_EQ(linked.unexplained, 0);
   std::map<Rank, std::int64_t> needs;
@@ -63,9 +62,7 @@ TEST(Link, AFlagThatWasResetByAPlainStoreIsNotTakenForTheOldOne) {
   EXPECT_EQ(linked.ranks[1][1].needs[0].count, 2);
 }
 
-TEST(Link, WaitsThatNoWriteEndedAreCounted) {
-  EXPECT_EQ(link({{at(1, wait(1))}}).unexplained, 1);
-}
+TEST(Link, WaitsThatNoWriteEndedAreCounted) { EXPECT_EQ(link({{at(1, wait(1))}}).unexplained, 1); }
 
 // 64 MiB over 450 GB/s of which 82.4 % are payload: 181 us; the call and the way back of quiet are 2 us at most.
 TEST(Replay, APutTakesWhatTheLinkAllows) {

@@ -37,9 +37,9 @@ struct Walker {
   enum class Phase : std::uint8_t { kGap, kCall, kMove, kAnswer, kWait, kDone } phase = Phase::kGap;
   bool posted = false;
   Operation operation;
-  Duration until;                // busy by itself, or met
-  Duration since;                // when this phase began
-  Duration visible;              // when all it wrote can be seen by those it wrote to, and it knows
+  Duration until;                  // busy by itself, or met
+  Duration since;                  // when this phase began
+  Duration visible;                // when all it wrote can be seen by those it wrote to, and it knows
   std::vector<std::int64_t> came;  // by rank: announcements taken
   Spent spent;
 };
@@ -176,8 +176,7 @@ class Run {
 
   bool wait(Rank r, Walker& w, const Step& step) {
     const Kind kind = step.event->kind;
-    if (kind == Kind::kQuiet)
-      return pass(r, w, std::max(Duration(), w.visible - now()), w.spent.waiting, Phase::kDone);
+    if (kind == Kind::kQuiet) return pass(r, w, std::max(Duration(), w.visible - now()), w.spent.waiting, Phase::kDone);
     if (!w.posted) {
       w.posted = true;
       w.since = now();

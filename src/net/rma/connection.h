@@ -11,9 +11,8 @@
 
 namespace weft::net::rma {
 
-// The serving side of a connection: a stranger until it has proved that it knows the key, then a peer whose requests are
-// carried out as they come.
-// Thread: the server's.
+// The serving side of a connection: a stranger until it has proved that it knows the key, then a peer whose requests
+// are carried out as they come. Thread: the server's.
 class Server::Connection {
  public:
   Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const pgas::Space& space, Rank ranks);

@@ -3,10 +3,10 @@
 #include <mutex>
 #include <span>
 
+#include "base/units.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/socket.h"
 #include "net/rma/message.h"
-#include "base/units.h"
 
 namespace weft::net::rma {
 
@@ -21,7 +21,8 @@ class Line {
 
   // Errors of all: kPeerDied. An empty `answer` waits for none.
   Status ask(const Request& request, std::span<const std::byte> payload, std::span<std::byte> answer);
-  // Asks for an acknowledgement of everything before, if there is anything; takes it. Between the two the line is locked.
+  // Asks for an acknowledgement of everything before, if there is anything; takes it. Between the two the line is
+  // locked.
   Status begin_flush();
   Status end_flush();
 

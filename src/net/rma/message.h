@@ -13,11 +13,11 @@ namespace weft::net::rma {
 struct Request {
   enum class Kind : std::uint8_t { kPut, kGet, kUpdate, kFetch, kFlush, kEnd };
   Kind kind = Kind::kPut;
-  std::uint8_t op = 0;         // update, fetch: pgas::AtomicOp
+  std::uint8_t op = 0;  // update, fetch: pgas::AtomicOp
   std::uint16_t reserved = 0;
   std::int32_t region = 0;
   std::int64_t offset = 0;
-  std::int64_t bytes = 0;      // put, get: how many; update, fetch: 4 or 8; end: the exit status
+  std::int64_t bytes = 0;  // put, get: how many; update, fetch: 4 or 8; end: the exit status
   std::uint64_t operand = 0, compare = 0;
 };
 static_assert(sizeof(Request) == 40 && std::is_trivially_copyable_v<Request>);
