@@ -65,6 +65,11 @@ class FlowFabric {
   }
 
   std::int64_t events() const { return events_; }
+  Duration now() const { return now_; }
+  // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
+  void resume_after(Rank rank, int strand, Duration delay) {
+    push(delay, Event::kResume, rank * options_.strands + strand);
+  }
   // The busiest link direction: its share of the capacity over the whole run, and its name, e.g. "gpu3 -> nvswitch0".
   struct Bottleneck {
     std::string link;
