@@ -7,7 +7,7 @@
 
 namespace weft::exec {
 
-// Runs one collective on all ranks of a virtual-time fabric with the same interpreter as everywhere. Lazy: schedules
+// Runs one collective on all ranks that a virtual-time fabric carries out with the same interpreter as everywhere. Lazy: schedules
 // are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's memories (may be empty
 // where the fabric moves no data). Returns the virtual time until the last strand has finished. Errors: the fabric's;
 // kInternal if strands are stuck (a schedule that verify() rejects).
@@ -17,14 +17,14 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
   using Strand = Interpreter<typename Fabric::Endpoint, schedule::StrandStream, std::remove_reference_t<Trace>>;
   const int strands = fabric.strands();
   std::vector<Strand> all;
-  all.reserve(static_cast<std::size_t>(task.ranks * strands));
-  for (Rank r = 0; r < task.ranks; ++r) {
+  all.reserve(static_cast<std::size_t>(fabric.representatives()) * static_cast<std::size_t>(strands));
+  for (Rank r = 0; r < fabric.representatives(); ++r) {
     fabric.endpoint(r).begin(call_of(r));
     for (int s = 0; s < strands; ++s) all.emplace_back(s, schedule::StrandStream(task, plan, r, s));
   }
   std::int64_t finished = 0;
   WEFT_TRY(const Duration elapsed, fabric.run([&](Rank r, int s) {
-    Strand& strand = all[static_cast<std::size_t>(r * strands + s)];
+    Strand& strand = all[static_cast<std::size_t>(r) * static_cast<std::size_t>(strands) + static_cast<std::size_t>(s)];
     if (!strand.done() && strand.advance(fabric.endpoint(r), trace) == Progress::kDone) ++finished;
   }));
   if (finished != static_cast<std::int64_t>(all.size()))
