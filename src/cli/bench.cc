@@ -122,6 +122,10 @@ Command add_bench(CLI::App& app) {
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
   sub->add_flag("--unregistered", spec->unregistered,
                 "here: ordinary memory instead of shared memory that peers reach");
+  sub->add_flag("--no-fold", spec->no_fold, "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
+      ->check(CLI::PositiveNumber);
+  sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

@@ -8,6 +8,7 @@
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
+#include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
 #include "tune/nccl/search.h"
 
@@ -55,6 +56,39 @@ struct Buffers {
   std::vector<std::vector<T>> in, out;
 };
 
+// Carries the bytes along: the row's time, busiest link and wrong elements.
+Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, const schedule::Task& task,
+                        const schedule::Plan& plan, BenchRow& row) {
+  sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
+                         {.costs = view.costs(),
+                          .strands = plan.channels * plan.algorithm->lanes,
+                          .moves_data = true,
+                          .max_events = spec.max_events});
+  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
+  const fabric::Call call{
+      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
+  WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
+             Buffers<decltype(sample)> buffers(task);
+             auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
+               fabric::Call own = call;
+               own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
+               own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
+               own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
+               return own;
+             });
+             if (exec::divides_at_the_end(spec.type, op, task.ranks))
+               for (auto& out : buffers.out)
+                 exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
+                              static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
+             row.errors = buffers.wrong(spec.op);
+             return time;
+           }));
+  const auto busiest = fabric.busiest();
+  row.busiest_link = busiest.link;
+  row.busiest_share = busiest.utilisation;
+  return {};
+}
+
 // `nccl`: what NCCL knows of the machine, if it shall choose.
 Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const std::optional<tune::nccl::System>& nccl,
                           const schedule::Task& task) {
@@ -79,36 +113,20 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   row.limit_resource = limit.resource;
   row.limit_time = limit.time;
 
-  const bool checks = spec.check && row.bytes * task.ranks * 2 <= kCheckedMemory;
-  sim::FlowFabric fabric(
-      view.topology(), view.routes(), task.ranks,
-      {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
-  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
-  const fabric::Call call{
-      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
-  if (checks) {
-    WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-               Buffers<decltype(sample)> buffers(task);
-               auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
-                 fabric::Call own = call;
-                 own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
-                 own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
-                 own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
-                 return own;
-               });
-               if (exec::divides_at_the_end(spec.type, op, task.ranks))
-                 for (auto& out : buffers.out)
-                   exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
-                                static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
-               row.errors = buffers.wrong(spec.op);
-               return time;
-             }));
-  } else {
-    WEFT_TRY(row.time, exec::run_virtually(fabric, task, plan, [&](Rank) { return call; }));
+  if (spec.check && row.bytes * task.ranks * 2 <= kCheckedMemory) {
+    WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
+    return row;
   }
-  const auto busiest = fabric.busiest();
-  row.busiest_link = busiest.link;
-  row.busiest_share = busiest.utilisation;
+  WEFT_TRY(const simulate::Outcome outcome,
+           simulate::simulate(
+               view, task, plan,
+               {.fold = !spec.no_fold, .fast_forward = !spec.no_fold, .max_events = spec.max_events}));
+  row.time = outcome.time;
+  row.busiest_link = outcome.busiest_link;
+  row.busiest_share = outcome.busiest_share;
+  row.folded = outcome.folded;
+  row.fast_forwarded = outcome.fast_forwarded;
+  row.enlarged = outcome.enlarged;
   return row;
 }
 
@@ -130,7 +148,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .ranks = ranks,
                      .rates = "flow-level, catalogue rates",
                      .rows = {}};
-  const BenchTable table(report, terminal_width());
+  const BenchTable table(report, terminal_width(), spec.verbose);
   const bool shows = spec.json != "-";
   Progress progress;
   for (const Bytes bytes : sizes) {

@@ -23,10 +23,17 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
     for (int s = 0; s < strands; ++s) all.emplace_back(s, schedule::StrandStream(task, plan, r, s));
   }
   std::int64_t finished = 0;
-  WEFT_TRY(const Duration elapsed, fabric.run([&](Rank r, int s) {
+  auto elapsed = fabric.run([&](Rank r, int s) {
     Strand& strand = all[static_cast<std::size_t>(r) * static_cast<std::size_t>(strands) + static_cast<std::size_t>(s)];
     if (!strand.done() && strand.advance(fabric.endpoint(r), trace) == Progress::kDone) ++finished;
-  }));
+  });
+  if (!elapsed && elapsed.error().code == Code::kNoResources) {  // too long: what is known by then
+    std::int64_t posted = 0;
+    for (const Strand& strand : all) posted += strand.posted();
+    elapsed.error().message +=
+        fmt::format("; {} operations were under way or done, {} of {} strands had finished", posted, finished, all.size());
+  }
+  if (!elapsed) return elapsed;
   if (finished != static_cast<std::int64_t>(all.size()))
     return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck",
                    static_cast<std::int64_t>(all.size()) - finished, all.size());

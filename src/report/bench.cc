@@ -21,6 +21,8 @@ nlohmann::json to_json(const BenchReport& report) {
         {"of_limit", r.of_limit()}};
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
+    if (report.world == "simulated")
+      row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
     rows.push_back(std::move(row));
   }
   return {{"schema", "weft.bench/1"},
