@@ -1,5 +1,5 @@
-// A ring of producers and consumers: every rank passes blocks to the next through a few slots. A flag says which block is
-// in a slot, another which have been taken; nobody calls anything together.
+// A ring of producers and consumers: every rank passes blocks to the next through a few slots. A flag says which block
+// is in a slot, another which have been taken; nobody calls anything together.
 #include "examples/example.h"
 
 using namespace weft;

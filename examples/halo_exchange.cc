@@ -1,5 +1,5 @@
-// A five-point stencil on a torus of cells, spread over a grid of ranks. Before every step each rank puts its edges into
-// its neighbours' halos (rows in one piece, columns strided) and signals; it goes on when its four have signalled.
+// A five-point stencil on a torus of cells, spread over a grid of ranks. Before every step each rank puts its edges
+// into its neighbours' halos (rows in one piece, columns strided) and signals; it goes on when its four have signalled.
 #include <vector>
 
 #include "examples/example.h"
@@ -17,9 +17,9 @@ std::vector<double> reference(std::size_t rows, std::size_t columns, int steps) 
   for (int s = 0; s < steps; ++s) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < columns; ++c)
-        next[r * columns + c] = 0.25 * (now[(r + rows - 1) % rows * columns + c] + now[(r + 1) % rows * columns + c] +
-                                        now[r * columns + (c + columns - 1) % columns] +
-                                        now[r * columns + (c + 1) % columns]);
+        next[r * columns + c] =
+            0.25 * (now[(r + rows - 1) % rows * columns + c] + now[(r + 1) % rows * columns + c] +
+                    now[r * columns + (c + columns - 1) % columns] + now[r * columns + (c + 1) % columns]);
     std::swap(now, next);
   }
   return now;
@@ -80,9 +80,9 @@ int main(int argc, char** argv) {
     bool right = true;
     for (std::size_t r = 0; r < n; ++r)
       for (std::size_t c = 0; c < n; ++c)
-        right = right &&
-                last[(r + 1) * width + c + 1] ==
-                    alone[(static_cast<std::size_t>(y) * n + r) * columns + static_cast<std::size_t>(x) * n + c];
+        right =
+            right && last[(r + 1) * width + c + 1] ==
+                         alone[(static_cast<std::size_t>(y) * n + r) * columns + static_cast<std::size_t>(x) * n + c];
     if (world.rank() == 0)
       fmt::print("{} steps on {} x {} cells, {} x {} ranks: {:.1f} us per step\n", steps, rows, columns, down, across,
                  seconds / steps * 1e6);

@@ -17,9 +17,10 @@ int main(int argc, char** argv) {
     const Rank peer = (world.rank() + 1) % world.ranks();
     bool right = true;
     if (world.rank() == 0)
-      fmt::print("{} KiB of a peer, by pointer and by get; on GPUs the peer is behind NVLink, here it is the same "
-                 "memory, so that a copy can only pay through the caches\n  part   uses   pointer (us)   get (us)\n",
-                 count * 8 >> 10);
+      fmt::print(
+          "{} KiB of a peer, by pointer and by get; on GPUs the peer is behind NVLink, here it is the same "
+          "memory, so that a copy can only pay through the caches\n  part   uses   pointer (us)   get (us)\n",
+          count * 8 >> 10);
     for (const double fraction : {0.01, 0.1, 1.0}) {
       std::vector<std::uint32_t> wanted(static_cast<std::size_t>(static_cast<double>(count) * fraction));
       std::mt19937 random(3);
@@ -32,7 +33,8 @@ int main(int argc, char** argv) {
             for (const std::uint32_t w : wanted) total += from[w];
           return total;
         };
-        const double pointer = examples::time_of(world, [&] { by_pointer = sum(world.pointer(array.data(), peer)); }, 3);
+        const double pointer = examples::time_of(
+            world, [&] { by_pointer = sum(world.pointer(array.data(), peer)); }, 3);
         const double get = examples::time_of(
             world,
             [&] {

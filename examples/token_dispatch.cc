@@ -88,9 +88,10 @@ int main(int argc, char** argv) {
     });
     right = right && complete(received.data(), arrived, world.rank(), route);
     if (world.rank() == 0)
-      fmt::print("{} tokens of {} B each to {} experts, per rank; the documents (N9): about 70 us by collective, 40 us "
-                 "by slots on H100\n  slots      {:>9.1f} us\n  collective {:>9.1f} us\n",
-                 each, sizeof(Token), ranks, by_slots * 1e6, by_collective * 1e6);
+      fmt::print(
+          "{} tokens of {} B each to {} experts, per rank; the documents (N9): about 70 us by collective, 40 us "
+          "by slots on H100\n  slots      {:>9.1f} us\n  collective {:>9.1f} us\n",
+          each, sizeof(Token), ranks, by_slots * 1e6, by_collective * 1e6);
     return examples::verdict(world, right);
   });
 }

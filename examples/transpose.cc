@@ -20,7 +20,9 @@ void transpose(double* out, std::size_t out_stride, const double* in, std::size_
         for (std::size_t c = c0; c < std::min(n, c0 + kTile); ++c) out[c * out_stride + r] = in[r * in_stride + c];
 }
 
-double element(std::size_t row, std::size_t column) { return static_cast<double>(row) * 1e5 + static_cast<double>(column); }
+double element(std::size_t row, std::size_t column) {
+  return static_cast<double>(row) * 1e5 + static_cast<double>(column);
+}
 
 }  // namespace
 
@@ -80,15 +82,17 @@ int main(int argc, char** argv) {
          }}};
     bool all_right = true;
     if (world.rank() == 0)
-      fmt::print("transpose of {0} x {0} doubles on {1} ranks; H100 x 8: all_to_all 7.5 TB/s, pairwise 4-5, get 7.5, "
-                 "pointer 9.5\n",
-                 block * ranks, ranks);
+      fmt::print(
+          "transpose of {0} x {0} doubles on {1} ranks; H100 x 8: all_to_all 7.5 TB/s, pairwise 4-5, get 7.5, "
+          "pointer 9.5\n",
+          block * ranks, ranks);
     for (const auto& [name, way] : ways) {
       std::fill(out.begin(), out.end(), -1.0);
       const double seconds = examples::time_of(world, way);
       all_right = all_right && right();
       const double bytes = 2.0 * static_cast<double>(size * ranks * ranks) * sizeof(double);  // read and written
-      if (world.rank() == 0) fmt::print("  {:<11}{:>9.2f} ms {:>8.2f} GB/s\n", name, seconds * 1e3, bytes / seconds * 1e-9);
+      if (world.rank() == 0)
+        fmt::print("  {:<11}{:>9.2f} ms {:>8.2f} GB/s\n", name, seconds * 1e3, bytes / seconds * 1e-9);
     }
     return examples::verdict(world, all_right);
   });

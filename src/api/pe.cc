@@ -85,7 +85,8 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
   const auto size = static_cast<Bytes>(std::min<std::size_t>(bytes, INT64_MAX / 2));
   {
     const std::lock_guard guard(mutex_);
-    if (alignment <= static_cast<std::size_t>(kMostAlignment)) offset = heap_.allocate(size, static_cast<Bytes>(alignment));
+    if (alignment <= static_cast<std::size_t>(kMostAlignment))
+      offset = heap_.allocate(size, static_cast<Bytes>(alignment));
   }
   const bool populated = offset && net::memory::populate(heap_region_.own + *offset, std::max<Bytes>(size, 1));
   WEFT_TRY(const bool fine, agree(call, "size", size, populated));

@@ -43,8 +43,8 @@ class Pe {
   [[noreturn]] void end_job(int status);
 
   static constexpr Bytes kMostAlignment = Bytes{64} << 20;
-  // Collective; all ranks pass the same, else the process ends naming `call`. Errors: kNoResources, on all ranks: one of
-  // them has no room left, or more than kMostAlignment was asked for.
+  // Collective; all ranks pass the same, else the process ends naming `call`. Errors: kNoResources, on all ranks: one
+  // of them has no room left, or more than kMostAlignment was asked for.
   Result<void*> allocate(const char* call, std::size_t bytes, std::size_t alignment);
   Status free(const char* call, void* memory);
   Result<void*> reallocate(const char* call, void* memory, std::size_t bytes);

@@ -95,11 +95,10 @@ void plain_put(const Stage& s, Bytes bytes, Word number) {
 Result<Row> latency(World& world, const Stage& s, Bytes bytes, const std::string& what,
                     const std::function<void(Word)>& send) {
   PingPong turns(world, s.flag);
-  WEFT_TRY(const auto times, medians(
-                                 world, repetitions(bytes), [&](std::int64_t n) { turns.run(n, send); },
-                                 [&](std::int64_t n) {
-                                   turns.run(n, [&](Word number) { plain_put(s, bytes, number); });
-                                 }));
+  WEFT_TRY(const auto times,
+           medians(
+               world, repetitions(bytes), [&](std::int64_t n) { turns.run(n, send); },
+               [&](std::int64_t n) { turns.run(n, [&](Word number) { plain_put(s, bytes, number); }); }));
   std::atomic_ref(*s.flag).store(0);  // the next measurement counts from one again
   WEFT_CHECK(world.barrier());
   return Row{bytes, what, times.first * 0.5e6, times.second * 0.5e6};
@@ -115,8 +114,7 @@ Result<Row> stream(World& world, Bytes bytes, const std::string& what, const std
       world.quiet();
     };
   };
-  WEFT_TRY(const auto times,
-           medians(world, repetitions(bytes), repeated(operation), repeated(bound)));
+  WEFT_TRY(const auto times, medians(world, repetitions(bytes), repeated(operation), repeated(bound)));
   return Row{bytes, what, times.first * 1e6, times.second * 1e6};
 }
 
@@ -136,10 +134,10 @@ Result<std::vector<Row>> put_rows(World& world, const Stage& s, Bytes bytes) {
 
 Result<std::vector<Row>> get_rows(World& world, Stage& s, Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes);
-  WEFT_TRY(const Row row, stream(
-                              world, bytes, "gets in a row",
-                              [&] { world.get(s.source.data(), s.target, size, s.peer); },
-                              [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
+  WEFT_TRY(const Row row,
+           stream(
+               world, bytes, "gets in a row", [&] { world.get(s.source.data(), s.target, size, s.peer); },
+               [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
   return std::vector{row};
 }
 
@@ -218,15 +216,10 @@ void print(const BenchSpec& spec, const Row& row) {
 
 Status write_rows(const BenchSpec& spec, const std::vector<Row>& rows, Rank ranks) {
   if (spec.json.empty()) return {};
-  nlohmann::json json{{"schema", "weft.bench_one_sided/1"},
-                      {"world", "real"},
-                      {"machine", "this"},
-                      {"operation", spec.collective_name},
-                      {"ranks", ranks},
-                      {"rows", nlohmann::json::array()}};
+  nlohmann::json json{{"schema", "weft.bench_one_sided/1"}, {"world", "real"}, {"machine", "this"},
+                      {"operation", spec.collective_name},  {"ranks", ranks},  {"rows", nlohmann::json::array()}};
   for (const Row& row : rows)
-    json["rows"].push_back(
-        {{"bytes", row.bytes}, {"what", row.what}, {"time_us", row.us}, {"bound_us", row.bound_us}});
+    json["rows"].push_back({{"bytes", row.bytes}, {"what", row.what}, {"time_us", row.us}, {"bound_us", row.bound_us}});
   return write_text(spec.json, json.dump(2) + "\n");
 }
 
@@ -235,9 +228,10 @@ Status measure(const BenchSpec& spec, World& world) {
   WEFT_TRY(Stage s, stage_of(world, sizes.back()));
   const bool prints = world.rank() == 0;
   if (prints && spec.json != "-")
-    fmt::print("# {} between {} PEs, this (real, shm); bound: the same by plain loads and stores\n"
-               "# {:>10} {:>11} {:>11} {:>7} {:>9}  what\n",
-               spec.collective_name, world.ranks(), "size (B)", "time (us)", "bound (us)", "ratio", "GB/s");
+    fmt::print(
+        "# {} between {} PEs, this (real, shm); bound: the same by plain loads and stores\n"
+        "# {:>10} {:>11} {:>11} {:>7} {:>9}  what\n",
+        spec.collective_name, world.ranks(), "size (B)", "time (us)", "bound (us)", "ratio", "GB/s");
   std::vector<Row> all;
   const auto take = [&](Result<std::vector<Row>> rows) -> Status {
     if (!rows) return tl::make_unexpected(rows.error());

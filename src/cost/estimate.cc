@@ -192,11 +192,13 @@ class Walk {
     if (channel > 0) return;
     if (o.count == 1) {
       const double local = machine_.costs().local_channel().value();  // zero: bounded by its links only
-      links_[key] = {0, 0, local > 0 ? local : HUGE_VAL};
+      links_[key] = {.rate = local > 0 ? local : HUGE_VAL};
       return;
     }
     const Duration latency = machine_.costs().latency(*cost, path->latency, machine_.sharing(task_.ranks));
-    links_[key] = {std::max(0.0, (latency - cost->overhead).s()), cost->overhead.s(), cost->channel.value()};
+    links_[key] = {.latency = std::max(0.0, (latency - cost->overhead).s()),
+                   .overhead = cost->overhead.s(),
+                   .rate = cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (shares)
       for (const topology::Hop& h : path->hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
@@ -231,9 +233,12 @@ class Walk {
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
     if (channel > 0 || links_.contains(key)) return;
-    links_[key] = {
-        (machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead).s(),
-        cost->overhead.s(), cost->fence.s(), cost->channel.value()};
+    const Duration latency =
+        machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead;
+    links_[key] = {.latency = latency.s(),
+                   .overhead = cost->overhead.s(),
+                   .fence = cost->fence.s(),
+                   .rate = cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) hops[key].push_back(2 * h.link + (h.forward ? 0 : 1));
