@@ -35,6 +35,7 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
                "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
@@ -58,6 +59,8 @@ void BenchTable::row(const BenchRow& r) const {
   else
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
+  if (r.healthy.ps() > 0)
+    fmt::print("#   without faults {} us: the faults make it {:.2f}x as long\n", time_text(r.healthy), r.time / r.healthy);
   if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   std::fflush(stdout);
 }

@@ -35,8 +35,9 @@ class Simulation {
     const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::story_of(task, plan_)) : 0;
     if (repeats <= 0) return run_once(task, plan_, turn);
     bool shortened = false;
-    // A round of the ranks that are carried out brings a repeated pattern back to where it was.
-    WEFT_TRY(Outcome outcome, steadily(repeats, turn, shortened, [&](std::int64_t told) {
+    // Once past all ranks that are carried out, a repeated pattern is where it was.
+    const std::int64_t period = std::max<std::int64_t>(2, (std::int64_t{turn} * repeats + task.ranks - 1) / task.ranks);
+    WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t told) {
                Plan plan = plan_;
                plan.told = static_cast<int>(told);
                return run_once(task, plan, turn);
@@ -46,15 +47,20 @@ class Simulation {
   }
 
   Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
+    sim::Timeline timeline;
     sim::FlowFabric fabric(machine_.topology(), machine_.routes(), task.ranks,
                            {.costs = machine_.costs(),
                             .strands = plan.channels * plan.algorithm->lanes,
                             .max_events = options_.max_events,
-                            .turn = turn});
+                            .turn = turn,
+                            .disturbances = options_.disturbances,
+                            .timeline = options_.trace != nullptr ? &timeline : nullptr});
     Outcome outcome{.folded = task.ranks / turn};
     WEFT_TRY(outcome.time, exec::run_virtually(fabric, task, plan, [&](Rank) {
                return fabric::Call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
              }));
+    if (options_.trace != nullptr)
+      *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
     outcome.busiest_share = busiest.utilisation;
@@ -69,7 +75,9 @@ class Simulation {
 
 }  // namespace
 
-Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
+Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
+  Options options = asked;
+  if (options.disturbances.any() || options.trace != nullptr) options.fold = options.fast_forward = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold =
       options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective);

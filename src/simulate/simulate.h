@@ -4,6 +4,7 @@
 
 #include "cost/machine_view.h"
 #include "schedule/lower/lower.h"
+#include "sim/flow/disturbances.h"
 
 namespace weft::simulate {
 
@@ -11,6 +12,8 @@ struct Options {
   bool fold = true;           // ranks that do the same are carried out once
   bool fast_forward = true;   // what repeats at the same pace is not carried out again and again
   std::int64_t max_events = std::int64_t{1} << 40;
+  sim::Disturbances disturbances = {};  // with any, everything is carried out
+  std::string* trace = nullptr;         // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
 struct Outcome {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -13,6 +14,7 @@ using protocol::Operation;
 
 namespace {
 
+constexpr double kDownRate = 1e-6;  // of a link's rate is what is left of it while it is down: flows wait, none is lost
 constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of a GPU's memory
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -35,12 +37,16 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     : topology_(topology),
       routes_(routes),
       options_(std::move(options)),
-      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_) {
+      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      delays_(options_.disturbances.jitter) {
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
-  WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data),
+  WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
+                                      !options_.disturbances.any()),
                "folding {} ranks to {}", ranks, fold_.representatives());
+  if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
+  for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
@@ -74,7 +80,9 @@ void FlowFabric::fail(std::string message) {
 }
 
 void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  events_waiting_.push(now_, delay, {kind, subject, version});
+  const Event event{kind, subject, version};
+  busy_ += event.keeps_going();
+  events_waiting_.push(now_, delay, event);
 }
 
 void FlowFabric::launch() {
@@ -82,13 +90,25 @@ void FlowFabric::launch() {
   now_ = {};
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
     push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+  const auto& flaps = options_.disturbances.flaps;
+  for (std::size_t f = 0; f < flaps.size(); ++f)
+    push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
+}
+
+// A link goes down, or comes back; either happens again a period later.
+void FlowFabric::flap(std::int32_t number, bool down) {
+  const Disturbances::Flap& flap = options_.disturbances.flaps[index(number)];
+  for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
+    rates_.set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
+  push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
 }
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
   settle();
-  if (events_waiting_.empty()) return false;
+  if (busy_ == 0) return false;
   const auto [time, order, event] = events_waiting_.pop();
+  busy_ -= event.keeps_going();
   if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
   if (++events_ > options_.max_events) {
     failure_ =
@@ -115,6 +135,9 @@ bool FlowFabric::step() {
       ++connections_[index(event.subject)].signals;
       wake(connections_[index(event.subject)].signal_waits);
       break;
+    case Event::kFlap:
+      flap(event.subject, event.version == 1);
+      break;
     case Event::kPartArrives:
       part_arrives(event.subject, static_cast<Rank>(event.version));
       break;
@@ -139,22 +162,30 @@ void FlowFabric::settle() {
     Transfer& t = transfers_[index(f)];
     t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
     t.since = now_;
+    record(rates_.path(f), rates_.rate(f) - t.rate);
     t.rate = rates_.rate(f);
     push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
   }
 }
 
+// Flows over these links together are so much faster.
+void FlowFabric::record(MaxMin::Path path, double change) {
+  if (options_.timeline == nullptr) return;
+  for (const auto [r, times] : path)
+    options_.timeline->level(r, now_, change * times / rates_.capacity(r));
+}
+
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
 void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
   Aggregation& a = aggregations_[index(aggregation)];
-  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes);
+  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes, 1);
 }
 
 // Returns how long it takes at the least.
-double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes) {
+double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
-  start_flow(actor, way.path, raw, way.cap);
-  return raw / way.cap;
+  start_flow(actor, way.path, raw, way.cap / slowness);
+  return raw / way.cap * slowness;
 }
 
 // `actor`: as in Transfer.
@@ -167,12 +198,15 @@ void FlowFabric::start_flow(std::int32_t actor, MaxMin::Path path, double bytes,
   if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
   Transfer& t = transfers_[index(f)];
   t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
+  ++busy_;
   if (actor >= 0) ++actors_[index(actor)].outstanding;
 }
 
 void FlowFabric::end_flow(std::int32_t flow) {
   Transfer& t = transfers_[index(flow)];
   ++t.version;
+  --busy_;
+  record(rates_.path(flow), -t.rate);
   rates_.stop(flow);
   if (t.actor >= 0) return part_done(t.actor);
   const std::int32_t aggregation = -1 - t.actor;
@@ -183,8 +217,14 @@ void FlowFabric::end_flow(std::int32_t flow) {
 void FlowFabric::part_done(std::int32_t a) {
   Actor& actor = actors_[index(a)];
   if (--actor.outstanding > 0) return;
+  if (delays_.any() && !std::exchange(actor.delayed, true)) {
+    actor.outstanding = 1;
+    return push(delays_.next(), Event::kLocalEnds, a);
+  }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
+  if (options_.timeline != nullptr)
+    options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
@@ -381,6 +421,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const std::int32_t self = rank * options_.strands + strand;
   Actor& actor = actors_[index(self)];
   actor.operation = &operation;
+  actor.delayed = false;
+  actor.since = now_;
   actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
 
   const double bytes = static_cast<double>(operation.bytes);
@@ -389,6 +431,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const auto own = places_[index(rank)].memory_path;
   const double core = own.empty() ? 0 : rates_.capacity(own[0].resource);
   double local = 0, flow_seconds = 0, posting = 0;
+  const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
   // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
   const auto account_aggregation = [&](const End& end, bool source) {
     Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
@@ -402,13 +445,13 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     ++m.in_flight;
     a.send(m, operation.bytes, parts.empty() ? nullptr : &parts.front());
     posting += m.up.overhead.s();
-    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes));
+    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes, slowness));
   };
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kAggregation) return account_aggregation(end, source);
     if (end.kind == End::Kind::kMulticast) {
       const SwitchWay& way = way_through(rank, end, !source);
-      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes));
+      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes, slowness));
       return;
     }
     if (end.kind == End::Kind::kMessage) {
@@ -424,20 +467,20 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
     if (end.last) posting += c.overhead.s();
-    start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
-    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
+    start_flow(self, c.path, wire * c.raw_per_wire, c.cap / slowness);
+    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
   if (gpu) {
     // Copying and posting only matter where they take longer than the slowest flow takes at the least.
-    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value());
+    if (const double seconds = slowness * std::max(posting, local / options_.costs.local_channel().value());
         seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
   } else if (!own.empty()) {
-    start_flow(self, own, local, core);
+    start_flow(self, own, local, core / slowness);
   }
   if (--actor.outstanding == 0) {
     actor.outstanding = 1;
@@ -516,19 +559,24 @@ std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Opera
   return parts;
 }
 
+std::string FlowFabric::name_of(MaxMin::Resource resource) const {
+  const topology::Hop hop = fold_.sample(resource);
+  const topology::Link& l = topology_.link(hop.link);
+  return fmt::format("{} -> {}", topology_.name_of(hop.forward ? l.a : l.b),
+                     topology_.name_of(hop.forward ? l.b : l.a));
+}
+
 FlowFabric::Bottleneck FlowFabric::busiest() const {
-  Bottleneck best;
-  if (now_ <= Duration{}) return best;
-  for (std::size_t r = 0; r < carried_.size(); ++r) {
-    const double share = carried_[r] / rates_.capacity(static_cast<MaxMin::Resource>(r)) / now_.s();
-    if (share <= best.utilisation) continue;
-    const topology::Hop hop = fold_.sample(static_cast<MaxMin::Resource>(r));
-    const topology::Link& l = topology_.link(hop.link);
-    best = {fmt::format("{} -> {}", topology_.name_of(hop.forward ? l.a : l.b),
-                        topology_.name_of(hop.forward ? l.b : l.a)),
-            share};
+  MaxMin::Resource busiest = -1;
+  double most = 0;
+  for (std::size_t r = 0; r < carried_.size() && now_ > Duration{}; ++r) {
+    const auto resource = static_cast<MaxMin::Resource>(r);
+    const double share = carried_[r] / rates_.capacity(resource) / now_.s();
+    if (share <= most) continue;
+    most = share;
+    busiest = resource;
   }
-  return best;
+  return busiest < 0 ? Bottleneck{} : Bottleneck{name_of(busiest), most};
 }
 
 }  // namespace weft::sim

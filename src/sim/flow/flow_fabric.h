@@ -8,11 +8,13 @@
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
 #include "sim/flow/fold.h"
 #include "sim/flow/max_min.h"
 #include "sim/flow/pair_table.h"
 #include "sim/flow/switches.h"
+#include "sim/flow/timeline.h"
 #include "topology/routes.h"
 
 namespace weft::sim {
@@ -22,7 +24,10 @@ struct FlowOptions {
   int strands = 1;          // per rank
   bool moves_data = false;  // also carry bytes, so that results can be checked
   std::int64_t max_events = std::int64_t{1} << 40;
-  Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages
+  Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
+                  // no disturbances
+  Disturbances disturbances = {};
+  Timeline* timeline = nullptr;  // gets what happens, if given; must outlive the fabric
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
@@ -76,6 +81,8 @@ class FlowFabric {
     double utilisation = 0;
   };
   Bottleneck busiest() const;
+  // "gpu3 -> nvswitch0"; of folded ranks one of those links.
+  std::string name_of(MaxMin::Resource resource) const;
 
  private:
   struct Connection {
@@ -101,6 +108,8 @@ class FlowFabric {
   struct Actor {
     const protocol::Operation* operation = nullptr;  // being carried out
     int outstanding = 0;
+    bool delayed = false;  // by jitter
+    Duration since;
   };
   struct Event {
     enum Kind : std::uint8_t {
@@ -110,11 +119,15 @@ class FlowFabric {
       kSignalArrives,
       kPartArrives,  // of a message that a switch sums
       kSumArrives,
-      kResume
+      kResume,
+      kFlap  // of a link that goes down or comes back
     };
     Kind kind;
-    std::int32_t subject;   // flow, actor, connection or aggregation
-    std::uint32_t version;  // of a flow; the rank whose part arrives
+    std::int32_t subject;   // flow, actor, connection, aggregation or flapping link
+    std::uint32_t version;  // of a flow; the rank whose part arrives; 1: the link goes down
+
+    // Does a simulation that waits for nothing else go on? (Flows that are under way count themselves.)
+    bool keeps_going() const { return kind != kFlowEnds && kind != kFlap; }
   };
   struct Transfer {
     std::int32_t actor = -1;  // below 0: the sum that a switch sends, of aggregation -1 - actor
@@ -128,8 +141,10 @@ class FlowFabric {
   bool step();
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   void settle();
+  void flap(std::int32_t number, bool down);
+  void record(MaxMin::Path path, double change);
   void start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap);
-  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes);
+  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness);
   void end_flow(std::int32_t flow);
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
@@ -174,7 +189,10 @@ class FlowFabric {
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow
   std::vector<double> carried_;  // bytes per resource
+  std::vector<double> slowness_;  // by rank; empty: none is slow
+  Delays delays_;
   EventQueue<Event> events_waiting_;
+  std::int64_t busy_ = 0;  // flows under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
   std::int64_t events_ = 0;

@@ -10,6 +10,11 @@ MaxMin::Resource MaxMin::add_resource(double capacity) {
   return static_cast<Resource>(resources_.size() - 1);
 }
 
+void MaxMin::set_capacity(Resource r, double capacity) {
+  resource(r).capacity = capacity;
+  enqueue(r);
+}
+
 void MaxMin::enqueue(Resource r) {
   if (resource(r).waiting) return;
   resource(r).waiting = true;

@@ -31,7 +31,7 @@ class MaxMin {
     std::int32_t times = 1;
   };
   using Path = std::span<const Use>;
-  static constexpr double kTolerance = 1e-4;  // relative
+  static constexpr double kTolerance = 1e-5;  // relative
 
   Resource add_resource(double capacity);
 
@@ -40,6 +40,9 @@ class MaxMin {
   void stop(Flow flow);
 
   double rate(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].rate; }
+  Path path(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].path; }
+  // Requires: above 0.
+  void set_capacity(Resource r, double capacity);
   double capacity(Resource r) const { return resources_[static_cast<std::size_t>(r)].capacity; }
 
   // Settles what changed since the last call. Returns the flows whose rate is new, those just started included, in
