@@ -132,7 +132,8 @@ Command add_bench(CLI::App& app) {
                   "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
       ->allow_extra_args(false);
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
-  sub->add_flag("--no-fold", spec->no_fold, "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_flag("--no-fold", spec->no_fold,
+                "with --on: carry out every rank and every step, also those that are alike");
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");

@@ -142,14 +142,12 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
     WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
     return row;
   }
-  WEFT_TRY(const simulate::Outcome outcome,
-           simulate::simulate(
-               view, task, plan,
-               {.fold = !spec.no_fold,
-                .fast_forward = !spec.no_fold,
-                .max_events = spec.max_events,
-                .disturbances = job.disturbances,
-                .trace = trace}));
+  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan,
+                                                               {.fold = !spec.no_fold,
+                                                                .fast_forward = !spec.no_fold,
+                                                                .max_events = spec.max_events,
+                                                                .disturbances = job.disturbances,
+                                                                .trace = trace}));
   row.time = outcome.time;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;

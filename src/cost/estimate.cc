@@ -21,7 +21,7 @@ using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a millisecond
 constexpr int kWalkedRounds = 3;
-constexpr Rank kSmallestWalk = 2;                // nodes: walks of 2, 4 and 8 stand for more
+constexpr Rank kSmallestWalk = 2;                 // nodes: walks of 2, 4 and 8 stand for more
 constexpr std::int64_t kWholeNodeBudget = 50000;  // steps, before nodes of many ranks are made smaller, …
 constexpr Rank kMostRanks = 64;                   // … so that so many ranks are walked at the most
 
@@ -190,7 +190,8 @@ class Walk {
     const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
     if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
     const bool by_switch = (o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation) && o.count > 1;
-    const auto path = by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
+    const auto path =
+        by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
     const std::string_view type = path ? name(path->type) : "";
     const protocol::HopCost* cost =
         by_switch ? machine_.costs().through_switch(type, plan_.protocol) : machine_.costs().find(type, plan_.protocol);

@@ -7,10 +7,10 @@
 
 namespace weft::exec {
 
-// Runs one collective on all ranks that a virtual-time fabric carries out with the same interpreter as everywhere. Lazy: schedules
-// are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's memories (may be empty
-// where the fabric moves no data). Returns the virtual time until the last strand has finished. Errors: the fabric's;
-// kInternal if strands are stuck (a schedule that verify() rejects).
+// Runs one collective on all ranks that a virtual-time fabric carries out with the same interpreter as everywhere.
+// Lazy: schedules are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's
+// memories (may be empty where the fabric moves no data). Returns the virtual time until the last strand has finished.
+// Errors: the fabric's; kInternal if strands are stuck (a schedule that verify() rejects).
 template <class Fabric, class CallOf, class Trace = NoTrace>
 Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const schedule::Plan& plan, CallOf&& call_of,
                                Trace&& trace = {}) {
@@ -45,8 +45,8 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
   if (!elapsed && elapsed.error().code == Code::kNoResources) {  // too long: what is known by then
     std::int64_t posted = 0;
     for (const Strand& strand : all) posted += strand.posted();
-    elapsed.error().message +=
-        fmt::format("; {} operations were under way or done, {} of {} strands had finished", posted, finished, all.size());
+    elapsed.error().message += fmt::format("; {} operations were under way or done, {} of {} strands had finished",
+                                           posted, finished, all.size());
   }
   if (!elapsed) return elapsed;
   if (finished != static_cast<std::int64_t>(all.size()))

@@ -66,7 +66,8 @@ std::int64_t rounds_of(const Task& task, const Plan& plan) {
 
 Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
   const Layout layout = layout_of(task, plan);
-  const Bytes chunks = layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
+  const Bytes chunks =
+      layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
   Task shorter = task;
   shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
   WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));

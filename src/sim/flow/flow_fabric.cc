@@ -43,7 +43,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
   WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
-                                      !options_.disturbances.any()),
+                                       !options_.disturbances.any()),
                "folding {} ranks to {}", ranks, fold_.representatives());
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
@@ -172,8 +172,7 @@ void FlowFabric::settle() {
 // Flows over these links together are so much faster.
 void FlowFabric::record(MaxMin::Path path, double change) {
   if (options_.timeline == nullptr) return;
-  for (const auto [r, times] : path)
-    options_.timeline->level(r, now_, change * times / rates_.capacity(r));
+  for (const auto [r, times] : path) options_.timeline->level(r, now_, change * times / rates_.capacity(r));
 }
 
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
@@ -224,8 +223,7 @@ void FlowFabric::part_done(std::int32_t a) {
   }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
-  if (options_.timeline != nullptr)
-    options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
+  if (options_.timeline != nullptr) options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {

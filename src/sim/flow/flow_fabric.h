@@ -188,14 +188,14 @@ class FlowFabric {
   MaxMin rates_;
   Fold fold_;
   std::vector<Connection> connections_;
-  PairTable connection_of_;                                                   // by sender, receiver and strand
+  PairTable connection_of_;                                                        // by sender, receiver and strand
   std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
   std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow
-  std::vector<double> carried_;  // bytes per resource
-  std::vector<double> slowness_;  // by rank; empty: none is slow
+  std::vector<double> carried_;      // bytes per resource
+  std::vector<double> slowness_;     // by rank; empty: none is slow
   Delays delays_;
   EventQueue<Event> events_waiting_;
   std::int64_t busy_ = 0;  // flows under way and events that keep the simulation going
