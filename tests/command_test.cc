@@ -81,6 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"explain all_reduce --table -", "--table needs --on"},
+        BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"},
+        BadInput{"explain access --on dgx-h100 --fraction 1.5", "--fraction 1.5"},
+        BadInput{"explain access --on dgx-h100 --peer 8", "--peer 8"},
         BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
         BadInput{"explain all_reduce --on mi300x --table -", "NVIDIA GPUs"},
         BadInput{"bench all_reduce --on dgx-h100 --tuner best", "unknown tuner 'best'"},
@@ -211,6 +214,16 @@ TEST(Command, ExplainsEveryCandidateWithAReason) {
     EXPECT_FALSE(c.at("reason").get<std::string>().empty());
   }
   EXPECT_EQ(chosen, 1);
+}
+
+TEST(Explain, SaysPointerOrGetAndWhereTheBreakEvenLies) {
+  const json once = json::parse(weft("explain access --bytes 64M --on dgx-h100 --json -").out);
+  EXPECT_EQ(once.at("choice"), "pointer");
+  EXPECT_EQ(once.at("get_from_uses"), 2);
+  const Answer thrice = weft("explain access --bytes 64M --reuse 3 --on dgx-h100");
+  ASSERT_EQ(thrice.code, 0) << thrice.err;
+  EXPECT_NE(thrice.out.find("\n* get "), std::string::npos) << thrice.out;
+  EXPECT_NE(thrice.out.find("get wins from 2 uses on"), std::string::npos) << thrice.out;
 }
 
 TEST(Explain, ShowsWhatNcclWouldPickAndWhatThatCosts) {

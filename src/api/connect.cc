@@ -10,7 +10,7 @@ namespace {
 
 Result<Joined> joined(Result<Opened> opened) {
   if (!opened) return tl::make_unexpected(opened.error());
-  return Joined{Communicator(std::move(opened->session)), opened->transport, opened->machine, opened->shm};
+  return Joined{Communicator(std::move(opened->session)), opened->transport, opened->machine, opened->shm, opened->tcp};
 }
 
 // Jobs that were killed leave their records; one rank of each new job looks.

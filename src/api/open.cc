@@ -114,8 +114,9 @@ Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place
   const net::tcp::Options options = options_of(origin->settings);
   const auto limits = limits_of(options, ranks_beside(meeting, place.rank), *machine);
   auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
+  net::tcp::World* const tcp = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine));
-  return Opened{std::move(session), "tcp", machine};
+  return Opened{std::move(session), "tcp", machine, nullptr, tcp};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {

@@ -8,6 +8,7 @@
 #include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
 #include "session/session.h"
 
@@ -33,6 +34,7 @@ struct Opened {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
+  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);

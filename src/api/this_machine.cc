@@ -1,18 +1,35 @@
 #include "api/this_machine.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "topology/detect/detect.h"
 
 namespace weft::api {
+namespace {
 
-Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
+// Looking at the hardware takes a tenth of a second, and it does not change while a process runs; a program that makes
+// many communicators looks once.
+Result<topology::Topology> detected(const calibrate::Rates& rates) {
+  static std::mutex mutex;
+  static std::map<std::string, topology::Topology> known;  // by the rates
+  const std::lock_guard guard(mutex);
+  const std::string key = calibrate::to_text(rates);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
   WEFT_TRY(auto topology, topology::detect(topology::ThisHost(),
                                            topology::MeasuredRates{.memory = rates.memory,
                                                                    .core = rates.core,
                                                                    .core_to_core = rates.core_to_core,
                                                                    .source = rates.source},
                                            topology::Endpoints::kCores));
+  return known.emplace(key, std::move(topology)).first->second;
+}
+
+}  // namespace
+
+Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
+  WEFT_TRY(auto topology, detected(rates));
   return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu),
                            {.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared});
 }

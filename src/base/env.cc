@@ -34,6 +34,7 @@ constexpr Variable kTable[] = {
     {"WEFT_TRACE", "text", "none",
      "file of every rank's timeline; %r is the rank, %p the process, %g the communicator"},
     {"WEFT_TRACE_EVENTS", "text", "call,wait", "what it holds: call, wait, move (every slice), all"},
+    {"WEFT_PGAS_TRACE", "text", "none", "file for one-sided operations, one per rank: FILE.RANK (weft replay)"},
 };
 
 constexpr std::string_view kLauncher[] = {
@@ -122,6 +123,7 @@ Result<Settings> read() {
   s.trace = text("WEFT_TRACE");
   s.trace_events = text("WEFT_TRACE_EVENTS");
   if (s.trace_events.empty()) s.trace_events = "call,wait";
+  s.pgas_trace = text("WEFT_PGAS_TRACE");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;

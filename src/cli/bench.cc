@@ -23,6 +23,7 @@ Examples:
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
+  weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
@@ -67,6 +68,8 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
   if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
     return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
+  if (spec.on.empty() && (!spec.faults.empty() || !spec.timeline.empty()))
+    return bad_input("--fault and --timeline are for machines named by --on");
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (all) {
@@ -124,6 +127,16 @@ Command add_bench(CLI::App& app) {
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
   sub->add_flag("--unregistered", spec->unregistered,
                 "here: ordinary memory instead of shared memory that peers reach");
+  sub->add_option("--fault", spec->faults,
+                  "with --on: nic:3=down, gpu:1/5=down, switch:12=down, link:A-B=down|50%|+5us|flap:10ms,20%, "
+                  "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
+  sub->add_flag("--no-fold", spec->no_fold,
+                "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
+      ->check(CLI::PositiveNumber);
+  sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

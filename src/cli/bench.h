@@ -25,6 +25,10 @@ struct BenchSpec {
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;
+  std::vector<std::string> faults;                  // simulated
+  std::string timeline;                             // simulated: a file
+  bool no_fold = false, verbose = false;            // simulated
+  std::int64_t max_events = std::int64_t{1} << 40;  // simulated
   std::string json;
 };
 
@@ -41,14 +45,15 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine);
 // The nccl-tests table, as wide as the terminal allows.
 class BenchTable {
  public:
-  BenchTable(const report::BenchReport& report, int width);
+  // `verbose`: after each row, how it was simulated.
+  BenchTable(const report::BenchReport& report, int width, bool verbose = false);
   void header() const;
   void row(const report::BenchRow& row) const;
   void footer(const report::BenchReport& report) const;
 
  private:
   const report::BenchReport& report_;
-  bool wide_;
+  bool wide_, verbose_;
 };
 
 // Prints the footer, writes the JSON, and gives the exit code: 1 if results were wrong.

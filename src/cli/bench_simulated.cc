@@ -8,6 +8,8 @@
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
+#include "simulate/faults.h"
+#include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
 #include "tune/nccl/search.h"
 
@@ -59,19 +61,71 @@ struct Buffers {
   std::vector<std::span<T>> in, out;
 };
 
-// `nccl`: what NCCL knows of the machine, if it shall choose.
-Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const std::optional<tune::nccl::System>& nccl,
-                          const schedule::Task& task) {
-  const cost::MachineView& view = *machine.view;
+// Carries the bytes along: the row's time, busiest link and wrong elements.
+Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, const schedule::Task& task,
+                        const schedule::Plan& plan, BenchRow& row) {
+  sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
+                         {.costs = view.costs(),
+                          .strands = plan.channels * plan.algorithm->lanes,
+                          .moves_data = true,
+                          .max_events = spec.max_events});
+  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
+  const fabric::Call call{
+      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
+  WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
+             Buffers<decltype(sample)> buffers(task, spec.in_place);
+             auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
+               fabric::Call own = call;
+               own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
+               own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
+               own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
+               return own;
+             });
+             if (exec::divides_at_the_end(spec.type, op, task.ranks))
+               for (const auto& out : buffers.out)
+                 exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
+                              static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
+             row.errors = buffers.wrong(spec.op);
+             return time;
+           }));
+  const auto busiest = fabric.busiest();
+  row.busiest_link = busiest.link;
+  row.busiest_share = busiest.utilisation;
+  return {};
+}
+
+// A machine, whole or with faults, and who is on it.
+struct Job {
+  const cost::MachineView* view;
+  Rank ranks;
+  std::optional<tune::nccl::System> nccl;  // what NCCL knows of the machine, if it shall choose
+  sim::Disturbances disturbances = {};
+};
+
+Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturbances disturbances = {}) {
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  if (spec.root >= ranks) return bad_input("--root {} is not one of {} ranks that are left", spec.root, ranks);
+  Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
+  if (spec.tuner == "nccl") {
+    WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
+  }
+  return job;
+}
+
+// `trace`: gets the timeline, if given.
+Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, std::string* trace = nullptr) {
+  const cost::MachineView& view = *job.view;
+  schedule::Task task = task_of(spec.collective, job.ranks, view.ranks_per_node(job.ranks), bytes, spec.type);
+  task.root = static_cast<Rank>(spec.root);
   const tune::Question question{.task = task,
-                                .can = capabilities_of(machine),
+                                .can = sim::flow_capabilities(view.topology(), kSimulatedStrands),
                                 .in_order = spec.reproducible && schedule::reduces(task.collective) &&
                                             schedule::order_matters(spec.type, spec.op),
                                 .algorithm = spec.algorithm,
                                 .protocol = spec.protocol,
                                 .channels = static_cast<int>(spec.channels)};
   WEFT_TRY(const tune::Candidate choice,
-           nccl ? tune::nccl::choose(view, *nccl, question) : tune::choose(view, question));
+           job.nccl ? tune::nccl::choose(view, *job.nccl, question) : tune::choose(view, question));
   const schedule::Plan& plan = choice.plan;
   WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
@@ -84,47 +138,38 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Machine& machine, const s
   row.limit_resource = limit.resource;
   row.limit_time = limit.time;
 
-  const bool checks = spec.check && row.bytes * task.ranks * 2 <= kCheckedMemory;
-  sim::FlowFabric fabric(
-      view.topology(), view.routes(), task.ranks,
-      {.costs = view.costs(), .strands = plan.channels * plan.algorithm->lanes, .moves_data = checks});
-  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
-  const fabric::Call call{
-      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
-  if (checks) {
-    WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-               Buffers<decltype(sample)> buffers(task, spec.in_place);
-               auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
-                 fabric::Call own = call;
-                 own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
-                 own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
-                 own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
-                 return own;
-               });
-               if (exec::divides_at_the_end(spec.type, op, task.ranks))
-                 for (const auto& out : buffers.out)
-                   exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
-                                static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
-               row.errors = buffers.wrong(spec.op);
-               return time;
-             }));
-  } else {
-    WEFT_TRY(row.time, exec::run_virtually(fabric, task, plan, [&](Rank) { return call; }));
+  if (spec.check && spec.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
+    WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
+    return row;
   }
-  const auto busiest = fabric.busiest();
-  row.busiest_link = busiest.link;
-  row.busiest_share = busiest.utilisation;
+  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan,
+                                                               {.fold = !spec.no_fold,
+                                                                .fast_forward = !spec.no_fold,
+                                                                .max_events = spec.max_events,
+                                                                .disturbances = job.disturbances,
+                                                                .trace = trace}));
+  row.time = outcome.time;
+  row.busiest_link = outcome.busiest_link;
+  row.busiest_share = outcome.busiest_share;
+  row.folded = outcome.folded;
+  row.fast_forwarded = outcome.fast_forwarded;
+  row.enlarged = outcome.enlarged;
   return row;
 }
 
 }  // namespace
 
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
-  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   WEFT_TRY(const auto sizes, sizes_of(spec));
-  std::optional<tune::nccl::System> nccl;
-  if (spec.tuner == "nccl") {
-    WEFT_TRY(nccl, tune::nccl::system_of(*machine.view, ranks));
+  if (!spec.timeline.empty() && (sizes.size() > 1 || spec.check))
+    return bad_input("--timeline draws one size, unchecked: give --min and --max the same");
+  WEFT_TRY(const Job healthy, job_on(spec, machine));
+  Job job = healthy;
+  Machine left = machine;
+  if (!spec.faults.empty()) {
+    WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(machine.view->topology(), spec.faults));
+    left.view = std::make_shared<cost::MachineView>(std::move(faulted.machine), machine.view->costs());
+    WEFT_TRY(job, job_on(spec, left, std::move(faulted.disturbances)));
   }
   BenchReport report{.world = "simulated",
                      .machine = machine.name,
@@ -132,22 +177,27 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .collective = spec.collective_name,
                      .type = spec.type_name,
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
-                     .ranks = ranks,
+                     .ranks = job.ranks,
                      .rates = "flow-level, catalogue rates",
+                     .faults = spec.faults,
                      .rows = {}};
-  const BenchTable table(report, terminal_width());
+  const BenchTable table(report, terminal_width(), spec.verbose);
   const bool shows = spec.json != "-";
   Progress progress;
+  std::string trace;
   for (const Bytes bytes : sizes) {
-    progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
-    schedule::Task task = task_of(spec.collective, ranks, machine.view->ranks_per_node(ranks), bytes, spec.type);
-    task.root = static_cast<Rank>(spec.root);
-    WEFT_TRY(const BenchRow row, simulate(spec, machine, nccl, task));
+    progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), job.ranks));
+    WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
+    if (!spec.faults.empty()) {
+      WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes));
+      row.healthy = whole.time;
+    }
     progress.show("");
     if (shows && report.rows.empty()) table.header();
     report.rows.push_back(row);
     if (shows) table.row(row);
   }
+  if (!spec.timeline.empty()) WEFT_CHECK(write_text(spec.timeline, trace));
   return finish_bench(spec, report, table);
 }
 

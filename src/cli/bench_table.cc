@@ -17,13 +17,25 @@ std::string time_text(Duration d) {
   return us < 100 ? fmt::format("{:.2f}", us) : us < 1e6 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
+// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; fast-forwarded"
+std::string simulated_text(const BenchRow& r) {
+  std::string text;
+  if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
+  text += r.folded > 1 ? fmt::format("folded {}:1", r.folded) : "every rank carried out";
+  if (r.fast_forwarded) text += "; fast-forwarded";
+  if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);
+  return text;
+}
+
 }  // namespace
 
-BenchTable::BenchTable(const BenchReport& report, int width) : report_(report), wide_(width >= kWide) {}
+BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
+    : report_(report), wide_(width >= kWide), verbose_(verbose) {}
 
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
                "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
@@ -47,6 +59,10 @@ void BenchTable::row(const BenchRow& r) const {
   else
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
+  if (r.healthy.ps() > 0)
+    fmt::print("#   without faults {} us: the faults make it {:.2f}x as long\n", time_text(r.healthy),
+               r.time / r.healthy);
+  if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   std::fflush(stdout);
 }
 

@@ -13,6 +13,7 @@ Command add_topo(CLI::App& app);
 Command add_catalog(CLI::App& app);
 Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
+Command add_replay(CLI::App& app);
 Command add_ps(CLI::App& app);
 Command add_trace(CLI::App& app);
 Command add_calibrate(CLI::App& app);

@@ -1,5 +1,7 @@
 #include "collectives/barrier.h"
 
+#include "collectives/turns.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -31,7 +33,8 @@ Algorithm dissemination_barrier() {
           .when = "many ranks: logarithmic latency",
           .source = "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988",
           .in_order = true,
-          .steps = dissemination_steps};
+          .steps = dissemination_steps,
+          .turn = by_one_rank};
 }
 Algorithm spread_barrier() {
   return {.name = "spread",
@@ -39,7 +42,8 @@ Algorithm spread_barrier() {
           .when = "few ranks: a single hop",
           .source = "all-to-all notification",
           .in_order = true,
-          .steps = spread_steps};
+          .steps = spread_steps,
+          .turn = by_one_rank};
 }
 
 }  // namespace weft::collectives

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "collectives/turns.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -91,7 +93,8 @@ Algorithm bruck_all_gather() {
           .when = "small messages, any number of ranks",
           .source = kSource,
           .parts = half,
-          .steps = all_gather_steps};
+          .steps = all_gather_steps,
+          .turn = by_one_rank};
 }
 Algorithm bruck_reduce_scatter() {
   return {.name = "bruck",
@@ -102,7 +105,8 @@ Algorithm bruck_reduce_scatter() {
               "reduce-scatter)",
           .scratch = rank_many,
           .parts = half,
-          .steps = reduce_scatter_steps};
+          .steps = reduce_scatter_steps,
+          .turn = by_one_rank};
 }
 Algorithm bruck_all_to_all() {
   return {.name = "bruck",
@@ -111,7 +115,8 @@ Algorithm bruck_all_to_all() {
           .source = kSource,
           .scratch = rank_many,
           .parts = half,
-          .steps = all_to_all_steps};
+          .steps = all_to_all_steps,
+          .turn = by_one_rank};
 }
 
 }  // namespace weft::collectives

@@ -1,5 +1,7 @@
 #include "collectives/direct.h"
 
+#include "collectives/turns.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -93,7 +95,8 @@ Algorithm direct_of(std::string_view when) {
           .needs = {.messages = false, .load_store = true},
           .in_order = true,
           .scratch = staged_blocks<kCollective>,
-          .steps = [](Story story) { return fetch_steps(kCollective, story); }};
+          .steps = [](Story story) { return fetch_steps(kCollective, story); },
+          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
 }
 
 template <Collective kCollective>
@@ -108,7 +111,8 @@ Algorithm two_shot_of(std::string_view when) {
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
           .scratch = [](const Story& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },
-          .steps = [](Story story) { return two_shot_steps(kCollective, story); }};
+          .steps = [](Story story) { return two_shot_steps(kCollective, story); },
+          .turn = rooted(kCollective) ? nullptr : by_one_rank};
 }
 
 constexpr std::string_view kWhen = "ranks that can load and store each other's memory, from medium messages on";

@@ -137,6 +137,7 @@ constexpr std::string_view kMeshSource =
 constexpr std::string_view kHierarchicalSource =
     "Cho et al., BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy, 2019";
 
+Rank by_one_row(const Story& s) { return Grid(s).columns; }
 int grid_rows(const Story& s) { return Grid(s).rows; }
 int grid_parts(const Story& s) { return std::max(Grid(s).rows, Grid(s).columns); }
 
@@ -149,7 +150,8 @@ Algorithm hierarchical_all_reduce() {
           .source = kHierarchicalSource,
           .chunks = chunk_per_rank,
           .parts = grid_rows,
-          .steps = hierarchical_all_reduce_steps};
+          .steps = hierarchical_all_reduce_steps,
+          .turn = by_one_row};
 }
 Algorithm hierarchical_all_gather() {
   return {.name = "hierarchical",
@@ -157,7 +159,8 @@ Algorithm hierarchical_all_gather() {
           .when = "several nodes: across on all rails, then inside the nodes",
           .source = kHierarchicalSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); }};
+          .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
+          .turn = by_one_row};
 }
 Algorithm hierarchical_reduce_scatter() {
   return {.name = "hierarchical",
@@ -166,7 +169,8 @@ Algorithm hierarchical_reduce_scatter() {
           .source = kHierarchicalSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); }};
+          .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
+          .turn = by_one_row};
 }
 Algorithm hierarchical_all_to_all() {
   return {.name = "hierarchical",
@@ -175,7 +179,8 @@ Algorithm hierarchical_all_to_all() {
           .source = "Bruck et al. 1997, two-phase index operation; NCCL PXN and DeepEP send so across rails",
           .scratch = [](const Story& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
-          .steps = hierarchical_all_to_all_steps};
+          .steps = hierarchical_all_to_all_steps,
+          .turn = by_one_row};
 }
 Algorithm torus_all_reduce() {
   return {.name = "torus2d",
@@ -185,7 +190,8 @@ Algorithm torus_all_reduce() {
           .lanes = 2,
           .chunks = [](const Story& s) { return 2 * s.ranks; },
           .parts = grid_parts,
-          .steps = torus_all_reduce_steps};
+          .steps = torus_all_reduce_steps,
+          .turn = by_one_row};
 }
 Algorithm mesh_all_reduce() {
   return {.name = "mesh",

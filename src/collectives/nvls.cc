@@ -2,6 +2,7 @@
 
 #include "collectives/double_binary_tree.h"
 #include "collectives/subset.h"
+#include "collectives/turns.h"
 
 namespace weft::collectives {
 
@@ -115,10 +116,11 @@ Generator<Step> all_gather_steps(Story story) {
   const Node node(story);
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
-  for (Rank k = 0; k < node.count; ++k) {
+  const Rank last = story.repeated(node.count - 2) + 1;
+  for (Rank k = 0; k <= last; ++k) {
     const int c = node.at(node.number - k, node.place);
     Operands targets{node.multicast(c)};
-    if (k + 1 < node.count) targets.push_back(to(node.at(node.number + 1, node.place)));
+    if (k < last) targets.push_back(to(node.at(node.number + 1, node.place)));
     co_yield move(c, {k == 0 ? in(c) : from(node.at(node.number - 1, node.place))}, targets);
   }
   auto after = meet(node);
@@ -138,12 +140,13 @@ Generator<Step> reduce_scatter_steps(Story story) {
   }
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
-  for (Rank k = 1; k <= node.count; ++k) {
+  const Rank last = story.repeated(node.count - 2) + 2;
+  for (Rank k = 1; k <= last; ++k) {
     const int c = node.at(node.number - k, node.place);
     Operands sources;
     if (k > 1) sources.push_back(from(node.at(node.number - 1, node.place)));
     sources.push_back(node.reduced(c));
-    co_yield move(c, sources, {k == node.count ? out(c) : to(node.at(node.number + 1, node.place))});
+    co_yield move(c, sources, {k == last ? out(c) : to(node.at(node.number + 1, node.place))});
   }
   auto after = meet(node);
   while (const Step* step = after.next()) co_yield *step;
@@ -202,6 +205,7 @@ int if_staged(const Story& s) {
   return s.staged ? kSlots(s) : 0;
 }
 int all_ranks(const Story& s) { return s.ranks; }
+int nodes_between(const Story& s) { return Node(s).count - 2; }
 
 }  // namespace
 
@@ -234,7 +238,9 @@ Algorithm nvls_all_gather() {
           .source = kSource,
           .needs = kSwitch,
           .scratch = if_staged<all_ranks>,
-          .steps = all_gather_steps};
+          .steps = all_gather_steps,
+          .turn = by_one_node,
+          .repeats = nodes_between};
 }
 Algorithm nvls_reduce_scatter() {
   return {.name = "nvls",
@@ -243,7 +249,9 @@ Algorithm nvls_reduce_scatter() {
           .source = kSource,
           .needs = kSwitch,
           .scratch = if_staged<all_ranks>,
-          .steps = reduce_scatter_steps};
+          .steps = reduce_scatter_steps,
+          .turn = by_one_node,
+          .repeats = nodes_between};
 }
 Algorithm nvls_broadcast() {
   return {.name = "nvls",

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "collectives/turns.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -128,7 +130,8 @@ Algorithm pat_all_gather() {
           .when = "small and medium messages on many ranks: logarithmic latency, long hops carry little",
           .source = kSource,
           .parts = most_parts,
-          .steps = all_gather_steps};
+          .steps = all_gather_steps,
+          .turn = by_one_rank};
 }
 Algorithm pat_reduce_scatter() {
   return {.name = "pat",
@@ -137,7 +140,8 @@ Algorithm pat_reduce_scatter() {
           .source = kSource,
           .scratch = scratch_slots,
           .parts = most_parts,
-          .steps = reduce_scatter_steps};
+          .steps = reduce_scatter_steps,
+          .turn = by_one_rank};
 }
 
 }  // namespace weft::collectives

@@ -28,6 +28,13 @@ namespace {
 
 int chunk_per_rank(const Story& story) { return story.ranks; }
 int one_chunk(const Story&) { return 1; }
+// Two nodes on, a ring looks the same; inside one node it does one rank on.
+Rank two_nodes(const Story& s) {
+  const Rank per_node = s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : 1;
+  if (per_node == 1 || per_node == s.ranks) return 1;
+  return s.ranks / per_node % 2 == 0 ? 2 * per_node : 0;
+}
+int ranks_between(const Story& s) { return s.ranks - 2; }
 
 // Every chunk travels once around the ring collecting contributions, and once more delivering the sum.
 //   chunk of rank i:  i+1 -> i+2 -> … -> i (complete) -> i+1 -> … -> i-1
@@ -40,13 +47,13 @@ Generator<Step> all_reduce_steps(Story story) {
     co_return;
   }
   co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
-  for (int k = 2; k < n; ++k) {
+  for (int k = 2; k < 2 + story.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
   }
   const int own = story.rank;
   co_yield move(own, {from(ring.previous()), in(own)}, {out(own), to(ring.next())});
-  for (int k = 1; k < n - 1; ++k) {
+  for (int k = 1; k < 1 + story.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
   }
@@ -64,7 +71,7 @@ Generator<Step> all_gather_steps(Story story) {
     co_return;
   }
   co_yield move(own, {in(own)}, {out(own), to(ring.next())});
-  for (int k = 1; k < n - 1; ++k) {
+  for (int k = 1; k < 1 + story.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
   }
@@ -82,7 +89,7 @@ Generator<Step> reduce_scatter_steps(Story story) {
     co_return;
   }
   co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
-  for (int k = 2; k < n; ++k) {
+  for (int k = 2; k < 2 + story.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
   }
@@ -117,6 +124,7 @@ Generator<Step> reduce_steps(Story story) {
 
 Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const Story&),
                Generator<Step> (*steps)(Story)) {
+  const bool all_alike = chunks == chunk_per_rank;
   return {
       .name = "ring",
       .collective = collective,
@@ -124,7 +132,9 @@ Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const
       .source =
           "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009; NCCL",
       .chunks = chunks,
-      .steps = steps};
+      .steps = steps,
+      .turn = all_alike ? two_nodes : nullptr,
+      .repeats = all_alike ? ranks_between : nullptr};
 }
 
 }  // namespace

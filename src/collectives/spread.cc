@@ -1,5 +1,7 @@
 #include "collectives/spread.h"
 
+#include "collectives/turns.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -66,7 +68,8 @@ Algorithm spread_of(std::string_view when) {
           .source = "the direct algorithm; for all_reduce, TensorRT-LLM and vLLM custom all-reduce call it one-shot",
           .in_order = true,
           .uneven = true,
-          .steps = [](Story story) { return spread_steps(kCollective, story); }};
+          .steps = [](Story story) { return spread_steps(kCollective, story); },
+          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
 }
 
 }  // namespace
@@ -90,7 +93,8 @@ Algorithm all_pairs_all_reduce() {
           .source = "reduce-scatter and all-gather by direct messages; MSCCL's allpairs",
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
-          .steps = all_pairs_steps};
+          .steps = all_pairs_steps,
+          .turn = by_one_rank};
 }
 
 Algorithm pairwise_all_to_all() {
@@ -100,7 +104,8 @@ Algorithm pairwise_all_to_all() {
       .when = "large parts where every rank has one port: one partner at a time, no incast",
       .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
       .uneven = true,
-      .steps = pairwise_steps};
+      .steps = pairwise_steps,
+      .turn = by_one_rank};
 }
 
 }  // namespace weft::collectives

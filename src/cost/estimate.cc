@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -20,7 +21,9 @@ using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a millisecond
 constexpr int kWalkedRounds = 3;
-constexpr Rank kSmallestWalk = 2;  // nodes: walks of 2, 4 and 8 stand for more
+constexpr Rank kSmallestWalk = 2;                 // nodes: walks of 2, 4 and 8 stand for more
+constexpr std::int64_t kWholeNodeBudget = 50000;  // steps, before nodes of many ranks are made smaller, …
+constexpr Rank kMostRanks = 64;                   // … so that so many ranks are walked at the most
 
 std::uint64_t pair_key(Rank from, Rank to, int lane) {
   return static_cast<std::uint64_t>(from) << 36 | static_cast<std::uint64_t>(to) << 8 |
@@ -45,10 +48,18 @@ std::int64_t steps_of(const Task& task, const Plan& plan, Rank rank) {
   return n;
 }
 
+// Where a smaller job's ranks sit: every node has fewer, evenly spread. The default: all of them.
+struct Spread {
+  Rank per_node = 1, of = 1;  // so many of so many
+
+  Rank place(Rank rank) const { return rank / per_node * of + rank % per_node * (of / per_node); }
+};
+
 // Seconds, as doubles: the walk adds up small numbers.
 class Walk {
  public:
-  Walk(const MachineView& machine, const Task& task, const Plan& plan) : machine_(machine), task_(task), plan_(plan) {}
+  Walk(const MachineView& machine, const Task& task, const Plan& plan, Spread spread)
+      : machine_(machine), task_(task), plan_(plan), spread_(spread) {}
 
   Result<double> run(bool empty_messages) {
     empty_ = empty_messages;
@@ -96,6 +107,8 @@ class Walk {
             .lane = lane,
             .staged = plan_.staged};
   }
+
+  topology::DeviceId device(Rank rank) const { return machine_.device(spread_.place(rank)); }
 
   // How much of a chunk one round of channel 0 moves, and how many rounds there are.
   void measure_pieces() {
@@ -155,16 +168,16 @@ class Walk {
 
   std::optional<topology::Path> path_of(Rank rank, const Operand& o, Way way) const {
     std::vector<topology::DeviceId> members;
-    for (Rank i = 0; i < o.count; ++i) members.push_back(machine_.device(o.group().member(i)));
+    for (Rank i = 0; i < o.count; ++i) members.push_back(device(o.group().member(i)));
     const topology::Topology& topology = machine_.topology();
     const topology::Routes& routes = machine_.routes();
     switch (way) {
       case Way::kLoad:
-        return topology::reduced_path(topology, routes, members, machine_.device(rank));
+        return topology::reduced_path(topology, routes, members, device(rank));
       case Way::kStore:
-        return topology::multicast_path(topology, routes, members, machine_.device(rank));
+        return topology::multicast_path(topology, routes, members, device(rank));
       case Way::kUp:
-        return topology::path_into_switch(topology, routes, members, machine_.device(rank));
+        return topology::path_into_switch(topology, routes, members, device(rank));
       case Way::kDown:
         return topology::path_from_switches(topology, routes, members);
     }
@@ -177,7 +190,8 @@ class Walk {
     const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
     if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
     const bool by_switch = (o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation) && o.count > 1;
-    const auto path = by_switch ? path_of(rank, o, way) : machine_.path(rank, other_member(rank, o));
+    const auto path =
+        by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
     const std::string_view type = path ? name(path->type) : "";
     const protocol::HopCost* cost =
         by_switch ? machine_.costs().through_switch(type, plan_.protocol) : machine_.costs().find(type, plan_.protocol);
@@ -224,7 +238,7 @@ class Walk {
     if ((known & use) != 0) return;
     known |= use;
     auto [path, added] = paths.try_emplace(pair_key(from, to, 0));
-    if (added) path->second = machine_.path(from, to);
+    if (added) path->second = machine_.routes().path(device(from), device(to));
     const protocol::HopCost* cost = machine_.costs().find(name(path->second.type), plan_.protocol);
     if (cost == nullptr) {
       failure_ = Error{Code::kUnsupported, Blame::kInput,
@@ -430,6 +444,7 @@ class Walk {
   const MachineView& machine_;
   const Task& task_;
   const Plan& plan_;
+  Spread spread_;
   bool empty_ = false;
   double piece_ = 0, rounds_ = 0, slices_ = 1;
   std::unordered_map<std::uint64_t, Link> links_;  // of channel 0
@@ -452,8 +467,8 @@ struct Walked {
   double total = 0, latency = 0;
 };
 
-Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& plan) {
-  Walk walk(machine, task, plan);
+Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& plan, Spread spread = {}) {
+  Walk walk(machine, task, plan, spread);
   Walked w;
   WEFT_TRY(w.total, walk.run(false));
   WEFT_TRY(w.latency, walk.run(true));
@@ -471,6 +486,45 @@ double continued(double first, double second, double third, double doublings) {
   return third + last * ratio * (std::pow(ratio, doublings) - 1) / (ratio - 1);
 }
 
+// Three smaller machines that stand for a large one, each twice the one before.
+struct Shortcut {
+  Rank nodes, per_node;  // of the first
+  bool in_nodes;         // nodes are doubled; else ranks of a node
+  double doublings;      // from the third to all ranks
+};
+
+// Nothing: few enough steps to walk them all.
+std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& task, std::int64_t steps) {
+  const Rank nodes = machine.nodes(task.ranks), per_node = task.ranks / nodes;
+  if (steps > kWalkBudget && nodes > kSmallestWalk << 2)
+    return Shortcut{.nodes = kSmallestWalk,
+                    .per_node = per_node,
+                    .in_nodes = true,
+                    .doublings = std::log2(static_cast<double>(nodes) / (kSmallestWalk << 2))};
+  const Rank first = kMostRanks / nodes / 4;
+  if (steps <= kWholeNodeBudget || !machine.costs().gpu() || per_node < 8 * first) return std::nullopt;
+  return Shortcut{.nodes = nodes,
+                  .per_node = first,
+                  .in_nodes = false,
+                  .doublings = std::log2(static_cast<double>(per_node) / (4 * first))};
+}
+
+// The i-th of them.
+Task shrunk(const Task& task, const Plan& plan, const Shortcut& shortcut, int i) {
+  Task t = task;
+  t.ranks = (shortcut.nodes * shortcut.per_node) << i;
+  if (!shortcut.in_nodes) t.ranks_per_node = std::min(task.ranks_per_node, shortcut.per_node << i);
+  t.root = std::min(task.root, t.ranks - 1);
+  // Chunks stay as they are, so that rounds and slices do: fewer ranks then share a smaller message.
+  if (plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node}) >= task.ranks)
+    t.elements = std::max<Bytes>(1, task.elements / task.ranks) * t.ranks;
+  return t;
+}
+
+Estimate estimate_of(Duration launch, const Walked& walked) {
+  return {launch + Duration::seconds(walked.total), launch, launch + Duration::seconds(walked.latency)};
+}
+
 }  // namespace
 
 Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {
@@ -479,33 +533,24 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
 
-  const Rank nodes = machine.nodes(task.ranks);
   // All ranks' steps, if they are alike; stories that do not grow with the ranks need no shortcut.
   const std::int64_t steps = steps_of(task, plan, task.ranks / 2) * task.ranks;
-  Walked result;
-  if (steps <= kWalkBudget || nodes <= kSmallestWalk << 2) {
-    WEFT_TRY(result, walk(machine, task, plan));
-  } else {
-    const auto shrunk = [&](Rank to_nodes) {
-      Task t = task;
-      t.ranks = task.ranks / nodes * to_nodes;
-      t.root = std::min(task.root, t.ranks - 1);
-      // Chunks stay as they are, so that rounds and slices do: fewer ranks then share a smaller message.
-      if (plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node}) >= task.ranks)
-        t.elements = std::max<Bytes>(1, task.elements / task.ranks) * t.ranks;
-      return t;
-    };
-    Walked at[3];
-    for (int i = 0; i < 3; ++i) {
-      const Task smaller = shrunk(kSmallestWalk << i);
-      WEFT_TRY(at[i], walk(machine, smaller, plan));
-    }
-    const double doublings = std::log2(static_cast<double>(nodes) / (kSmallestWalk << 2));
-    const auto part = [&](auto&& of) { return continued(of(at[0]), of(at[1]), of(at[2]), doublings); };
-    result.latency = part([](const Walked& w) { return w.latency; });
-    result.total = result.latency + std::max(0.0, part([](const Walked& w) { return w.total - w.latency; }));
+  const std::optional<Shortcut> shortcut = shortcut_for(machine, task, steps);
+  if (!shortcut) {
+    WEFT_TRY(const Walked result, walk(machine, task, plan));
+    return estimate_of(*launch, result);
   }
-  return Estimate{*launch + Duration::seconds(result.total), *launch, *launch + Duration::seconds(result.latency)};
+  Walked at[3];
+  for (int i = 0; i < 3; ++i) {
+    const Task smaller = shrunk(task, plan, *shortcut, i);
+    const Spread spread{smaller.ranks / machine.nodes(task.ranks), task.ranks / machine.nodes(task.ranks)};
+    WEFT_TRY(at[i], walk(machine, smaller, plan, shortcut->in_nodes ? Spread{} : spread));
+  }
+  const auto part = [&](auto&& of) { return continued(of(at[0]), of(at[1]), of(at[2]), shortcut->doublings); };
+  Walked result;
+  result.latency = part([](const Walked& w) { return w.latency; });
+  result.total = result.latency + std::max(0.0, part([](const Walked& w) { return w.total - w.latency; }));
+  return estimate_of(*launch, result);
 }
 
 }  // namespace weft::cost

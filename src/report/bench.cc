@@ -21,18 +21,23 @@ nlohmann::json to_json(const BenchReport& report) {
         {"of_limit", r.of_limit()}};
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
+    if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
+    if (report.world == "simulated")
+      row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
     rows.push_back(std::move(row));
   }
-  return {{"schema", "weft.bench/1"},
-          {"world", report.world},
-          {"machine", report.machine},
-          {"transport", report.transport},
-          {"collective", report.collective},
-          {"ranks", report.ranks},
-          {"type", report.type},
-          {"op", report.op},
-          {"rates", report.rates},
-          {"rows", rows}};
+  nlohmann::json json = {{"schema", "weft.bench/1"},
+                         {"world", report.world},
+                         {"machine", report.machine},
+                         {"transport", report.transport},
+                         {"collective", report.collective},
+                         {"ranks", report.ranks},
+                         {"type", report.type},
+                         {"op", report.op},
+                         {"rates", report.rates},
+                         {"rows", rows}};
+  if (!report.faults.empty()) json["faults"] = report.faults;
+  return json;
 }
 
 }  // namespace weft::report

@@ -21,6 +21,9 @@ struct Story {
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
   bool staged = false;  // peers cannot reach the caller's buffers: go through scratch
+  int told = 0;         // simulations only: so many of the steps that the story repeats alike; 0: all
+
+  int repeated(int times) const { return told > 0 && told < times ? told : times; }
 };
 
 // What a fabric must have. Signals it has in any case.
@@ -58,11 +61,18 @@ struct Algorithm {
   std::function<int(const Story&)> chunks, scratch, parts;
   std::function<Generator<Step>(Story)> steps;
   std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
+  // Two claims for simulations of many ranks, which tests hold against the texts. Null or zero: neither.
+  //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
+  //   repeats  how often a story repeats steps that are alike but for their chunks: `told` shortens all such stretches
+  std::function<Rank(const Story&)> turn;
+  std::function<int(const Story&)> repeats;
 
   int chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
   int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }
+  Rank turn_for(const Story& s) const { return turn != nullptr ? turn(s) : 0; }
+  int repeats_for(const Story& s) const { return repeats != nullptr ? repeats(s) : 0; }
 };
 
 // Errors (bad input): a schedule from a file that knows only calls in place, or only others.

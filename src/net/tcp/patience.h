@@ -29,6 +29,8 @@ class Patience {
   // What is wrong by now, whether or not this rank waits, as far as peers are known by a connection.
   Status health();
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
+  // How long to wait from now on.
+  void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Call when nothing has moved and the caller does not want to wait.
   Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;

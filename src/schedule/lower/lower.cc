@@ -17,16 +17,20 @@ Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
   return round_up((chunk_bytes + channels - 1) / channels, grain);
 }
 
-Story story_of(const Task& task, const Plan& plan) {
-  return {.ranks = task.ranks, .root = task.root, .ranks_per_node = task.ranks_per_node, .staged = plan.staged};
-}
-
 Layout layout_of(const Task& task, const Plan& plan) {
   return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(story_of(task, plan))},
                 task.elements, task.element_bytes, task.block_counts());
 }
 
 }  // namespace
+
+Story story_of(const Task& task, const Plan& plan) {
+  return {.ranks = task.ranks,
+          .root = task.root,
+          .ranks_per_node = task.ranks_per_node,
+          .staged = plan.staged,
+          .told = plan.told};
+}
 
 Layout layout_of(const Task& task) {
   return Layout({task.collective, task.ranks, task.root, blocks(task.collective, task.ranks)}, task.elements,
@@ -52,6 +56,30 @@ Cut cut_of(const Task& task, const Plan& plan) {
   if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
     round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
   return {piece, round, messages ? plan.slice_bytes : round};
+}
+
+std::int64_t rounds_of(const Task& task, const Plan& plan) {
+  if (task.collective == Collective::kBarrier) return 1;
+  const Cut cut = cut_of(task, plan);
+  return cut.round > 0 ? (cut.piece + cut.round - 1) / cut.round : 0;
+}
+
+Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
+  const Layout layout = layout_of(task, plan);
+  const Bytes chunks =
+      layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
+  Task shorter = task;
+  shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
+  WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));
+  return shorter;
+}
+
+Task with_equal_chunks(const Task& task, const Plan& plan) {
+  const Layout layout = layout_of(task, plan);
+  const Bytes per_block = layout.chunks() / blocks(task.collective, task.ranks);
+  Task even = task;
+  even.elements = layout.largest_chunk() * per_block / task.element_bytes * message_parts(task.collective, task.ranks);
+  return even;
 }
 
 Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,

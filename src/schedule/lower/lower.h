@@ -42,6 +42,7 @@ struct Plan {
   Bytes scratch_bytes = 0;   // how much scratch a rank has
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
+  int told = 0;              // simulations only, see Story
 
   bool operator==(const Plan&) const = default;
 };
@@ -61,6 +62,16 @@ Cut cut_of(const Task& task, const Plan& plan);
 // The slice keeps a chunk's pipeline busy without paying the per-message cost too often.
 Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,
                const protocol::Capabilities& can, bool registered);
+
+// The algorithm's own words on this task and plan, for rank 0.
+Story story_of(const Task& task, const Plan& plan);
+
+// Simulations leave out what repeats. Of the rounds that the plan cuts the task into …
+std::int64_t rounds_of(const Task& task, const Plan& plan);
+// … a task of `fewer` less with the same plan. Requires: fewer < rounds_of.
+Task shortened(const Task& task, const Plan& plan, std::int64_t fewer);
+// The least message not below the task's whose chunks are all equally large.
+Task with_equal_chunks(const Task& task, const Plan& plan);
 
 // One strand of one rank, cut up and addressed. Lazy: holds one operation at a time. Both ends of a message cut alike
 // because they compute from the same task and plan.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -13,6 +14,7 @@ using protocol::Operation;
 
 namespace {
 
+constexpr double kDownRate = 1e-6;  // of a link's rate is what is left of it while it is down: flows wait, none is lost
 constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of a GPU's memory
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -32,28 +34,31 @@ protocol::Capabilities flow_capabilities(const topology::Topology& topology, int
 
 FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks,
                        FlowOptions options)
-    : topology_(topology), routes_(routes), options_(std::move(options)) {
+    : topology_(topology),
+      routes_(routes),
+      options_(std::move(options)),
+      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      delays_(options_.disturbances.jitter) {
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
-  for (const topology::Link& l : topology.links()) {
-    rates_.add_resource(l.rate_ab.value());
-    rates_.add_resource(l.rate_ba.value());
-  }
-  carried_.assign(topology.links().size() * 2, 0);
-  places_.resize(index(ranks));
-  posts_until_.resize(index(ranks));
-  actors_.resize(index(ranks * options_.strands));
-  for (Rank r = 0; r < ranks; ++r) {
-    devices_.push_back(available[index(r) % available.size()]);
-    endpoints_.emplace_back(this, r);
-  }
+  WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
+                                       !options_.disturbances.any()),
+               "folding {} ranks to {}", ranks, fold_.representatives());
+  if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
+  for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
+  places_.resize(index(fold_.representatives()));
+  posts_until_.resize(index(fold_.representatives()));
+  actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
+  for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
+  for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
   if (options_.costs.gpu()) return;
   for (Rank r = 0; r < ranks; ++r) {
     // A core's one link leads to its CPU, forward or backward.
     const topology::DeviceId core = devices_[index(r)];
     const topology::LinkId link = topology.links_of(core).front();
-    places_[index(r)].memory_path = keep({{link, topology.link(link).a == core}}, 1);
+    const topology::Path path{.hops = {{link, topology.link(link).a == core}}};
+    places_[index(r)].memory_path = keep([&](Rank) { return path; });
   }
 }
 
@@ -64,14 +69,21 @@ FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric),
   capabilities_.moves_data = fabric->options_.moves_data;
 }
 
-std::span<const MaxMin::Resource> FlowFabric::keep(const std::vector<topology::Hop>& hops, std::size_t count) {
-  auto& kept = kept_paths_.emplace_back(std::make_unique<MaxMin::Resource[]>(count));
-  for (std::size_t i = 0; i < count; ++i) kept[i] = 2 * hops[i].link + (hops[i].forward ? 0 : 1);
-  return {kept.get(), count};
+// The resources of a path and of its images. A failure if those are not alike.
+MaxMin::Path FlowFabric::keep(const TurnedPath& turned) {
+  auto uses = fold_.uses(turned);
+  if (!uses && !failure_) failure_ = Error{Code::kUnsupported, Blame::kOperation, "folded ranks are not alike"};
+  return kept_paths_.emplace_back(uses ? *std::move(uses) : std::vector<MaxMin::Use>());
+}
+
+void FlowFabric::fail(std::string message) {
+  if (!failure_) failure_ = Error{Code::kUnsupported, Blame::kInput, std::move(message)};
 }
 
 void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  events_waiting_.push(now_, delay, {kind, subject, version});
+  const Event event{kind, subject, version};
+  busy_ += event.keeps_going();
+  events_waiting_.push(now_, delay, event);
 }
 
 void FlowFabric::launch() {
@@ -79,13 +91,25 @@ void FlowFabric::launch() {
   now_ = {};
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
     push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+  const auto& flaps = options_.disturbances.flaps;
+  for (std::size_t f = 0; f < flaps.size(); ++f)
+    push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
+}
+
+// A link goes down, or comes back; either happens again a period later.
+void FlowFabric::flap(std::int32_t number, bool down) {
+  const Disturbances::Flap& flap = options_.disturbances.flaps[index(number)];
+  for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
+    rates_.set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
+  push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
 }
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
   settle();
-  if (events_waiting_.empty()) return false;
+  if (busy_ == 0) return false;
   const auto [time, order, event] = events_waiting_.pop();
+  busy_ -= event.keeps_going();
   if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
   if (++events_ > options_.max_events) {
     failure_ =
@@ -112,6 +136,9 @@ bool FlowFabric::step() {
       ++connections_[index(event.subject)].signals;
       wake(connections_[index(event.subject)].signal_waits);
       break;
+    case Event::kFlap:
+      flap(event.subject, event.version == 1);
+      break;
     case Event::kPartArrives:
       part_arrives(event.subject, static_cast<Rank>(event.version));
       break;
@@ -136,37 +163,50 @@ void FlowFabric::settle() {
     Transfer& t = transfers_[index(f)];
     t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
     t.since = now_;
+    record(rates_.path(f), rates_.rate(f) - t.rate);
     t.rate = rates_.rate(f);
     push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
   }
 }
 
+// Flows over these links together are so much faster.
+void FlowFabric::record(MaxMin::Path path, double change) {
+  if (options_.timeline == nullptr) return;
+  for (const auto [r, times] : path) options_.timeline->level(r, now_, change * times / rates_.capacity(r));
+}
+
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
 void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
   Aggregation& a = aggregations_[index(aggregation)];
-  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes);
+  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes, 1);
 }
 
 // Returns how long it takes at the least.
-double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes) {
+double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
-  start_flow(actor, way.path, raw, way.cap);
-  return raw / way.cap;
+  start_flow(actor, way.path, raw, way.cap / slowness);
+  return raw / way.cap * slowness;
 }
 
 // `actor`: as in Transfer.
-void FlowFabric::start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap) {
-  for (const MaxMin::Resource r : path) carried_[index(r)] += bytes;
+void FlowFabric::start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap) {
+  for (const auto [r, times] : path) {
+    if (carried_.size() <= index(r)) carried_.resize(index(r) + 1);
+    carried_[index(r)] += bytes * times;
+  }
   const MaxMin::Flow f = rates_.start(path, cap);
   if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
   Transfer& t = transfers_[index(f)];
   t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
+  ++busy_;
   if (actor >= 0) ++actors_[index(actor)].outstanding;
 }
 
 void FlowFabric::end_flow(std::int32_t flow) {
   Transfer& t = transfers_[index(flow)];
   ++t.version;
+  --busy_;
+  record(rates_.path(flow), -t.rate);
   rates_.stop(flow);
   if (t.actor >= 0) return part_done(t.actor);
   const std::int32_t aggregation = -1 - t.actor;
@@ -177,8 +217,13 @@ void FlowFabric::end_flow(std::int32_t flow) {
 void FlowFabric::part_done(std::int32_t a) {
   Actor& actor = actors_[index(a)];
   if (--actor.outstanding > 0) return;
+  if (delays_.any() && !std::exchange(actor.delayed, true)) {
+    actor.outstanding = 1;
+    return push(delays_.next(), Event::kLocalEnds, a);
+  }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
+  if (options_.timeline != nullptr) options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
@@ -209,9 +254,13 @@ void FlowFabric::part_done(std::int32_t a) {
 }
 
 std::int32_t FlowFabric::connection_index(Rank from, Rank to, int strand) {
-  for (const Place::Entry& e : places_[index(from)].from)
-    if (e.peer == to && e.strand == strand) return e.connection;
-  return open(from, to, strand);
+  if (const Rank by = fold_.turned_by(from); by > 0) {
+    from -= by;
+    to = fold_.back(to, by);
+  }
+  if (const std::int32_t known = connection_of_.at(from, to, strand); known >= 0) return known;
+  const std::int32_t opened = open(from, to, strand);
+  return connection_of_.at(from, to, strand) = opened;
 }
 
 FlowFabric::Connection& FlowFabric::connect(Rank from, Rank to, int strand) {
@@ -219,61 +268,66 @@ FlowFabric::Connection& FlowFabric::connect(Rank from, Rank to, int strand) {
 }
 
 std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
-  if (from == to) {  // a rank's message to itself stays in its memory
-    connections_.push_back({.latency = {}, .overhead = {}, .cap = 1e15});
-    places_[index(from)].from.push_back({to, strand, static_cast<std::int32_t>(connections_.size() - 1)});
-    return places_[index(from)].from.back().connection;
-  }
-  const topology::Path path = routes_.path(devices_[index(from)], devices_[index(to)]);
-  const protocol::HopCost* cost = options_.costs.find(name(path.type), protocol_);
   Connection c;
-  if (cost == nullptr) {
-    if (!failure_)
-      failure_ = Error{Code::kUnsupported, Blame::kInput,
-                       fmt::format("{} does not run from {} to {} over a {} path", protocol::traits(protocol_).name,
-                                   topology_.name_of(devices_[index(from)]), topology_.name_of(devices_[index(to)]),
-                                   name(path.type))};
-    c.cap = 1;
+  if (from == to) {  // a rank's message to itself stays in its memory
+    c.cap = 1e15;
+  } else if (strand > 0) {  // all strands go the same way
+    c = connections_[index(connection_index(from, to, 0))];
+    c.in_flight = c.arrived = c.signals = 0;
+    c.receiver_waits = c.sender_waits = c.signal_waits = -1;
   } else {
-    c.overhead = cost->overhead;
-    c.fence = cost->fence;
-    c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead;
-    c.raw_per_wire = 1 / cost->efficiency;
-    c.cap = cost->channel.value() * c.raw_per_wire;
+    const auto path_of = [&](Rank by) {
+      return routes_.path(devices_[index(fold_.on(from, by))], devices_[index(fold_.on(to, by))]);
+    };
+    const topology::Path path = path_of(0);
+    const protocol::HopCost* cost = options_.costs.find(name(path.type), protocol_);
+    if (cost == nullptr) {
+      fail(fmt::format("{} does not run from {} to {} over a {} path", protocol::traits(protocol_).name,
+                       topology_.name_of(devices_[index(from)]), topology_.name_of(devices_[index(to)]),
+                       name(path.type)));
+      c.cap = 1;
+    } else {
+      c.overhead = cost->overhead;
+      c.fence = cost->fence;
+      c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead;
+      c.raw_per_wire = 1 / cost->efficiency;
+      c.cap = cost->channel.value() * c.raw_per_wire;
+    }
+    if (options_.costs.gpu()) c.path = keep(path_of);
+    limit_to_links(c.path, c.cap);
   }
-  if (options_.costs.gpu()) c.path = keep(path.hops, path.hops.size());
-  // No faster than the slowest link even alone: so a single flow never has to be solved for.
-  for (const MaxMin::Resource r : c.path) c.cap = std::min(c.cap, rates_.capacity(r));
-  connections_.push_back(std::move(c));
-  const auto id = static_cast<std::int32_t>(connections_.size() - 1);
-  places_[index(from)].from.push_back({to, strand, id});
-  return id;
+  connections_.push_back(c);
+  return static_cast<std::int32_t>(connections_.size() - 1);
 }
 
-SwitchWay FlowFabric::way_of(const std::optional<topology::Path>& path, const Group& group) {
-  const protocol::HopCost* cost = path ? options_.costs.through_switch(name(path->type), protocol_) : nullptr;
+// No faster than the slowest link even alone: so a single flow never has to be solved for.
+void FlowFabric::limit_to_links(MaxMin::Path path, double& cap) const {
+  for (const auto [r, times] : path) cap = std::min(cap, rates_.capacity(r) / times);
+}
+
+SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
+  const topology::Path path = turned(0);
+  const protocol::HopCost* cost = options_.costs.through_switch(name(path.type), protocol_);
   if (cost == nullptr) {
-    if (!failure_)
-      failure_ = Error{Code::kUnsupported, Blame::kInput,
-                       fmt::format("{} does not run from {} to {} through switches that sum{}",
-                                   protocol::traits(protocol_).name, topology_.name_of(devices_[index(group.first)]),
-                                   topology_.name_of(devices_[index(group.member(group.count - 1))]),
-                                   path ? "" : ": there are none on the way")};
+    fail(fmt::format("{} does not run from {} to {} through switches that sum{}", protocol::traits(protocol_).name,
+                     topology_.name_of(devices_[index(group.first)]),
+                     topology_.name_of(devices_[index(group.member(group.count - 1))]),
+                     path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
     return {.path = {}, .latency = {}, .overhead = {}, .cap = 1};
   }
-  SwitchWay way{.path = keep(path->hops, path->hops.size()),
+  SwitchWay way{.path = keep(turned),
                 .latency = std::max(Duration{},
-                                    options_.costs.latency(*cost, path->latency, ranks_per_endpoint_) - cost->overhead),
+                                    options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
                 .overhead = cost->overhead,
                 .cap = cost->channel.value() / cost->efficiency,
                 .raw_per_wire = 1 / cost->efficiency};
-  for (const MaxMin::Resource r : way.path) way.cap = std::min(way.cap, rates_.capacity(r));
+  limit_to_links(way.path, way.cap);
   return way;
 }
 
-std::vector<topology::DeviceId> FlowFabric::devices_of(const Group& group) const {
+std::vector<topology::DeviceId> FlowFabric::devices_of(const Group& group, Rank by) const {
   std::vector<topology::DeviceId> devices;
-  for (Rank i = 0; i < group.count; ++i) devices.push_back(devices_[index(group.member(i))]);
+  for (Rank i = 0; i < group.count; ++i) devices.push_back(devices_[index(fold_.on(group.member(i), by))]);
   return devices;
 }
 
@@ -283,8 +337,11 @@ const SwitchWay& FlowFabric::way_through(Rank rank, const End& end, bool store) 
   for (const Place::GroupEntry& e : known)
     if (e.store == store && e.group == group) return e.way;
   const auto find = store ? topology::multicast_path : topology::reduced_path;
-  const auto path = find(topology_, routes_, devices_of(group), devices_[index(rank)]);
-  known.push_back({group, store, way_of(path, group)});
+  const auto turned = [&](Rank by) {
+    return find(topology_, routes_, devices_of(group, by), devices_[index(fold_.on(rank, by))])
+        .value_or(topology::Path{});
+  };
+  known.push_back({group, store, way_of(turned, group)});
   return known.back().way;
 }
 
@@ -294,11 +351,15 @@ std::int32_t FlowFabric::aggregation_index(Rank rank, const End& end) {
     if (aggregations_[index(a)].group() == group && aggregations_[index(a)].strand() == end.strand) return a;
   const auto id = static_cast<std::int32_t>(aggregations_.size());
   Aggregation& a = aggregations_.emplace_back(group, end.strand);
-  const auto devices = devices_of(group);
-  a.down = way_of(topology::path_from_switches(topology_, routes_, devices), group);
+  WEFT_REQUIRE(fold_.images() == 1);
+  const auto devices = devices_of(group, 0);
+  const auto way = [&](const std::optional<topology::Path>& path) {
+    return way_of([&](Rank) { return path.value_or(topology::Path{}); }, group);
+  };
+  a.down = way(topology::path_from_switches(topology_, routes_, devices));
   for (Rank i = 0; i < group.count; ++i) {
     const Rank r = group.member(i);
-    a.member(r).up = way_of(topology::path_into_switch(topology_, routes_, devices, devices_[index(r)]), group);
+    a.member(r).up = way(topology::path_into_switch(topology_, routes_, devices, devices_[index(r)]));
     places_[index(r)].aggregations.push_back(id);
   }
   return id;
@@ -359,14 +420,17 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const std::int32_t self = rank * options_.strands + strand;
   Actor& actor = actors_[index(self)];
   actor.operation = &operation;
+  actor.delayed = false;
+  actor.since = now_;
   actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
 
   const double bytes = static_cast<double>(operation.bytes);
   const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
   const bool gpu = options_.costs.gpu();
   const auto own = places_[index(rank)].memory_path;
-  const double core = own.empty() ? 0 : rates_.capacity(own[0]);
+  const double core = own.empty() ? 0 : rates_.capacity(own[0].resource);
   double local = 0, flow_seconds = 0, posting = 0;
+  const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
   // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
   const auto account_aggregation = [&](const End& end, bool source) {
     Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
@@ -380,13 +444,13 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     ++m.in_flight;
     a.send(m, operation.bytes, parts.empty() ? nullptr : &parts.front());
     posting += m.up.overhead.s();
-    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes));
+    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes, slowness));
   };
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kAggregation) return account_aggregation(end, source);
     if (end.kind == End::Kind::kMulticast) {
       const SwitchWay& way = way_through(rank, end, !source);
-      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes));
+      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes, slowness));
       return;
     }
     if (end.kind == End::Kind::kMessage) {
@@ -402,8 +466,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
     if (end.last) posting += c.overhead.s();
-    start_flow(self, c.path, wire * c.raw_per_wire, c.cap);
-    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap);
+    start_flow(self, c.path, wire * c.raw_per_wire, c.cap / slowness);
+    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
@@ -414,13 +478,13 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   }
   if (gpu) {
     // Copying and posting only matter where they take longer than the slowest flow takes at the least.
-    if (const double seconds = std::max(posting, local / options_.costs.local_channel().value());
+    if (const double seconds = slowness * std::max(posting, local / options_.costs.local_channel().value());
         seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
   } else if (!own.empty()) {
-    start_flow(self, own, local, core);
+    start_flow(self, own, local, core / slowness);
   }
   if (--actor.outstanding == 0) {
     actor.outstanding = 1;
@@ -463,7 +527,7 @@ std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Opera
       for (Rank i = 0; i < group.count; ++i)
         add_source(memory_of(group.member(i), end.memory) + end.offset, end, group.member(i));
     } else if (end.kind == End::Kind::kMessage) {
-      auto& queue = connect(end.peer, rank, end.strand).data;
+      auto& queue = messages(end.peer, rank, end.strand);
       const std::vector<std::byte>& message = queue.front();
       WEFT_ASSERT(end.last ? message.size() == index(end.offset + operation.bytes)
                            : message.size() >= index(end.offset + operation.bytes),
@@ -485,7 +549,7 @@ std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Opera
       for (Rank i = 0; i < group.count; ++i)
         destinations.push_back(memory_of(group.member(i), end.memory) + end.offset);
     } else if (end.kind == End::Kind::kMessage) {
-      auto& queue = connect(rank, end.peer, end.strand).data;
+      auto& queue = messages(rank, end.peer, end.strand);
       if (end.offset == 0) queue.emplace_back();
       queue.back().resize(index(end.offset + operation.bytes));
       destinations.push_back(queue.back().data() + end.offset);
@@ -499,18 +563,24 @@ std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Opera
   return parts;
 }
 
+std::string FlowFabric::name_of(MaxMin::Resource resource) const {
+  const topology::Hop hop = fold_.sample(resource);
+  const topology::Link& l = topology_.link(hop.link);
+  return fmt::format("{} -> {}", topology_.name_of(hop.forward ? l.a : l.b),
+                     topology_.name_of(hop.forward ? l.b : l.a));
+}
+
 FlowFabric::Bottleneck FlowFabric::busiest() const {
-  Bottleneck best;
-  if (now_ <= Duration{}) return best;
-  for (std::size_t r = 0; r < carried_.size(); ++r) {
-    const double share = carried_[r] / rates_.capacity(static_cast<MaxMin::Resource>(r)) / now_.s();
-    if (share <= best.utilisation) continue;
-    const topology::Link& l = topology_.link(static_cast<topology::LinkId>(r / 2));
-    const bool forward = r % 2 == 0;
-    best = {fmt::format("{} -> {}", topology_.name_of(forward ? l.a : l.b), topology_.name_of(forward ? l.b : l.a)),
-            share};
+  MaxMin::Resource busiest = -1;
+  double most = 0;
+  for (std::size_t r = 0; r < carried_.size() && now_ > Duration{}; ++r) {
+    const auto resource = static_cast<MaxMin::Resource>(r);
+    const double share = carried_[r] / rates_.capacity(resource) / now_.s();
+    if (share <= most) continue;
+    most = share;
+    busiest = resource;
   }
-  return best;
+  return busiest < 0 ? Bottleneck{} : Bottleneck{name_of(busiest), most};
 }
 
 }  // namespace weft::sim

@@ -1,15 +1,20 @@
 #pragma once
 
 #include <deque>
-#include <memory>
+#include <functional>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
+#include "sim/flow/fold.h"
 #include "sim/flow/max_min.h"
+#include "sim/flow/pair_table.h"
 #include "sim/flow/switches.h"
+#include "sim/flow/timeline.h"
 #include "topology/routes.h"
 
 namespace weft::sim {
@@ -19,6 +24,10 @@ struct FlowOptions {
   int strands = 1;          // per rank
   bool moves_data = false;  // also carry bytes, so that results can be checked
   std::int64_t max_events = std::int64_t{1} << 40;
+  Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
+                  // no disturbances
+  Disturbances disturbances = {};
+  Timeline* timeline = nullptr;  // gets what happens, if given; must outlive the fabric
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
@@ -38,12 +47,13 @@ class FlowFabric {
   class Endpoint;
 
   // Errors (bad input): two ranks that must talk have no path, or none that the protocol runs over: found when they
-  // talk.
+  // talk. kUnsupported (operation): folded ranks turn out not to be alike.
   FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options);
   ~FlowFabric();
 
   Endpoint& endpoint(Rank rank) { return endpoints_[static_cast<std::size_t>(rank)]; }
-  Rank ranks() const { return static_cast<Rank>(endpoints_.size()); }
+  // The ranks that are carried out: all of them, or those that stand for all.
+  Rank representatives() const { return fold_.representatives(); }
   int strands() const { return options_.strands; }
 
   // Calls resume(rank, strand) for every strand at the start and whenever what it waited for has happened, until
@@ -65,16 +75,23 @@ class FlowFabric {
   }
 
   std::int64_t events() const { return events_; }
+  Duration now() const { return now_; }
+  // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
+  void resume_after(Rank rank, int strand, Duration delay) {
+    push(delay, Event::kResume, rank * options_.strands + strand);
+  }
   // The busiest link direction: its share of the capacity over the whole run, and its name, e.g. "gpu3 -> nvswitch0".
   struct Bottleneck {
     std::string link;
     double utilisation = 0;
   };
   Bottleneck busiest() const;
+  // "gpu3 -> nvswitch0"; of folded ranks one of those links.
+  std::string name_of(MaxMin::Resource resource) const;
 
  private:
   struct Connection {
-    std::span<const MaxMin::Resource> path;
+    MaxMin::Path path;
     Duration latency;         // after the sender is done with a message
     Duration overhead;        // how long a message keeps the sender busy at least
     Duration fence;           // how long the sender rests after a message
@@ -82,26 +99,22 @@ class FlowFabric {
     double raw_per_wire = 1;  // raw link bytes per wire byte
     int in_flight = 0, arrived = 0, signals = 0;
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
-    std::deque<std::vector<std::byte>> data;
   };
-  struct Place {  // where one rank's connections are
-    struct Entry {
-      Rank peer;
-      std::int32_t strand, connection;
-    };
+  struct Place {  // where one rank's switched connections are
     struct GroupEntry {
       Group group;
       bool store;  // else loads
       SwitchWay way;
     };
-    std::vector<Entry> from;         // connections that start here
     std::vector<GroupEntry> groups;  // of memory that switches sum and copy
     std::vector<std::int32_t> aggregations;
-    std::span<const MaxMin::Resource> memory_path;  // CPU ranks
+    MaxMin::Path memory_path;  // CPU ranks
   };
   struct Actor {
     const protocol::Operation* operation = nullptr;  // being carried out
     int outstanding = 0;
+    bool delayed = false;  // by jitter
+    Duration since;
   };
   struct Event {
     enum Kind : std::uint8_t {
@@ -111,11 +124,15 @@ class FlowFabric {
       kSignalArrives,
       kPartArrives,  // of a message that a switch sums
       kSumArrives,
-      kResume
+      kResume,
+      kFlap  // of a link that goes down or comes back
     };
     Kind kind;
-    std::int32_t subject;   // flow, actor, connection or aggregation
-    std::uint32_t version;  // of a flow; the rank whose part arrives
+    std::int32_t subject;   // flow, actor, connection, aggregation or flapping link
+    std::uint32_t version;  // of a flow; the rank whose part arrives; 1: the link goes down
+
+    // Does a simulation that waits for nothing else go on? (Flows that are under way count themselves.)
+    bool keeps_going() const { return kind != kFlowEnds && kind != kFlap; }
   };
   struct Transfer {
     std::int32_t actor = -1;  // below 0: the sum that a switch sends, of aggregation -1 - actor
@@ -129,23 +146,31 @@ class FlowFabric {
   bool step();
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   void settle();
-  void start_flow(std::int32_t actor, std::span<const MaxMin::Resource> path, double bytes, double cap);
-  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes);
+  void flap(std::int32_t number, bool down);
+  void record(MaxMin::Path path, double change);
+  void start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap);
+  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness);
   void end_flow(std::int32_t flow);
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
   Connection& connect(Rank from, Rank to, int strand);
   std::int32_t connection_index(Rank from, Rank to, int strand);
   std::int32_t open(Rank from, Rank to, int strand);
-  std::vector<topology::DeviceId> devices_of(const Group& group) const;
-  SwitchWay way_of(const std::optional<topology::Path>& path, const Group& group);
+  std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
+  using TurnedPath = std::function<topology::Path(Rank by)>;  // of a rank, or of one that is turned
+  MaxMin::Path keep(const TurnedPath& turned);
+  void fail(std::string message);
+  void limit_to_links(MaxMin::Path path, double& cap) const;
+  SwitchWay way_of(const TurnedPath& turned, const Group& group);
   const SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
   std::int32_t aggregation_index(Rank rank, const protocol::End& end);
   Aggregation::Member& member(Rank rank, const protocol::End& end) {
     return aggregations_[static_cast<std::size_t>(aggregation_index(rank, end))].member(rank);
   }
   void part_arrives(std::int32_t aggregation, Rank rank);
-  std::span<const MaxMin::Resource> keep(const std::vector<topology::Hop>& hops, std::size_t count);
+  std::deque<std::vector<std::byte>>& messages(Rank from, Rank to, int strand) {
+    return messages_[connection_index(from, to, strand)];
+  }
   bool ready(Rank rank, int strand, const protocol::Operation& operation);
   fabric::Posted post(Rank rank, int strand, const protocol::Operation& operation);
   std::vector<std::vector<std::byte>> move_data(Rank rank, const protocol::Operation& operation);
@@ -160,14 +185,20 @@ class FlowFabric {
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Duration> posts_until_;  // by rank: when all it posts by now has been posted
+  MaxMin rates_;
+  Fold fold_;
   std::vector<Connection> connections_;
+  PairTable connection_of_;                                                        // by sender, receiver and strand
+  std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
-  std::vector<std::unique_ptr<MaxMin::Resource[]>> kept_paths_;
+  std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow
-  MaxMin rates_;
-  std::vector<double> carried_;  // bytes per resource
+  std::vector<double> carried_;      // bytes per resource
+  std::vector<double> slowness_;     // by rank; empty: none is slow
+  Delays delays_;
   EventQueue<Event> events_waiting_;
+  std::int64_t busy_ = 0;  // flows under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
   std::int64_t events_ = 0;

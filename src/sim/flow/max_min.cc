@@ -10,6 +10,11 @@ MaxMin::Resource MaxMin::add_resource(double capacity) {
   return static_cast<Resource>(resources_.size() - 1);
 }
 
+void MaxMin::set_capacity(Resource r, double capacity) {
+  resource(r).capacity = capacity;
+  enqueue(r);
+}
+
 void MaxMin::enqueue(Resource r) {
   if (resource(r).waiting) return;
   resource(r).waiting = true;
@@ -22,7 +27,7 @@ void MaxMin::touch(Flow f) {
   touched_.push_back(f);
 }
 
-MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
+MaxMin::Flow MaxMin::start(Path path, double cap) {
   Flow id;
   if (free_.empty()) {
     id = static_cast<Flow>(flows_.size());
@@ -34,10 +39,10 @@ MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
   const bool touched = flow(id).touched;  // a number that was freed and taken again within one batch
   flow(id) = {.path = path, .cap = cap, .rate = 0, .live = true, .touched = touched};
   touch(id);
-  for (const Resource r : path) {
+  for (const auto [r, times] : path) {
     ResourceState& state = resource(r);
-    state.flows.push_back(id);
-    state.demand += cap;
+    state.users.push_back({id, times});
+    state.demand += cap * times;
     if (state.demand > state.capacity) enqueue(r);
   }
   return id;
@@ -45,12 +50,12 @@ MaxMin::Flow MaxMin::start(std::span<const Resource> path, double cap) {
 
 void MaxMin::stop(Flow id) {
   FlowState& gone = flow(id);
-  for (const Resource r : gone.path) {
+  for (const auto [r, times] : gone.path) {
     ResourceState& state = resource(r);
     if (state.share < kUnlimited) enqueue(r);
-    *std::find(state.flows.begin(), state.flows.end(), id) = state.flows.back();
-    state.flows.pop_back();
-    state.demand = state.flows.empty() ? 0 : state.demand - gone.cap;
+    *std::ranges::find(state.users, id, &ResourceState::User::flow) = state.users.back();
+    state.users.pop_back();
+    state.demand = state.users.empty() ? 0 : state.demand - gone.cap * times;
   }
   gone.live = false;
   free_.push_back(id);
@@ -59,24 +64,26 @@ void MaxMin::stop(Flow id) {
 // What a flow gets from its cap and all its resources but one.
 double MaxMin::granted(const FlowState& f, Resource except) const {
   double least = f.cap;
-  for (const Resource r : f.path)
+  for (const auto [r, times] : f.path)
     if (r != except) least = std::min(least, resources_[static_cast<std::size_t>(r)].share);
   return least;
 }
 
-// The share s with sum over flows of min(granted elsewhere, s) = capacity; unlimited if all grants fit.
+// The share s with sum over flows of times * min(granted elsewhere, s) = capacity; unlimited if all grants fit.
 double MaxMin::share_of(Resource r) {
   const ResourceState& state = resource(r);
   if (state.demand <= state.capacity * (1 + 1e-12)) return kUnlimited;
   limits_.clear();
-  for (const Flow f : state.flows) limits_.push_back(granted(flow(f), r));
-  std::sort(limits_.begin(), limits_.end());
-  double left = state.capacity;
-  auto open = static_cast<double>(limits_.size());
-  for (const double limit : limits_) {
-    if (limit * open >= left * (1 + 1e-12)) return left / open;
-    left -= limit;
-    open -= 1;
+  double left = state.capacity, open = 0;
+  for (const auto [f, times] : state.users) {
+    limits_.push_back({granted(flow(f), r), times});
+    open += times;
+  }
+  std::ranges::sort(limits_, {}, &Limit::rate);
+  for (const auto [rate, times] : limits_) {
+    if (rate * open >= left * (1 + 1e-12)) return left / open;
+    left -= rate * times;
+    open -= times;
   }
   return kUnlimited;
 }
@@ -88,11 +95,11 @@ void MaxMin::recompute(Resource r) {
   state.share = now;
   const bool spreads = !(std::abs(now - before) <= kTolerance * std::min(now, before));
   const double least = std::min(now, before);
-  for (const Flow f : state.flows) {
+  for (const auto [f, own_times] : state.users) {
     touch(f);
     if (!spreads) continue;
     // Only a neighbour that grants more than this one granted or grants can notice.
-    for (const Resource other : flow(f).path)
+    for (const auto [other, times] : flow(f).path)
       if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity)
         enqueue(other);
   }

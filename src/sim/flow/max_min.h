@@ -9,7 +9,7 @@ namespace weft::sim {
 
 // Max-min fair rates of flows over shared resources, kept up to date as flows come and go.
 //
-//   for every resource r:  sum of rate_f over flows f through r  <=  capacity_r
+//   for every resource r:  sum of times_fr * rate_f over flows f through r  <=  capacity_r
 //   for every flow f:      rate_f <= cap_f
 //
 // and no rate can grow without shrinking one that is not larger. Every resource has a share: the most that it grants
@@ -25,15 +25,24 @@ class MaxMin {
  public:
   using Flow = std::int32_t;
   using Resource = std::int32_t;
-  static constexpr double kTolerance = 1e-4;  // relative
+  // A flow that crosses a resource several times, or stands for several equal ones that do.
+  struct Use {
+    Resource resource;
+    std::int32_t times = 1;
+  };
+  using Path = std::span<const Use>;
+  static constexpr double kTolerance = 1e-5;  // relative
 
   Resource add_resource(double capacity);
 
   // `path` must stay valid while the flow lives. Requires: cap > 0, no resource twice.
-  Flow start(std::span<const Resource> path, double cap);
+  Flow start(Path path, double cap);
   void stop(Flow flow);
 
   double rate(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].rate; }
+  Path path(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].path; }
+  // Requires: above 0.
+  void set_capacity(Resource r, double capacity);
   double capacity(Resource r) const { return resources_[static_cast<std::size_t>(r)].capacity; }
 
   // Settles what changed since the last call. Returns the flows whose rate is new, those just started included, in
@@ -43,7 +52,7 @@ class MaxMin {
  private:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   struct FlowState {
-    std::span<const Resource> path;
+    Path path;
     double cap = 0, rate = 0;
     bool live = false, touched = false;
   };
@@ -51,7 +60,11 @@ class MaxMin {
     double capacity = 0, demand = 0;  // demand: sum of the flows' caps
     double share = kUnlimited;
     bool waiting = false;  // in the queue
-    std::vector<Flow> flows = {};
+    struct User {
+      Flow flow;
+      std::int32_t times;
+    };
+    std::vector<User> users = {};
   };
   ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
   FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
@@ -67,7 +80,11 @@ class MaxMin {
   std::vector<Resource> queue_;  // whose share may have changed
   std::vector<Flow> touched_;    // whose rate may have changed
   std::vector<Flow> changed_;
-  std::vector<double> limits_;  // scratch of share_of
+  struct Limit {
+    double rate;
+    std::int32_t times;
+  };
+  std::vector<Limit> limits_;  // scratch of share_of
 };
 
 }  // namespace weft::sim

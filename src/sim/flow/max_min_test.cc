@@ -9,11 +9,11 @@
 namespace weft::sim {
 namespace {
 
-using Path = std::vector<MaxMin::Resource>;
+using Path = std::vector<MaxMin::Use>;
 
 TEST(MaxMin, FlowsOnOneLinkShareItEqually) {
   MaxMin m;
-  const Path link{m.add_resource(10)};
+  const Path link{{m.add_resource(10)}};
   const auto a = m.start(link, 100), b = m.start(link, 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 5);
@@ -22,7 +22,7 @@ TEST(MaxMin, FlowsOnOneLinkShareItEqually) {
 
 TEST(MaxMin, WhatACappedFlowLeavesGoesToTheOthers) {
   MaxMin m;
-  const Path link{m.add_resource(10)};
+  const Path link{{m.add_resource(10)}};
   const auto a = m.start(link, 2), b = m.start(link, 100), c = m.start(link, 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
@@ -34,7 +34,7 @@ TEST(MaxMin, AFlowOverTwoLinksIsHeldByTheTighterOne) {
   // Link 1 (10) carries A and B, link 2 (4) carries A and C. A and C get 2 each on link 2, so B gets 10 - 2 = 8.
   MaxMin m;
   const auto one = m.add_resource(10), two = m.add_resource(4);
-  const Path pa{one, two}, pb{one}, pc{two};
+  const Path pa{{one}, {two}}, pb{{one}}, pc{{two}};
   const auto a = m.start(pa, 100), b = m.start(pb, 100), c = m.start(pc, 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
@@ -44,7 +44,7 @@ TEST(MaxMin, AFlowOverTwoLinksIsHeldByTheTighterOne) {
 
 TEST(MaxMin, AStoppedFlowGivesItsShareBack) {
   MaxMin m;
-  const Path link{m.add_resource(10)};
+  const Path link{{m.add_resource(10)}};
   const auto a = m.start(link, 100), b = m.start(link, 100);
   m.solve();
   m.stop(a);
@@ -56,7 +56,7 @@ TEST(MaxMin, AStoppedFlowGivesItsShareBack) {
 
 TEST(MaxMin, AChangeDoesNotTouchFlowsItCannotReach) {
   MaxMin m;
-  const Path near{m.add_resource(10)}, far{m.add_resource(10)};
+  const Path near{{m.add_resource(10)}}, far{{m.add_resource(10)}};
   m.start(near, 100);
   m.start(far, 100);
   m.solve();
@@ -68,7 +68,7 @@ TEST(MaxMin, AChangeDoesNotTouchFlowsItCannotReach) {
 TEST(MaxMin, AnUnconstrainingLinkDoesNotCoupleFlows) {
   // Caps 3 + 3 fit into 10: both run at their cap, and neither start reports the other.
   MaxMin m;
-  const Path link{m.add_resource(10)};
+  const Path link{{m.add_resource(10)}};
   m.start(link, 3);
   m.solve();
   const auto b = m.start(link, 3);
@@ -77,9 +77,33 @@ TEST(MaxMin, AnUnconstrainingLinkDoesNotCoupleFlows) {
   EXPECT_EQ(changed[0], b);
 }
 
+TEST(MaxMin, AFlowThatStandsForSeveralTakesTheShareOfEach) {
+  // A stands for three equal flows, B for itself: four flows share 8, and A's cap of 1 leaves 5 to B.
+  MaxMin m;
+  const auto link = m.add_resource(8);
+  const Path three{{link, 3}}, one{{link}};
+  const auto a = m.start(three, 100), b = m.start(one, 100);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 2);
+  EXPECT_DOUBLE_EQ(m.rate(b), 2);
+  m.stop(a);
+  const auto c = m.start(three, 1);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(c), 1);
+  EXPECT_DOUBLE_EQ(m.rate(b), 5);
+}
+
+using Flows = std::map<MaxMin::Flow, std::pair<Path, double>>;  // with their caps
+
+double users(const Flows& flows, MaxMin::Resource resource) {
+  double sum = 0;
+  for (const auto& [f, flow] : flows)
+    for (const auto& use : flow.first) sum += use.resource == resource ? use.times : 0;
+  return sum;
+}
+
 // Max-min rates by progressive filling from nothing: slow, and written from the definition.
-std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capacities,
-                                                 const std::map<MaxMin::Flow, std::pair<Path, double>>& flows) {
+std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capacities, const Flows& flows) {
   std::map<MaxMin::Flow, double> rates;
   std::vector<double> left = capacities;
   auto open = flows;
@@ -88,25 +112,19 @@ std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capa
     double level = 1e300;
     for (const auto& [f, flow] : open) {
       level = std::min(level, flow.second);
-      for (const auto r : flow.first) {
-        double users = 0;
-        for (const auto& [g, other] : open) users += std::count(other.first.begin(), other.first.end(), r);
-        level = std::min(level, left[static_cast<std::size_t>(r)] / users);
-      }
+      for (const auto& use : flow.first)
+        level = std::min(level, left[static_cast<std::size_t>(use.resource)] / users(open, use.resource));
     }
     std::vector<MaxMin::Flow> fixed;
     for (const auto& [f, flow] : open) {
       bool stuck = flow.second <= level * (1 + 1e-9);
-      for (const auto r : flow.first) {
-        double users = 0;
-        for (const auto& [g, other] : open) users += std::count(other.first.begin(), other.first.end(), r);
-        stuck = stuck || left[static_cast<std::size_t>(r)] / users <= level * (1 + 1e-9);
-      }
+      for (const auto& use : flow.first)
+        stuck = stuck || left[static_cast<std::size_t>(use.resource)] / users(open, use.resource) <= level * (1 + 1e-9);
       if (stuck) fixed.push_back(f);
     }
     for (const auto f : fixed) {
       rates[f] = level;
-      for (const auto r : open[f].first) left[static_cast<std::size_t>(r)] -= level;
+      for (const auto& use : open[f].first) left[static_cast<std::size_t>(use.resource)] -= level * use.times;
       open.erase(f);
     }
   }
@@ -123,14 +141,14 @@ TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
       m.add_resource(capacities.back());
     }
     std::vector<std::unique_ptr<Path>> paths;
-    std::map<MaxMin::Flow, std::pair<Path, double>> flows;
+    Flows flows;
     for (int change = 0; change < 60; ++change) {
       if (flows.empty() || random() % 3 != 0) {
         auto& path = *paths.emplace_back(std::make_unique<Path>());
         for (int hop = 0; hop < 3; ++hop)
           if (const auto r = static_cast<MaxMin::Resource>(random() % 12);
-              std::find(path.begin(), path.end(), r) == path.end())
-            path.push_back(r);
+              std::ranges::find(path, r, &MaxMin::Use::resource) == path.end())
+            path.push_back({r, 1 + static_cast<std::int32_t>(random() % 3)});
         const double cap = 1 + static_cast<double>(random() % 60);
         flows[m.start(path, cap)] = {path, cap};
       } else {

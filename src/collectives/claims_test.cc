@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "collectives/registry.h"
+
+// What algorithms claim about their texts, so that simulations can leave out ranks and steps.
+namespace weft::collectives {
+namespace {
+
+using namespace schedule;
+
+// A step as a simulation sees it: who moves how many operands of which kind to whom. Chunks are equally large. `by`:
+// peers are turned back by so many ranks.
+std::vector<std::vector<std::int64_t>> seen(const Step& step, Rank by, Rank ranks) {
+  const auto back = [&](Rank r) { return r < 0 ? r : (r - by + ranks) % ranks; };
+  std::vector<std::vector<std::int64_t>> all{{static_cast<std::int64_t>(step.kind), back(step.peer)}};
+  for (const auto* side : {&step.sources, &step.destinations})
+    for (const Operand& o : *side)
+      all.push_back({side == &step.sources, static_cast<std::int64_t>(o.kind), o.lane, o.open,
+                     o.kind == Operand::Kind::kLocal ? -1 : back(o.peer), o.count, o.stride});
+  std::sort(all.begin() + 1, all.end());
+  return all;
+}
+
+// Does every rank do what the one `turn` before it does?
+bool turns(const Algorithm& a, Story story, Rank turn) {
+  for (Rank r = 0; r < story.ranks; ++r) {
+    Story here = story, there = story;
+    here.rank = r;
+    there.rank = (r + turn) % story.ranks;
+    auto mine = a.steps(here), turned = a.steps(there);
+    for (;;) {
+      const Step *x = mine.next(), *y = turned.next();
+      if ((x == nullptr) != (y == nullptr)) return false;
+      if (x == nullptr) break;
+      if (seen(*x, 0, story.ranks) != seen(*y, turn, story.ranks)) return false;
+    }
+  }
+  return true;
+}
+
+template <class Visit>
+void for_all_stories(const Algorithm& a, Visit&& visit) {
+  for (const auto& [n, per_node] : {std::pair{2, 1},
+                                    {3, 3},
+                                    {5, 1},
+                                    {8, 8},
+                                    {8, 2},
+                                    {9, 3},
+                                    {12, 3},
+                                    {16, 4},
+                                    {24, 8},
+                                    {32, 8},
+                                    {40, 4},
+                                    {10, 4},
+                                    {17, 17},
+                                    {30, 5}})
+    for (int channel = 0; channel < 5; channel += 2)
+      for (int lane = 0; lane < a.lanes; ++lane)
+        for (const bool staged : {false, true})
+          visit(Story{.ranks = n, .ranks_per_node = per_node, .channel = channel, .lane = lane, .staged = staged});
+}
+
+TEST(Turn, EveryRankDoesWhatTheOneATurnBeforeItDoes) {
+  int claims = 0;
+  for (const Algorithm& a : algorithms())
+    for_all_stories(a, [&](const Story& s) {
+      if (const Rank turn = a.turn_for(s); turn > 0 && turn < s.ranks) {
+        ++claims;
+        EXPECT_TRUE(turns(a, s, turn)) << a.name << " " << name(a.collective) << " on " << s.ranks << ", "
+                                       << s.ranks_per_node << " per node, channel " << s.channel << ", turn " << turn;
+      }
+    });
+  EXPECT_GT(claims, 1000);
+}
+
+TEST(Turn, TheComparisonSeesWhereRanksDiffer) {
+  // Odd nodes of a ring run backwards; ranks of a tree have heights.
+  const auto* ring = find_algorithm(Collective::kAllReduce, "ring").value();
+  const auto* tree = find_algorithm(Collective::kAllReduce, "tree").value();
+  EXPECT_FALSE(turns(*ring, {.ranks = 16, .ranks_per_node = 4}, 4));
+  EXPECT_FALSE(turns(*tree, {.ranks = 16, .ranks_per_node = 4}, 4));
+}
+
+TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
+  int shortened = 0;
+  for (const Algorithm& a : algorithms())
+    for_all_stories(a, [&](const Story& s) {
+      constexpr int kTold = 3;
+      const int repeats = a.repeats_for(s);
+      if (repeats <= kTold) return;
+      ++shortened;
+      for (Story rank = s; rank.rank < s.ranks; ++rank.rank) {
+        // Runs of like steps, as pairs of what they look like and how long they are; the longer story has the same runs
+        // but for those that it repeats more often.
+        const auto runs_of = [&](Story told) {
+          std::vector<std::pair<std::vector<std::vector<std::int64_t>>, int>> runs;
+          auto steps = a.steps(told);
+          while (const Step* step = steps.next()) {
+            auto look = seen(*step, 0, s.ranks);
+            if (runs.empty() || runs.back().first != look)
+              runs.emplace_back(std::move(look), 1);
+            else
+              ++runs.back().second;
+          }
+          return runs;
+        };
+        const auto whole = runs_of(rank);
+        Story fewer = rank;
+        fewer.told = kTold;
+        const auto part = runs_of(fewer);
+        ASSERT_EQ(whole.size(), part.size()) << a.name << " " << name(a.collective);
+        for (std::size_t i = 0; i < whole.size(); ++i) {
+          EXPECT_EQ(whole[i].first, part[i].first) << a.name;
+          EXPECT_TRUE(whole[i].second == part[i].second || whole[i].second - part[i].second == repeats - kTold)
+              << a.name << " " << name(a.collective) << ": run " << i;
+        }
+      }
+    });
+  EXPECT_GT(shortened, 100);
+}
+
+}  // namespace
+}  // namespace weft::collectives

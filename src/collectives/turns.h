@@ -1,0 +1,14 @@
+#pragma once
+
+#include "schedule/algorithm.h"
+
+namespace weft::collectives {
+
+// For Algorithm::turn: of schedules that know peers only by their distance, …
+inline Rank by_one_rank(const schedule::Story&) { return 1; }
+// … or by their node's distance and their place in it. Nodes filled unevenly count as one.
+inline Rank by_one_node(const schedule::Story& s) {
+  return s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : s.ranks;
+}
+
+}  // namespace weft::collectives

@@ -1,0 +1,86 @@
+#include "sim/flow/fold.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::sim {
+namespace {
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::int32_t direction_of(const topology::Hop& hop) { return 2 * hop.link + (hop.forward ? 0 : 1); }
+
+void add_use(std::vector<MaxMin::Use>& uses, MaxMin::Resource resource, std::int32_t times) {
+  const auto known = std::ranges::find(uses, resource, &MaxMin::Use::resource);
+  if (known != uses.end())
+    known->times += times;
+  else
+    uses.push_back({resource, times});
+}
+
+}  // namespace
+
+Fold::Fold(const topology::Topology& topology, Rank ranks, Rank turn, MaxMin& rates)
+    : topology_(topology), ranks_(ranks), turn_(turn), rates_(rates) {
+  WEFT_REQUIRE(turn > 0 && ranks % turn == 0, "{} ranks, turned by {}", ranks, turn);
+  const auto directions = static_cast<Direction>(2 * topology.links().size());
+  if (turn == ranks)
+    for (Direction d = 0; d < directions; ++d) rates_.add_resource(capacity_of(d));
+  else
+    class_of_.assign(index(directions), -1);
+}
+
+double Fold::capacity_of(Direction d) const {
+  const topology::Link& l = topology_.link(d / 2);
+  return (d % 2 == 0 ? l.rate_ab : l.rate_ba).value();
+}
+
+topology::Hop Fold::sample(MaxMin::Resource resource) const {
+  const Direction d = classes_.empty() ? resource : classes_[index(resource)].sample;
+  return {d / 2, d % 2 == 0};
+}
+
+std::optional<std::vector<MaxMin::Use>> Fold::uses(const std::function<topology::Path(Rank by)>& turned) {
+  std::vector<MaxMin::Use> uses;
+  const topology::Path first = turned(0);
+  if (images() == 1) {
+    for (const topology::Hop& hop : first.hops) add_use(uses, direction_of(hop), 1);
+    return uses;
+  }
+  std::vector<std::vector<Direction>> crossed(first.hops.size());  // by every image, at each place of the path
+  for (Rank by = 0; by < ranks_; by += turn_) {
+    const topology::Path path = turned(by);
+    if (path.type != first.type || path.latency != first.latency || path.hops.size() != first.hops.size()) return {};
+    for (std::size_t h = 0; h < crossed.size(); ++h) crossed[h].push_back(direction_of(path.hops[h]));
+  }
+  for (auto& at_place : crossed)
+    if (!classify(at_place, uses)) return {};
+  return uses;
+}
+
+// The class of these links, made now if no path has come over them yet; false if they are not alike.
+bool Fold::classify(std::vector<Direction>& crossed, std::vector<MaxMin::Use>& uses) {
+  std::ranges::sort(crossed);
+  std::int64_t links = 0;
+  const MaxMin::Resource known = class_of_[index(crossed[0])];
+  const std::int64_t times = std::ranges::upper_bound(crossed, crossed[0]) - crossed.begin();
+  for (std::size_t i = 0; i < crossed.size(); i += index(times), ++links) {
+    const Direction d = crossed[i];
+    if (class_of_[index(d)] != known || capacity_of(d) != capacity_of(crossed[0])) return false;
+    const std::size_t last = i + index(times) - 1;
+    if (last >= crossed.size() || crossed[last] != d || (last + 1 < crossed.size() && crossed[last + 1] == d))
+      return false;
+  }
+  if (known >= 0 && classes_[index(known)].links != links) return false;
+  MaxMin::Resource resource = known;
+  if (known < 0) {
+    resource = rates_.add_resource(capacity_of(crossed[0]));
+    classes_.push_back({crossed[0], links});
+    for (const Direction d : crossed) class_of_[index(d)] = resource;
+  }
+  add_use(uses, resource, static_cast<std::int32_t>(times));
+  return true;
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,201 @@
+#include "simulate/faults.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/text.h"
+
+namespace weft::simulate {
+namespace {
+
+using sim::Disturbances;
+using topology::DeviceId;
+using topology::LinkId;
+using topology::Topology;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// "2.5us" with one of the units given, as a multiple of the first; nothing: not a number above zero with a unit.
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+std::optional<double> number_with(std::string_view text, std::span<const Unit> units) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value > 0) || value > 1e15) return std::nullopt;
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const Unit& u : units)
+    if (unit == u.name) return value * u.factor;
+  return std::nullopt;
+}
+std::optional<Duration> duration(std::string_view text) {
+  constexpr Unit kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  const auto seconds = number_with(text, kUnits);
+  return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
+}
+std::optional<double> share(std::string_view text) {
+  constexpr Unit kPercent[] = {{"%", 0.01}};
+  const auto part = number_with(text, kPercent);
+  return part && *part < 1 ? part : std::nullopt;
+}
+
+// Text before and after the first `at`; nothing if there is none.
+std::optional<std::pair<std::string_view, std::string_view>> cut(std::string_view text, char at) {
+  const std::size_t where = text.find(at);
+  if (where == std::string_view::npos) return std::nullopt;
+  return std::pair(text.substr(0, where), text.substr(where + 1));
+}
+
+std::optional<DeviceId> device_named(const Topology& machine, std::string_view name) {
+  for (DeviceId id = 0; id < static_cast<DeviceId>(machine.devices().size()); ++id)
+    if (machine.name_of(id) == name) return id;
+  return std::nullopt;
+}
+
+// "nic", "3" or "5/3" -> the device.
+std::optional<DeviceId> device_at(const Topology& machine, std::string_view kind, std::string_view place) {
+  if (const auto named = device_named(machine, place)) return named;
+  const bool network = kind == "switch";
+  const auto node_and_index = cut(place, '/');
+  const std::string_view number = node_and_index ? node_and_index->second : place;
+  const std::string node(node_and_index ? node_and_index->first : "0");
+  const std::string own = fmt::format("{}{}", network ? name(topology::DeviceKind::kNetworkSwitch) : kind, number);
+  return device_named(machine, network || machine.nodes() <= 1 ? own : fmt::format("node{}/{}", node, own));
+}
+
+class Faults {
+ public:
+  explicit Faults(const Topology& machine)
+      : machine_(machine), gone_(machine.devices().size()), links_(machine.links().begin(), machine.links().end()) {}
+
+  Status add(const std::string& fault) {
+    const auto sides = cut(fault, '=');
+    if (!sides) return bad_input("--fault {}: expected WHAT=HOW, e.g. nic:3=down", fault);
+    const auto [what, how] = *sides;
+    if (what == "jitter") return add_jitter(fault, how);
+    const auto parts = cut(what, ':');
+    if (!parts) return bad_input("--fault {}: '{}' is not KIND:PLACE", fault, what);
+    const auto [kind, place] = *parts;
+    if (kind == "link") return add_link(fault, place, how);
+    if (kind == "rank") return add_rank(fault, place, how);
+    if (how != "down") return bad_input("--fault {}: a {} can only be down", fault, kind);
+    const auto device = device_at(machine_, kind, place);
+    if (!device) return bad_input("--fault {}: there is no {} {}", fault, kind, place);
+    gone_[index(*device)] = true;
+    return {};
+  }
+
+  Result<Faulted> apply() {
+    Faulted result;
+    result.machine.title = machine_.title;
+    result.machine.routing = machine_.routing;
+    std::vector<DeviceId> kept(gone_.size(), -1);
+    for (DeviceId id = 0; id < static_cast<DeviceId>(gone_.size()); ++id)
+      if (!gone_[index(id)]) kept[index(id)] = result.machine.add(machine_.device(id));
+    for (std::size_t l = 0; l < links_.size(); ++l) {
+      topology::Link link = links_[l];
+      link.a = kept[index(link.a)];
+      link.b = kept[index(link.b)];
+      if (link.a < 0 || link.b < 0 || link.count == 0) continue;
+      const LinkId id = result.machine.connect(link);
+      for (Disturbances::Flap flap : disturbances_.flaps)
+        if (flap.link == static_cast<LinkId>(l)) {
+          flap.link = id;
+          result.disturbances.flaps.push_back(flap);
+        }
+    }
+    WEFT_CHECK(result.machine.validate());
+    const auto ranks = static_cast<Rank>(result.machine.endpoints().size());
+    for (const auto& slow : disturbances_.slow)
+      if (slow.rank >= ranks) return bad_input("--fault rank:{}: there are {} ranks", slow.rank, ranks);
+    result.disturbances.slow = disturbances_.slow;
+    result.disturbances.jitter = disturbances_.jitter;
+    return result;
+  }
+
+ private:
+  Status add_jitter(const std::string& fault, std::string_view how) {
+    using Kind = Disturbances::Jitter::Kind;
+    const auto parts = cut(how, ':');
+    const Kind kind = !parts                      ? Kind::kNone
+                      : parts->first == "exp"     ? Kind::kExponential
+                      : parts->first == "uniform" ? Kind::kUniform
+                                                  : Kind::kNone;
+    if (kind == Kind::kNone) return bad_input("--fault {}: expected exp:TIME or uniform:TIME", fault);
+    const auto seeded = cut(parts->second, ',');
+    const auto mean = duration(seeded ? seeded->first : parts->second);
+    if (!mean) return bad_input("--fault {}: expected a time such as 2us", fault);
+    std::int64_t seed = 1;
+    if (seeded) {
+      WEFT_TRY(seed, parse_integer("--fault " + fault + ": seed", seeded->second, 0, 1'000'000'000));
+    }
+    disturbances_.jitter = {kind, *mean, static_cast<std::uint64_t>(seed)};
+    return {};
+  }
+
+  Status add_rank(const std::string& fault, std::string_view place, std::string_view how) {
+    WEFT_TRY(const auto rank, parse_integer("--fault " + fault + ": rank", place, 0, 1 << 30));
+    constexpr Unit kTimes[] = {{"x", 1}};
+    const auto times = how.starts_with("slow:") ? number_with(how.substr(5), kTimes) : std::nullopt;
+    if (!times || *times < 1) return bad_input("--fault {}: expected slow:2x", fault);
+    disturbances_.slow.push_back({static_cast<Rank>(rank), *times});
+    return {};
+  }
+
+  Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
+    const auto ends = cut(place, '-');
+    const auto a = ends ? device_named(machine_, ends->first) : std::nullopt;
+    const auto b = ends ? device_named(machine_, ends->second) : std::nullopt;
+    if (!a || !b)
+      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them", fault);
+    bool any = false;
+    for (std::size_t l = 0; l < links_.size(); ++l) {
+      topology::Link& link = links_[l];
+      if (!((link.a == *a && link.b == *b) || (link.a == *b && link.b == *a))) continue;
+      any = true;
+      WEFT_CHECK(change(fault, static_cast<LinkId>(l), how));
+    }
+    if (!any) return bad_input("--fault {}: there is no link between {} and {}", fault, ends->first, ends->second);
+    return {};
+  }
+
+  Status change(const std::string& fault, LinkId id, std::string_view how) {
+    topology::Link& link = links_[index(id)];
+    if (how == "down") {
+      link.count = 0;
+    } else if (how.starts_with("flap:")) {
+      const auto parts = cut(how.substr(5), ',');
+      const auto period = parts ? duration(parts->first) : std::nullopt;
+      const auto down = parts ? share(parts->second) : std::nullopt;
+      if (!period || !down) return bad_input("--fault {}: expected flap:PERIOD,PART, e.g. flap:10ms,20%", fault);
+      disturbances_.flaps.push_back({id, *period, *down});
+    } else if (how.starts_with('+')) {
+      const auto later = duration(how.substr(1));
+      if (!later) return bad_input("--fault {}: expected a time such as +5us", fault);
+      link.latency += *later;
+    } else if (const auto part = share(how)) {
+      link.rate_ab = link.rate_ab * *part;
+      link.rate_ba = link.rate_ba * *part;
+    } else {
+      return bad_input("--fault {}: a link can be down, 50%, +5us or flap:10ms,20%", fault);
+    }
+    return {};
+  }
+
+  const Topology& machine_;
+  std::vector<bool> gone_;             // devices
+  std::vector<topology::Link> links_;  // as they are left; count 0: gone
+  Disturbances disturbances_;
+};
+
+}  // namespace
+
+Result<Faulted> apply_faults(const Topology& machine, std::span<const std::string> faults) {
+  Faults all(machine);
+  for (const std::string& fault : faults) WEFT_CHECK(all.add(fault));
+  return all.apply();
+}
+
+}  // namespace weft::simulate

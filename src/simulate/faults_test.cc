@@ -1,0 +1,102 @@
+#include "simulate/faults.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "cost/shipped.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/simulate.h"
+#include "topology/machine.h"
+
+namespace weft::simulate {
+namespace {
+
+Duration time_with(const std::string& machine, const std::vector<std::string>& faults, Bytes bytes = 64 << 20) {
+  auto faulted = apply_faults(topology::load_machine(machine).value(), faults);
+  EXPECT_TRUE(faulted.has_value()) << (faulted ? "" : faulted.error().message);
+  if (!faulted) return {};
+  const auto view = cost::shipped_view(std::move(faulted->machine)).value();
+  const Rank ranks = view.endpoints();
+  const schedule::Task task{
+      .ranks = ranks, .ranks_per_node = view.ranks_per_node(ranks), .elements = bytes / 4, .element_bytes = 4};
+  const auto& ring = **collectives::find_algorithm(Collective::kAllReduce, "ring");
+  const auto plan =
+      make_plan(task, ring, protocol::Protocol::kSimple, 16, sim::flow_capabilities(view.topology(), 64), true);
+  return simulate(view, task, plan, {.disturbances = faulted->disturbances})->time;
+}
+
+constexpr const char* kFour = "dgx-h100:nodes=4,net=ib-ndr,wires=switch";
+
+TEST(Faults, ADeadNicMakesAnotherCarryItsTraffic) {
+  // Sixteen rings, two per NIC, which they fill; four of them must share one: twice as long, but for latencies.
+  const double slower = time_with(kFour, {"nic:2/3=down"}, 1 << 30) / time_with(kFour, {}, 1 << 30);
+  EXPECT_GT(slower, 1.6);
+  EXPECT_LT(slower, 2.1);
+}
+
+TEST(Faults, AHalvedLinkOfTheOnlyWayDoublesTheTransfer) {
+  const double slower = time_with(kFour, {"link:node1/nic0-switch0=50%"}, 1 << 30) / time_with(kFour, {}, 1 << 30);
+  EXPECT_GT(slower, 1.6);
+  EXPECT_LT(slower, 2.1);
+}
+
+TEST(Faults, LatencyIsAddedOnEveryPassage) {
+  // A ring of 32 ranks passes the link once for every one of its 62 steps, but only as often as a message's own way
+  // around: between its share, 62 / 32 passages, and all.
+  const Duration added = time_with(kFour, {"link:node1/nic0-switch0=+5us"}, 8192) - time_with(kFour, {}, 8192);
+  EXPECT_GE(added.us(), 5 * 62 / 32.0 - 0.1);
+  EXPECT_LE(added.us(), 5 * 62);
+}
+
+TEST(Faults, ADeadGpuTakesItsRankAway) {
+  const std::vector<std::string> faults{"gpu:1/5=down"};
+  EXPECT_EQ(apply_faults(topology::load_machine(kFour).value(), faults)->machine.endpoints().size(), 31u);
+  EXPECT_GT(time_with(kFour, faults).us(), 0);
+}
+
+TEST(Faults, ASlowRankHoldsUpTheRing) {
+  const double slower = time_with("dgx-h100", {"rank:5=slow:2x"}, 1 << 30) / time_with("dgx-h100", {}, 1 << 30);
+  EXPECT_GT(slower, 1.5);
+  EXPECT_LT(slower, 2.1);
+}
+
+TEST(Faults, ALinkThatIsDownAQuarterOfTheTimeCarriesLess) {
+  const std::string link = "link:node1/nic0-switch0=";
+  const Duration healthy = time_with(kFour, {}, 1 << 30),
+                 flapping = time_with(kFour, {link + "flap:100us,25%"}, 1 << 30);
+  // At the most all traffic waits for the quarter: 1 / 0.75; at the least rings that do not use the link hide some.
+  EXPECT_GT(flapping / healthy, 1.1);
+  EXPECT_LT(flapping / healthy, 1.5);
+}
+
+TEST(Faults, JitterDependsOnItsSeedOnly) {
+  const auto with = [](const char* jitter) { return time_with("dgx-h100", {jitter}, 1 << 20); };
+  EXPECT_EQ(with("jitter=exp:2us,7").ps(), with("jitter=exp:2us,7").ps());
+  EXPECT_NE(with("jitter=exp:2us,7").ps(), with("jitter=exp:2us,8").ps());
+  // A ring of eight takes 14 steps, each at least as late as the mean of the delays on its way.
+  EXPECT_GT((with("jitter=uniform:2us") - time_with("dgx-h100", {}, 1 << 20)).us(), 14 * 2 * 0.5);
+}
+
+TEST(Faults, AMachineThatFallsApartIsRefusedWithThePair) {
+  const std::vector<std::string> faults{"switch:0=down"};
+  const auto faulted = apply_faults(topology::load_machine(kFour).value(), faults);
+  ASSERT_FALSE(faulted.has_value());
+  EXPECT_EQ(faulted.error().message, "node1/gpu0 cannot reach node0/gpu0");
+}
+
+TEST(Faults, WhatCannotBeReadIsNamed) {
+  const auto machine = topology::load_machine("dgx-h100").value();
+  for (const char* fault :
+       {"nic", "nic=down", "nic:3=50%", "nic:99=down", "gpu:x=down", "link:gpu0=down", "link:gpu0-gpu1=down",
+        "link:gpu0-nvswitch0=150%", "link:gpu0-nvswitch0=0%", "link:gpu0-nvswitch0=+5", "link:gpu0-nvswitch0=flap:1ms",
+        "rank:99=slow:2x", "rank:1=slow:0.5x", "rank:1=fast", "jitter=exp", "jitter=exp:-1us", "jitter=normal:1us"}) {
+    const std::vector<std::string> faults{fault};
+    const auto faulted = apply_faults(machine, faults);
+    ASSERT_FALSE(faulted.has_value()) << fault;
+    EXPECT_EQ(faulted.error().blame, Blame::kInput);
+    EXPECT_TRUE(faulted.error().message.starts_with("--fault ")) << faulted.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace weft::simulate

@@ -1,0 +1,100 @@
+#include "simulate/simulate.h"
+
+#include "exec/virtual_run.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/steady.h"
+
+namespace weft::simulate {
+namespace {
+
+using schedule::Plan;
+using schedule::Task;
+
+constexpr double kMostEnlarged = 1e-3;
+constexpr std::int64_t kRoundPeriod =
+    2;  // half of the slots hold a round: after two a connection's slots are where they were
+
+class Simulation {
+ public:
+  Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options)
+      : machine_(machine), task_(task), plan_(plan), options_(options) {}
+
+  // With these ranks standing for all.
+  Result<Outcome> run(Rank turn) const {
+    const std::int64_t rounds = options_.fast_forward ? schedule::rounds_of(task_, plan_) : 1;
+    if (rounds <= 1) return run_steps(task_, turn);
+    bool shortened = false;
+    WEFT_TRY(Outcome outcome, steadily(rounds, kRoundPeriod, shortened, [&](std::int64_t n) {
+               return run_steps(schedule::shortened(task_, plan_, rounds - n), turn);
+             }));
+    outcome.fast_forwarded |= shortened;
+    return outcome;
+  }
+
+ private:
+  Result<Outcome> run_steps(const Task& task, Rank turn) const {
+    const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::story_of(task, plan_)) : 0;
+    if (repeats <= 0) return run_once(task, plan_, turn);
+    bool shortened = false;
+    // Once past all ranks that are carried out, a repeated pattern is where it was.
+    const std::int64_t period = std::max<std::int64_t>(2, (std::int64_t{turn} * repeats + task.ranks - 1) / task.ranks);
+    WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t told) {
+               Plan plan = plan_;
+               plan.told = static_cast<int>(told);
+               return run_once(task, plan, turn);
+             }));
+    outcome.fast_forwarded = shortened;
+    return outcome;
+  }
+
+  Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
+    sim::Timeline timeline;
+    sim::FlowFabric fabric(machine_.topology(), machine_.routes(), task.ranks,
+                           {.costs = machine_.costs(),
+                            .strands = plan.channels * plan.algorithm->lanes,
+                            .max_events = options_.max_events,
+                            .turn = turn,
+                            .disturbances = options_.disturbances,
+                            .timeline = options_.trace != nullptr ? &timeline : nullptr});
+    Outcome outcome{.folded = task.ranks / turn};
+    WEFT_TRY(outcome.time, exec::run_virtually(fabric, task, plan, [&](Rank) {
+               return fabric::Call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
+             }));
+    if (options_.trace != nullptr)
+      *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
+    const auto busiest = fabric.busiest();
+    outcome.busiest_link = busiest.link;
+    outcome.busiest_share = busiest.utilisation;
+    return outcome;
+  }
+
+  const cost::MachineView& machine_;
+  const Task& task_;
+  const Plan& plan_;
+  const Options& options_;
+};
+
+}  // namespace
+
+Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
+  Options options = asked;
+  if (options.disturbances.any() || options.trace != nullptr) options.fold = options.fast_forward = false;
+  const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
+  const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
+                        !schedule::uneven(task.collective);
+  const Task even = may_fold ? schedule::with_equal_chunks(task, plan) : task;
+  if (may_fold && even.elements - task.elements <= kMostEnlarged * static_cast<double>(task.elements)) {
+    const Simulation folded(machine, even, plan, options);
+    for (Rank turn = least; turn <= task.ranks / 2; turn += least) {
+      if (task.ranks % turn != 0) continue;
+      auto outcome = folded.run(turn);
+      if (!outcome && outcome.error().code == Code::kUnsupported && outcome.error().blame == Blame::kOperation)
+        continue;  // these ranks are not alike
+      if (outcome) outcome->enlarged = (even.elements - task.elements) * task.element_bytes;
+      return outcome;
+    }
+  }
+  return Simulation(machine, task, plan, options).run(task.ranks);
+}
+
+}  // namespace weft::simulate

@@ -1,0 +1,153 @@
+#include "simulate/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "cost/shipped.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/faults.h"
+#include "simulate/steady.h"
+#include "topology/machine.h"
+
+namespace weft::simulate {
+namespace {
+
+using protocol::Protocol;
+using schedule::Plan;
+using schedule::Task;
+
+cost::MachineView machine_of(const std::string& name) {
+  return cost::shipped_view(topology::load_machine(name).value()).value();
+}
+
+Task task_on(const cost::MachineView& machine, Collective collective, Bytes bytes) {
+  const Rank ranks = machine.endpoints();
+  return {.collective = collective,
+          .ranks = ranks,
+          .ranks_per_node = machine.ranks_per_node(ranks),
+          .elements = bytes / 4,
+          .element_bytes = 4};
+}
+
+Plan plan_for(const cost::MachineView& machine, const Task& task, const schedule::Algorithm& a, int channels) {
+  const Protocol protocol = a.needs.messages ? Protocol::kSimple : Protocol::kDirect;
+  return make_plan(task, a, protocol, channels, sim::flow_capabilities(machine.topology(), 64), true);
+}
+
+struct Case {
+  const char* machine;
+  Bytes bytes;
+  int channels;
+};
+
+// Every algorithm that claims a turn, on machines with NVLink domains, rails on one switch, rails on fat trees whose
+// groups the nodes fill or do not fill, and chips that are wired directly.
+class FoldedAndFull : public testing::TestWithParam<Case> {};
+
+TEST_P(FoldedAndFull, TakeEquallyLong) {
+  const cost::MachineView machine = machine_of(GetParam().machine);
+  int folded = 0;
+  for (const schedule::Algorithm& a : collectives::algorithms()) {
+    const Task task = task_on(machine, a.collective, a.collective == Collective::kBarrier ? 0 : GetParam().bytes);
+    const Plan plan = plan_for(machine, task, a, GetParam().channels);
+    if (a.needs.aggregation || cut_of(task, plan).round == 0) continue;
+    const auto quick = simulate(machine, task, plan, {.fast_forward = false});
+    const auto full = simulate(machine, task, plan, {.fold = false, .fast_forward = false});
+    ASSERT_EQ(quick.has_value(), full.has_value()) << a.name;
+    if (!quick) continue;  // the protocol does not run here
+    folded += quick->folded > 1;
+    EXPECT_NEAR(quick->time / full->time, 1, 1e-3)
+        << a.name << " " << schedule::name(a.collective) << " folded " << quick->folded << ":1";
+  }
+  EXPECT_GE(folded, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, FoldedAndFull,
+                         testing::Values(Case{"dgx-h100", 1 << 20, 2}, Case{"dgx-a100", 3 << 20, 8},
+                                         Case{"dgx-h100:nodes=4,net=ib-ndr,wires=switch", 1 << 20, 8},
+                                         Case{"dgx-h100:nodes=6,net=ib-ndr", 3 << 20, 2},
+                                         Case{"dgx-h100:nodes=8,net=ib-ndr,rails=4,wires=fat-tree", 1 << 20, 1}),
+                         [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
+
+TEST(Folding, FindsTheTurnByWhichTheMachineLooksTheSame) {
+  // A ring looks the same two nodes on (16 ranks). On one switch that is enough; where leaves hold 32 nodes, only the
+  // groups at the leaves are alike: 64 nodes are two groups, of 256 ranks each.
+  for (const auto& [name, folded] :
+       {std::pair{"dgx-h100:nodes=8,net=ib-ndr,wires=switch", 4}, {"dgx-h100:nodes=64,net=ib-ndr", 2}}) {
+    const cost::MachineView machine = machine_of(name);
+    const Task task = task_on(machine, Collective::kAllReduce, Bytes{512 * 64 * 4});
+    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(Collective::kAllReduce, "ring"), 1);
+    EXPECT_EQ(simulate(machine, task, plan)->folded, folded) << name;
+  }
+}
+
+TEST(Folding, IsRefusedWhereEqualChunksWouldNeedTooMuchMore) {
+  // 1000 elements on 32 ranks: chunks of 128 B but for the last; equal ones would be 2 % more.
+  const cost::MachineView machine = machine_of("dgx-h100:nodes=4,net=ib-ndr,wires=switch");
+  const auto& ring = **collectives::find_algorithm(Collective::kAllReduce, "ring");
+  for (const auto& [bytes, folded, enlarged] : {std::tuple{Bytes{4000}, 1, Bytes{0}},
+                                                {Bytes{32 * 64 * 4}, 2, Bytes{0}},
+                                                {Bytes{32 * 64 * 1024 - 64}, 2, Bytes{64}}}) {
+    const Task task = task_on(machine, Collective::kAllReduce, bytes);
+    const auto outcome = simulate(machine, task, plan_for(machine, task, ring, 1));
+    EXPECT_EQ(outcome->folded, folded) << bytes;
+    EXPECT_EQ(outcome->enlarged, enlarged) << bytes;
+  }
+}
+
+TEST(FastForward, AgreesWithCarryingOutEverything) {
+  for (const auto& [name, algorithm, collective, bytes] :
+       {std::tuple{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "ring", Collective::kAllReduce, Bytes{64} << 20},
+        {"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "ring", Collective::kAllGather, Bytes{64} << 20},
+        {"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "nvls", Collective::kReduceScatter, Bytes{64} << 20},
+        {"dgx-h100", "ring", Collective::kAllReduce, Bytes{1} << 30},
+        {"dgx-h100:nodes=2,net=ib-ndr", "tree", Collective::kAllReduce, Bytes{1} << 30},
+        {"dgx-h100:nodes=5,net=ib-ndr", "nvls_tree", Collective::kAllReduce, Bytes{4} << 30}}) {
+    const cost::MachineView machine = machine_of(name);
+    const Task task = task_on(machine, collective, bytes);
+    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(collective, algorithm), 1);
+    const auto quick = simulate(machine, task, plan);
+    const auto full = simulate(machine, task, plan, {.fast_forward = false});
+    ASSERT_TRUE(quick && full) << name;
+    EXPECT_TRUE(quick->fast_forwarded) << algorithm << " on " << name;
+    EXPECT_NEAR(quick->time / full->time, 1, 1e-3) << algorithm << " on " << name;
+  }
+}
+
+TEST(Steadily, BelievesAPaceOnlyAfterTwoEqualPeriods) {
+  // The first hundred repetitions take 3 us each, all others 1 us.
+  struct Timed {
+    Duration time;
+  };
+  std::int64_t most = 0;
+  bool shortened = false;
+  const auto run = [&](std::int64_t n) -> Result<Timed> {
+    most = std::max(most, n);
+    return Timed{Duration::microseconds(static_cast<double>(n + 2 * std::min<std::int64_t>(n, 100)))};
+  };
+  const auto slow_start = steadily(10'000, 64, shortened, run);
+  EXPECT_TRUE(shortened);
+  EXPECT_NEAR(slow_start->time.us(), 10'200, 1);
+  EXPECT_LT(most, 1'000);
+  // Never steady: all is run.
+  shortened = false;
+  const auto square = [&](std::int64_t n) -> Result<Timed> {
+    return Timed{Duration::microseconds(static_cast<double>(n * n))};
+  };
+  EXPECT_NEAR(steadily(1'000, 2, shortened, square)->time.us(), 1'000'000, 1);
+  EXPECT_FALSE(shortened);
+}
+
+TEST(Events, ARunPastTheMostStopsWithWhatItKnows) {
+  const cost::MachineView machine = machine_of("dgx-h100");
+  const Task task = task_on(machine, Collective::kAllReduce, 1 << 20);
+  const Plan plan = plan_for(machine, task, **collectives::find_algorithm(Collective::kAllReduce, "ring"), 1);
+  const auto outcome = simulate(machine, task, plan, {.fold = false, .max_events = 50});
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().code, Code::kNoResources);
+  EXPECT_NE(outcome.error().message.find("stopped after 50 events"), std::string::npos) << outcome.error().message;
+  EXPECT_NE(outcome.error().message.find("0 of 8 strands had finished"), std::string::npos) << outcome.error().message;
+}
+
+}  // namespace
+}  // namespace weft::simulate

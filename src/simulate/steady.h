@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace weft::simulate {
+
+// Something that repeats `count` times, and how long it takes: `run(n)` does it with n repetitions and returns a Result
+// of something with a member `time`. Where it settles into a pace, in which every `period` more repetitions take
+// equally long, few repetitions tell how long many take. The last run's result, with the time of `count` repetitions;
+// `shortened` is set if not all were run.
+//   The pace is believed when two periods in a row differ by less than kSteady of a period; until then runs become
+//   longer, up to all of it.
+inline constexpr double kSteady = 1e-5;
+
+template <class Run>
+auto steadily(std::int64_t count, std::int64_t period, bool& shortened, Run&& run) -> decltype(run(count)) {
+  constexpr int kFirstPeriods = 3;
+  for (std::int64_t warm = kFirstPeriods * period; 2 * (3 * warm + 6 * period) < count; warm *= 2) {
+    const std::int64_t first = warm + (count - warm) % period;
+    WEFT_TRY(const auto a, run(first));
+    WEFT_TRY(const auto b, run(first + period));
+    WEFT_TRY(auto c, run(first + 2 * period));
+    const double before = (b.time - a.time).s(), pace = (c.time - b.time).s();
+    if (std::abs(pace - before) > kSteady * std::abs(pace)) continue;
+    c.time += Duration::seconds(pace * static_cast<double>((count - first) / period - 2));
+    shortened = true;
+    return c;
+  }
+  return run(count);
+}
+
+}  // namespace weft::simulate
