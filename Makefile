@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers clean help setup configure
+.PHONY: all demo test dev tsan check format peers soak clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -39,6 +39,10 @@ format: ## rewrite the C++ files in the project's format
 peers: all ## compare with Gloo, Open MPI and MPICH on this machine (some minutes)
 	scripts/setup --peers
 	bench/peers/run
+
+soak: configure ## a million checked collectives at random, with ranks that die and join (SOAK="--calls N --seed N ...")
+	cmake --build --preset release --target weft_soak
+	build/weft_soak $(SOAK)
 
 clean: ## remove everything that was built
 	rm -rf build build-dev build-tsan demo

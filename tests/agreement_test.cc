@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include <thread>
 
 #include "collectives/registry.h"
@@ -26,6 +28,7 @@ struct Recorder {
   void posted(Rank rank, int strand, const Operation& operation) {
     strands[static_cast<std::size_t>(rank * per_rank + strand)].push_back(operation);
   }
+  void done(int, const Operation&) {}
 };
 
 struct Outcome {
@@ -149,6 +152,31 @@ TEST(Agreement, TheCostModelIsTheSimulatorWhereNothingQueues) {
       EXPECT_NEAR(choice.estimate.total.us(), time->us(), 0.02 * time->us()) << algorithm << " " << elements;
     }
   }
+}
+
+// Two nodes of eight GPUs, a ring on each of 64 channels: every rank sends 30 messages over the network on eight of
+// them, and posts one after the other. On 8 channels it posts an eighth of that.
+TEST(Agreement, MoreChannelsThanARankCanPostToAreSlower) {
+  const cost::MachineView machine(topology::load_machine("dgx-h100:nodes=2,net=ib-ndr").value(),
+                                  protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
+  const Task task{.ranks = 16, .ranks_per_node = 8, .elements = 1 << 18, .element_bytes = 4};
+  const double posting = machine.costs().find("NET", protocol::Protocol::kSimple)->overhead.us();
+  std::map<int, double> simulated;
+  for (const int channels : {8, 64}) {
+    const auto choice = tune::choose(machine, {.task = task,
+                                               .can = sim::flow_capabilities(machine.topology(), 64),
+                                               .algorithm = "ring",
+                                               .protocol = "Simple",
+                                               .channels = channels})
+                            .value();
+    sim::FlowFabric fabric(machine.topology(), machine.routes(), 16, {.costs = machine.costs(), .strands = channels});
+    simulated[channels] = exec::run_virtually(fabric, task, choice.plan, [&](Rank) {
+                            return fabric::Call{.protocol = choice.plan.protocol};
+                          })->us();
+    EXPECT_NEAR(choice.estimate.total.us(), simulated[channels], 0.02 * simulated[channels]);
+  }
+  EXPECT_GT(simulated[64], 8 * 30 * posting);
+  EXPECT_GT(simulated[64], 1.4 * simulated[8]);
 }
 
 // The message in one direction over a rank's port, and 1/n of it for what the rank itself sums or sends, at the rate

@@ -105,14 +105,22 @@ TEST_F(Attach, AnIdThatIsNoFileNameIsRefused) {
   EXPECT_NE(outcome.said.find("code"), std::string::npos) << outcome.said;
 }
 
-// The one case that leaves a name: whoever starts ranks removes it with remove_name.
-TEST_F(Attach, TheNameOfAKilledRankZeroCanBeRemoved) {
+TEST_F(Attach, WhoeverGivesUpRemovesTheNameOfAKilledRankZero) {
   auto zero = attaching(id, 0, 3, 60s);
   while (!tests::leaves_a_file(id)) usleep(1000);
   auto one = attaching(id, 1, 3, 500ms);
   zero.send(SIGKILL);
   zero.join();
   expect_said(std::move(one), Code::kTimeout, {"rank 2"});
+  EXPECT_FALSE(tests::leaves_a_file(id));
+}
+
+// The one case that leaves a name: nobody else has come. Whoever starts ranks removes it with remove_name.
+TEST_F(Attach, TheNameOfARankZeroThatDiesAloneCanBeRemoved) {
+  auto zero = attaching(id, 0, 2, 60s);
+  while (!tests::leaves_a_file(id)) usleep(1000);
+  zero.send(SIGKILL);
+  zero.join();
   EXPECT_TRUE(tests::leaves_a_file(id));
   remove_name(id);
 }

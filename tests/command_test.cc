@@ -132,10 +132,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"explain all_reduce --table -", "--table needs --on"},
+        BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"},
+        BadInput{"explain access --on dgx-h100 --fraction 1.5", "--fraction 1.5"},
+        BadInput{"explain access --on dgx-h100 --peer 8", "--peer 8"},
         BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
         BadInput{"explain all_reduce --on mi300x --table -", "NVIDIA GPUs"},
         BadInput{"bench all_reduce --on dgx-h100 --tuner best", "unknown tuner 'best'"},
-        BadInput{"bench all_reduce --tuner nccl", "--on"}, BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
+        BadInput{"trace /no/such/trace.json", "/no/such/trace.json"}, BadInput{"bench all_reduce --tuner nccl", "--on"},
+        BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"}, BadInput{"verify", "which schedule"},
         BadInput{"verify all_reduce", "--algo is missing"}, BadInput{"verify --all --ranks 17..1", "17..1"},
@@ -164,6 +168,24 @@ TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
   EXPECT_GT(report["slowdown"], 1.2);
   EXPECT_EQ(report["chosen"]["leaf_groups"], 1);
   EXPECT_EQ(report["given"]["leaf_groups"], 4);
+}
+
+TEST(Command, AScheduleFromAFileRunsHereAndSimulatedForItsRanksOnly) {
+  const std::string file = testing::TempDir() + "/tree4.json";
+  ASSERT_EQ(weft("schedule all_reduce --algo tree --ranks 4 --json " + file).code, 0);
+  for (const std::string where : {"--transport threads", "--on dgx-h100"}) {
+    const Answer done =
+        weft("bench all_reduce -n 4 --max 64K --factor 64 --check --json - --algo " + file + " " + where);
+    ASSERT_EQ(done.code, 0) << done.err;
+    for (const json& row : json::parse(done.out)["rows"]) {
+      EXPECT_EQ(row["algorithm"], "tree");
+      EXPECT_EQ(row["errors"], 0);
+      EXPECT_GT(row["predicted_us"], 0);
+    }
+    const Answer refused = weft("bench all_reduce -n 3 --algo " + file + " " + where);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("is written for 4 ranks"), std::string::npos) << refused.err;
+  }
 }
 
 TEST(Command, TheDocumentedAlgorithmsAreThoseOfTheRegistry) {
@@ -245,6 +267,16 @@ TEST(Command, ExplainsEveryCandidateWithAReason) {
   EXPECT_EQ(chosen, 1);
 }
 
+TEST(Explain, SaysPointerOrGetAndWhereTheBreakEvenLies) {
+  const json once = json::parse(weft("explain access --bytes 64M --on dgx-h100 --json -").out);
+  EXPECT_EQ(once.at("choice"), "pointer");
+  EXPECT_EQ(once.at("get_from_uses"), 2);
+  const Answer thrice = weft("explain access --bytes 64M --reuse 3 --on dgx-h100");
+  ASSERT_EQ(thrice.code, 0) << thrice.err;
+  EXPECT_NE(thrice.out.find("\n* get "), std::string::npos) << thrice.out;
+  EXPECT_NE(thrice.out.find("get wins from 2 uses on"), std::string::npos) << thrice.out;
+}
+
 TEST(Explain, ShowsWhatNcclWouldPickAndWhatThatCosts) {
   const json nccl = json::parse(weft("explain all_reduce --bytes 64M --on dgx-a100 --json -").out).at("nccl");
   EXPECT_EQ(nccl.at("algorithm"), "Ring");
@@ -277,6 +309,27 @@ TEST(Command, SaysWhyLoadAndStoreCannotCrossANetwork) {
   const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100:nodes=2,net=ib-ndr --algo two_shot");
   EXPECT_EQ(a.code, 1);
   EXPECT_NE(a.out.find("NET path"), std::string::npos) << a.out;
+}
+
+TEST(Command, JoinsTheTimelinesOfRanks) {
+  const std::string folder = testing::TempDir() + "/weft-timelines-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  setenv("WEFT_TRACE", (folder + "/t-%r.json").c_str(), 1);
+  const Answer ran = weft("bench all_reduce --ranks 2 --min 64 --max 64 --iters 10");
+  unsetenv("WEFT_TRACE");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Answer joined =
+      weft("trace " + folder + "/t-0.json " + folder + "/t-1.json --out " + folder + "/all.json --json -");
+  ASSERT_EQ(joined.code, 0) << joined.err;
+  const json summary = json::parse(joined.out);
+  ASSERT_EQ(summary["ranks"].size(), 2u);
+  EXPECT_GE(summary["ranks"][0]["calls"], 10);
+  EXPECT_EQ(summary["ranks"][0]["calls"], summary["ranks"][1]["calls"]);
+  const json all = json::parse(std::ifstream(folder + "/all.json"));
+  int calls = 0;
+  for (const json& event : all["traceEvents"]) calls += event.value("cat", "") == "call";
+  EXPECT_EQ(calls, 2 * summary["ranks"][0]["calls"].get<int>());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Command, ProvesASchedule) {

@@ -15,6 +15,7 @@ namespace weft::tests {
 struct NoticeBoard::Notices {
   std::atomic<int> posted[kPlaces];
   UniqueId ids[kPlaces];
+  Rank ranks[kPlaces];
 };
 
 NoticeBoard::NoticeBoard() {
@@ -25,8 +26,9 @@ NoticeBoard::NoticeBoard() {
 
 NoticeBoard::~NoticeBoard() { munmap(notices_, sizeof(Notices)); }
 
-void NoticeBoard::post(int place, const UniqueId& id) {
+void NoticeBoard::post(int place, const UniqueId& id, Rank ranks) {
   notices_->ids[place] = id;
+  notices_->ranks[place] = ranks;
   notices_->posted[place].store(1, std::memory_order_release);
 }
 
@@ -34,6 +36,8 @@ UniqueId NoticeBoard::await(int place) const {
   while (notices_->posted[place].load(std::memory_order_acquire) == 0) usleep(1000);
   return notices_->ids[place];
 }
+
+Rank NoticeBoard::ranks(int place) const { return notices_->ranks[place]; }
 
 ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story) {
   for (Rank r = 0; r < ranks; ++r)
@@ -45,7 +49,9 @@ ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Stor
         place = std::move(*opened);
         board_.post(0, place->id());
       }
-      auto comm = Communicator::connect(board_.await(0), r, ranks, options);
+      ConnectOptions own = options;
+      if (!own.node.empty()) own.node += std::to_string(r / 2);
+      auto comm = Communicator::connect(board_.await(0), r, ranks, own);
       report.say(comm ? story(*comm, report, board_) : comm.error().message);
     });
 }

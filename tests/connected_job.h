@@ -18,7 +18,9 @@ class NoticeBoard {
   NoticeBoard(const NoticeBoard&) = delete;
   NoticeBoard& operator=(const NoticeBoard&) = delete;
 
-  void post(int place, const UniqueId& id);
+  // `ranks`: how many will meet there.
+  void post(int place, const UniqueId& id, Rank ranks = 0);
+  Rank ranks(int place) const;      // after await
   UniqueId await(int place) const;  // waits until it has been posted
 
  private:
@@ -32,6 +34,7 @@ class ConnectedJob {
  public:
   using Story = std::function<std::string(Communicator&, Report&, NoticeBoard&)>;
 
+  // If options.node is set, every two ranks say that they are on a machine of their own.
   ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story);
 
   Process& operator[](Rank r) { return processes_[static_cast<std::size_t>(r)]; }

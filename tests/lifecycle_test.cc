@@ -1,5 +1,5 @@
 // Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
-// unique ids, over shared memory and TCP. Timeouts are generous, for machines may be busy.
+// unique ids, over shared memory, TCP and both. Timeouts are generous, for machines may be busy.
 
 #include <gtest/gtest.h>
 
@@ -29,11 +29,13 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 class Lifecycle : public testing::TestWithParam<const char*> {
  protected:
   ConnectOptions options(std::chrono::milliseconds timeout = 60s) const {
-    return {.transport = GetParam(), .timeout = timeout};
+    const std::string over = GetParam();
+    if (over == "mixed") return {.node = "machine", .timeout = timeout};
+    return {.transport = over, .timeout = timeout};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "mixed"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.

@@ -4,6 +4,7 @@
 
 #include "collectives/registry.h"
 #include "schedule/element.h"
+#include "schedule/exchange/written.h"
 
 namespace weft::api {
 namespace {
@@ -19,6 +20,10 @@ Status check_forced(const env::Settings& settings) {
     if (const auto known = protocol::parse_protocol(settings.protocol); !known)
       return bad_input("WEFT_PROTO: {}", known.error().message);
   if (settings.algorithm.empty()) return {};
+  if (schedule::names_file(settings.algorithm)) {
+    const auto written = schedule::written_algorithm(settings.algorithm);
+    return written ? Status() : tl::unexpected(written.error());
+  }
   for (const schedule::Algorithm& a : collectives::algorithms())
     if (a.name == settings.algorithm) return {};
   return bad_input("WEFT_ALGO '{}' is not an algorithm", settings.algorithm);

@@ -3,14 +3,14 @@
 #include "api/chooser.h"
 #include "api/open.h"
 #include "api/this_machine.h"
-#include "net/tcp/tcp.h"
+#include "net/mixed/mixed.h"
 
 namespace weft::api {
 namespace {
 
 Result<Joined> joined(Result<Opened> opened) {
   if (!opened) return tl::make_unexpected(opened.error());
-  return Joined{Communicator(std::move(opened->session)), opened->transport, opened->machine, opened->shm};
+  return Joined{Communicator(std::move(opened->session)), opened->transport, opened->machine, opened->shm, opened->tcp};
 }
 
 // Jobs that were killed leave their records; one rank of each new job looks.
@@ -23,6 +23,7 @@ void clean_up_after_others(Rank rank) {
 
 protocol::Capabilities capabilities_of(const std::string& transport) {
   if (transport == "tcp") return net::tcp::capabilities();
+  if (transport == "shm+tcp") return net::mixed::capabilities();
   return net::memory::capabilities(transport);
 }
 
@@ -46,8 +47,11 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   net::bootstrap::fill_random(number);
   const auto origin = std::make_shared<Origin>(Origin{settings, rates, net::bootstrap::hexadecimal(number), ""});
   std::vector<Communicator> all;
-  for (Rank r = 0; r < ranks; ++r)
-    all.emplace_back(open_thread(origin, {"world", r, ranks}, std::move(worlds[static_cast<std::size_t>(r)]), machine));
+  for (Rank r = 0; r < ranks; ++r) {
+    WEFT_TRY(auto session,
+             open_thread(origin, {"world", r, ranks}, std::move(worlds[static_cast<std::size_t>(r)]), machine));
+    all.emplace_back(std::move(session));
+  }
   return all;
 }
 

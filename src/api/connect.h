@@ -8,12 +8,13 @@
 #include "cost/machine_view.h"
 #include "net/bootstrap/job.h"
 #include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 #include "protocol/capabilities.h"
 #include "weft/communicator.h"
 
 namespace weft::api {
 
-// What the fabric of this name can do: shm, threads, tcp. `transport` outlives the answer.
+// What the fabric of this name can do: shm, threads, tcp, shm+tcp. `transport` outlives the answer.
 protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A rank of a job, and what carries its messages.
@@ -22,6 +23,7 @@ struct Joined {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
+  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces

@@ -99,12 +99,12 @@ class ThreadGroups final : public Common {
 
 class TcpGroups final : public Common {
  public:
-  TcpGroups(std::shared_ptr<const Origin> origin, const net::tcp::World& world)
-      : Common(std::move(origin)), world_(world) {}
+  TcpGroups(std::shared_ptr<const Origin> origin, const net::tcp::Endpoint& endpoint, std::chrono::milliseconds timeout)
+      : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout) {}
 
   // Opens the socket at which the group will find this rank.
   Result<Card> offer() override {
-    Record own = before().ranks[static_cast<std::size_t>(world_.endpoint.rank())];
+    Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
     own.data.port = 0;
     WEFT_TRY(listener_, net::bootstrap::listen_on(own.data));
     own.data = net::bootstrap::local_address(listener_.get());
@@ -130,11 +130,11 @@ class TcpGroups final : public Common {
   }
 
   Result<std::shared_ptr<session::Session>> survivors() override {
-    const Rank self = world_.endpoint.rank();
+    const Rank self = endpoint_.rank();
     WEFT_TRY(Meeting meeting, net::bootstrap::meet_survivors(before(), {.rank = self,
                                                                         .interface = origin_->settings.interface,
                                                                         .node = origin_->settings.node,
-                                                                        .timeout = world_.patience.timeout()}));
+                                                                        .timeout = timeout_}));
     std::vector<Rank> members;
     for (const Record& r : meeting.ranks) members.push_back(r.rank);
     const auto ranks = static_cast<Rank>(members.size());
@@ -143,7 +143,7 @@ class TcpGroups final : public Common {
   }
 
  private:
-  const Meeting& before() const { return world_.endpoint.meeting(); }
+  const Meeting& before() const { return endpoint_.meeting(); }
   static void number(Meeting& meeting, Rank ranks) {
     for (Rank r = 0; r < ranks; ++r) {
       meeting.ranks[static_cast<std::size_t>(r)].rank = r;
@@ -153,10 +153,11 @@ class TcpGroups final : public Common {
   // A group inside one machine needs no sockets.
   Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting) {
     if (origin_->transport != "tcp" && meeting.one_machine()) return session_of(open_shm(origin_, place, meeting.name));
-    return session_of(open_tcp(origin_, place, std::move(meeting)));
+    return session_of(open_machines(origin_, place, std::move(meeting)));
   }
 
-  const net::tcp::World& world_;
+  const net::tcp::Endpoint& endpoint_;
+  const std::chrono::milliseconds timeout_;
   net::bootstrap::UniqueFd listener_;
 };
 
@@ -167,7 +168,11 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::tcp::World& world) {
-  return std::make_unique<TcpGroups>(std::move(origin), world);
+  return std::make_unique<TcpGroups>(std::move(origin), world.endpoint, world.patience.timeout());
+}
+
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
+  return std::make_unique<TcpGroups>(std::move(origin), world.far.endpoint, world.patience.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,

@@ -1,32 +1,43 @@
 #include "api/open.h"
 
 #include <algorithm>
+#include <set>
 
 #include "api/chooser.h"
 #include "api/groups.h"
 #include "api/this_machine.h"
+#include "net/mixed/mixed.h"
 
 namespace weft::api {
 namespace {
 
+// Null where nothing is to be recorded. Errors: of the trace's file.
+Result<std::unique_ptr<recorder::Recorder>> recorder_of(const Origin& origin, const Place& place,
+                                                        const std::string& transport) {
+  const env::Settings& s = origin.settings;
+  if (s.record_entries == 0 && s.trace.empty()) return nullptr;
+  const recorder::Identity identity{
+      .job = origin.job, .group = place.group, .transport = transport, .rank = place.rank, .ranks = place.ranks};
+  auto recorder = recorder::Recorder::open(identity, s.record_entries);
+  if (recorder == nullptr || s.trace.empty()) return recorder;
+  WEFT_TRY(const unsigned categories, recorder::parse_categories(s.trace_events));
+  WEFT_CHECK(recorder->trace({.pattern = s.trace, .categories = categories}, identity));
+  return recorder;
+}
+
 // The session over a world, with its record and a way to make others. `more`: what groups_of asks for besides.
 template <class World, class... More>
-std::shared_ptr<session::Session> session_over(std::unique_ptr<World> world, std::shared_ptr<const Origin> origin,
-                                               const Place& place, const std::string& transport, Rank ranks_per_node,
-                                               std::shared_ptr<const cost::MachineView> machine, More... more) {
+Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> world,
+                                                       std::shared_ptr<const Origin> origin, const Place& place,
+                                                       const std::string& transport, Rank ranks_per_node,
+                                                       std::shared_ptr<const cost::MachineView> machine, More... more) {
+  WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
   const World& kept = *world;
   const Bytes cache = machine->caches().shared;
   auto session =
       std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<World>>(std::move(world)), ranks_per_node,
                                          chooser_of(std::move(machine), origin->settings), cache);
-  if (origin->settings.record_entries > 0)
-    session->record(recorder::Recorder::open({.job = origin->job,
-                                              .group = place.group,
-                                              .transport = transport,
-                                              .rank = place.rank,
-                                              .ranks = place.ranks},
-                                             origin->settings.record_entries),
-                    origin->settings.record_folder);
+  if (recorder) session->record(std::move(recorder), origin->settings.record_folder);
   session->regroup_by(groups_of(std::move(origin), kept, std::move(more)...));
   return session;
 }
@@ -41,12 +52,26 @@ Rank per_machine(const std::vector<net::bootstrap::Record>& ranks) {
   return static_cast<Rank>(first);
 }
 
+// Who shares a rank's machine, itself included.
+Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
+  return static_cast<Rank>(std::count_if(meeting.ranks.begin(), meeting.ranks.end(), [&](const auto& r) {
+    return r.node == meeting.ranks[static_cast<std::size_t>(rank)].node;
+  }));
+}
+
 net::tcp::Options options_of(const env::Settings& settings) {
   const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
                          : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
                                                        : net::tcp::ZeroCopy::kAuto;
   return {
       .sockets = settings.sockets, .zero_copy = zero_copy, .timeout = std::chrono::milliseconds(settings.timeout_ms)};
+}
+
+// As over shared memory.
+net::tcp::Patience::Limits limits_of(const net::tcp::Options& options, Rank ranks, const cost::MachineView& machine) {
+  net::tcp::Patience::Limits limits{.timeout = options.timeout};
+  if (ranks > machine.endpoints()) limits.spins = 1;
+  return limits;
 }
 
 }  // namespace
@@ -79,22 +104,39 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
                                          .limits = limits_of(origin->settings, place.ranks, *machine),
                                          .has_ended = std::move(has_ended)}));
   net::shm::World* const shm = world.get();
-  return Opened{session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine), "shm", machine,
-                shm};
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine));
+  return Opened{std::move(session), "shm", machine, shm};
 }
 
 Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  const auto here = std::count_if(meeting.ranks.begin(), meeting.ranks.end(), [&](const auto& r) {
-    return r.node == meeting.ranks[static_cast<std::size_t>(place.rank)].node;
-  });
-  WEFT_TRY(auto machine, shared(this_network(origin->rates, std::max<Rank>(ranks_per_node, 1))));
+  WEFT_TRY(auto machine, shared(this_network(origin->rates, ranks_per_node)));
   const net::tcp::Options options = options_of(origin->settings);
-  net::tcp::Patience::Limits limits{.timeout = options.timeout};
-  if (here > machine->endpoints()) limits.spins = 1;  // as over shared memory
+  const auto limits = limits_of(options, ranks_beside(meeting, place.rank), *machine);
   auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
-  return Opened{session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine), "tcp",
-                machine};
+  net::tcp::World* const tcp = world.get();
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine));
+  return Opened{std::move(session), "tcp", machine, nullptr, tcp};
+}
+
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
+  const Rank ranks_per_node = per_machine(meeting.ranks);
+  WEFT_TRY(auto machine, shared(these_machines(origin->rates, place.ranks / ranks_per_node, ranks_per_node)));
+  const net::tcp::Options options = options_of(origin->settings);
+  const Rank here = ranks_beside(meeting, place.rank);
+  WEFT_TRY(const cost::MachineView cores, this_machine(origin->rates));
+  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits_of(options, here, cores)));
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm+tcp", ranks_per_node, machine));
+  return Opened{std::move(session), "shm+tcp", machine};
+}
+
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place,
+                             net::bootstrap::Meeting meeting) {
+  std::set<net::bootstrap::Digest> machines;
+  for (const auto& rank : meeting.ranks) machines.insert(rank.node);
+  if (origin->transport == "tcp" || machines.size() == meeting.ranks.size())
+    return open_tcp(std::move(origin), place, std::move(meeting));
+  return open_mixed(std::move(origin), place, std::move(meeting));
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
@@ -104,13 +146,13 @@ Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& r
   const std::string name = meeting.name;
   const auto origin = std::make_shared<Origin>(Origin{settings, rates, name, transport});
   const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size())};
-  if (transport == "tcp" || !meeting.one_machine()) return open_tcp(origin, place, std::move(meeting));
+  if (transport == "tcp" || !meeting.one_machine()) return open_machines(origin, place, std::move(meeting));
   return open_shm(origin, place, name);
 }
 
-std::shared_ptr<session::Session> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
-                                              std::unique_ptr<net::threads::World> world,
-                                              std::shared_ptr<const cost::MachineView> machine) {
+Result<std::shared_ptr<session::Session>> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
+                                                      std::unique_ptr<net::threads::World> world,
+                                                      std::shared_ptr<const cost::MachineView> machine) {
   return session_over(std::move(world), std::move(origin), place, "threads", place.ranks, machine, machine);
 }
 

@@ -8,6 +8,7 @@
 #include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
 #include "session/session.h"
 
@@ -33,6 +34,7 @@ struct Opened {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
+  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
@@ -44,12 +46,16 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
                         std::function<bool(Rank)> has_ended = {});
 // Over TCP, with those who have met.
 Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// Over shared memory with the ranks of this machine and TCP with the others.
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp.
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
                         Rank rank, net::bootstrap::Meeting meeting);
-// As a thread of a room.
-std::shared_ptr<session::Session> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
-                                              std::unique_ptr<net::threads::World> world,
-                                              std::shared_ptr<const cost::MachineView> machine);
+// As a thread of a room. Errors: of the trace's file.
+Result<std::shared_ptr<session::Session>> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
+                                                      std::unique_ptr<net::threads::World> world,
+                                                      std::shared_ptr<const cost::MachineView> machine);
 
 }  // namespace weft::api

@@ -6,30 +6,27 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "exec/executor.h"
-
 namespace weft::api {
-
-// How the first member of a group tells another where their connections lie. One per pair of ranks, in the receiver's
-// memory: the sender waits for key == 0, writes the place, then the key; the receiver takes both and clears the key.
-struct Pe::Mail {
-  std::uint64_t key;   // of the group; 0: empty
-  std::int64_t place;  // kNoPlace: the sender has no memory for it
-};
 
 namespace {
 
 constexpr Bytes kPage = 4096;
-constexpr std::int64_t kNoPlace = INT64_MIN;
-
-Bytes mail_bytes(Rank ranks) { return (ranks * 16 + kPage - 1) / kPage * kPage; }
-
-std::uint64_t key_of(const pgas::Group& g) {
-  const auto bits = [](Rank r) { return static_cast<std::uint64_t>(static_cast<std::uint32_t>(r)); };
-  return (bits(g.start) << 43 ^ bits(g.stride) << 21 ^ bits(g.size)) | std::uint64_t{1} << 63;
-}
-
 }  // namespace
+
+Result<std::unique_ptr<Pe>> Pe::open(Parts parts) {
+  const std::string trace = parts.trace;
+  const auto make_agent = std::move(parts.agent);
+  std::unique_ptr<Pe> pe(new Pe(std::move(parts)));
+  if (make_agent) {
+    WEFT_TRY(auto agent, make_agent(pe->space_));
+    pe->space_.set_agent(std::move(agent));
+  }
+  if (!trace.empty()) {
+    WEFT_TRY(auto recorder, pgas::Recorder::open(trace, pe->rank(), pe->ranks()));
+    pe->space_.set_recorder(std::move(recorder));
+  }
+  return pe;
+}
 
 Pe::Pe(Parts parts)
     : keeps_(std::move(parts.keeps)),
@@ -39,8 +36,8 @@ Pe::Pe(Parts parts)
       limits_(parts.limits),
       heap_region_(std::move(parts.heap)),
       space_(parts.comm.rank(), parts.comm.ranks()),
-      heap_(mail_bytes(parts.comm.ranks()), heap_region_.bytes) {
-  static_assert(sizeof(Mail) == 16);
+      heap_((letter_bytes(parts.comm.ranks()) + kPage - 1) / kPage * kPage, heap_region_.bytes),
+      interface_(std::move(parts.interface)) {
   space_.add(heap_region_);
   for (pgas::Region& region : parts.others) space_.add(std::move(region));
   watch_.spins = limits_.spins;
@@ -59,11 +56,6 @@ void Pe::end_job(int status) {
   for (Rank r = 0; r < ranks() && end_; ++r)
     if (r != rank()) end_(r, status);
   std::_Exit(status);
-}
-
-Pe::Mail& Pe::mail(Rank at, Rank from) const {
-  return *reinterpret_cast<Mail*>(heap_region_.mapped[static_cast<std::size_t>(at)] +
-                                  static_cast<std::size_t>(from) * sizeof(Mail));
 }
 
 Result<bool> Pe::agree(const char* call, const char* what, std::int64_t value, bool fine) {
@@ -120,66 +112,6 @@ Result<void*> Pe::reallocate(const char* call, void* memory, std::size_t bytes) 
   std::memcpy(fresh, memory, std::min(bytes, static_cast<std::size_t>(*before)));
   WEFT_CHECK(free(call, memory));
   return fresh;
-}
-
-// Where the group's connections lie: the first member gives the memory and tells the others.
-Result<std::byte*> Pe::links_of(const pgas::Group& group) {
-  const std::uint64_t key = key_of(group);
-  const auto cell = [](auto& field) { return std::atomic_ref(field); };
-  pgas::Idler idler(space_, watch_, "making a team");
-  std::int64_t place = kNoPlace;
-  if (group.member(rank()) != 0) {
-    Mail& mine = mail(rank(), group.start);
-    while (cell(mine.key).load(std::memory_order_acquire) != key) idler.pause();
-    place = mine.place;
-    cell(mine.key).store(0, std::memory_order_release);
-  } else {
-    {
-      const std::lock_guard guard(mutex_);
-      if (const auto links = commons_.allocate(net::memory::Group::bytes(group.size))) place = *links - commons_.base;
-    }
-    for (Rank member = 1; member < group.size; ++member) {
-      Mail& theirs = mail(group.job_rank(member), rank());
-      while (cell(theirs.key).load(std::memory_order_acquire) != 0) idler.pause();
-      theirs.place = place;
-      cell(theirs.key).store(key, std::memory_order_release);
-    }
-  }
-  if (place != kNoPlace) return commons_.base + place;
-  return failure(Code::kNoResources, Blame::kOperation, "PE {} has no memory left for another team", group.start);
-}
-
-Result<std::shared_ptr<Team>> Pe::split(Team& parent, const pgas::Group& group) {
-  Result<std::shared_ptr<Team>> made = std::shared_ptr<Team>();
-  if (group.member(rank()) >= 0) made = make_team(group);
-  std::int32_t fine = made ? 1 : 0;
-  WEFT_CHECK(parent.run({.collective = Collective::kAllReduce,
-                         .in = &fine,
-                         .out = &fine,
-                         .count = 1,
-                         .type = DataType::kInt32,
-                         .op = ReduceOp::kMin}));
-  if (fine == 1 || !made) return made;
-  return failure(Code::kNoResources, Blame::kOperation, "another PE has no memory left for a team");
-}
-
-Result<std::shared_ptr<Team>> Pe::make_team(const pgas::Group& group) {
-  const Rank member = group.member(rank());
-  WEFT_TRY(std::byte* const links, links_of(group));
-  const auto job_rank = [group](Rank m) { return group.job_rank(m); };
-  auto world = std::make_unique<net::memory::Group>(commons_, links, member, group.size, limits_, job_rank);
-  auto executor = std::make_unique<exec::WorldExecutor<net::memory::Group>>(std::move(world));
-  std::shared_ptr<void> shares;
-  if (member == 0)  // the giver waits until nobody looks at the memory any more
-    shares = std::shared_ptr<void>(nullptr, [this, links, group, job_rank](void*) {
-      pgas::Idler idler(space_, {.spins = watch_.spins, .trouble = {}}, "ending a team");
-      while (!net::memory::alone(commons_, links, 0, group.size, job_rank)) idler.pause();
-      const std::lock_guard guard(mutex_);
-      commons_.release(links, net::memory::Group::bytes(group.size));
-    });
-  return std::make_shared<Team>(
-      group, member, space_,
-      Communicator(std::make_shared<session::Session>(std::move(executor), group.size, chooser_)), std::move(shares));
 }
 
 }  // namespace weft::api

@@ -11,6 +11,7 @@
 #include "pgas/symmetric_heap.h"
 #include "pgas/wait.h"
 #include "session/session.h"
+#include "weft/unique_id.h"
 
 namespace weft::api {
 
@@ -28,9 +29,14 @@ class Pe {
     pgas::Region heap;
     std::vector<pgas::Region> others;           // the program's data, if it is shared
     std::function<void(Rank, int status)> end;  // ends another rank's process; null: ranks are threads
-    std::shared_ptr<void> keeps = {};           // outlives the Pe
+    // Reaches the peers whose memory is not mapped, once there is a Space; null: all are.
+    std::function<Result<std::shared_ptr<pgas::Agent>>(const pgas::Space&)> agent = {};
+    std::string interface = {};        // with an agent: where teams meet
+    std::string trace = {};            // WEFT_PGAS_TRACE
+    std::shared_ptr<void> keeps = {};  // outlives the Pe
   };
-  explicit Pe(Parts parts);
+  // Errors (bad input): the trace cannot be written.
+  static Result<std::unique_ptr<Pe>> open(Parts parts);
   ~Pe();
 
   const pgas::Space& space() const { return space_; }
@@ -56,11 +62,23 @@ class Pe {
   Result<std::shared_ptr<Team>> split(Team& parent, const pgas::Group& group);
 
  private:
-  struct Mail;
-  Mail& mail(Rank at, Rank from) const;
+  explicit Pe(Parts parts);
+  // How the first member of a group tells another what they need to become a team. One per pair of ranks, in the
+  // receiver's memory: the sender waits for key == 0, writes the rest, then the key; the receiver takes it and clears
+  // the key.
+  struct Letter {
+    std::uint64_t key = 0;   // of the group; 0: empty
+    std::int64_t place = 0;  // of connections in memory that all map; kNoPlace: there is none
+    UniqueId id;             // where they meet otherwise; all zero: nowhere
+  };
+  static Bytes letter_bytes(Rank ranks) { return ranks * static_cast<Bytes>(sizeof(Letter)); }
+  Letter* letter(Rank from) const { return reinterpret_cast<Letter*>(heap_region_.own) + from; }
+  void tell(Rank member, const Letter& letter);
+  Letter hear(Rank from, std::uint64_t key);
   // Do all ranks pass the same value? Also tells whether `fine` holds everywhere. Errors: of the communicator.
   Result<bool> agree(const char* call, const char* what, std::int64_t value, bool fine);
-  Result<std::byte*> links_of(const pgas::Group& group);
+  Result<std::shared_ptr<Team>> make_team_in_memory(const pgas::Group& group);
+  Result<std::shared_ptr<Team>> make_team_by_meeting(const pgas::Group& group);
 
   // Constant after construction.
   std::shared_ptr<void> keeps_;
@@ -75,11 +93,12 @@ class Pe {
 
   std::mutex mutex_;
   pgas::SymmetricHeap heap_;  // guarded by mutex_
+  std::string interface_;     // constant after construction
 };
 
 // Joins the job that the environment describes, or is alone in one. Returns when all ranks have joined.
 // `share_data`: peers shall reach the program's global and static variables too.
-// Errors: as Communicator::from_environment; kUnsupported: ranks on several machines.
+// Errors: as Communicator::from_environment.
 Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_data);
 // All ranks of a job of threads. `others`: memory besides the heaps that is symmetric, in a job of one.
 Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env::Settings& settings,

@@ -8,26 +8,7 @@ namespace {
 // The operation is a value in this interface, a template argument below.
 template <class T>
 T apply(const Space& space, AtomicOp op, const T* at, T operand, T compare, Rank rank) {
-  constexpr const char* kCall = "World::atomic";
-  switch (op) {
-    case AtomicOp::kFetch:
-      return atomic<AtomicOp::kFetch>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kSet:
-      return atomic<AtomicOp::kSet>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kSwap:
-      return atomic<AtomicOp::kSwap>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kCompareSwap:
-      return atomic<AtomicOp::kCompareSwap>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kAdd:
-      return atomic<AtomicOp::kAdd>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kAnd:
-      return atomic<AtomicOp::kAnd>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kOr:
-      return atomic<AtomicOp::kOr>(space, kCall, at, operand, compare, rank);
-    case AtomicOp::kXor:
-      return atomic<AtomicOp::kXor>(space, kCall, at, operand, compare, rank);
-  }
-  return {};
+  return with_op(op, [&](auto known) { return atomic<known()>(space, "World::atomic", at, operand, compare, rank); });
 }
 
 template <class T>
@@ -102,8 +83,8 @@ std::uint64_t World::atomic_word(AtomicOp op, const std::uint64_t* at, std::uint
   return apply(pe_->space(), op, at, operand, compare, rank);
 }
 
-void World::fence() { pgas::fence(); }
-void World::quiet() { pgas::quiet(); }
+void World::fence() { pgas::fence(pe_->space()); }
+void World::quiet() { pgas::quiet(pe_->space()); }
 
 void World::wait_signed(const void* at, std::size_t bytes, Compare comparison, std::int64_t value) {
   if (bytes == sizeof(std::int32_t))

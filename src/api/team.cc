@@ -5,14 +5,35 @@
 #include <vector>
 
 #include "base/result.h"
+#include "schedule/collective.h"
+#include "schedule/element.h"
 
 namespace weft::api {
+namespace {
+
+// Of the whole message, as the cost model counts it; of all_to_all_v what all send if all send as much as this rank.
+Bytes message_bytes(const Request& r, Rank ranks) {
+  std::size_t elements = r.count * static_cast<std::size_t>(schedule::message_parts(r.collective, ranks));
+  if (schedule::uneven(r.collective)) elements = std::accumulate(r.counts.begin(), r.counts.end(), std::size_t{0});
+  if (r.collective == Collective::kAllToAllV) elements *= static_cast<std::size_t>(ranks);
+  return static_cast<Bytes>(elements) * size_of(r.type);
+}
+
+}  // namespace
 
 Status Team::run(Request request) {
   request.in = space_.shared(request.in);
   request.out = space_.shared(request.out);
   const std::lock_guard guard(mutex_);
-  return comm_.run(request);
+  if (space_.recorder() == nullptr) return comm_.run(request);
+  const Duration begin = pgas::Recorder::now();
+  WEFT_CHECK(comm_.run(request));
+  space_.recorder()->note({.kind = pgas::Event::Kind::kMeet,
+                           .bytes = message_bytes(request, ranks()),
+                           .group = group_,
+                           .collective = std::string(schedule::name(request.collective)),
+                           .begin = begin});
+  return {};
 }
 
 Status Team::collect(void* to, const void* from, std::size_t bytes) {

@@ -1,22 +1,45 @@
 #include "api/this_machine.h"
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+
 #include "topology/detect/detect.h"
 
 namespace weft::api {
+namespace {
 
-Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
+// Looking at the hardware takes a tenth of a second, and it does not change while a process runs; a program that makes
+// many communicators looks once.
+Result<topology::Topology> detected(const calibrate::Rates& rates) {
+  static std::mutex mutex;
+  static std::map<std::string, topology::Topology> known;  // by the rates
+  const std::lock_guard guard(mutex);
+  const std::string key = calibrate::to_text(rates);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
   WEFT_TRY(auto topology, topology::detect(topology::ThisHost(),
                                            topology::MeasuredRates{.memory = rates.memory,
                                                                    .core = rates.core,
                                                                    .core_to_core = rates.core_to_core,
                                                                    .source = rates.source},
                                            topology::Endpoints::kCores));
+  return known.emplace(key, std::move(topology)).first->second;
+}
+
+}  // namespace
+
+Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
+  WEFT_TRY(auto topology, detected(rates));
   return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu),
                            {.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared});
 }
 
-Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here) {
-  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
+namespace {
+
+using topology::DeviceKind;
+
+// What a message between machines like this one costs, if so many ranks share a machine's cores.
+protocol::HopCost tcp_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
   protocol::HopCost hop = *cores.costs().find("NET", protocol::Protocol::kSimple);
   if (rates.tcp.ps() > 0 && rates.tcp_connection.value() > 0) {
     hop.least = rates.tcp;
@@ -24,8 +47,50 @@ Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks
     hop.channel = rates.tcp_connection;
   }
   hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
+  return hop;
+}
+
+// Machines side by side, each a CPU with one place per rank; a switch joins them. Only what kind of path joins two
+// ranks counts here: rates and latencies of hops are in the table of costs.
+topology::Topology side_by_side(int machines, Rank ranks_each, BytesPerSecond core, Duration latency) {
+  topology::Topology all;
+  all.title = fmt::format("{} machines", machines);
+  const auto net = all.add({.kind = DeviceKind::kNetworkSwitch});
+  const auto join = [&](topology::LinkKind kind, topology::DeviceId a, topology::DeviceId b) {
+    all.connect({.kind = kind, .a = a, .b = b, .rate_ab = core, .rate_ba = core, .latency = latency});
+  };
+  for (int node = 0; node < machines; ++node) {
+    const auto cpu = all.add({.kind = DeviceKind::kCpu, .node = node});
+    const auto nic = all.add({.kind = DeviceKind::kNic, .node = node});
+    join(topology::LinkKind::kPcie, cpu, nic);
+    join(topology::LinkKind::kNetwork, nic, net);
+    for (Rank r = 0; r < ranks_each; ++r)
+      join(topology::LinkKind::kMemory, all.add({.kind = DeviceKind::kCore, .node = node, .index = r}), cpu);
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here) {
+  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
+  const protocol::HopCost hop = tcp_hop(cores, rates, ranks_here);
   const Duration launch = *cores.costs().launch(protocol::Protocol::kSimple);
   return cost::MachineView(cores.topology(), protocol::HopCosts::over_network(hop, launch, cores.costs().rank_switch()),
+                           cores.caches());
+}
+
+Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each) {
+  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
+  protocol::HopCost within = *cores.costs().find("PHB", protocol::Protocol::kSimple);
+  // Every rank has a place of its own in the model; those that share a core wait for their turn.
+  const Duration turn = cores.costs().rank_switch() * (cores.sharing(ranks_each) - 1);
+  within.least = std::max({within.least, rates.core_to_core * within.trips, turn});
+  within.channel = within.channel * (1.0 / cores.sharing(ranks_each));
+  return cost::MachineView(side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
+                           protocol::HopCosts::over_network(tcp_hop(cores, rates, ranks_each),
+                                                            *cores.costs().launch(protocol::Protocol::kSimple),
+                                                            cores.costs().rank_switch(), &within),
                            cores.caches());
 }
 

@@ -13,4 +13,7 @@ Result<cost::MachineView> this_machine(const calibrate::Rates& rates);
 // are as fast as `rates` say; where they do not, as fast as the shipped table says.
 Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here);
 
+// Machines like this one that TCP joins, with so many ranks each; within a machine ranks share memory.
+Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each);
+
 }  // namespace weft::api

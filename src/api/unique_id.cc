@@ -27,6 +27,7 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
   if (settings.transport != "" && settings.transport != "shm" && settings.transport != "tcp")
     return bad_input("unknown transport '{}'; there are shm and tcp", settings.transport);
   if (!options.interface.empty()) settings.interface = options.interface;
+  if (!options.node.empty()) settings.node = options.node;
   if (options.timeout.count() > 0) settings.timeout_ms = options.timeout.count();
   return settings;
 }

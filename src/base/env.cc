@@ -21,7 +21,7 @@ constexpr Variable kTable[] = {
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
-    {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm if all ranks share a machine, else tcp"},
+    {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm within a machine, tcp across"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
@@ -31,6 +31,10 @@ constexpr Variable kTable[] = {
     {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
     {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
     {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
+    {"WEFT_TRACE", "text", "none",
+     "file of every rank's timeline; %r is the rank, %p the process, %g the communicator"},
+    {"WEFT_TRACE_EVENTS", "text", "call,wait", "what it holds: call, wait, move (every slice), all"},
+    {"WEFT_PGAS_TRACE", "text", "none", "file for one-sided operations, one per rank: FILE.RANK (weft replay)"},
 };
 
 constexpr std::string_view kLauncher[] = {
@@ -116,6 +120,10 @@ Result<Settings> read() {
   WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));
   s.record_entries = static_cast<int>(entries);
   s.record_folder = text("WEFT_RECORD_DIR");
+  s.trace = text("WEFT_TRACE");
+  s.trace_events = text("WEFT_TRACE_EVENTS");
+  if (s.trace_events.empty()) s.trace_events = "call,wait";
+  s.pgas_trace = text("WEFT_PGAS_TRACE");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   return s;

@@ -44,6 +44,8 @@ struct Settings {
   std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "auto", "on", "off"
   int record_entries = 4096;                    // WEFT_RECORD
   std::string record_folder;                    // WEFT_RECORD_DIR
+  std::string trace, trace_events;              // WEFT_TRACE, WEFT_TRACE_EVENTS
+  std::string pgas_trace;                       // WEFT_PGAS_TRACE
   std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
 

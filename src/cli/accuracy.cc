@@ -1,6 +1,7 @@
 #include "accuracy/plot.h"
 #include "accuracy/score.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/commands.h"
 
 namespace weft::cli {
@@ -41,7 +42,7 @@ Result<std::array<double, kBands>> parse_limits(const std::string& text) {
 Result<std::vector<accuracy::Table>> tables_for(const Spec& spec) {
   if (!spec.table.empty()) {
     if (spec.on.empty()) return bad_input("--table needs --on MACHINE");
-    WEFT_TRY(const std::string text, read_text(spec.table));
+    WEFT_TRY(const std::string text, read_text_file(spec.table));
     accuracy::Description description{
         .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
     WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));

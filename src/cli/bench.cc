@@ -26,6 +26,7 @@ Examples:
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
+  weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
   weft bench all_reduce --json results.json               the rows as weft.bench/1
 )";
@@ -114,7 +115,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
   sub->add_option("--tuner", spec->tuner, "with --on: weft, or nccl for what NCCL's own model would choose")
       ->capture_default_str();
-  sub->add_option("--algo", spec->algorithm, "use this algorithm instead of choosing");
+  sub->add_option("--algo", spec->algorithm,
+                  "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
@@ -130,7 +132,8 @@ Command add_bench(CLI::App& app) {
                   "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
       ->allow_extra_args(false);
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
-  sub->add_flag("--no-fold", spec->no_fold, "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_flag("--no-fold", spec->no_fold,
+                "with --on: carry out every rank and every step, also those that are alike");
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");

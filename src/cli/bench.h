@@ -25,9 +25,9 @@ struct BenchSpec {
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;
-  std::vector<std::string> faults;  // simulated
-  std::string timeline;             // simulated: a file
-  bool no_fold = false, verbose = false;                    // simulated
+  std::vector<std::string> faults;                  // simulated
+  std::string timeline;                             // simulated: a file
+  bool no_fold = false, verbose = false;            // simulated
   std::int64_t max_events = std::int64_t{1} << 40;  // simulated
   std::string json;
 };

@@ -102,7 +102,7 @@ class Bench {
   void describe(BenchRow& row, const Request& request, const schedule::Task& task) const {
     tune::Question question =
         api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.unregistered);
-    question.algorithm = row.algorithm;
+    question.algorithm = spec_.algorithm.empty() ? row.algorithm : spec_.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
     if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->estimate.total;

@@ -24,31 +24,27 @@ using pgas::SignalOp;
 using pgas::World;
 using Word = std::uint64_t;
 
-// One measured way of doing something, and the least that this machine's memory allows.
-struct Row {
-  Bytes bytes = 0;
-  std::string what;
-  double us = 0, bound_us = 0;
-};
+using Row = OneSidedRow;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Median time of one of `n` operations, of `body` and of `bound` in turn, so that both see the same machine. All ranks
-// call it and do the same.
+// Median time of one of `n` operations, of `body` and of `bound` in turn, so that both see the same machine; 0 of a
+// bound that there is not. All ranks call it and do the same.
 Result<std::pair<double, double>> medians(World& world, std::int64_t n, const std::function<void(std::int64_t)>& body,
                                           const std::function<void(std::int64_t)>& bound) {
   constexpr int kRuns = 9;
   std::vector<double> times[2];
   for (int run = 0; run < kRuns; ++run) {
     for (int which = 0; which < 2; ++which) {
+      const auto& measured = which == 0 ? body : bound;
       WEFT_CHECK(world.barrier());
       const double begin = now();
-      (which == 0 ? body : bound)(n);
+      if (measured) measured(n);
       times[which].push_back((now() - begin) / static_cast<double>(n));
     }
   }
   for (auto& t : times) std::nth_element(t.begin(), t.begin() + kRuns / 2, t.end());
-  return std::pair(times[0][kRuns / 2], times[1][kRuns / 2]);
+  return std::pair(times[0][kRuns / 2], bound ? times[1][kRuns / 2] : 0);
 }
 
 // Two ranks in turn: the first `send`s, the second answers alike; a round of n is 2 n messages one after the other.
@@ -78,9 +74,10 @@ struct Stage {
   Word* flag;
   std::byte* target;
   std::vector<std::byte> source;
-  std::byte* peer_target;
+  std::byte* peer_target;  // null: not mapped here
   Word* peer_flag;
   Rank peer;
+  bool mapped() const { return peer_target != nullptr; }
 };
 
 std::int64_t repetitions(Bytes bytes) {
@@ -95,26 +92,27 @@ void plain_put(const Stage& s, Bytes bytes, Word number) {
 Result<Row> latency(World& world, const Stage& s, Bytes bytes, const std::string& what,
                     const std::function<void(Word)>& send) {
   PingPong turns(world, s.flag);
-  WEFT_TRY(const auto times,
-           medians(
-               world, repetitions(bytes), [&](std::int64_t n) { turns.run(n, send); },
-               [&](std::int64_t n) { turns.run(n, [&](Word number) { plain_put(s, bytes, number); }); }));
+  std::function<void(std::int64_t)> bound;
+  if (s.mapped()) bound = [&](std::int64_t n) { turns.run(n, [&](Word number) { plain_put(s, bytes, number); }); };
+  const auto body = [&](std::int64_t n) { turns.run(n, send); };
+  WEFT_TRY(const auto times, medians(world, repetitions(bytes), body, bound));
   std::atomic_ref(*s.flag).store(0);  // the next measurement counts from one again
   WEFT_CHECK(world.barrier());
   return Row{bytes, what, times.first * 0.5e6, times.second * 0.5e6};
 }
 
 // One rank alone, operations back to back.
-Result<Row> stream(World& world, Bytes bytes, const std::string& what, const std::function<void()>& operation,
-                   const std::function<void()>& bound) {
-  const auto repeated = [&](const std::function<void()>& one) {
+Result<Row> stream(World& world, const Stage& s, Bytes bytes, const std::string& what,
+                   const std::function<void()>& operation, const std::function<void()>& bound) {
+  const auto repeated = [&](const std::function<void()>& one) -> std::function<void(std::int64_t)> {
     return [&world, &one](std::int64_t n) {
       if (world.rank() != 0) return;
       for (std::int64_t i = 0; i < n; ++i) one();
       world.quiet();
     };
   };
-  WEFT_TRY(const auto times, medians(world, repetitions(bytes), repeated(operation), repeated(bound)));
+  WEFT_TRY(const auto times,
+           medians(world, repetitions(bytes), repeated(operation), s.mapped() ? repeated(bound) : nullptr));
   return Row{bytes, what, times.first * 1e6, times.second * 1e6};
 }
 
@@ -127,7 +125,7 @@ Result<std::vector<Row>> put_rows(World& world, const Stage& s, Bytes bytes) {
              world.atomic(AtomicOp::kSet, s.flag, number, s.peer);
            }));
   WEFT_TRY(rows[1], stream(
-                        world, bytes, "puts in a row", [&] { world.put(s.target, s.source.data(), size, s.peer); },
+                        world, s, bytes, "puts in a row", [&] { world.put(s.target, s.source.data(), size, s.peer); },
                         [&] { std::memcpy(s.peer_target, s.source.data(), size); }));
   return rows;
 }
@@ -136,7 +134,7 @@ Result<std::vector<Row>> get_rows(World& world, Stage& s, Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   WEFT_TRY(const Row row,
            stream(
-               world, bytes, "gets in a row", [&] { world.get(s.source.data(), s.target, size, s.peer); },
+               world, s, bytes, "gets in a row", [&] { world.get(s.source.data(), s.target, size, s.peer); },
                [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
   return std::vector{row};
 }
@@ -159,11 +157,12 @@ Result<std::vector<Row>> atomic_rows(World& world, const Stage& s) {
   std::vector<Row> rows;
   const auto add = [&](const char* what, AtomicOp op, const std::function<void()>& bound) -> Status {
     WEFT_TRY(Row row, stream(
-                          world, sizeof(Word), what, [&] { world.atomic(op, s.flag, Word{1}, s.peer); }, bound));
+                          world, s, sizeof(Word), what, [&] { world.atomic(op, s.flag, Word{1}, s.peer); }, bound));
     rows.push_back(std::move(row));
     return {};
   };
-  std::atomic_ref<Word> cell(*s.peer_flag);
+  Word nowhere = 0;
+  std::atomic_ref<Word> cell(s.mapped() ? *s.peer_flag : nowhere);
   volatile Word kept = 0;
   WEFT_CHECK(add("fetch", AtomicOp::kFetch, [&] { kept = cell.load(std::memory_order_acquire); }));
   WEFT_CHECK(add("set", AtomicOp::kSet, [&] { cell.store(1, std::memory_order_release); }));
@@ -176,14 +175,15 @@ Result<std::vector<Row>> atomic_rows(World& world, const Stage& s) {
   }));
   // All ranks at once on one cell, where the line travels between the cores.
   Word* const home = world.pointer(s.flag, 0);
-  WEFT_TRY(const auto times, medians(
-                                 world, 5000,
-                                 [&](std::int64_t n) {
-                                   while (n-- > 0) world.fetch_add(s.flag, Word{1}, 0);
-                                 },
-                                 [&](std::int64_t n) {
-                                   while (n-- > 0) kept = std::atomic_ref(*home).fetch_add(1);
-                                 }));
+  std::function<void(std::int64_t)> plain;
+  if (s.mapped())
+    plain = [&](std::int64_t n) {
+      while (n-- > 0) kept = std::atomic_ref(*home).fetch_add(1);
+    };
+  const auto all = [&](std::int64_t n) {
+    while (n-- > 0) world.fetch_add(s.flag, Word{1}, 0);
+  };
+  WEFT_TRY(const auto times, medians(world, s.mapped() ? 5000 : 200, all, plain));
   rows.push_back({sizeof(Word), "fetch_add by all", times.first * 1e6, times.second * 1e6});
   return rows;
 }
@@ -205,51 +205,28 @@ Result<Stage> stage_of(World& world, Bytes most) {
   return s;
 }
 
-void print(const BenchSpec& spec, const Row& row) {
-  const double ratio = row.bound_us > 0 ? row.us / row.bound_us : 0;
-  const double rate = row.us > 0 ? static_cast<double>(row.bytes) / row.us * 1e-3 : 0;
-  if (spec.json != "-")
-    fmt::print("{:>12} {:>11.3f} {:>11.3f} {:>7.2f} {:>9.2f}  {}\n", row.bytes, row.us, row.bound_us, ratio, rate,
-               row.what);
-  std::fflush(stdout);
-}
-
-Status write_rows(const BenchSpec& spec, const std::vector<Row>& rows, Rank ranks) {
-  if (spec.json.empty()) return {};
-  nlohmann::json json{{"schema", "weft.bench_one_sided/1"}, {"world", "real"}, {"machine", "this"},
-                      {"operation", spec.collective_name},  {"ranks", ranks},  {"rows", nlohmann::json::array()}};
-  for (const Row& row : rows)
-    json["rows"].push_back({{"bytes", row.bytes}, {"what", row.what}, {"time_us", row.us}, {"bound_us", row.bound_us}});
-  return write_text(spec.json, json.dump(2) + "\n");
+Result<std::vector<Row>> rows_of(const std::string& operation, World& world, Stage& s, Bytes bytes) {
+  if (operation == "put") return put_rows(world, s, bytes);
+  if (operation == "get") return get_rows(world, s, bytes);
+  if (operation == "put_signal") return signal_rows(world, s, bytes);
+  return atomic_rows(world, s);
 }
 
 Status measure(const BenchSpec& spec, World& world) {
-  WEFT_TRY(const auto sizes, sizes_of(spec));
+  WEFT_TRY(auto sizes, sizes_of(spec));
   WEFT_TRY(Stage s, stage_of(world, sizes.back()));
-  const bool prints = world.rank() == 0;
-  if (prints && spec.json != "-")
-    fmt::print(
-        "# {} between {} PEs, this (real, shm); bound: the same by plain loads and stores\n"
-        "# {:>10} {:>11} {:>11} {:>7} {:>9}  what\n",
-        spec.collective_name, world.ranks(), "size (B)", "time (us)", "bound (us)", "ratio", "GB/s");
-  std::vector<Row> all;
-  const auto take = [&](Result<std::vector<Row>> rows) -> Status {
-    if (!rows) return tl::make_unexpected(rows.error());
-    for (Row& row : *rows) {
-      if (prints) print(spec, row);
-      all.push_back(std::move(row));
-    }
-    return {};
-  };
-  if (spec.collective_name == "atomic") {
-    WEFT_CHECK(take(atomic_rows(world, s)));
-  } else {
-    for (const Bytes bytes : sizes)
-      WEFT_CHECK(take(spec.collective_name == "put"   ? put_rows(world, s, bytes)
-                      : spec.collective_name == "get" ? get_rows(world, s, bytes)
-                                                      : signal_rows(world, s, bytes)));
+  if (spec.collective_name == "atomic") sizes = {sizeof(Word)};
+  const bool prints = world.rank() == 0, mapped = s.mapped();
+  OneSidedTable table(spec, "real", "this", world.ranks());
+  if (prints)
+    table.header(mapped ? "this (real, shm)" : "this (real, tcp)",
+                 mapped ? "the same by plain loads and stores" : "none, memory is not mapped");
+  for (const Bytes bytes : sizes) {
+    WEFT_TRY(auto rows, rows_of(spec.collective_name, world, s, bytes));
+    for (Row& row : rows)
+      if (prints) table.row(std::move(row));
   }
-  return prints ? write_rows(spec, all, world.ranks()) : Status{};
+  return prints ? table.write() : Status{};
 }
 
 int run_rank(const BenchSpec& spec) {
@@ -267,11 +244,11 @@ bool is_one_sided(const std::string& name) {
 
 Result<int> bench_one_sided(const BenchSpec& spec) {
   const std::string& name = spec.collective_name;
-  if (!spec.on.empty()) return bad_input("bench {} runs here; it cannot be simulated yet (--on {})", name, spec.on);
-  if (!spec.transport.empty() && spec.transport != "shm")
-    return bad_input("bench {}: one-sided operations need --transport shm, not {}", name, spec.transport);
   if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
     return bad_input("bench {}: --algo, --proto and --channels are for collectives", name);
+  if (!spec.on.empty()) return bench_one_sided_simulated(spec);
+  if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
+    return bad_input("bench {}: one-sided operations go over shm or tcp, not {}", name, spec.transport);
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
   WEFT_TRY(const env::Settings settings, env::read());
@@ -279,7 +256,9 @@ Result<int> bench_one_sided(const BenchSpec& spec) {
   if (job) return run_rank(spec);  // started by `weft run` or alike
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", spec.ranks_text.empty() ? "2" : spec.ranks_text, 2, 512));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
-  return launch(static_cast<Rank>(ranks), "shm", calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
+  std::string transport = spec.transport.empty() ? settings.transport : spec.transport;
+  if (transport.empty()) transport = "shm";
+  return launch(static_cast<Rank>(ranks), transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
     for (const auto& [variable, value] : given) setenv(variable.c_str(), value.c_str(), 1);
     return run_rank(spec);
   });

@@ -37,14 +37,17 @@ class Progress {
 // All ranks' buffers, for a simulation that also carries the bytes.
 template <class T>
 struct Buffers {
-  explicit Buffers(const schedule::Task& task) : layout(layout_of(task)) {
+  Buffers(const schedule::Task& task, bool in_place) : layout(layout_of(task)) {
     const auto elements = [&](schedule::Buffer buffer, Rank r) {
       return static_cast<std::size_t>(layout.buffer_bytes(buffer, r) / task.element_bytes);
     };
     for (Rank r = 0; r < task.ranks; ++r) {
-      in.emplace_back(elements(schedule::Buffer::kIn, r));
-      out.emplace_back(elements(schedule::Buffer::kOut, r));
-      fill_input(std::span<T>(in.back()), layout, r);
+      const std::size_t ins = elements(schedule::Buffer::kIn, r), outs = elements(schedule::Buffer::kOut, r);
+      std::vector<T>& memory = memories.emplace_back(in_place ? std::max(ins, outs) : ins + outs);
+      const schedule::InPlace at = in_place ? schedule::in_place(layout, r) : schedule::InPlace{};
+      in.emplace_back(memory.data() + at.in / task.element_bytes, ins);
+      out.emplace_back(memory.data() + (in_place ? static_cast<std::size_t>(at.out / task.element_bytes) : ins), outs);
+      fill_input(in.back(), layout, r);
     }
   }
   std::int64_t wrong(ReduceOp op) const {
@@ -54,7 +57,8 @@ struct Buffers {
     return n;
   }
   schedule::Layout layout;
-  std::vector<std::vector<T>> in, out;
+  std::vector<std::vector<T>> memories;
+  std::vector<std::span<T>> in, out;
 };
 
 // Carries the bytes along: the row's time, busiest link and wrong elements.
@@ -69,7 +73,7 @@ Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, co
   const fabric::Call call{
       .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
   WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-             Buffers<decltype(sample)> buffers(task);
+             Buffers<decltype(sample)> buffers(task, spec.in_place);
              auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
                fabric::Call own = call;
                own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
@@ -78,7 +82,7 @@ Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, co
                return own;
              });
              if (exec::divides_at_the_end(spec.type, op, task.ranks))
-               for (auto& out : buffers.out)
+               for (const auto& out : buffers.out)
                  exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
                               static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
              row.errors = buffers.wrong(spec.op);
@@ -127,6 +131,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   WEFT_TRY(const tune::Candidate choice,
            job.nccl ? tune::nccl::choose(view, *job.nccl, question) : tune::choose(view, question));
   const schedule::Plan& plan = choice.plan;
+  WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
   row.algorithm = plan.algorithm->name;
@@ -141,14 +146,12 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
     WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
     return row;
   }
-  WEFT_TRY(const simulate::Outcome outcome,
-           simulate::simulate(
-               view, task, plan,
-               {.fold = !spec.no_fold,
-                .fast_forward = !spec.no_fold,
-                .max_events = spec.max_events,
-                .disturbances = job.disturbances,
-                .trace = trace}));
+  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan,
+                                                               {.fold = !spec.no_fold,
+                                                                .fast_forward = !spec.no_fold,
+                                                                .max_events = spec.max_events,
+                                                                .disturbances = job.disturbances,
+                                                                .trace = trace}));
   row.time = outcome.time;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;

@@ -60,7 +60,8 @@ void BenchTable::row(const BenchRow& r) const {
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
   if (r.healthy.ps() > 0)
-    fmt::print("#   without faults {} us: the faults make it {:.2f}x as long\n", time_text(r.healthy), r.time / r.healthy);
+    fmt::print("#   without faults {} us: the faults make it {:.2f}x as long\n", time_text(r.healthy),
+               r.time / r.healthy);
   if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   std::fflush(stdout);
 }

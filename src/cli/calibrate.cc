@@ -3,6 +3,7 @@
 #include "accuracy/fit.h"
 #include "api/this_machine.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "calibrate/calibrate.h"
 #include "cli/commands.h"
 #include "cost/shipped.h"
@@ -57,7 +58,7 @@ Result<std::vector<accuracy::Table>> read_tables(const Spec& spec) {
     accuracy::Description description{
         .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
     WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
-    WEFT_TRY(const std::string text, read_text(file));
+    WEFT_TRY(const std::string text, read_text_file(file));
     WEFT_TRY(auto table, accuracy::parse_table(file, text, description));
     tables.push_back(std::move(table));
   }

@@ -9,6 +9,7 @@
 
 #include "api/this_machine.h"
 #include "base/env.h"
+#include "base/text_file.h"
 #include "cli/rates.h"
 #include "cost/shipped.h"
 #include "net/memory/endpoint.h"
@@ -40,7 +41,7 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
     constants.file = settings.calibration;
   }
   if (!constants.file.empty()) {
-    WEFT_TRY(constants.text, read_text(constants.file));
+    WEFT_TRY(constants.text, read_text_file(constants.file));
   }
   WEFT_TRY(auto view, cost::shipped_view(std::move(topology), constants));
   machine.view = std::make_shared<cost::MachineView>(std::move(view));
@@ -88,13 +89,6 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
     task.counts = std::move(counts);
   }
   return task;
-}
-
-Result<std::string> read_text(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in || text.empty()) return bad_input("cannot read {}", file);
-  return text;
 }
 
 Status write_text(const std::string& file, const std::string& text) {

@@ -60,8 +60,6 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
 // Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.
 Status write_json(const std::string& file, const nlohmann::json& json);
 Status write_text(const std::string& file, const std::string& text);
-// Errors (bad input): names a file that cannot be read.
-Result<std::string> read_text(const std::string& file);
 
 // Columns of the terminal on stdout; a generous number where there is none.
 int terminal_width();

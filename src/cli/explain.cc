@@ -1,5 +1,6 @@
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/explain_access.h"
 #include "cli/explain_nccl.h"
 #include "cost/limit.h"
 #include "tune/nccl/table.h"
@@ -11,6 +12,7 @@ struct Spec {
   std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
                           largest = "16G";
   std::int64_t ranks = -1, channels = 0;
+  AccessSpec access;
 };
 
 constexpr const char* kExamples = R"(
@@ -26,6 +28,10 @@ Examples:
 Machines with NVIDIA GPUs: also what NCCL's own model would choose, what it predicts, and what that choice takes by
 weft's. --table writes the best of what NCCL can do, by weft's cost model, for every size: a table that the example
 tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
+
+`weft explain access`: shall a rank use a peer's array through a pointer, or get it once and use the copy?
+  weft explain access --bytes 64M --reuse 3 --on dgx-h100               all of it, three times
+  weft explain access --bytes 64M --reuse 3 --fraction 0.01 --on dgx-h100
 )";
 
 nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
@@ -78,6 +84,11 @@ Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Qu
 }
 
 Result<int> run(const Spec& spec) {
+  if (spec.collective == "access") {
+    WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
+    WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
+    return explain_access(spec.access, machine, bytes, spec.json);
+  }
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   WEFT_TRY(const DataType type, parse_type(spec.type));
   WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
@@ -108,17 +119,22 @@ Command add_explain(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
-  sub->add_option("collective", spec->collective, "all_reduce, broadcast, … (weft algorithms lists them)")->required();
+  sub->add_option("collective", spec->collective, "all_reduce, broadcast, … (weft algorithms lists them), or access")
+      ->required();
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
   sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
-  sub->add_option("--algo", spec->algorithm, "only this algorithm");
+  sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");
   sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead");
   sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
+  sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
+  sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
+      ->capture_default_str();
+  sub->add_option("--peer", spec->access.peer, "access: the array's rank; rank 0 uses it")->capture_default_str();
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

@@ -15,8 +15,8 @@ int main(int argc, char** argv) {
   const cli::Command commands[] = {cli::add_bench(app),     cli::add_explain(app),    cli::add_verify(app),
                                    cli::add_schedule(app),  cli::add_algorithms(app), cli::add_topo(app),
                                    cli::add_catalog(app),   cli::add_place(app),      cli::add_run(app),
-                                   cli::add_ps(app),        cli::add_calibrate(app),  cli::add_accuracy(app),
-                                   cli::add_completion(app)};
+                                   cli::add_replay(app),    cli::add_ps(app),         cli::add_trace(app),
+                                   cli::add_calibrate(app), cli::add_accuracy(app),   cli::add_completion(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help, --version

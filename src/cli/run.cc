@@ -2,18 +2,20 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/env.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/rates.h"
+#include "cli/replay.h"
 
 namespace weft::cli {
 namespace {
 
 struct Spec {
   std::int64_t ranks = 0;
-  std::string transport = "shm";
+  std::string transport = "shm", sim;
   std::vector<std::string> program;
 };
 
@@ -24,7 +26,7 @@ std::string environment_table() {
   return text;
 }
 
-Result<int> run(const Spec& spec) {
+Result<int> run_here(const Spec& spec) {
   constexpr std::int64_t kMost = 512;
   if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("-n {} is outside 1 … {}", spec.ranks, kMost);
   if (spec.transport != "shm" && spec.transport != "tcp")
@@ -44,6 +46,23 @@ Result<int> run(const Spec& spec) {
                 });
 }
 
+// Runs the program here with its one-sided operations recorded in a folder of its own, and then times them there.
+Result<int> run_simulated(const Spec& spec) {
+  WEFT_TRY(const Machine known, load_machine(spec.sim));  // before anything runs
+  std::string folder = (std::filesystem::temp_directory_path() / "weft-trace-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr)
+    return failure(Code::kSystem, Blame::kProcess, "{}: {}", folder, std::strerror(errno));
+  const std::string trace = folder + "/trace";
+  setenv("WEFT_PGAS_TRACE", trace.c_str(), 1);
+  Result<int> code = run_here(spec);
+  if (code && *code == 0) code = replay_trace(trace, spec.sim, 1, "");
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return code;
+}
+
+Result<int> run(const Spec& spec) { return spec.sim.empty() ? run_here(spec) : run_simulated(spec); }
+
 }  // namespace
 
 Command add_run(CLI::App& app) {
@@ -52,6 +71,7 @@ Command add_run(CLI::App& app) {
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
   sub->add_option("--transport", spec->transport, "shm, or tcp over loopback (WEFT_IFACE: elsewhere)")
       ->capture_default_str();
+  sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();
   sub->footer("\nExamples:\n  weft run -n 4 -- ./trainer --epochs 3\n  weft run -n 2 -- weft bench all_reduce\n" +
               environment_table());

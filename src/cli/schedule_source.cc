@@ -1,9 +1,7 @@
 #include "cli/schedule_source.h"
 
 #include "collectives/registry.h"
-#include "schedule/exchange/msccl_xml.h"
-#include "schedule/exchange/schedule_json.h"
-#include "topology/import/text_file.h"
+#include "schedule/exchange/written.h"
 
 namespace weft::cli {
 
@@ -21,8 +19,7 @@ Result<schedule::Document> ScheduleSource::load() const {
   if (what.empty()) return bad_input("which schedule? A collective with --algo, or a file that ends in .xml or .json");
   if (is_file()) {
     if (!algorithm.empty()) return bad_input("{} is a file; --algo goes with a collective", what);
-    WEFT_TRY(const std::string text, topology::read_text_file(what));
-    return what.ends_with(".xml") ? schedule::parse_msccl_xml(what, text) : schedule::parse_schedule_json(what, text);
+    return schedule::read_document(what);
   }
   WEFT_TRY(const Collective collective, schedule::parse_collective(what));
   if (algorithm.empty()) return bad_input("{}: --algo is missing (weft verify --all lists the algorithms)", what);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cli/common.h"
-#include "schedule/exchange/document.h"
+#include "schedule/exchange/written.h"
 
 namespace weft::cli {
 
@@ -12,7 +12,7 @@ struct ScheduleSource {
   std::int64_t ranks = 8, root = 0, per_node = 0, channel = 0;
   bool staged = false;
 
-  bool is_file() const { return what.ends_with(".xml") || what.ends_with(".json"); }
+  bool is_file() const { return schedule::names_file(what); }
   void add_options(CLI::App& app);
   // Errors (bad input): a number out of range, an unknown algorithm, a file that is wrong.
   Result<schedule::Document> load() const;

@@ -18,13 +18,10 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
     : comm_(communicator), spec_(spec), layout_(layout_of(spec.task)) {
   const schedule::Task& task = spec.task;
   const Rank self = comm_.rank(), ranks = comm_.ranks();
-  if (spec.in_place) {  // the smaller side, where it has something, is this rank's part of the larger
-    const Bytes in_bytes = layout_.buffer_bytes(Buffer::kIn, self),
-                out_bytes = layout_.buffer_bytes(Buffer::kOut, self);
-    out = in;
-    const bool pairs = schedule::even_form(task.collective) == Collective::kAllToAll;  // both sides begin at the start
-    if (!pairs && in_bytes > 0 && in_bytes < out_bytes) in += layout_.offset(Buffer::kOut, self);
-    if (!pairs && out_bytes > 0 && out_bytes < in_bytes) out += layout_.offset(Buffer::kIn, self);
+  if (spec.in_place) {
+    const schedule::InPlace at = schedule::in_place(layout_, self);
+    out = in + at.out;
+    in += at.in;
   }
   Bytes count = task.elements / schedule::message_parts(task.collective, ranks);
   if (schedule::uneven(task.collective)) {

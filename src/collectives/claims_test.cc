@@ -42,8 +42,20 @@ bool turns(const Algorithm& a, Story story, Rank turn) {
 
 template <class Visit>
 void for_all_stories(const Algorithm& a, Visit&& visit) {
-  for (const auto& [n, per_node] : {std::pair{2, 1}, {3, 3}, {5, 1}, {8, 8}, {8, 2}, {9, 3}, {12, 3}, {16, 4}, {24, 8},
-                                    {32, 8}, {40, 4}, {10, 4}, {17, 17}, {30, 5}})
+  for (const auto& [n, per_node] : {std::pair{2, 1},
+                                    {3, 3},
+                                    {5, 1},
+                                    {8, 8},
+                                    {8, 2},
+                                    {9, 3},
+                                    {12, 3},
+                                    {16, 4},
+                                    {24, 8},
+                                    {32, 8},
+                                    {40, 4},
+                                    {10, 4},
+                                    {17, 17},
+                                    {30, 5}})
     for (int channel = 0; channel < 5; channel += 2)
       for (int lane = 0; lane < a.lanes; ++lane)
         for (const bool staged : {false, true})

@@ -11,11 +11,19 @@ namespace {
 
 using namespace schedule;
 
-// What the busiest rank does, counted from the stories of all of them.
-struct Work {
-  int steps = 0, messages = 0, remote = 0;
-  double sent = 0, touched = 0;  // of the message: in messages, and in peers' memory
-};
+std::string needs_of(const Algorithm& a) {
+  std::string text;
+  const auto add = [&](bool needed, const char* what) {
+    if (needed) text += fmt::format("{}{}", text.empty() ? "" : ", ", what);
+  };
+  add(a.needs.messages, "messages");
+  add(a.needs.load_store, "load/store");
+  add(a.needs.multicast, "reducing switch");
+  add(a.needs.aggregation, "reducing network");
+  return text;
+}
+
+}  // namespace
 
 Work busiest(const Algorithm& a, Story story) {
   // Chunks in what a size counts: one rank's larger buffer.
@@ -48,20 +56,6 @@ Work busiest(const Algorithm& a, Story story) {
   }
   return most;
 }
-
-std::string needs_of(const Algorithm& a) {
-  std::string text;
-  const auto add = [&](bool needed, const char* what) {
-    if (needed) text += fmt::format("{}{}", text.empty() ? "" : ", ", what);
-  };
-  add(a.needs.messages, "messages");
-  add(a.needs.load_store, "load/store");
-  add(a.needs.multicast, "reducing switch");
-  add(a.needs.aggregation, "reducing network");
-  return text;
-}
-
-}  // namespace
 
 std::string handbook() {
   std::string page =

@@ -1,8 +1,8 @@
 #include "collectives/nvls.h"
 
 #include "collectives/double_binary_tree.h"
-#include "collectives/turns.h"
 #include "collectives/subset.h"
+#include "collectives/turns.h"
 
 namespace weft::collectives {
 

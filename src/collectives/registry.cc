@@ -15,6 +15,7 @@
 #include "collectives/pat.h"
 #include "collectives/ring.h"
 #include "collectives/spread.h"
+#include "schedule/exchange/written.h"
 
 namespace weft::collectives {
 
@@ -56,6 +57,13 @@ std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective coll
 }
 
 Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collective, std::string_view name) {
+  if (schedule::names_file(name)) {
+    WEFT_TRY(const schedule::Algorithm* const written, schedule::written_algorithm(name));
+    if (written->collective != schedule::even_form(collective))
+      return bad_input("{}: a schedule of {}, not of {}", name, schedule::name(written->collective),
+                       schedule::name(collective));
+    return written;
+  }
   std::string known;
   for (const auto* a : algorithms_for(collective)) {
     if (a->name == name) return a;

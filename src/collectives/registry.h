@@ -12,7 +12,8 @@ const std::vector<schedule::Algorithm>& algorithms();
 
 std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective collective);
 
-// Errors (bad input): no such algorithm for this collective; names those there are.
+// A name that ends in .xml or .json is a file's, see schedule/exchange/written.h.
+// Errors (bad input): no such algorithm for this collective; names those there are. Of a file: see there.
 Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collective, std::string_view name);
 
 }  // namespace weft::collectives

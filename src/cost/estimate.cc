@@ -21,7 +21,7 @@ using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;  // steps of channel 0: about a millisecond
 constexpr int kWalkedRounds = 3;
-constexpr Rank kSmallestWalk = 2;                // nodes: walks of 2, 4 and 8 stand for more
+constexpr Rank kSmallestWalk = 2;                 // nodes: walks of 2, 4 and 8 stand for more
 constexpr std::int64_t kWholeNodeBudget = 50000;  // steps, before nodes of many ranks are made smaller, …
 constexpr Rank kMostRanks = 64;                   // … so that so many ranks are walked at the most
 
@@ -69,6 +69,7 @@ class Walk {
     strands_.clear();
     messages_.clear();
     signals_.clear();
+    own_signals_.clear();
     parts_.clear();
     core_free_.assign(static_cast<std::size_t>(task_.ranks), 0);
     for (Rank r = 0; r < task_.ranks; ++r)
@@ -128,7 +129,8 @@ class Walk {
         for (int lane = 0; lane < lanes; ++lane) {
           auto steps = plan_.algorithm->steps(story(r, lane, channel));
           while (const Step* step = steps.next()) {
-            if (step->kind != Step::Kind::kMove) open(r, step->peer, lane, channel, false, users, hops, paths);
+            if (step->kind != Step::Kind::kMove && step->lane == Operand::kSameLane)
+              open(r, step->peer, lane, channel, false, users, hops, paths);
             for (const Operand& o : step->sources) {
               if (o.kind == Operand::Kind::kRemote) open(o.peer, r, lane, channel, true, users, hops, paths, true);
               if (o.kind == Operand::Kind::kMulticast) open_way(r, o, Way::kLoad, lane, channel, users, hops);
@@ -188,7 +190,8 @@ class Walk {
     const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
     if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
     const bool by_switch = (o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation) && o.count > 1;
-    const auto path = by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
+    const auto path =
+        by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
     const std::string_view type = path ? name(path->type) : "";
     const protocol::HopCost* cost =
         by_switch ? machine_.costs().through_switch(type, plan_.protocol) : machine_.costs().find(type, plan_.protocol);
@@ -245,6 +248,7 @@ class Walk {
     }
     if (carries && machine_.costs().gpu())
       for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+    if (carries && cost->overhead > Duration()) count_post(from, channel);
     if (channel > 0 || links_.contains(key)) return;
     const Duration latency =
         machine_.costs().latency(*cost, path->second.latency, machine_.sharing(task_.ranks)) - cost->overhead;
@@ -314,6 +318,7 @@ class Walk {
 
   bool take(Strand& s) {
     const Step& step = *s.step;
+    if (step.lane != Operand::kSameLane) return take_own(s, step);
     if (step.kind == Step::Kind::kSignal) {
       signals_[pair_key(s.rank, step.peer, s.lane)].push_back(s.free + link(s.rank, step.peer, s.lane).latency);
       return true;
@@ -354,7 +359,33 @@ class Walk {
     return true;
   }
 
-  // How long posting one slice's messages keeps the strand busy.
+  // Between two lanes of one rank: nothing crosses.
+  bool take_own(Strand& s, const Step& step) {
+    const bool sends = step.kind == Step::Kind::kSignal;
+    auto& queue = own_signals_[{s.rank, sends ? s.lane : step.lane, sends ? step.lane : s.lane}];
+    if (sends) {
+      queue.push_back(s.free);
+      return true;
+    }
+    if (queue.empty()) return false;
+    s.free = std::max(s.free, queue.front());
+    queue.pop_front();
+    return true;
+  }
+
+  // A rank posts its messages one after the other, whatever the channel: NCCL's proxy is a thread, a CPU rank a core.
+  void count_post(Rank rank, int channel) {
+    auto& [all, of_first] = posts_[rank];
+    ++all;
+    if (channel == 0) ++of_first;
+  }
+  double posting_share(Rank rank) const {
+    const auto found = posts_.find(rank);
+    if (found == posts_.end() || found->second.second == 0) return 1;
+    return static_cast<double>(found->second.first) / found->second.second;
+  }
+
+  // How long posting one slice's messages keeps the strand busy, with the other channels' in between.
   double posting_of(const Strand& s, const Step& step) {
     double seconds = 0;
     for (const Operand& o : step.destinations) {
@@ -362,7 +393,7 @@ class Walk {
       if (o.kind == Operand::Kind::kAggregation)
         seconds += links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].overhead;
     }
-    return seconds;
+    return seconds > 0 ? seconds * posting_share(s.rank) : 0;
   }
 
   // How long moving one move's bytes keeps its strand busy.
@@ -425,6 +456,8 @@ class Walk {
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
+  std::unordered_map<Rank, std::pair<int, int>> posts_;  // connections a rank posts to: of all channels, of the first
+  std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;      // from a lane to another of its rank
   std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;                       // numbered
   std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member
   std::optional<Error> failure_;

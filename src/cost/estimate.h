@@ -16,8 +16,8 @@ struct Estimate {
 // shared equally by the connections that the schedule ever opens over it. Not modelled: shares that change over time,
 // limited slots (the simulator does both).
 // Rounds after the third cost what the third cost. Where the ranks are too many to walk, machines of 2, 4 and 8 nodes,
-// or of 16, 32 and 64 ranks spread over few large nodes, are walked, and what each doubling adds is continued. Errors: kUnsupported (bad input) naming two ranks and why the
-// protocol does not run between them.
+// or of 16, 32 and 64 ranks spread over few large nodes, are walked, and what each doubling adds is continued. Errors:
+// kUnsupported (bad input) naming two ranks and why the protocol does not run between them.
 Result<Estimate> estimate(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan);
 
 }  // namespace weft::cost

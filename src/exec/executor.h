@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "exec/interpreter.h"
+#include "exec/observer.h"
 #include "recorder/format.h"
 #include "schedule/lower/lower.h"
 
@@ -45,6 +46,8 @@ class Executor {
 
   // Where to say from now on whom this rank waits for. Owns: the caller, as long as this lives. Null: nowhere.
   virtual void say_waits(recorder::Waiting* where) = 0;
+  // What a trace is told from now on. Owns: the caller, as long as this lives. Null: none.
+  virtual void trace_to(recorder::Trace* trace) = 0;
 
  private:
   std::atomic<bool> aborted_{false};
@@ -76,15 +79,17 @@ class WorldExecutor final : public Executor {
   Status health() override { return world_->patience.health(); }
   void break_off(Rank culprit, fabric::Cause cause) override { world_->patience.break_off(culprit, cause); }
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
+  void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
   void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
     program_ = std::move(program);
     strands_.clear();
+    own_ = {};
     for (std::size_t s = 0; s < program_->size(); ++s) {
       const auto& operations = (*program_)[s];
       if (!operations.empty())
         strands_.emplace_back(static_cast<int>(s),
-                              ProgramCursor{operations.data(), operations.data() + operations.size()});
+                              ProgramCursor{operations.data(), operations.data() + operations.size()}, &own_);
     }
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
@@ -113,19 +118,21 @@ class WorldExecutor final : public Executor {
         world_->patience.reset();
         continue;
       }
+      observer_.stuck([this] { return first_blocker(); });
       WEFT_CHECK(check_intact());
       WEFT_CHECK(world_->patience.pause([this] { return waiting_for(); }));
     }
+    observer_.moved();
     world_->patience.reset();
     return {};
   }
 
  private:
-  using Strand = Interpreter<typename World::Endpoint, ProgramCursor>;
+  using Strand = Interpreter<typename World::Endpoint, ProgramCursor, Observer>;
 
   bool advance_all() {
     bool done = true;
-    for (Strand& strand : strands_) done &= strand.advance(world_->endpoint) == Progress::kDone;
+    for (Strand& strand : strands_) done &= strand.advance(world_->endpoint, observer_) == Progress::kDone;
     return done && world_->endpoint.unsettled() < 0;
   }
   std::int64_t posted() const {
@@ -149,7 +156,7 @@ class WorldExecutor final : public Executor {
     std::vector<Rank> peers;
     if (const Rank peer = world_->endpoint.unsettled(); peer >= 0) peers.push_back(peer);
     for (const Strand& strand : strands_) {
-      if (strand.done() || strand.current() == nullptr) continue;
+      if (strand.done() || strand.current() == nullptr || strand.current()->own()) continue;
       const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
       if (peer < 0) continue;
       world_->endpoint.compare_calls(peer);
@@ -157,6 +164,14 @@ class WorldExecutor final : public Executor {
       peers.push_back(peer);
     }
     return peers;
+  }
+  Rank first_blocker() {
+    for (const Strand& strand : strands_) {
+      if (strand.done() || strand.current() == nullptr) continue;
+      const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
+      if (peer >= 0) return peer;
+    }
+    return world_->endpoint.unsettled();
   }
   void note_wait(Rank peer, const Strand& strand) {
     constexpr auto kPlain = std::memory_order_relaxed;
@@ -175,7 +190,9 @@ class WorldExecutor final : public Executor {
   std::unique_ptr<World> world_;
   std::shared_ptr<const schedule::Program> program_;
   std::vector<Strand> strands_;
+  OwnSignals own_;
   recorder::Waiting* waiting_ = nullptr;
+  Observer observer_;
 };
 
 }  // namespace weft::exec

@@ -1,14 +1,38 @@
 #pragma once
 
+#include <map>
+#include <utility>
+
+#include "base/check.h"
 #include "fabric/fabric.h"
 
 namespace weft::exec {
 
 enum class Progress { kBlocked, kDone };
 
-// Observes operations as they are posted, for traces. The default observes nothing and costs nothing.
+// Observes operations before they are posted, and after those that are done at once, for traces. The default observes
+// nothing and costs nothing.
 struct NoTrace {
   void posted(Rank, int, const protocol::Operation&) {}
+  void done(int, const protocol::Operation&) {}
+};
+
+// Signals between the strands of one rank. They cross no fabric: a strand whose operation has finished has seen its
+// effects, and one rank's strands run on one thread.
+class OwnSignals {
+ public:
+  void send(int from, int to) { ++count_[{from, to}], ++sent_; }
+  bool take(int from, int to) {
+    const auto found = count_.find({from, to});
+    if (found == count_.end() || found->second == 0) return false;
+    --found->second;
+    return true;
+  }
+  std::int64_t sent() const { return sent_; }
+
+ private:
+  std::map<std::pair<int, int>, std::int64_t> count_;
+  std::int64_t sent_ = 0;
 };
 
 // The interpreter: runs one strand of one rank, in order, as far as the fabric allows. It never scans: it looks at one
@@ -17,7 +41,9 @@ struct NoTrace {
 template <fabric::Endpoint E, class Source, class Trace = NoTrace>
 class Interpreter {
  public:
-  Interpreter(int strand, Source source) : strand_(strand), source_(std::move(source)) {}
+  // Owns: not `own`, which all strands of the rank share; null: they do not signal each other.
+  Interpreter(int strand, Source source, OwnSignals* own = nullptr)
+      : strand_(strand), source_(std::move(source)), own_(own) {}
 
   Progress advance(E& endpoint, Trace&& trace = {}) { return advance(endpoint, trace); }
   Progress advance(E& endpoint, Trace& trace) {
@@ -35,13 +61,17 @@ class Interpreter {
           return Progress::kDone;
         }
       }
+      if (operation_->own()) {
+        if (!pass_own()) return Progress::kBlocked;
+        continue;
+      }
       if (!endpoint.ready(strand_, *operation_)) return Progress::kBlocked;
       trace.posted(endpoint.rank(), strand_, *operation_);
       ++posted_;
       if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending)
         pending_ = true;
       else
-        operation_ = nullptr;
+        trace.done(strand_, *std::exchange(operation_, nullptr));
     }
   }
 
@@ -52,8 +82,21 @@ class Interpreter {
   int strand() const { return strand_; }
 
  private:
+  bool pass_own() {
+    using Kind = protocol::Operation::Kind;
+    WEFT_ASSERT(own_ != nullptr, "strands signal each other, but share nothing");
+    if (operation_->kind == Kind::kSignal)
+      own_->send(strand_, operation_->strand);
+    else if (!own_->take(operation_->strand, strand_))
+      return false;
+    ++posted_;
+    operation_ = nullptr;
+    return true;
+  }
+
   int strand_;
   Source source_;
+  OwnSignals* own_;
   const protocol::Operation* operation_ = nullptr;
   std::int64_t posted_ = 0;
   bool pending_ = false;

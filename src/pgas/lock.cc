@@ -33,7 +33,7 @@ bool try_lock(const Space& space, const char* call, long* lock) {
 }
 
 void clear_lock(const Space& space, const char* call, long* lock) {
-  quiet();  // what was done under the lock comes before its release
+  quiet(space);  // what was done under the lock comes before its release
   for (;;) {
     const Word word = on_home<AtomicOp::kFetch>(space, call, lock);
     if (drawn(word) == served(word)) space.misuse(call, "the lock is not held");

@@ -7,26 +7,30 @@
 #include <string>
 #include <vector>
 
-#include "base/units.h"
+#include "pgas/agent.h"
+#include "pgas/recorder.h"
 
 namespace weft::pgas {
 
 // Memory that every rank has, with the same things at the same offsets: the symmetric heap, or the program's data.
 struct Region {
-  std::byte* own = nullptr;        // where this rank's program knows it
-  Bytes bytes = 0;                 // equal on all ranks
-  std::vector<std::byte*> mapped;  // every rank's, where this rank loads and stores it; the own one included
+  std::byte* own = nullptr;  // where this rank's program knows it
+  Bytes bytes = 0;           // equal on all ranks
+  // Every rank's, where this rank loads and stores it, the own one included; null: only an Agent reaches it.
+  std::vector<std::byte*> mapped;
   bool holds(const void* address, Bytes length) const {
     const auto offset = static_cast<std::uintptr_t>(static_cast<const std::byte*>(address) - own);
     const auto size = static_cast<std::uintptr_t>(bytes);
     return offset <= size && static_cast<std::uintptr_t>(length) <= size - offset;
   }
+  // Null: not mapped.
   std::byte* at(const void* address, Rank rank) const {
-    return mapped[static_cast<std::size_t>(rank)] + (static_cast<const std::byte*>(address) - own);
+    std::byte* const base = mapped[static_cast<std::size_t>(rank)];
+    return base == nullptr ? nullptr : base + (static_cast<const std::byte*>(address) - own);
   }
 };
 
-// What a rank can address: symmetric memory of all ranks. A value; owns nothing.
+// What a rank can address: symmetric memory of all ranks. A value.
 // Misuse ends the process with one line that names call, rank and address: a wrong address written through would be
 // silent corruption of another rank.
 class Space {
@@ -35,12 +39,18 @@ class Space {
   Space(Rank rank, Rank ranks) : rank_(rank), ranks_(ranks) {}
 
   void add(Region region) { regions_.push_back(std::move(region)); }
+  // For peers that are not mapped; needed if there are any.
+  void set_agent(std::shared_ptr<Agent> agent) { agent_ = std::move(agent); }
+  Agent* agent() const { return agent_.get(); }
+  // Null: nothing is recorded.
+  void set_recorder(std::shared_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
+  Recorder* recorder() const { return recorder_.get(); }
   Rank rank() const { return rank_; }
   Rank ranks() const { return ranks_; }
 
   bool symmetric(const void* address, Bytes length) const { return find(address, length) != nullptr; }
 
-  // Where the symmetric object at `address` lies at `rank`.
+  // Where the symmetric object at `address` lies at `rank`; null: not mapped here.
   // Requires: `rank` exists, [address, address + length) is symmetric; else the process ends.
   std::byte* at(const char* call, const void* address, Bytes length, Rank rank) const {
     if (rank < 0 || rank >= ranks_) [[unlikely]]
@@ -51,6 +61,19 @@ class Space {
     return region->at(address, rank);
   }
 
+  // Requires: `address` is symmetric.
+  Place place(const void* address) const {
+    const Region* const region = find(address, 0);
+    return {static_cast<std::int32_t>(region - regions_.data()), static_cast<const std::byte*>(address) - region->own};
+  }
+  // This rank's memory at a place; null: there is no such place.
+  std::byte* own(Place place, Bytes length) const {
+    if (place.region < 0 || static_cast<std::size_t>(place.region) >= regions_.size()) return nullptr;
+    const Region& region = regions_[static_cast<std::size_t>(place.region)];
+    if (place.offset < 0 || length < 0 || place.offset > region.bytes || length > region.bytes - place.offset)
+      return nullptr;
+    return region.at(region.own + place.offset, rank_);
+  }
   // The same bytes under the address by which peers share them; other addresses stay as they are.
   void* shared(const void* address) const {
     const Region* region = find(address, 0);
@@ -71,6 +94,8 @@ class Space {
 
   Rank rank_ = 0, ranks_ = 1;
   std::vector<Region> regions_;
+  std::shared_ptr<Agent> agent_;
+  std::shared_ptr<Recorder> recorder_;
 };
 
 }  // namespace weft::pgas

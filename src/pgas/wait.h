@@ -21,12 +21,26 @@ struct Watch {
 // ringing a bell, hence the pieces. A wait may last for ever, as long as all ranks live (decision 0062).
 class Idler {
  public:
-  Idler(const Space& space, const Watch& watch, const char* call) : space_(space), watch_(watch), call_(call) {}
+  Idler(const Space& space, const Watch& watch, const char* call)
+      : space_(space), watch_(watch), call_(call), began_(space.recorder() != nullptr ? Recorder::now() : Duration()) {}
   void pause() {
     if (++looks_ < watch_.spins) [[likely]]
       relax();
     else
       pause_slowly();
+  }
+  // The wait is over: for a recording.
+  template <class T>
+  void found(const T* at, Compare comparison, T against) const {
+    if (space_.recorder() == nullptr) [[likely]]
+      return;
+    space_.recorder()->note({.kind = Event::Kind::kWait,
+                             .place = space_.place(at),
+                             .bytes = sizeof(T),
+                             .valued = true,
+                             .value = static_cast<std::uint64_t>(against),
+                             .compare = comparison,
+                             .begin = began_});
   }
 
  private:
@@ -41,6 +55,7 @@ class Idler {
   const Space& space_;
   const Watch& watch_;
   const char* call_;
+  Duration began_;
   int looks_ = 0;
   Clock::time_point since_{}, examined_{};
 };
@@ -84,6 +99,7 @@ struct Watched {
 
   bool counts(std::size_t i) const { return left_out == nullptr || left_out[i] == 0; }
   bool fulfilled(std::size_t i) const { return holds(look(at + i), comparison, against[i * step]); }
+  void tell(const Idler& idler, std::size_t i) const { idler.found(at + i, comparison, against[i * step]); }
   bool nothing_counts() const {
     for (std::size_t i = 0; i < count; ++i)
       if (counts(i)) return false;
@@ -119,20 +135,28 @@ std::size_t test_some(const Watched<T>& w, std::size_t* indices) {
 
 template <class T>
 void wait_all(const Watched<T>& w, Idler idler) {
-  for (std::size_t i = 0; i < w.count; ++i)
+  for (std::size_t i = 0; i < w.count; ++i) {
     while (w.counts(i) && !w.fulfilled(i)) idler.pause();
+    if (w.counts(i)) w.tell(idler, i);
+  }
 }
 template <class T>
 std::size_t wait_any(const Watched<T>& w, Idler idler) {
   if (w.nothing_counts()) return kNone;
   for (;; idler.pause())
-    if (const std::size_t i = test_any(w); i != kNone) return i;
+    if (const std::size_t i = test_any(w); i != kNone) {
+      w.tell(idler, i);
+      return i;
+    }
 }
 template <class T>
 std::size_t wait_some(const Watched<T>& w, std::size_t* indices, Idler idler) {
   if (w.nothing_counts()) return 0;
   for (;; idler.pause())
-    if (const std::size_t found = test_some(w, indices); found > 0) return found;
+    if (const std::size_t found = test_some(w, indices); found > 0) {
+      for (std::size_t k = 0; k < found; ++k) w.tell(idler, indices[k]);
+      return found;
+    }
 }
 
 }  // namespace weft::pgas

@@ -14,6 +14,8 @@ std::span<const File> protocol_files();
 namespace weft::protocol {
 namespace {
 
+constexpr const char* kNetworkPath = "NET";
+
 using nlohmann::json;
 
 // A number with where it comes from. Throws std::runtime_error with the reason; caught in parse.
@@ -136,18 +138,18 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
   return costs;
 }
 
-HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration rank_switch) {
+HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration rank_switch, const HopCost* within) {
   HopCosts costs;
   costs.gpu_ = false;
   costs.network_ = true;
-  costs.hops_ = {{"NET", Protocol::kSimple, hop}};
+  costs.hops_ = {{kNetworkPath, Protocol::kSimple, hop}, {"", Protocol::kSimple, within != nullptr ? *within : hop}};
   costs.launches_ = {{Protocol::kSimple, launch}};
   costs.switch_ = rank_switch;
   return costs;
 }
 
 const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
-  if (network_) return protocol == Protocol::kSimple ? &hops_.front().cost : nullptr;
+  if (network_) return protocol == Protocol::kSimple ? &hops_[path == kNetworkPath ? 0 : 1].cost : nullptr;
   for (const Hop& hop : hops_)
     if (hop.protocol == protocol && hop.path == path) return &hop.cost;
   return nullptr;

@@ -43,8 +43,10 @@ class HopCosts {
   const HopCost* find(std::string_view path, Protocol protocol) const;
   // The same where a group of ranks uses switches that sum or copy on such paths.
   const HopCost* through_switch(std::string_view path, Protocol protocol) const;
-  // Ranks that only a network joins: every path costs `hop`, and only Simple crosses it.
-  static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch);
+  // Ranks that a network joins: only Simple crosses it. Every path costs `hop`, or, if given, `within` where it stays
+  // inside a machine.
+  static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch,
+                               const HopCost* within = nullptr);
   bool network() const { return network_; }
 
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that

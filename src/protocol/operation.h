@@ -32,10 +32,13 @@ struct End {
 struct Operation {
   enum class Kind : std::uint8_t { kMove, kSignal, kWait };
   Kind kind = Kind::kMove;
-  Rank peer = -1;   // signal, wait
-  Bytes bytes = 0;  // move
+  Rank peer = -1;            // signal, wait
+  std::int16_t strand = -1;  // signal, wait: between strands of this rank, the other one; no fabric sees it
+  Bytes bytes = 0;           // move
   SmallList<End, 2> sources, destinations;
 
+  // A signal to another strand of the same rank, or the wait for one.
+  bool own() const { return strand >= 0; }
   bool operator==(const Operation&) const = default;
 };
 

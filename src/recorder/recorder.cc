@@ -106,6 +106,23 @@ std::uint32_t Recorder::label(const Label& label) {
   return static_cast<std::uint32_t>(known);
 }
 
+Status Recorder::trace(const TraceOptions& options, const Identity& identity) {
+  WEFT_TRY(trace_, Trace::open(options, identity));
+  return {};
+}
+
+void Recorder::trace_call() {
+  if (!trace_->wants(Category::kCall)) return;
+  constexpr auto kPlain = std::memory_order_relaxed;
+  const Label& l = header().label[current_->label.load(kPlain)];
+  std::string arguments = fmt::format("\"number\":{},\"count\":{},\"well\":{}", current_->number.load(kPlain),
+                                      current_->count.load(kPlain), current_->state.load(kPlain) == State::kDone);
+  if (l.algorithm[0] != 0)
+    arguments += fmt::format(",\"type\":\"{}\",\"algorithm\":\"{}\",\"protocol\":\"{}\",\"channels\":{}", l.type,
+                             l.algorithm, l.protocol, l.channels);
+  trace_->call(l.collective, std::move(arguments), current_->started.load(kPlain), current_->finished.load(kPlain));
+}
+
 Snapshot Recorder::snapshot() const {
   Snapshot s = read(header(), static_cast<std::size_t>(header().entries));
   s.program = facts_of(s.pid).program;

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "recorder/format.h"
 #include "recorder/snapshot.h"
+#include "recorder/trace.h"
 
 namespace weft::recorder {
 
@@ -51,7 +52,13 @@ class Recorder {
   void end(bool well) {
     current_->state.store(well ? State::kDone : State::kFailed, std::memory_order_relaxed);
     current_->finished.store(ticks(), std::memory_order_release);
+    if (trace_) [[unlikely]]
+      trace_call();
   }
+
+  // From now on calls also go into a trace, as others of this rank may. Errors: of Trace::open.
+  Status trace(const TraceOptions& options, const Identity& identity);
+  Trace* trace() const { return trace_.get(); }  // null: none
 
   // Where whoever waits for peers says so.
   Waiting& waiting() { return header().waiting; }
@@ -60,6 +67,7 @@ class Recorder {
  private:
   Recorder(void* memory, std::size_t bytes, std::string file)
       : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
+  void trace_call();
   Header& header() const { return *static_cast<Header*>(memory_); }
   Entry& entry(std::uint64_t number) const {
     auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));
@@ -71,6 +79,7 @@ class Recorder {
   std::string file_;  // empty: private memory
   std::uint64_t mask_ = 0;
   Entry* current_ = nullptr;
+  std::unique_ptr<Trace> trace_;
 };
 
 }  // namespace weft::recorder

@@ -27,15 +27,15 @@ nlohmann::json to_json(const BenchReport& report) {
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/1"},
-          {"world", report.world},
-          {"machine", report.machine},
-          {"transport", report.transport},
-          {"collective", report.collective},
-          {"ranks", report.ranks},
-          {"type", report.type},
-          {"op", report.op},
-          {"rates", report.rates},
-          {"rows", rows}};
+                         {"world", report.world},
+                         {"machine", report.machine},
+                         {"transport", report.transport},
+                         {"collective", report.collective},
+                         {"ranks", report.ranks},
+                         {"type", report.type},
+                         {"op", report.op},
+                         {"rates", report.rates},
+                         {"rows", rows}};
   if (!report.faults.empty()) json["faults"] = report.faults;
   return json;
 }

@@ -19,11 +19,11 @@ struct BenchRow {
   Duration predicted;
   std::string limit_resource;
   Duration limit_time;
-  std::int64_t errors = -1;  // wrong elements; -1: not checked
-  std::string busiest_link;  // simulated: what carried most, …
-  double busiest_share = 0;  // … and how much of its capacity it used
-  Duration healthy;  // simulated with faults: the time without them; else 0
-  Rank folded = 1;           // simulated: one rank was carried out for so many
+  std::int64_t errors = -1;     // wrong elements; -1: not checked
+  std::string busiest_link;     // simulated: what carried most, …
+  double busiest_share = 0;     // … and how much of its capacity it used
+  Duration healthy;             // simulated with faults: the time without them; else 0
+  Rank folded = 1;              // simulated: one rank was carried out for so many
   bool fast_forwarded = false;  // repetitions at the same pace were not carried out
   Bytes enlarged = 0;           // so much was added to the message to make all ranks' chunks equal
 
@@ -39,7 +39,7 @@ struct BenchReport {
   std::string transport;
   std::string collective, type, op;
   Rank ranks = 0;
-  std::string rates;  // where the machine's rates come from
+  std::string rates;                     // where the machine's rates come from
   std::vector<std::string> faults = {};  // simulated: as given on the command line
   std::vector<BenchRow> rows;
 };

@@ -1,9 +1,12 @@
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
 
 #include "base/generator.h"
+#include "base/result.h"
 #include "schedule/collective.h"
 #include "schedule/step.h"
 
@@ -33,6 +36,15 @@ struct Needs {
   bool memory() const { return load_store || multicast; }  // peers touch the caller's buffers
 };
 
+// What a schedule that was read from a file was written for.
+struct WrittenFor {
+  Rank ranks = 0, root = 0;
+  bool out_of_place = true, in_place = true;
+  std::uint64_t digest = 0;  // of the schedule: all ranks must run the same
+
+  bool serves(bool is_in_place) const { return is_in_place ? in_place : out_of_place; }
+};
+
 // One way to perform one collective. A value; the registry in collectives/ lists them all.
 struct Algorithm {
   std::string_view name;
@@ -43,22 +55,30 @@ struct Algorithm {
   bool in_order = false;  // every sum is one fold over all ranks' inputs in rank order: the same bits on any fabric
   bool uneven = false;    // every rank needs only the sizes of parts that it sends or receives itself
   int lanes = 1;
+  int connections = 0;  // between two ranks, of one channel, where not every lane has its own; 0: every lane has
+  int slots = 2;        // messages that a connection must hold
   // Of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none, one.
-  int (*chunks)(const Story&) = nullptr;
-  int (*scratch)(const Story&) = nullptr;
-  int (*parts)(const Story&) = nullptr;
-  Generator<Step> (*steps)(Story) = nullptr;
+  std::function<int(const Story&)> chunks, scratch, parts;
+  std::function<Generator<Step>(Story)> steps;
+  std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
   // Two claims for simulations of many ranks, which tests hold against the texts. Null or zero: neither.
   //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
   //   repeats  how often a story repeats steps that are alike but for their chunks: `told` shortens all such stretches
-  Rank (*turn)(const Story&) = nullptr;
-  int (*repeats)(const Story&) = nullptr;
+  std::function<Rank(const Story&)> turn;
+  std::function<int(const Story&)> repeats;
 
   int chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
   int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
+  int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }
   Rank turn_for(const Story& s) const { return turn != nullptr ? turn(s) : 0; }
   int repeats_for(const Story& s) const { return repeats != nullptr ? repeats(s) : 0; }
 };
+
+// Errors (bad input): a schedule from a file that knows only calls in place, or only others.
+inline Status check_place(const Algorithm& algorithm, bool in_place) {
+  if (!algorithm.written_for || algorithm.written_for->serves(in_place)) return {};
+  return bad_input("{} is written for calls {} only", algorithm.name, in_place ? "out of place" : "in place");
+}
 
 }  // namespace weft::schedule

@@ -249,4 +249,12 @@ Bytes Layout::buffer_bytes(Buffer buffer, Rank rank) const {
   return sum;
 }
 
+InPlace in_place(const Layout& layout, Rank rank) {
+  const Bytes in = layout.buffer_bytes(Buffer::kIn, rank), out = layout.buffer_bytes(Buffer::kOut, rank);
+  if (even_form(layout.shape().collective) == Collective::kAllToAll) return {};
+  if (in > 0 && in < out) return {.in = layout.offset(Buffer::kOut, rank)};
+  if (out > 0 && out < in) return {.out = layout.offset(Buffer::kIn, rank)};
+  return {};
+}
+
 }  // namespace weft::schedule

@@ -103,4 +103,11 @@ class Layout {
   std::vector<Bytes> sizes_, in_, out_;
 };
 
+// Where a call in place has its two sides in one memory: the smaller one, where it has something, is this rank's part
+// of the larger. Those of all_to_all begin together.
+struct InPlace {
+  Bytes in = 0, out = 0;
+};
+InPlace in_place(const Layout& layout, Rank rank);
+
 }  // namespace weft::schedule

@@ -63,12 +63,14 @@ using Operands = SmallList<Operand, 2>;
 //           Send, receive, receive-reduce-send, copy, put and get are all moves; what is not stored is never in memory.
 //   signal  tells `peer` that everything this lane did before is done and visible.
 //   wait    for one signal of `peer`'s same lane.
+// With a lane, signal and wait are between two lanes of this rank; `peer` is the rank itself.
 struct Step {
   enum class Kind : std::uint8_t { kMove, kSignal, kWait };
   Kind kind = Kind::kMove;
   Rank peer = -1;           // signal, wait
   std::int32_t chunk = -1;  // move: whose size it has
   Operands sources, destinations;
+  std::int8_t lane = Operand::kSameLane;  // signal, wait: the other lane, of the same rank
 
   bool operator==(const Step&) const = default;
 };
@@ -102,10 +104,14 @@ inline Operand into(const Group& group, int lane = Operand::kSameLane) { return 
 
 // Requires: at least one source and one destination; `chunk` is the chunk that is moved.
 inline Step move(int chunk, Operands sources, Operands destinations) {
-  return {Step::Kind::kMove, -1, chunk, std::move(sources), std::move(destinations)};
+  return {Step::Kind::kMove, -1, chunk, std::move(sources), std::move(destinations), Operand::kSameLane};
 }
-inline Step signal(Rank peer) { return {Step::Kind::kSignal, peer, -1, {}, {}}; }
-inline Step wait(Rank peer) { return {Step::Kind::kWait, peer, -1, {}, {}}; }
+inline Step signal(Rank peer, int lane = Operand::kSameLane) {
+  return {Step::Kind::kSignal, peer, -1, {}, {}, static_cast<std::int8_t>(lane)};
+}
+inline Step wait(Rank peer, int lane = Operand::kSameLane) {
+  return {Step::Kind::kWait, peer, -1, {}, {}, static_cast<std::int8_t>(lane)};
+}
 
 // "move chunk 3: message from 1 + in[3] -> out[3], message to 2"
 std::string to_string(const Step& step);

@@ -54,6 +54,7 @@ void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string f
   recorder_ = std::move(recorder);
   record_folder_ = std::move(folder);
   executor_->say_waits(recorder_ ? &recorder_->waiting() : nullptr);
+  executor_->trace_to(recorder_ ? recorder_->trace() : nullptr);
 }
 
 std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {
@@ -170,10 +171,23 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   return known;
 }
 
+Status Session::check_place(const schedule::Algorithm& algorithm, const Request& r,
+                            const schedule::Layout& layout) const {
+  const Bytes in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
+  const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
+  if (in_bytes == 0 || out_bytes == 0) return {};
+  const auto in = reinterpret_cast<std::uintptr_t>(r.in), out = reinterpret_cast<std::uintptr_t>(r.out);
+  const bool in_place =
+      in < out + static_cast<std::uintptr_t>(out_bytes) && out < in + static_cast<std::uintptr_t>(in_bytes);
+  return schedule::check_place(algorithm, in_place);
+}
+
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
                                                       const schedule::Layout& layout, bool registered) {
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
+  const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
+  WEFT_CHECK(check_place(algorithm, request, layout));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
@@ -186,7 +200,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   // Whether memory is registered must agree only where peers touch it.
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
-                               std::string(prepared->plan.algorithm->name));
+                               std::string(algorithm.name)) ^
+      (algorithm.written_for ? algorithm.written_for->digest : 0);
   prepared->label = label_of(request, prepared->plan);
   return prepared;
 }

@@ -119,7 +119,7 @@ class Faults {
   Status add_jitter(const std::string& fault, std::string_view how) {
     using Kind = Disturbances::Jitter::Kind;
     const auto parts = cut(how, ':');
-    const Kind kind = !parts                       ? Kind::kNone
+    const Kind kind = !parts                      ? Kind::kNone
                       : parts->first == "exp"     ? Kind::kExponential
                       : parts->first == "uniform" ? Kind::kUniform
                                                   : Kind::kNone;

@@ -65,7 +65,8 @@ TEST(Faults, ASlowRankHoldsUpTheRing) {
 
 TEST(Faults, ALinkThatIsDownAQuarterOfTheTimeCarriesLess) {
   const std::string link = "link:node1/nic0-switch0=";
-  const Duration healthy = time_with(kFour, {}, 1 << 30), flapping = time_with(kFour, {link + "flap:100us,25%"}, 1 << 30);
+  const Duration healthy = time_with(kFour, {}, 1 << 30),
+                 flapping = time_with(kFour, {link + "flap:100us,25%"}, 1 << 30);
   // At the most all traffic waits for the quarter: 1 / 0.75; at the least rings that do not use the link hide some.
   EXPECT_GT(flapping / healthy, 1.1);
   EXPECT_LT(flapping / healthy, 1.5);

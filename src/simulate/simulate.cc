@@ -11,7 +11,8 @@ using schedule::Plan;
 using schedule::Task;
 
 constexpr double kMostEnlarged = 1e-3;
-constexpr std::int64_t kRoundPeriod = 2;  // half of the slots hold a round: after two a connection's slots are where they were
+constexpr std::int64_t kRoundPeriod =
+    2;  // half of the slots hold a round: after two a connection's slots are where they were
 
 class Simulation {
  public:
@@ -79,8 +80,8 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   Options options = asked;
   if (options.disturbances.any() || options.trace != nullptr) options.fold = options.fast_forward = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
-  const bool may_fold =
-      options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective);
+  const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
+                        !schedule::uneven(task.collective);
   const Task even = may_fold ? schedule::with_equal_chunks(task, plan) : task;
   if (may_fold && even.elements - task.elements <= kMostEnlarged * static_cast<double>(task.elements)) {
     const Simulation folded(machine, even, plan, options);

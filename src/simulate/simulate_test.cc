@@ -72,12 +72,11 @@ INSTANTIATE_TEST_SUITE_P(Machines, FoldedAndFull,
 TEST(Folding, FindsTheTurnByWhichTheMachineLooksTheSame) {
   // A ring looks the same two nodes on (16 ranks). On one switch that is enough; where leaves hold 32 nodes, only the
   // groups at the leaves are alike: 64 nodes are two groups, of 256 ranks each.
-  for (const auto& [name, folded] : {std::pair{"dgx-h100:nodes=8,net=ib-ndr,wires=switch", 4},
-                                     {"dgx-h100:nodes=64,net=ib-ndr", 2}}) {
+  for (const auto& [name, folded] :
+       {std::pair{"dgx-h100:nodes=8,net=ib-ndr,wires=switch", 4}, {"dgx-h100:nodes=64,net=ib-ndr", 2}}) {
     const cost::MachineView machine = machine_of(name);
     const Task task = task_on(machine, Collective::kAllReduce, Bytes{512 * 64 * 4});
-    const Plan plan =
-        plan_for(machine, task, **collectives::find_algorithm(Collective::kAllReduce, "ring"), 1);
+    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(Collective::kAllReduce, "ring"), 1);
     EXPECT_EQ(simulate(machine, task, plan)->folded, folded) << name;
   }
 }
@@ -86,8 +85,9 @@ TEST(Folding, IsRefusedWhereEqualChunksWouldNeedTooMuchMore) {
   // 1000 elements on 32 ranks: chunks of 128 B but for the last; equal ones would be 2 % more.
   const cost::MachineView machine = machine_of("dgx-h100:nodes=4,net=ib-ndr,wires=switch");
   const auto& ring = **collectives::find_algorithm(Collective::kAllReduce, "ring");
-  for (const auto& [bytes, folded, enlarged] :
-       {std::tuple{Bytes{4000}, 1, Bytes{0}}, {Bytes{32 * 64 * 4}, 2, Bytes{0}}, {Bytes{32 * 64 * 1024 - 64}, 2, Bytes{64}}}) {
+  for (const auto& [bytes, folded, enlarged] : {std::tuple{Bytes{4000}, 1, Bytes{0}},
+                                                {Bytes{32 * 64 * 4}, 2, Bytes{0}},
+                                                {Bytes{32 * 64 * 1024 - 64}, 2, Bytes{64}}}) {
     const Task task = task_on(machine, Collective::kAllReduce, bytes);
     const auto outcome = simulate(machine, task, plan_for(machine, task, ring, 1));
     EXPECT_EQ(outcome->folded, folded) << bytes;

@@ -12,6 +12,12 @@ using protocol::Protocol;
 
 // Why the algorithm cannot serve here at all; empty: it can.
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
+  if (const auto& written = algorithm.written_for) {
+    if (written->ranks != q.task.ranks) return fmt::format("is written for {} ranks", written->ranks);
+    if (schedule::rooted(algorithm.collective) && written->root != q.task.root)
+      return fmt::format("is written for root {}", written->root);
+    if (algorithm.needs.memory() && !q.registered) return "needs memory that peers reach (weft::alloc)";
+  }
   if (algorithm.needs.memory() && !q.can.load_store) return "ranks cannot load and store each other's memory here";
   // Emulated, a switch is only other ranks' work: never a choice, but it can be tried for real.
   // Simulated, a group of one rank needs no switch: messages are for the network's only where there is one.
@@ -32,12 +38,12 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
 
 // Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in
 // parallel.
-std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int lanes) {
+std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections) {
   if (q.channels > 0) return {q.channels};
   if (!machine.costs().gpu()) return {1};
   std::vector<int> counts;
   for (const int c : {1, 2, 4, 8, 16})
-    if (c * lanes <= q.can.max_strands) counts.push_back(c);
+    if (c * connections <= q.can.max_strands) counts.push_back(c);
   return counts;
 }
 
@@ -45,14 +51,15 @@ Candidate best_channels(const cost::MachineView& machine, const Question& q, con
                         Protocol protocol) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels));
-  if (q.channels * algorithm.lanes > q.can.max_strands) {
-    best.reason = fmt::format("{} channels of {} strands need more than the fabric's {} connections", q.channels,
-                              algorithm.lanes, q.can.max_strands);
+  const int connections = algorithm.connections_of_channel();
+  if (std::max(1, q.channels) * connections > q.can.max_strands) {
+    best.reason = fmt::format("{} channels of {} connections are more than the fabric's {}", std::max(1, q.channels),
+                              connections, q.can.max_strands);
     return best;
   }
   best.reason = obstacle(q, algorithm);
   if (!best.reason.empty()) return best;
-  for (const int channels : channel_counts(machine, q, algorithm.lanes)) {
+  for (const int channels : channel_counts(machine, q, connections)) {
     const schedule::Plan plan = plan_of(q, algorithm, protocol, channels);
     if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";

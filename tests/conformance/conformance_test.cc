@@ -355,7 +355,8 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
   run(job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kFlow),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance,
+                         testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kMixedInTurn, &kMixedInPairs, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

@@ -77,6 +77,9 @@ extern const FabricUnderTest kThreads;     // ranks are threads of this process
 extern const FabricUnderTest kShm;         // ranks are forked processes
 extern const FabricUnderTest kTcp;         // ranks are forked processes, joined by TCP over loopback
 extern const FabricUnderTest kStripedTcp;  // the same with several connections per pair
-extern const FabricUnderTest kFlow;        // ranks are GPUs of a simulated machine
+// As if on several machines: shared memory within each, TCP across.
+extern const FabricUnderTest kMixedInTurn;   // even ranks on one, odd ranks on the other
+extern const FabricUnderTest kMixedInPairs;  // two on each
+extern const FabricUnderTest kFlow;          // ranks are GPUs of a simulated machine
 
 }  // namespace weft::conformance

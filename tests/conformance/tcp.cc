@@ -1,4 +1,4 @@
-#include "net/tcp/tcp.h"
+#include "net/mixed/mixed.h"
 
 #include "tests/conformance/job.h"
 #include "tests/processes.h"
@@ -11,17 +11,25 @@ using net::bootstrap::Meeting;
 
 constexpr std::chrono::seconds kLong{60};
 
-std::unique_ptr<net::tcp::World> join(const net::bootstrap::UniqueId& id, Rank rank, Rank ranks, int sockets,
-                                      tests::Report& report) {
-  auto meeting = net::bootstrap::meet({.id = id, .rank = rank, .ranks = ranks, .timeout = kLong});
-  if (!meeting) {
-    report.say(meeting.error().message);
-    return nullptr;
-  }
-  return std::make_unique<net::tcp::World>(std::move(*meeting), rank,
-                                           net::tcp::Options{.sockets = sockets, .timeout = kLong},
-                                           net::tcp::Patience::Limits{.spins = ranks > 2 ? 1 : 200, .timeout = kLong});
+using Limits = net::tcp::Patience::Limits;
+
+Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = kLong}; }
+
+template <int kSockets>
+Result<std::unique_ptr<net::tcp::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
+  return std::make_unique<net::tcp::World>(std::move(meeting), rank,
+                                           net::tcp::Options{.sockets = kSockets, .timeout = kLong}, limits);
 }
+
+Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
+  return net::mixed::open(std::move(meeting), rank, {.timeout = kLong}, limits);
+}
+
+// The machine that a rank says it is on.
+using Placement = Rank (*)(Rank);
+Rank together(Rank) { return 0; }
+Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
+Rank in_pairs(Rank rank) { return rank / 2; }
 
 fabric::Capabilities capabilities() {
   Meeting alone;
@@ -29,7 +37,7 @@ fabric::Capabilities capabilities() {
   return net::tcp::Endpoint(std::move(alone), 0, {}).capabilities();
 }
 
-template <int kSockets>
+template <auto kOpen, Placement kPlacement>
 std::vector<std::string> run(const Job& job) {
   auto host = Host::open(net::bootstrap::loopback(), job.ranks()).value();
   std::vector<tests::Process> ranks;
@@ -37,9 +45,15 @@ std::vector<std::string> run(const Job& job) {
     ranks.emplace_back([&, r](tests::Report& report) {
       const net::bootstrap::UniqueId id = host.id();
       host.forget();
-      auto world = join(id, r, job.ranks(), kSockets, report);
-      if (!world) return;
-      exec::WorldExecutor<net::tcp::World> executor(std::move(world));
+      auto meeting = net::bootstrap::meet({.id = id,
+                                           .rank = r,
+                                           .ranks = job.ranks(),
+                                           .node = fmt::format("machine {}", kPlacement(r)),
+                                           .timeout = kLong});
+      if (!meeting) return report.say(meeting.error().message);
+      auto world = kOpen(std::move(*meeting), r, limits_of(job.ranks()));
+      if (!world) return report.say(world.error().message);
+      exec::WorldExecutor<typename std::remove_reference_t<decltype(**world)>> executor(std::move(*world));
       report.say(run_rank(executor, job));
     });
   std::vector<std::string> wrong;
@@ -54,7 +68,12 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, capabilities, run<1>};
-const FabricUnderTest kStripedTcp{"striped_tcp", {protocol::Protocol::kSimple}, capabilities, run<3>};
+const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<1>, together>};
+const FabricUnderTest kStripedTcp{
+    "striped_tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<3>, together>};
+const FabricUnderTest kMixedInTurn{
+    "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
+const FabricUnderTest kMixedInPairs{
+    "mixed_in_pairs", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_pairs>};
 
 }  // namespace weft::conformance

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/embedded.h"
+#include "pgas/trace.h"
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
@@ -59,6 +60,15 @@ void check(const Result<schedule::Document>& read) {
   }
 }
 
+void check_trace(std::string_view text) {
+  const auto read = pgas::parse_trace("f", text);
+  if (!read) return require(!read.error().message.empty(), "an error says something");
+  std::string written = pgas::heading(read->rank, read->ranks);
+  for (const pgas::Event& e : read->events) written += pgas::to_line(e);
+  const auto again = pgas::parse_trace("again", written);
+  require(again.has_value() && again->events == read->events, "a trace reads what a trace wrote");
+}
+
 }  // namespace
 
 const std::vector<Parser>& parsers() {
@@ -83,6 +93,7 @@ const std::vector<Parser>& parsers() {
        }},
       {"msccl_xml", [](std::string_view t) { check(schedule::parse_msccl_xml("f", t)); }},
       {"schedule_json", [](std::string_view t) { check(schedule::parse_schedule_json("f", t)); }},
+      {"pgas_trace", [](std::string_view t) { check_trace(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;

@@ -93,12 +93,13 @@ void weft_shmem_no_such_type(void);
 #define shmem_fcollect(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _fcollect, __VA_ARGS__)
 #define shmem_alltoall(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _alltoall, __VA_ARGS__)
 #define shmem_alltoalls(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_DISTINCT, _alltoalls, __VA_ARGS__)
-#define WEFT_SHMEM_LOGIC(X, a, b)                                                                                    \
-  X(unsigned char, uchar, a, b)                                                                                      \
-  X(unsigned short, ushort, a, b)                                                                                    \
-  X(unsigned int, uint, a, b)                                                                                        \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) X(int8_t, int8, a, b) X(int16_t, int16, a, b) \
-      X(int32_t, int32, a, b) X(int64_t, int64, a, b)
+#define WEFT_SHMEM_LOGIC(X, a, b)        \
+  X(unsigned char, uchar, a, b)          \
+  X(unsigned short, ushort, a, b)        \
+  X(unsigned int, uint, a, b)            \
+  X(unsigned long, ulong, a, b)          \
+  X(unsigned long long, ulonglong, a, b) \
+  X(int8_t, int8, a, b) X(int16_t, int16, a, b) X(int32_t, int32, a, b) X(int64_t, int64, a, b)
 #define WEFT_SHMEM_ARITHMETIC(X, a, b) WEFT_SHMEM_DISTINCT(X, a, b) WEFT_SHMEM_COMPLEX_TYPES(X, a, b)
 #define shmem_and_reduce(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_LOGIC, _and_reduce, __VA_ARGS__)
 #define shmem_or_reduce(...) WEFT_SHMEM_BY_SECOND(WEFT_SHMEM_LOGIC, _or_reduce, __VA_ARGS__)

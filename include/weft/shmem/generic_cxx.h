@@ -139,12 +139,13 @@ WEFT_SHMEM_INTEGERS(WEFT_SHMEM_CXX_WAIT, , )
   inline int shmem_##op##_reduce(shmem_team_t t, T* d, const T* s, size_t n) { \
     return shmem_##name##_##op##_reduce(t, d, s, n);                           \
   }
-#define WEFT_SHMEM_CXX_LOGIC(X, a, b)                                                                                \
-  X(unsigned char, uchar, a, b)                                                                                      \
-  X(unsigned short, ushort, a, b)                                                                                    \
-  X(unsigned int, uint, a, b)                                                                                        \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) X(int8_t, int8, a, b) X(int16_t, int16, a, b) \
-      X(int32_t, int32, a, b) X(int64_t, int64, a, b)
+#define WEFT_SHMEM_CXX_LOGIC(X, a, b)    \
+  X(unsigned char, uchar, a, b)          \
+  X(unsigned short, ushort, a, b)        \
+  X(unsigned int, uint, a, b)            \
+  X(unsigned long, ulong, a, b)          \
+  X(unsigned long long, ulonglong, a, b) \
+  X(int8_t, int8, a, b) X(int16_t, int16, a, b) X(int32_t, int32, a, b) X(int64_t, int64, a, b)
 WEFT_SHMEM_CXX_LOGIC(WEFT_SHMEM_CXX_REDUCE, and, )
 WEFT_SHMEM_CXX_LOGIC(WEFT_SHMEM_CXX_REDUCE, or, )
 WEFT_SHMEM_CXX_LOGIC(WEFT_SHMEM_CXX_REDUCE, xor, )

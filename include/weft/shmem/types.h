@@ -68,12 +68,13 @@ typedef struct {
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1
 
 /* Each C type once. */
-#define WEFT_SHMEM_INTEGERS(X, a, b)                                                       \
-  X(short, short, a, b)                                                                    \
-  X(int, int, a, b)                                                                        \
-  X(long, long, a, b)                                                                      \
-  X(long long, longlong, a, b) X(unsigned short, ushort, a, b) X(unsigned int, uint, a, b) \
-      X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)
+#define WEFT_SHMEM_INTEGERS(X, a, b) \
+  X(short, short, a, b)              \
+  X(int, int, a, b)                  \
+  X(long, long, a, b)                \
+  X(long long, longlong, a, b)       \
+  X(unsigned short, ushort, a, b)    \
+  X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)
 #define WEFT_SHMEM_DISTINCT(X, a, b) \
   WEFT_SHMEM_INTEGERS(X, a, b)       \
   X(float, float, a, b)              \
@@ -102,12 +103,12 @@ typedef struct {
   X(unsigned int, uint, a, b)             \
   X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_FIXED(X, a, b)
 #define WEFT_SHMEM_WAIT_TYPES(X, a, b) WEFT_SHMEM_INTEGERS(X, a, b) WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b)
-#define WEFT_SHMEM_LOGIC_TYPES(X, a, b)                                                                \
-  X(unsigned char, uchar, a, b)                                                                        \
-  X(unsigned short, ushort, a, b)                                                                      \
-  X(unsigned int, uint, a, b)                                                                          \
-  X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_SMALL_FIXED(X, a, b) \
-      WEFT_SHMEM_FIXED(X, a, b) X(size_t, size, a, b)
+#define WEFT_SHMEM_LOGIC_TYPES(X, a, b) \
+  X(unsigned char, uchar, a, b)         \
+  X(unsigned short, ushort, a, b)       \
+  X(unsigned int, uint, a, b)           \
+  X(unsigned long, ulong, a, b)         \
+  X(unsigned long long, ulonglong, a, b) WEFT_SHMEM_SMALL_FIXED(X, a, b) WEFT_SHMEM_FIXED(X, a, b) X(size_t, size, a, b)
 #define WEFT_SHMEM_ORDERED_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b)
 #define WEFT_SHMEM_COMPLEX_TYPES(X, a, b) X(weft_shmem_complexf, complexf, a, b) X(weft_shmem_complexd, complexd, a, b)
 #define WEFT_SHMEM_ARITHMETIC_TYPES(X, a, b) WEFT_SHMEM_RMA_TYPES(X, a, b) WEFT_SHMEM_COMPLEX_TYPES(X, a, b)

@@ -15,10 +15,11 @@ api::Team* team_of(const char* call, shmem_team_t handle) {
   return team == nullptr ? nullptr : team->team.get();
 }
 
-void check(const char* call, const void* to, std::size_t to_bytes, const void* from, std::size_t from_bytes) {
+// Only what peers' data are written to has to be symmetric here: sources that are not, which the standard forbids and
+// other libraries take, cost a copy and no harm.
+void check(const char* call, const void* to, std::size_t bytes) {
   const Library& l = library(call);
-  l.space().at(call, to, static_cast<Bytes>(to_bytes), l.pe->rank());
-  l.space().at(call, from, static_cast<Bytes>(from_bytes), l.pe->rank());
+  l.space().at(call, to, static_cast<Bytes>(bytes), l.pe->rank());
 }
 
 int exchange(const char* call, api::Team* team, Collective collective, void* to, const void* from, std::size_t bytes,
@@ -26,8 +27,7 @@ int exchange(const char* call, api::Team* team, Collective collective, void* to,
   if (team == nullptr) return -1;
   if (bytes == 0) return 0;
   const auto ranks = static_cast<std::size_t>(team->ranks());
-  check(call, to, collective == Collective::kBroadcast ? bytes : bytes * ranks, from,
-        collective == Collective::kAllToAll ? bytes * ranks : bytes);
+  check(call, to, collective == Collective::kBroadcast ? bytes : bytes * ranks);
   if (root < 0 || root >= team->ranks())
     library(call).space().misuse(call, fmt::format("PE_root {} is outside 0 … {}", root, team->ranks() - 1));
   require(
@@ -39,7 +39,7 @@ int exchange(const char* call, api::Team* team, Collective collective, void* to,
 
 int collect(const char* call, api::Team* team, void* to, const void* from, std::size_t bytes) {
   if (team == nullptr) return -1;
-  if (bytes > 0) check(call, to, bytes, from, bytes);
+  if (bytes > 0) check(call, to, bytes);
   require(call, team->collect(to, from, bytes));
   return 0;
 }
@@ -49,10 +49,8 @@ int all_to_all_strided(const char* call, api::Team* team, void* to, const void* 
   if (team == nullptr) return -1;
   if (count == 0) return 0;
   if (to_stride < 1 || from_stride < 1) library(call).space().misuse(call, "a stride is less than 1");
-  const auto extent = [&](ptrdiff_t stride) {
-    return ((count * static_cast<std::size_t>(team->ranks()) - 1) * static_cast<std::size_t>(stride) + 1) * element;
-  };
-  check(call, to, extent(to_stride), from, extent(from_stride));
+  const std::size_t last = count * static_cast<std::size_t>(team->ranks()) - 1;
+  check(call, to, (last * static_cast<std::size_t>(to_stride) + 1) * element);
   require(call, team->all_to_all_strided(static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
                                          static_cast<std::size_t>(to_stride), static_cast<std::size_t>(from_stride),
                                          count, element));
@@ -81,7 +79,7 @@ template <ReduceOp op, class T>
 int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t count) {
   if (team == nullptr) return -1;
   if (count == 0) return 0;
-  check(call, to, count * sizeof(T), from, count * sizeof(T));
+  check(call, to, count * sizeof(T));
   if constexpr (is_complex<T> && op == ReduceOp::kSum) {  // a sum of pairs is a pair of sums
     using Part = std::conditional_t<std::is_same_v<T, weft_shmem_complexf>, float, double>;
     require(call, team->run({.collective = Collective::kAllReduce,
@@ -104,7 +102,7 @@ int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t 
 }
 
 void barrier(const char* call, api::Team& team) {
-  pgas::quiet();
+  pgas::quiet(library(call).space());
   require(call, team.barrier());
 }
 

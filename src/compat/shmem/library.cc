@@ -11,11 +11,15 @@ std::unique_ptr<Library> running;
 Library::Library(std::unique_ptr<api::Pe> own, int level) : pe(std::move(own)), thread_level(level) {
   // The Pe owns the team of all; this handle only points there.
   world_.team = std::shared_ptr<api::Team>(std::shared_ptr<void>(), &pe->everybody());
+  if (space().agent() == nullptr) return;
+  auto own = pe->make_team({pe->rank(), 1, 1});
+  if (!own) space().misuse("shmem_init", own.error().message);
+  alone_.team = std::move(*own);
 }
 
 weft_shmem_team* Library::team(shmem_team_t handle) {
-  // All PEs share memory, so that SHMEM_TEAM_SHARED is everybody too.
-  return handle == SHMEM_TEAM_WORLD || handle == SHMEM_TEAM_SHARED ? &world_ : handle;
+  if (handle == SHMEM_TEAM_SHARED) return alone_.team != nullptr ? &alone_ : &world_;
+  return handle == SHMEM_TEAM_WORLD ? &world_ : handle;
 }
 
 shmem_team_t Library::keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config) {

@@ -24,6 +24,7 @@ namespace weft::compat::shmem {
 // What there is between shmem_init and shmem_finalize.
 class Library {
  public:
+  // Ends the process if `pe` cannot make a team of its own.
   Library(std::unique_ptr<api::Pe> pe, int thread_level);
 
   const pgas::Space& space() const { return pe->space(); }
@@ -53,6 +54,7 @@ class Library {
   Rank of_context(const char* call, shmem_ctx_t ctx, int pe) const;
 
   weft_shmem_team world_;
+  weft_shmem_team alone_;  // SHMEM_TEAM_SHARED where no PE maps another's memory
   std::atomic<std::size_t> turns_{0};
   std::mutex mutex_;
   std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_

@@ -125,7 +125,7 @@ WEFT_SHMEM_DEFINE(uint64_t, signal_fetch, (const uint64_t* sig_addr)) {
   return pgas::atomic<pgas::AtomicOp::kFetch>(l.space(), "shmem_signal_fetch", sig_addr, uint64_t{0}, uint64_t{0},
                                               l.pe->rank());
 }
-WEFT_SHMEM_DEFINE(void, fence, (void)) { pgas::fence(); }
-WEFT_SHMEM_DEFINE(void, quiet, (void)) { pgas::quiet(); }
-WEFT_SHMEM_DEFINE(void, ctx_fence, (shmem_ctx_t)) { pgas::fence(); }
-WEFT_SHMEM_DEFINE(void, ctx_quiet, (shmem_ctx_t)) { pgas::quiet(); }
+WEFT_SHMEM_DEFINE(void, fence, (void)) { pgas::fence(library("shmem_fence").space()); }
+WEFT_SHMEM_DEFINE(void, quiet, (void)) { pgas::quiet(library("shmem_quiet").space()); }
+WEFT_SHMEM_DEFINE(void, ctx_fence, (shmem_ctx_t)) { pgas::fence(library("shmem_ctx_fence").space()); }
+WEFT_SHMEM_DEFINE(void, ctx_quiet, (shmem_ctx_t)) { pgas::quiet(library("shmem_ctx_quiet").space()); }

@@ -25,7 +25,7 @@ void start(const char* call, int thread_level) {
 }
 
 void finish(const char* call) {
-  pgas::quiet();
+  pgas::quiet(library(call).space());
   compat::shmem::require(call, library(call).pe->everybody().barrier());
   running.reset();
 }

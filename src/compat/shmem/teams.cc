@@ -87,10 +87,10 @@ WEFT_SHMEM_DEFINE(int, team_create_ctx, (shmem_team_t team, long, shmem_ctx_t* c
   return create_context("shmem_team_create_ctx", team, ctx);
 }
 WEFT_SHMEM_DEFINE(void, ctx_destroy, (shmem_ctx_t ctx)) {
-  library("shmem_ctx_destroy");
+  const pgas::Space& space = library("shmem_ctx_destroy").space();
   if (ctx == SHMEM_CTX_INVALID) return;
-  if (ctx == SHMEM_CTX_DEFAULT) library("").space().misuse("shmem_ctx_destroy", "SHMEM_CTX_DEFAULT lives for ever");
-  pgas::quiet();
+  if (ctx == SHMEM_CTX_DEFAULT) space.misuse("shmem_ctx_destroy", "SHMEM_CTX_DEFAULT lives for ever");
+  pgas::quiet(space);
   delete ctx;
 }
 WEFT_SHMEM_DEFINE(int, ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team)) {

@@ -16,13 +16,13 @@ namespace weft::net::bootstrap {
 // An answer of kind kRefused closes the exchange; its claim says why. Whoever speaks something else is found out by the
 // first 8 bytes, whoever speaks another version by the next 2.
 struct Claim {
-  std::uint32_t purpose = 0;  // kMeeting, kData, kSurvivors
+  std::uint32_t purpose = 0;  // kMeeting, kData, kSurvivors, kOneSided
   std::int32_t from = -1, to = -1;
   std::uint32_t detail = 0;
 
   bool operator==(const Claim&) const = default;
 };
-inline constexpr std::uint32_t kMeeting = 1, kData = 2, kSurvivors = 3;
+inline constexpr std::uint32_t kMeeting = 1, kData = 2, kSurvivors = 3, kOneSided = 4;
 inline constexpr std::uint16_t kVersion = 1;
 
 struct Greeting {

@@ -46,6 +46,17 @@ class Endpoint {
   // Looks whether a peer that keeps this rank waiting is in the same call; see mismatched().
   void compare_calls(Rank peer);
 
+  // For fabrics that are made of several: where a message's part lies until release(). Requires: protocol Simple; a
+  // move of it is ready.
+  const std::byte* received(const protocol::End& end) {
+    const Link& l = link(end.peer, end.strand);
+    return l.in->slots[l.received % kSlots] + end.offset;
+  }
+  // Takes the part; the message's slot is free again after its last.
+  void release(const protocol::End& end) {
+    if (end.last) release(link(end.peer, end.strand), end.peer);
+  }
+
  private:
   using Lines64 = FlaggedLines<56>;
   using Lines128 = FlaggedLines<120>;

@@ -59,19 +59,24 @@ struct FlaggedWords {
     return static_cast<Flag>(word(slot, (end - 1) / kData).load(std::memory_order_acquire) >> 32);
   }
   static void pack(std::byte* slot, const std::byte* data, std::size_t size, Flag value) {
-    for (std::size_t at = 0, i = 0; at < size; at += kData, ++i) {
+    const auto store = [&](std::size_t i, std::size_t part) {
       std::uint32_t four = 0;
-      std::memcpy(&four, data + at, std::min(kData, size - at));
+      std::memcpy(&four, data + i * kData, part);
       word(slot, i).store(std::uint64_t{value} << 32 | four, std::memory_order_release);
-    }
+    };
+    const std::size_t whole = size / kData;
+    for (std::size_t i = 0; i < whole; ++i) store(i, kData);
+    if (size % kData != 0) store(whole, size % kData);
   }
   static void unpack(const std::byte* slot, std::size_t offset, std::size_t size, std::byte* to) {
-    while (size > 0) {
-      const std::size_t within = offset % kData, part = std::min(kData - within, size);
+    const auto load = [&](std::size_t within, std::size_t part) {
       const auto four = static_cast<std::uint32_t>(word(slot, offset / kData).load(std::memory_order_relaxed));
       std::memcpy(to, reinterpret_cast<const std::byte*>(&four) + within, part);
       offset += part, to += part, size -= part;
-    }
+    };
+    if (offset % kData != 0 && size > 0) load(offset % kData, std::min(kData - offset % kData, size));
+    while (size >= kData) load(0, kData);
+    if (size > 0) load(0, size);
   }
 };
 

@@ -12,8 +12,9 @@ constexpr std::chrono::milliseconds kExamineEvery{20};
 
 }  // namespace
 
-Patience::Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended)
-    : segment_(segment), rank_(rank), limits_(limits), has_ended_(std::move(has_ended)) {}
+Patience::Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
+                   std::vector<Rank> names)
+    : segment_(segment), rank_(rank), limits_(limits), has_ended_(std::move(has_ended)), names_(std::move(names)) {}
 
 void Patience::restart() {
   looks_ = 0;
@@ -35,25 +36,33 @@ Status Patience::look(const WaitingFor& waiting_for) {
 
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
-  const auto now = Clock::now();
-  if (now - since_ < limits_.yielding) {
+  if (Clock::now() - since_ < limits_.yielding)
     sched_yield();
-  } else if (!announced_) {
-    doorbell_.announce(segment_.block(rank_));  // then the caller looks once more
-    announced_ = true;
-  } else {
-    doorbell_.sleep(segment_.block(rank_), std::chrono::duration_cast<std::chrono::microseconds>(kExamineEvery));
-    announced_ = false;
-  }
+  else
+    doze(kExamineEvery);
   return {};
 }
 
-Status Patience::intact() const {
+void Patience::doze(std::chrono::microseconds limit) {
+  if (announced_)
+    doorbell_.sleep(segment_.block(rank_), limit);
+  else
+    doorbell_.announce(segment_.block(rank_));
+  announced_ = !announced_;
+}
+
+std::optional<Patience::Broken> Patience::broken() const {
   const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire);
-  if (broken == 0) return {};
-  const auto cause = (broken & kAbortedBit) != 0 ? fabric::Cause::kAborted : fabric::Cause::kFailed;
-  return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} {}",
-                 (broken & ~kAbortedBit) - 1, fabric::word(cause));
+  if (broken == 0) return std::nullopt;
+  return Broken{name(static_cast<Rank>(broken & ~kAbortedBit) - 1),
+                (broken & kAbortedBit) != 0 ? fabric::Cause::kAborted : fabric::Cause::kFailed};
+}
+
+Status Patience::intact() const {
+  const auto by = broken();
+  if (!by) return {};
+  return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} {}", by->culprit,
+                 fabric::word(by->cause));
 }
 
 Status Patience::health() const {
@@ -62,7 +71,7 @@ Status Patience::health() const {
     if (r == rank_ || !has_ended_(r)) continue;
     const RankBlock& block = segment_.block(r);
     if (block.state.load(std::memory_order_acquire) != RankState::kLeft)
-      return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", r,
+      return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(r),
                      block.pid.load(std::memory_order_relaxed));
   }
   return {};
@@ -82,7 +91,7 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
       return {};
     }
     mark_broken(peer);
-    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", peer,
+    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(peer),
                    segment_.block(peer).pid.load(std::memory_order_relaxed));
   }
   return now - since_ < limits_.timeout ? Status{} : time_out(now, awaited.front());
@@ -102,9 +111,9 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
   }
   if (culprit == rank_) culprit = awaited;  // a cycle: everyone waits
   mark_broken(culprit);
-  const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
+  const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", name(awaited));
   return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}",
-                 limits_.timeout.count(), culprit, segment_.block(culprit).pid.load(std::memory_order_relaxed),
+                 limits_.timeout.count(), name(culprit), segment_.block(culprit).pid.load(std::memory_order_relaxed),
                  through);
 }
 

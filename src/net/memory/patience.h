@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -26,7 +27,9 @@ class Patience {
   // `has_ended`: that peer has died or left; asked every few milliseconds at most, about peers that are waited for.
   // Others may leave: they have done their part. A peer is only reported when another look finds nothing that it still
   // sent.
-  Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended);
+  // `names`: what the ranks are called in messages, where a larger communicator numbers them otherwise; empty: as here.
+  Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
+           std::vector<Rank> names = {});
 
   // Call when something has moved.
   void reset() {
@@ -36,6 +39,14 @@ class Patience {
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause); }
+  // The same where a rank outside of the segment is at fault, by its name.
+  void break_off_for(Rank outsider, fabric::Cause cause) { mark_broken(segment_.ranks() + outsider, cause); }
+  // Who broke the communicator and how, if somebody did.
+  struct Broken {
+    Rank culprit;  // its name
+    fabric::Cause cause;
+  };
+  std::optional<Broken> broken() const;
   // What is wrong by now, whether or not this rank waits: kAborted, kPeerDied. Peers that left in good order are not.
   Status health() const;
   const std::function<bool(Rank)>& has_ended() const { return has_ended_; }
@@ -51,6 +62,8 @@ class Patience {
     }
     return pause_slowly(waiting_for);
   }
+  // Sleeps until rung, or for so long; every other time it only says that it will, so that the caller looks once more.
+  void doze(std::chrono::microseconds limit);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,11 +78,16 @@ class Patience {
   Status time_out(Clock::time_point now, Rank awaited);
   Status intact() const;
   void mark_broken(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  Rank name(Rank r) const {
+    if (names_.empty()) return r;
+    return r < segment_.ranks() ? names_[static_cast<std::size_t>(r)] : r - segment_.ranks();
+  }
 
   Segment segment_;
   Rank rank_;
   Limits limits_;
   std::function<bool(Rank)> has_ended_;
+  std::vector<Rank> names_;
   Doorbell doorbell_;
   int looks_ = 0;
   bool announced_ = false;

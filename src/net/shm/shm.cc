@@ -70,6 +70,15 @@ Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
   return fd;
 }
 
+// Is this the file of that name, not one of a later job?
+bool still_names(const std::string& id, int fd) {
+  const FileDescriptor named(shm_open(name_of(id).c_str(), O_RDWR | O_CLOEXEC, 0600));
+  struct stat own {
+  }, other{};
+  return named.get() >= 0 && fstat(fd, &own) == 0 && fstat(named.get(), &other) == 0 && own.st_ino == other.st_ino &&
+         own.st_dev == other.st_dev;
+}
+
 // Whether all who have not come still may.
 Status check_absent(const Options& options, Rank absent) {
   if (!options.has_ended || !options.has_ended(absent)) return {};
@@ -152,11 +161,13 @@ bool Mapping::has_ended(Rank peer) const {
   return watched.fd >= 0 ? poll(&watched, 1, 0) > 0 : kill(block.pid.load(), 0) != 0 && errno == ESRCH;
 }
 
-World::World(std::unique_ptr<Mapping> mapped, Rank rank, memory::Patience::Limits limits)
+World::World(std::unique_ptr<Mapping> mapped, const Options& options)
     : mapping(std::move(mapped)),
-      endpoint(mapping->segment, rank, false, "shm"),
-      patience(mapping->segment, rank, limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); }),
-      heap(mapping->segment.heap(rank), mapping->segment.heap_bytes()) {}
+      endpoint(mapping->segment, options.rank, false, "shm"),
+      patience(
+          mapping->segment, options.rank, options.limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); },
+          options.names),
+      heap(mapping->segment.heap(options.rank), mapping->segment.heap_bytes()) {}
 
 World::~World() { mapping->segment.block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release); }
 
@@ -198,10 +209,12 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
   const std::size_t heaps = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(options.heap_bytes);
   madvise(mapping->segment.heap(0), heaps, MADV_HUGEPAGE);  // where the kernel allows it for shared memory
   const Status met = meet(mapping->segment, options, deadline);
-  if (options.rank == 0) remove_name(options.id);
+  // Without a rank that gives up, the job is never complete; rank 0 may have died before it could.
+  const bool gave_up = !met && met.error().blame == Blame::kCommunicator;
+  if (options.rank == 0 || (gave_up && still_names(options.id, fd->get()))) remove_name(options.id);
   if (!met) return tl::make_unexpected(met.error());
   mapping->watch(options.rank);
-  return std::make_unique<World>(std::move(mapping), options.rank, options.limits);
+  return std::make_unique<World>(std::move(mapping), options);
 }
 
 void remove_name(const std::string& id) { shm_unlink(name_of(id).c_str()); }

@@ -20,6 +20,7 @@ struct Options {
   memory::Patience::Limits limits;
   // Of ranks that knew each other before: has this one ended, so that it will not come? Empty: nobody knows.
   std::function<bool(Rank)> has_ended = {};
+  std::vector<Rank> names = {};  // see memory::Patience
 };
 
 // A mapped segment, and how to tell that a peer's process has ended.
@@ -45,7 +46,7 @@ class Mapping {
 struct World {
   using Endpoint = memory::Endpoint;
 
-  World(std::unique_ptr<Mapping> mapping, Rank rank, memory::Patience::Limits limits);
+  World(std::unique_ptr<Mapping> mapping, const Options& options);
   ~World();
 
   Rank ranks() const { return endpoint.segment().ranks(); }
@@ -59,7 +60,7 @@ struct World {
 };
 
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id
-// (mode 0600), the others find it, and the name is removed as soon as all have mapped it.
+// (mode 0600), the others find it, and the name is removed as soon as all have mapped it, or one of them gives up.
 // Errors: kTimeout naming the missing ranks; kPeerDied: one that has_ended tells of; kInvalidArgument (the ids of two
 // jobs collide, ranks disagree); kNoResources (too small a /dev/shm), with what is missing.
 Result<std::unique_ptr<World>> attach(const Options& options);

@@ -89,13 +89,15 @@ std::byte* Endpoint::local(Memory memory) {
     case Memory::kOut:
       return call_.out;
     case Memory::kScratch:
-      if (!scratch_) scratch_ = std::make_unique<std::byte[]>(kScratchBytes);
-      return scratch_.get();
+      if (scratch_ == nullptr) {
+        own_scratch_ = std::make_unique<std::byte[]>(kScratchBytes);
+        scratch_ = own_scratch_.get();
+      }
+      return scratch_;
   }
   return nullptr;
 }
 
-// A peer to whom frames are under way that still read what the operation is going to overwrite; -1: none.
 Rank Endpoint::writer_in_the_way(const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kLocal) continue;
@@ -578,6 +580,7 @@ void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
       control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1, static_cast<std::uint32_t>(cause));
   }
   broken_ = true;
+  by_ = {culprit, cause};
 }
 
 }  // namespace weft::net::tcp

@@ -48,6 +48,10 @@ class Endpoint final : public Receiver {
 
   Rank blocker(int strand, const protocol::Operation& operation);
   Rank mismatched() const { return mismatched_; }
+  // A peer to whom frames are under way that still read what the operation is going to overwrite; -1: none.
+  Rank writer_in_the_way(const protocol::Operation& operation);
+  // This memory, which outlives the endpoint, as scratch.
+  void use_scratch(std::byte* memory) { scratch_ = memory; }
   // Asks a peer that keeps this rank waiting what it does itself.
   void compare_calls(Rank peer);
 
@@ -71,6 +75,12 @@ class Endpoint final : public Receiver {
   Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
   // Tells everybody connected that the communicator is broken.
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  struct Broken {
+    Rank culprit;
+    fabric::Cause cause;
+  };
+  // Who is at fault if the communicator is broken, and how.
+  const std::optional<Broken>& broken() const { return by_; }
   // The first peer that has ended without saying so; -1: none is known.
   Rank died() const;
 
@@ -139,7 +149,6 @@ class Endpoint final : public Receiver {
   bool is_scaled(const protocol::End& end) const {
     return call_.scale.has_value() && end.kind == protocol::End::Kind::kLocal && end.memory == protocol::Memory::kIn;
   }
-  Rank writer_in_the_way(const protocol::Operation& operation);
   std::byte* local(protocol::Memory memory);
   const std::byte* settle(Stream& s, const protocol::End& end, Bytes bytes, std::byte* target);
   void release(Stream& s, const protocol::End& end);
@@ -172,11 +181,13 @@ class Endpoint final : public Receiver {
   std::vector<Rank> owed_;   // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool broken_ = false;
+  std::optional<Broken> by_;  // if broken_
   static constexpr Bytes kMuch = Bytes{48} << 10;
   Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last
   Rank awaited_ = -1, suspicion_ = -1;
   bootstrap::UniqueFd epoll_;
-  std::unique_ptr<std::byte[]> scratch_;
+  std::byte* scratch_ = nullptr;
+  std::unique_ptr<std::byte[]> own_scratch_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
   std::vector<fabric::Scalar> scales_;

@@ -31,7 +31,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
 
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
-  const bool much = endpoint_.awaits_much();
+  const bool much = limits_.spins <= 1 && endpoint_.awaits_much();
   if (looks_ < limits_.spins && !much) return {};
   looks_ = limits_.spins;
   if (!much && Clock::now() - since_ < limits_.yielding)

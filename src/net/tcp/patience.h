@@ -29,12 +29,15 @@ class Patience {
   // What is wrong by now, whether or not this rank waits, as far as peers are known by a connection.
   Status health();
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
+  // How long to wait from now on.
+  void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Call when nothing has moved and the caller does not want to wait.
   Status look(const WaitingFor& waiting_for);
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
   // kNoResources.
   Status pause(const WaitingFor& waiting_for) {
-    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && !endpoint_.awaits_much()) [[likely]]
+    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && (limits_.spins > 1 || !endpoint_.awaits_much()))
+        [[likely]]
       return {};
     return pause_slowly(waiting_for);
   }

@@ -41,12 +41,24 @@ void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
   // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
   tcp_info info{};
   socklen_t length = sizeof info;
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear)
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear) {
     set(SOL_SOCKET, SO_SNDBUF, kNearBuffer);
+    choose_congestion_control();
+  }
   const auto here = bootstrap::local_address(fd_.get());
   if (zero_copy_ == ZeroCopy::kAuto && here.loopback()) zero_copy_ = ZeroCopy::kOff;  // the kernel copies anyway
   if (zero_copy_ != ZeroCopy::kOff && !set(SOL_SOCKET, SO_ZEROCOPY, 1)) zero_copy_ = ZeroCopy::kOff;
   flush();
+}
+
+// BBR sends small bursts by a timer; between near peers that costs more than the queues that it avoids (bench/results,
+// tcp). Reno is in every kernel, and no process needs a privilege for it.
+void Wire::choose_congestion_control() {
+  char name[16] = {};
+  socklen_t length = sizeof name - 1;
+  constexpr std::string_view kReno = "reno";
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && std::string_view(name) == "bbr")
+    setsockopt(fd_.get(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
 void Wire::end(const std::string& reason) {

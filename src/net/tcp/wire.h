@@ -78,6 +78,7 @@ class Wire {
     bool zero_copied = false;   // … if any did
     std::size_t bytes() const { return sizeof(Header) + header.length; }
   };
+  void choose_congestion_control();
   // Outcome of a system call: bytes, 0: would block, -1: ended.
   ssize_t write_some(const iovec* parts, int count, int flags);
   bool flush_zero_copy(Outgoing& front);

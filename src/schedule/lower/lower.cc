@@ -48,7 +48,7 @@ Cut cut_of(const Task& task, const Plan& plan) {
   const bool messages = plan.protocol != protocol::Protocol::kDirect;
   Bytes round = piece;
   if (messages) {
-    const Bytes held = plan.slice_bytes * (protocol::traits(plan.protocol).slots / 2);
+    const Bytes held = plan.slice_bytes * (protocol::traits(plan.protocol).slots / plan.algorithm->slots);
     const int parts = plan.algorithm->parts_for(story);
     // Several parts share a message: whole lines of each, so that sums stay vectorised.
     round = parts == 1 ? held : held / parts / kLine * kLine;
@@ -66,7 +66,8 @@ std::int64_t rounds_of(const Task& task, const Plan& plan) {
 
 Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
   const Layout layout = layout_of(task, plan);
-  const Bytes chunks = layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
+  const Bytes chunks =
+      layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
   Task shorter = task;
   shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
   WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));
@@ -129,6 +130,9 @@ const protocol::Operation* StrandStream::next() {
     operation_.kind =
         step_->kind == Step::Kind::kSignal ? protocol::Operation::Kind::kSignal : protocol::Operation::Kind::kWait;
     operation_.peer = step_->peer;
+    operation_.strand = step_->lane == Operand::kSameLane
+                            ? std::int16_t{-1}
+                            : static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + step_->lane);
     operation_.bytes = 0;
     operation_.sources.clear();
     operation_.destinations.clear();
@@ -176,6 +180,7 @@ void StrandStream::forget_closed() {
 bool StrandStream::cut() {
   operation_.kind = protocol::Operation::Kind::kMove;
   operation_.peer = -1;
+  operation_.strand = -1;
   operation_.bytes = std::min(cut_sizes_.slice, end_ - at_);
   if (parts_) {
     bool pending = false;  // an open message that this step closes
@@ -223,7 +228,7 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
     end.stride = o.stride;
     if (!o.memory()) {
       const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
-      end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + lane);
+      end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->connections_of_channel() + lane);
     } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
       const Bytes slots = plan_.algorithm->scratch_for(story_);
       const Bytes in_round = std::max<Bytes>(0, begin - round_begin_);

@@ -49,9 +49,8 @@ struct Plan {
 
 // How large the parts of the largest chunk are: message › shard › chunk › channel's piece › round › slice.
 //   piece   one channel's share of a chunk
-//   round   as much of every piece as connections can hold without a deadlock (half of the slots hold a message with
-//   all
-//           its parts) and as scratch holds; the whole story is told once per round
+//   round   as much of every piece as connections can hold without a deadlock (they hold as many messages, with all
+//           their parts, as the algorithm needs) and as scratch holds; the whole story is told once per round
 //   slice   one message; pipelines hops
 // A round of zero: the protocol's slots or the scratch are too small for this algorithm on so many ranks.
 struct Cut {

@@ -43,11 +43,12 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
   WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
-                                      !options_.disturbances.any()),
+                                       !options_.disturbances.any()),
                "folding {} ranks to {}", ranks, fold_.representatives());
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
+  posts_until_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
@@ -171,8 +172,7 @@ void FlowFabric::settle() {
 // Flows over these links together are so much faster.
 void FlowFabric::record(MaxMin::Path path, double change) {
   if (options_.timeline == nullptr) return;
-  for (const auto [r, times] : path)
-    options_.timeline->level(r, now_, change * times / rates_.capacity(r));
+  for (const auto [r, times] : path) options_.timeline->level(r, now_, change * times / rates_.capacity(r));
 }
 
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
@@ -223,8 +223,7 @@ void FlowFabric::part_done(std::int32_t a) {
   }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
-  if (options_.timeline != nullptr)
-    options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
+  if (options_.timeline != nullptr) options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
@@ -472,6 +471,11 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
+  if (gpu && posting > 0) {  // one message after the other, whatever the strand: NCCL's proxy is one thread
+    Duration& free = posts_until_[index(rank)];
+    free = std::max(free, now_) + Duration::seconds(posting);
+    posting = (free - now_).s();
+  }
   if (gpu) {
     // Copying and posting only matter where they take longer than the slowest flow takes at the least.
     if (const double seconds = slowness * std::max(posting, local / options_.costs.local_channel().value());

@@ -75,6 +75,11 @@ class FlowFabric {
   }
 
   std::int64_t events() const { return events_; }
+  Duration now() const { return now_; }
+  // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
+  void resume_after(Rank rank, int strand, Duration delay) {
+    push(delay, Event::kResume, rank * options_.strands + strand);
+  }
   // The busiest link direction: its share of the capacity over the whole run, and its name, e.g. "gpu3 -> nvswitch0".
   struct Bottleneck {
     std::string link;
@@ -179,17 +184,18 @@ class FlowFabric {
   int ranks_per_endpoint_ = 1;
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
+  std::vector<Duration> posts_until_;  // by rank: when all it posts by now has been posted
   MaxMin rates_;
   Fold fold_;
   std::vector<Connection> connections_;
-  PairTable connection_of_;                                                   // by sender, receiver and strand
+  PairTable connection_of_;                                                        // by sender, receiver and strand
   std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
   std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
   std::vector<Transfer> transfers_;  // by flow
-  std::vector<double> carried_;  // bytes per resource
-  std::vector<double> slowness_;  // by rank; empty: none is slow
+  std::vector<double> carried_;      // bytes per resource
+  std::vector<double> slowness_;     // by rank; empty: none is slow
   Delays delays_;
   EventQueue<Event> events_waiting_;
   std::int64_t busy_ = 0;  // flows under way and events that keep the simulation going

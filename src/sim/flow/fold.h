@@ -47,8 +47,8 @@ class Fold {
     Direction sample;
     std::int64_t links;
   };
-  std::vector<Class> classes_;                  // by resource; only where ranks are folded
-  std::vector<MaxMin::Resource> class_of_;      // by direction; -1: none yet
+  std::vector<Class> classes_;              // by resource; only where ranks are folded
+  std::vector<MaxMin::Resource> class_of_;  // by direction; -1: none yet
 };
 
 }  // namespace weft::sim

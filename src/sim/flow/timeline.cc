@@ -50,21 +50,29 @@ std::string Timeline::to_trace(const std::function<std::string(MaxMin::Resource)
     if (named.size() <= static_cast<std::size_t>(s.rank)) named.resize(static_cast<std::size_t>(s.rank) + 1);
     if (!named[static_cast<std::size_t>(s.rank)]) {
       named[static_cast<std::size_t>(s.rank)] = true;
-      fmt::format_to(to, R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}},)"
-                         "\n", s.rank);
+      fmt::format_to(to,
+                     R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}},)"
+                     "\n",
+                     s.rank);
     }
     const std::string name = s.from >= 0 && s.to >= 0 ? fmt::format("{} -> {}", s.from, s.to)
                              : s.from >= 0            ? fmt::format("from {}", s.from)
                              : s.to >= 0              ? fmt::format("to {}", s.to)
                                                       : "copy";
-    fmt::format_to(to, R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{:.6f},"dur":{:.6f},"args":{{"bytes":{}}}}},)"
-                       "\n", name, s.rank, s.strand, s.begin.us(), (s.end - s.begin).us(), s.bytes);
+    fmt::format_to(to,
+                   R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{:.6f},"dur":{:.6f},"args":{{"bytes":{}}}}},)"
+                   "\n",
+                   name, s.rank, s.strand, s.begin.us(), (s.end - s.begin).us(), s.bytes);
   }
   for (const Level& l : levels_)
-    fmt::format_to(to, R"({{"ph":"C","name":"{}","pid":"links","ts":{:.6f},"args":{{"% used":{:.2f}}}}},)"
-                       "\n", name_of(l.resource), l.at.us(), std::abs(100 * l.share));
-  fmt::format_to(to, R"({{"ph":"M","name":"trace_end","pid":0,"args":{{"left_out":{}}}}}]}})"
-                     "\n", left_out_);
+    fmt::format_to(to,
+                   R"({{"ph":"C","name":"{}","pid":"links","ts":{:.6f},"args":{{"% used":{:.2f}}}}},)"
+                   "\n",
+                   name_of(l.resource), l.at.us(), std::abs(100 * l.share));
+  fmt::format_to(to,
+                 R"({{"ph":"M","name":"trace_end","pid":0,"args":{{"left_out":{}}}}}]}})"
+                 "\n",
+                 left_out_);
   return out;
 }
 

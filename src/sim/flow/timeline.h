@@ -39,8 +39,8 @@ class Timeline {
   };
   std::vector<Span> spans_;
   std::vector<Level> levels_;
-  std::vector<double> now_;                // by resource
-  std::vector<std::int64_t> last_level_;   // by resource: the index of its last level; -1: none
+  std::vector<double> now_;               // by resource
+  std::vector<std::int64_t> last_level_;  // by resource: the index of its last level; -1: none
   std::int64_t left_out_ = 0;
 };
 

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/text_file.h"
 #include "base/xml_file.h"
-#include "topology/import/text_file.h"
 
 namespace weft::topology {
 namespace {

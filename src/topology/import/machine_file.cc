@@ -1,12 +1,12 @@
 #include "topology/import/machine_file.h"
 
+#include "base/text_file.h"
 #include "topology/import/ibnetdiscover.h"
 #include "topology/import/nccl_graph.h"
 #include "topology/import/nccl_xml.h"
 #include "topology/import/nvidia_smi.h"
 #include "topology/import/rocm_smi.h"
 #include "topology/import/slurm.h"
-#include "topology/import/text_file.h"
 #include "topology/import/text_lines.h"
 #include "topology/topology_json.h"
 

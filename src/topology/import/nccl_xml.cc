@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "base/text_file.h"
 #include "base/xml_file.h"
-#include "topology/import/text_file.h"
 
 namespace weft::topology {
 namespace {

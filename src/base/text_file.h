@@ -5,10 +5,10 @@
 
 #include "base/result.h"
 
-namespace weft::topology {
+namespace weft {
 
 // Reads a whole file of at most 64 MiB.
 // Errors (bad input): names the file and what is wrong with it.
 Result<std::string> read_text_file(const std::filesystem::path& file);
 
-}  // namespace weft::topology
+}  // namespace weft

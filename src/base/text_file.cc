@@ -1,9 +1,9 @@
-#include "topology/import/text_file.h"
+#include "base/text_file.h"
 
 #include <fstream>
 #include <system_error>
 
-namespace weft::topology {
+namespace weft {
 namespace {
 
 constexpr std::uintmax_t kLargest = std::uintmax_t{64} << 20;  // bytes; a dump of a node has about 20 KB
@@ -24,4 +24,4 @@ Result<std::string> read_text_file(const std::filesystem::path& file) {
   return text;
 }
 
-}  // namespace weft::topology
+}  // namespace weft

@@ -1,0 +1,99 @@
+#include <sys/mman.h>
+
+#include "api/chooser.h"
+#include "api/pe_join.h"
+#include "net/rma/agent.h"
+#include "net/shm/program_data.h"
+
+namespace weft::api {
+namespace {
+
+using net::bootstrap::Address;
+
+// This rank's own memory in a region that nobody else maps.
+pgas::Region own_region(std::byte* own, Bytes bytes, Rank rank, Rank ranks) {
+  pgas::Region region{.own = own, .bytes = bytes, .mapped = {}};
+  region.mapped.assign(static_cast<std::size_t>(ranks), nullptr);
+  region.mapped[static_cast<std::size_t>(rank)] = own;
+  return region;
+}
+
+// Where every rank's server listens.
+Result<std::vector<Address>> exchange(Communicator& comm, const Address& own) {
+  std::vector<Address> all(static_cast<std::size_t>(comm.ranks()));
+  static_assert(std::is_trivially_copyable_v<Address>);
+  WEFT_CHECK(comm.run({.collective = Collective::kAllGather,
+                       .in = &own,
+                       .out = all.data(),
+                       .count = sizeof own,
+                       .type = DataType::kUint8}));
+  return all;
+}
+
+// An interface by its subnet, that this address alone is in.
+std::string interface_of(Address address) {
+  address.port = 0;
+  std::string text = address.text();
+  text.resize(text.rfind(':'));
+  if (address.family == 6) return text.substr(1, text.size() - 2) + "/128";
+  return text + "/32";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& settings, bool share_data) {
+  const Rank rank = joined.comm.rank(), ranks = joined.comm.ranks();
+  net::tcp::World& world = *joined.tcp;
+  net::memory::Patience::Limits limits = limits_of(settings, ranks, *joined.machine);
+  if (!settings.timeout_given) {
+    constexpr std::chrono::hours kForEver{24 * 365};
+    world.patience.set_timeout(kForEver);
+    limits.timeout = kForEver;
+  }
+  const Bytes bytes = page_up(settings.symmetric_bytes), mapped = bytes + Pe::kMostAlignment;
+  WEFT_TRY(std::byte* const memory, map_memory(mapped));
+  std::shared_ptr<void> keeps(memory, [mapped](void* m) { munmap(m, static_cast<std::size_t>(mapped)); });
+  std::vector<pgas::Region> others;
+  if (share_data) {
+    const std::span<std::byte> data = net::shm::program_data();
+    WEFT_TRY(const bool same, same_everywhere(joined.comm, static_cast<Bytes>(data.size())));
+    if (same && !data.empty()) others.push_back(own_region(data.data(), static_cast<Bytes>(data.size()), rank, ranks));
+  }
+
+  // Derived from what only the job knows, so that a key of its own protects these connections.
+  constexpr std::array<std::uint8_t, 8> kPurpose = {'o', 'n', 'e', 's', 'i', 'd', 'e', 'd'};
+  const net::bootstrap::Meeting& meeting = world.endpoint.meeting();
+  const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
+  const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
+  WEFT_TRY(auto server, net::rma::Server::open(here, key, ranks));
+  WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
+  const auto known = std::make_shared<std::weak_ptr<net::rma::Agent>>();
+  const std::chrono::milliseconds timeout(settings.timeout_ms);
+  const auto agent = [&](const pgas::Space& space) -> Result<std::shared_ptr<pgas::Agent>> {
+    server->serve(space);
+    WEFT_TRY(auto opened, net::rma::Agent::open(space, std::move(server), servers, key, timeout));
+    *known = opened;
+    return std::shared_ptr<pgas::Agent>(std::move(opened));
+  };
+  const auto has_ended = [known](Rank r) {
+    const auto opened = known->lock();
+    return opened != nullptr && opened->has_left(r);
+  };
+  return Pe::open(
+      Pe::Parts{.comm = joined.comm,
+                .commons = {.base = nullptr, .reach = {}, .allocate = {}, .release = {}, .has_ended = has_ended},
+                .chooser = chooser_of(joined.machine, settings),
+                .limits = limits,
+                .heap = own_region(heap_up(memory), bytes, rank, ranks),
+                .others = std::move(others),
+                .end =
+                    [known](Rank r, int status) {
+                      if (const auto opened = known->lock()) opened->end(r, status);
+                    },
+                .agent = agent,
+                .interface = interface_of(here),
+                .trace = settings.pgas_trace,
+                .keeps = std::move(keeps)});
+}
+
+}  // namespace weft::api

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "protocol/operation.h"
+#include "recorder/trace.h"
+
+namespace weft::exec {
+
+// What a real run tells a trace: slices as they are carried out, and the time until the next one where nothing could
+// be. Without a trace it costs a branch per operation.
+// Thread: the rank's. Owns: nothing.
+class Observer {
+ public:
+  void trace_to(recorder::Trace* trace) {
+    moves_ = trace != nullptr && trace->wants(recorder::Category::kMove) ? trace : nullptr;
+    waits_ = trace != nullptr && trace->wants(recorder::Category::kWait) ? trace : nullptr;
+    awaited_ = -1;
+  }
+
+  // Nothing can go on; `peer()`: whom the rank waits for, -1: nobody.
+  template <class Peer>
+  void stuck(Peer&& peer) {
+    if (waits_ == nullptr || awaited_ >= 0) [[likely]]
+      return;
+    awaited_ = peer();
+    since_ = recorder::ticks();
+  }
+  // Something can again.
+  void moved() {
+    if (awaited_ < 0) [[likely]]
+      return;
+    waits_->wait(awaited_, since_, recorder::ticks());
+    awaited_ = -1;
+  }
+
+  void posted(Rank, int, const protocol::Operation&) {
+    moved();
+    if (moves_ != nullptr) [[unlikely]]
+      begun_ = recorder::ticks();
+  }
+  void done(int strand, const protocol::Operation& operation) {
+    if (moves_ != nullptr && operation.kind == protocol::Operation::Kind::kMove) [[unlikely]]
+      moves_->move(strand, move_of(operation), begun_, recorder::ticks());
+  }
+
+ private:
+  static recorder::Move move_of(const protocol::Operation& operation) {
+    recorder::Move move{.bytes = operation.bytes,
+                        .sources = static_cast<int>(operation.sources.size()),
+                        .destinations = static_cast<int>(operation.destinations.size())};
+    const auto first_peer = [](const auto& ends) {
+      for (const protocol::End& end : ends)
+        if (end.kind != protocol::End::Kind::kLocal) return end.peer;
+      return Rank{-1};
+    };
+    move.from = first_peer(operation.sources);
+    move.to = first_peer(operation.destinations);
+    return move;
+  }
+
+  recorder::Trace* moves_ = nullptr;  // null: not wanted
+  recorder::Trace* waits_ = nullptr;
+  Rank awaited_ = -1;
+  std::uint64_t since_ = 0, begun_ = 0;
+};
+
+}  // namespace weft::exec

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <vector>
+
+#include "net/memory/endpoint.h"
+#include "net/tcp/endpoint.h"
+
+namespace weft::net::mixed {
+
+fabric::Capabilities capabilities();
+
+// One rank's view of ranks on several machines: those of its own machine it reaches through shared memory (near), the
+// others by TCP (far). An operation that touches both sides is carried out in parts, one per side, in one post.
+// Protocol Simple only; peers' buffers are not loaded and stored.
+// Thread: one at a time. Owns: nothing; both sides outlive it.
+class Endpoint {
+ public:
+  // `members`: the ranks of this machine, in the order of the segment.
+  Endpoint(memory::Endpoint& near, tcp::Endpoint& far, std::vector<Rank> members);
+
+  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  Rank rank() const { return far_.rank(); }
+  Rank ranks() const { return far_.ranks(); }
+  bool reaches(const void*, Bytes) const { return false; }
+
+  void begin(const fabric::Call& call);
+  bool ready(int strand, const protocol::Operation& operation) { return missing(strand, operation) == kNothing; }
+  fabric::Posted post(int strand, const protocol::Operation& operation);
+  bool finished(int) const { return true; }
+  Rank unsettled() { return far_.unsettled(); }
+
+  Rank blocker(int strand, const protocol::Operation& operation);
+  Rank mismatched() const;
+  void compare_calls(Rank peer);
+
+  bool is_near(Rank peer) const { return local_[static_cast<std::size_t>(peer)] >= 0; }
+  // The number in the segment of a rank of this machine.
+  Rank local(Rank peer) const { return local_[static_cast<std::size_t>(peer)]; }
+
+ private:
+  // What an operation becomes. Where only one side takes part, the other part is empty.
+  //   no message comes from afar:  near part (into a local destination or the stage), then far part from there
+  //   otherwise:                   far part, which reads near messages where they lie, then near part from its result
+  struct Parts {
+    protocol::Operation near, far;
+    bool near_sends = false;                    // the near part comes last
+    SmallList<protocol::End, 2> near_messages;  // that the far part reads
+  };
+  enum Missing { kNothing, kNear, kFar };
+
+  // Why the operation cannot be posted yet.
+  Missing missing(int strand, const protocol::Operation& operation);
+  // Requires: messages that came near are there. Valid until the next call.
+  const Parts& split(int strand, const protocol::Operation& operation);
+  bool touches(const SmallList<protocol::End, 2>& ends, bool near) const;
+  protocol::End in_segment(protocol::End end) const;
+  // Of the operation's message sources, only those that came near, with numbers of the segment.
+  const protocol::Operation& near_sources(const protocol::Operation& operation);
+  // A strand's place for results that have no other on their way from one side to the other.
+  protocol::End stage(int strand) const;
+
+  memory::Endpoint& near_;
+  tcp::Endpoint& far_;
+  std::vector<Rank> members_, local_;
+  fabric::Capabilities capabilities_;
+  protocol::Operation asked_;
+  Parts parts_;
+};
+
+}  // namespace weft::net::mixed

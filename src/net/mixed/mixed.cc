@@ -1,0 +1,36 @@
+#include "net/mixed/mixed.h"
+
+namespace weft::net::mixed {
+namespace {
+
+constexpr Bytes kNoHeap = 4096;  // buffers are not shared
+
+}  // namespace
+
+World::World(std::unique_ptr<shm::World> shared, bootstrap::Meeting meeting, Rank rank, std::vector<Rank> members,
+             const tcp::Options& options, Patience::Limits limits)
+    : near(std::move(shared)),
+      far(std::move(meeting), rank, options, limits),
+      endpoint(near->endpoint, far.endpoint, std::move(members)),
+      patience(endpoint, near->patience, far.endpoint, limits) {}
+
+Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const tcp::Options& options,
+                                    Patience::Limits limits) {
+  const auto ranks = static_cast<Rank>(meeting.ranks.size());
+  std::vector<Rank> members;
+  Rank own = 0;
+  for (Rank r = 0; r < ranks; ++r) {
+    if (meeting.ranks[static_cast<std::size_t>(r)].node != meeting.ranks[static_cast<std::size_t>(rank)].node) continue;
+    if (r == rank) own = static_cast<Rank>(members.size());
+    members.push_back(r);
+  }
+  WEFT_TRY(auto near, shm::attach({.id = fmt::format("{}-{}", meeting.name, members.front()),
+                                   .rank = own,
+                                   .ranks = static_cast<Rank>(members.size()),
+                                   .heap_bytes = kNoHeap,
+                                   .limits = {.timeout = limits.timeout},
+                                   .names = members}));
+  return std::make_unique<World>(std::move(near), std::move(meeting), rank, std::move(members), options, limits);
+}
+
+}  // namespace weft::net::mixed

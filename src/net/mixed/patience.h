@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+
+#include "net/memory/patience.h"
+#include "net/mixed/endpoint.h"
+#include "net/tcp/patience.h"
+
+namespace weft::net::mixed {
+
+// How a rank waits for peers on both sides: each side looks for failures of its own peers; what one finds, it tells the
+// other. Sleeps on the doorbell while it waits for a rank of its own machine, else on its sockets.
+// Thread: the endpoint's.
+class Patience {
+ public:
+  using Limits = tcp::Patience::Limits;
+  using WaitingFor = tcp::Patience::WaitingFor;
+
+  Patience(Endpoint& endpoint, memory::Patience& near, tcp::Endpoint& sockets, Limits limits)
+      : endpoint_(endpoint), near_(near), sockets_(sockets), far_(sockets, limits), limits_(limits) {}
+
+  void reset() {
+    if (looks_ != 0) restart();
+  }
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  Status health();
+  std::chrono::milliseconds timeout() const { return limits_.timeout; }
+  Status look(const WaitingFor& waiting_for);
+  Status pause(const WaitingFor& waiting_for) {
+    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0) [[likely]]
+      return {};
+    return pause_slowly(waiting_for);
+  }
+
+ private:
+  static constexpr int kBroadEvery = 32;  // looks at what is awaited per look at all
+  void restart();
+  Status pause_slowly(const WaitingFor& waiting_for);
+  // Tells the other side what one has found.
+  Status share(Status found);
+
+  Endpoint& endpoint_;
+  memory::Patience& near_;
+  tcp::Endpoint& sockets_;
+  tcp::Patience far_;
+  Limits limits_;
+  int looks_ = 0;
+  tcp::Clock::time_point since_{};
+};
+
+}  // namespace weft::net::mixed

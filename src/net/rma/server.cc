@@ -1,0 +1,70 @@
+#include "net/rma/server.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "net/rma/connection.h"
+
+namespace weft::net::rma {
+namespace {
+
+constexpr int kLookEvery = 1000;  // milliseconds, for strangers who say nothing
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key, Rank ranks) {
+  bootstrap::Address any = at;
+  any.port = 0;
+  WEFT_TRY(auto listener, bootstrap::listen_on(any));
+  return std::unique_ptr<Server>(new Server(std::move(listener), key, ranks));
+}
+
+Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, Rank ranks)
+    : listener_(std::move(listener)),
+      key_(key),
+      left_(static_cast<std::size_t>(ranks)),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Server::~Server() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  while (write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+}
+
+void Server::serve(const pgas::Space& space) {
+  space_ = &space;
+  thread_ = std::thread([this] { run(); });
+}
+
+void Server::run() {
+  std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<pollfd> watched;
+  for (;;) {
+    watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+               {.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+    for (const auto& c : connections)
+      watched.push_back({.fd = c->fd(), .events = static_cast<short>(c->sends() ? POLLOUT : POLLIN), .revents = 0});
+    if (poll(watched.data(), watched.size(), kLookEvery) < 0 && errno != EINTR) return;
+    if (watched[0].revents != 0) return;
+    for (std::size_t i = 0; i < connections.size(); ++i)
+      if (watched[i + 2].revents != 0 || connections[i]->is_stranger()) connections[i]->advance();
+    std::erase_if(connections, [this](const auto& c) {
+      if (c->open()) return false;
+      if (c->peer() >= 0) left_[static_cast<std::size_t>(c->peer())].store(true, std::memory_order_release);
+      return true;
+    });
+    if (watched[1].revents == 0) continue;
+    if (auto fd = bootstrap::accept_from(listener_.get()); fd && fd->open())
+      connections.push_back(
+          std::make_unique<Connection>(std::move(*fd), key_, *space_, static_cast<Rank>(left_.size())));
+  }
+}
+
+}  // namespace weft::net::rma
