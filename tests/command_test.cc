@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -60,6 +61,45 @@ TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
   EXPECT_EQ(a.out, "");
 }
 
+TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
+  const std::string bench =
+      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto Simple --channels 8 "
+      "--min 64M --max 64M --json -";
+  const json folded = json::parse(weft(bench).out).at("rows")[0], full = json::parse(weft(bench + " --no-fold").out).at("rows")[0];
+  EXPECT_EQ(folded.at("carried_out").at("folded"), 2);
+  EXPECT_EQ(full.at("carried_out").at("folded"), 1);
+  EXPECT_NEAR(folded.at("time_us").get<double>() / full.at("time_us").get<double>(), 1, 1e-3);
+  const json dead = json::parse(weft(bench + " --fault nic:1/3=down").out);
+  EXPECT_EQ(dead.at("faults")[0], "nic:1/3=down");
+  EXPECT_NEAR(dead.at("rows")[0].at("healthy_us").get<double>() / folded.at("time_us").get<double>(), 1, 1e-3);
+  EXPECT_GT(dead.at("rows")[0].at("time_us").get<double>(), 1.1 * folded.at("time_us").get<double>());
+  EXPECT_GT(dead.at("rows")[0].at("busiest").at("utilisation").get<double>(), 0.5);
+}
+
+TEST(Simulated, ARunOfTooManyEventsStopsWithWhatItKnows) {
+  const Answer a = weft("bench all_reduce --on dgx-h100 --min 1M --max 1M --no-fold --max-events 10");
+  EXPECT_EQ(a.code, 1);
+  EXPECT_NE(a.err.find("stopped after 10 events"), std::string::npos) << a.err;
+}
+
+TEST(Simulated, ATimelineHasASpanOfEveryRankAndALevelOfLinks) {
+  const std::string file = testing::TempDir() + "/weft-timeline-" + std::to_string(getpid()) + ".json";
+  const Answer a = weft("bench all_reduce --on dgx-h100 --min 1M --max 1M --timeline " + file);
+  EXPECT_EQ(a.code, 0) << a.err;
+  std::ifstream in(file);
+  const json trace = json::parse(in);
+  std::set<int> ranks;
+  double busiest = 0;
+  for (const json& e : trace.at("traceEvents")) {
+    if (e.at("ph") == "X") ranks.insert(e.at("pid").get<int>());
+    if (e.at("ph") == "C") busiest = std::max(busiest, e.at("args").at("% used").get<double>());
+  }
+  EXPECT_EQ(ranks.size(), 8u);
+  EXPECT_GT(busiest, 10);
+  EXPECT_LE(busiest, 100.1);
+  std::filesystem::remove(file);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Inputs, Refused,
     testing::Values(
@@ -75,6 +115,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench broadcast --algo tree", "'tree'"}, BadInput{"bench all_reduce --proto LL256", "'LL256'"},
         BadInput{"bench all_reduce --algo two_shot --proto LL64", "two_shot"},
         BadInput{"bench all_reduce --on dgx-h101", "'dgx-h101'"},
+        BadInput{"bench all_reduce --on dgx-h100 --max 9223372036854775808", "9223372036854775808"},
+        BadInput{"bench all_reduce --on dgx-h100 --max-events 0", "--max-events"},
+        BadInput{"bench all_reduce --on dgx-h100 --timeline t.json", "--timeline"},
+        BadInput{"bench all_reduce --timeline t.json", "--on"},
+        BadInput{"bench all_reduce --fault nic:3=down", "--on"},
+        BadInput{"bench all_reduce --on dgx-h100 --fault nic:99=down", "nic:99=down"},
+        BadInput{"bench all_reduce --on dgx-h100 --fault link:gpu0-gpu1=down", "link:gpu0-gpu1=down"},
+        BadInput{"bench all_reduce --on dgx-h100 --fault nvswitch:0=down --fault gpu:0=sick", "gpu:0=sick"},
+        BadInput{"bench all_reduce --on dgx-h100:nodes=2,wires=switch --fault switch:0=down", "cannot reach"},
+        BadInput{"bench broadcast --on dgx-h100 --root 7 --fault gpu:3=down", "--root 7"},
+        BadInput{"bench all_to_all --on dgx-h100:nodes=8192,net=ib-ndr --min 1G --max 1G", "at most 46340"},
         BadInput{"bench all_reduce --on dgx-h100:nodes=0", "nodes"},
         BadInput{"bench all_reduce --on dgx-h100:net=token-ring", "token-ring"},
         BadInput{"bench all_reduce --on /no/such/file.xml", "/no/such/file.xml"},

@@ -14,7 +14,7 @@ namespace weft::simulate {
 // `shortened` is set if not all were run.
 //   The pace is believed when two periods in a row differ by less than kSteady of a period; until then runs become
 //   longer, up to all of it.
-inline constexpr double kSteady = 1e-5;
+inline constexpr double kSteady = 1e-4;
 
 template <class Run>
 auto steadily(std::int64_t count, std::int64_t period, bool& shortened, Run&& run) -> decltype(run(count)) {
