@@ -49,10 +49,18 @@ Status Story::grow() {
   const Rank ranks = world_.ranks() + 1;
   std::optional<MeetingPlace> meeting;
   if (world_.rank() == 0) {
-    WEFT_TRY(meeting, MeetingPlace::open(ranks, {.timeout = std::chrono::seconds(10)}));
+    WEFT_TRY(meeting, MeetingPlace::open(ranks, {.timeout = std::chrono::seconds(60)}));
     board_->post(place, meeting->id(), ranks);
   }
   WEFT_TRY(world_, world_.grow(meeting ? meeting->id() : UniqueId{}, ranks));
+  return {};
+}
+
+Status Story::take_spares_in() {
+  while (board_ != nullptr && joined_ < kSpares) {
+    WEFT_CHECK(grow());
+    WEFT_CHECK(agree());
+  }
   return {};
 }
 
@@ -67,11 +75,7 @@ Status Story::recover() {
   WEFT_CHECK(agree());
   // Nobody dies any more: who dies while ranks meet may leave some with the new communicator and some without.
   if (world_.ranks() > episode_.ranks - episode_.kills) return {};
-  while (board_ != nullptr && joined_ < kSpares) {
-    WEFT_CHECK(grow());
-    WEFT_CHECK(agree());
-  }
-  return {};
+  return take_spares_in();
 }
 
 std::string Story::tell() {
@@ -92,6 +96,8 @@ std::string Story::join(const Episode& episode, tests::NoticeBoard& board, int p
   if (!comm) return "wrong: a spare cannot join: " + comm.error().message;
   Story story(episode, std::move(*comm), &board);
   if (const Status agreed = story.agree(); !agreed) return "wrong: a spare cannot agree: " + agreed.error().message;
+  if (const Status grown = story.take_spares_in(); !grown)
+    return "wrong: a spare cannot grow: " + grown.error().message;
   return story.tell();
 }
 

@@ -25,6 +25,7 @@ class Story {
   Status one_call();
   // Goes on with who is left, takes a spare in, and agrees on what comes next.
   Status recover();
+  Status take_spares_in();
   Status grow();
   // The ranks may have failed in different calls: the farthest counts.
   Status agree();

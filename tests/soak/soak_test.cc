@@ -19,11 +19,11 @@ TEST_P(ShortSoak, EveryResultIsRightWhateverHappens) {
 using Over = Episode::Over;
 INSTANTIATE_TEST_SUITE_P(
     Over, ShortSoak,
-    testing::Values(Episode{.over = Over::kThreads, .ranks = 3, .calls = 1000, .seed = 11},
-                    Episode{.over = Over::kShm, .ranks = 4, .calls = 2000, .kills = 1, .stops = 1, .seed = 12},
-                    Episode{.over = Over::kTcp, .ranks = 3, .calls = 600, .kills = 1, .stops = 1, .seed = 13},
-                    Episode{.over = Over::kMixed, .ranks = 4, .calls = 600, .kills = 1, .stops = 1, .seed = 14},
-                    Episode{.over = Over::kMixed, .ranks = 5, .calls = 400, .seed = 15}),
+    testing::Values(Episode{.over = Over::kThreads, .ranks = 3, .calls = 300, .seed = 11},
+                    Episode{.over = Over::kShm, .ranks = 4, .calls = 400, .kills = 1, .stops = 1, .seed = 12},
+                    Episode{.over = Over::kTcp, .ranks = 3, .calls = 200, .kills = 1, .stops = 1, .seed = 13},
+                    Episode{.over = Over::kMixed, .ranks = 4, .calls = 200, .kills = 1, .stops = 1, .seed = 14},
+                    Episode{.over = Over::kMixed, .ranks = 5, .calls = 150, .seed = 15}),
     [](const auto& info) { return "Seed" + std::to_string(info.param.seed); });
 
 }  // namespace
