@@ -10,7 +10,7 @@ static struct {
   long source[64];
   size_t nelems;
   int pe;
-} * kept;
+} *kept;
 
 void shmem_quiet(void) {
   if (kept != NULL) {
