@@ -208,21 +208,6 @@ inline void get_strided(const Space& space, const char* call, void* to, const vo
 
 namespace detail {
 
-// The old value, except of kSet, which returns `operand`.
-template <AtomicOp op, class T>
-T apply(std::byte* target, T operand, T compare) {
-  std::atomic_ref<T> cell(*reinterpret_cast<T*>(target));
-  if constexpr (op == AtomicOp::kFetch) return cell.load(std::memory_order_acquire);
-  if constexpr (op == AtomicOp::kSet) cell.store(operand, std::memory_order_release);
-  if constexpr (op == AtomicOp::kSwap) return cell.exchange(operand);
-  if constexpr (op == AtomicOp::kCompareSwap) cell.compare_exchange_strong(compare, operand);
-  if constexpr (op == AtomicOp::kAdd) return cell.fetch_add(operand);
-  if constexpr (op == AtomicOp::kAnd) return cell.fetch_and(operand);
-  if constexpr (op == AtomicOp::kOr) return cell.fetch_or(operand);
-  if constexpr (op == AtomicOp::kXor) return cell.fetch_xor(operand);
-  return op == AtomicOp::kCompareSwap ? compare : operand;
-}
-
 // What the word holds after an operation that gave `old`.
 template <AtomicOp op, class T>
 T after(T old, T operand, T compare) {
@@ -233,6 +218,26 @@ T after(T old, T operand, T compare) {
   if constexpr (op == AtomicOp::kAnd) return old & operand;
   if constexpr (op == AtomicOp::kOr) return old | operand;
   if constexpr (op == AtomicOp::kXor) return old ^ operand;
+}
+
+// The old value, except of kSet, which returns `operand`.
+template <AtomicOp op, class T>
+T apply(std::byte* target, T operand, T compare) {
+  std::atomic_ref<T> cell(*reinterpret_cast<T*>(target));
+  if constexpr (op == AtomicOp::kFetch) return cell.load(std::memory_order_acquire);
+  if constexpr (op == AtomicOp::kSet) cell.store(operand, std::memory_order_release);
+  if constexpr (op == AtomicOp::kSwap) return cell.exchange(operand);
+  if constexpr (op == AtomicOp::kCompareSwap) cell.compare_exchange_strong(compare, operand);
+  if constexpr (op == AtomicOp::kAdd) return cell.fetch_add(operand);
+  if constexpr (op == AtomicOp::kAnd || op == AtomicOp::kOr || op == AtomicOp::kXor) {
+    // Written out: GCC 12 loses the operand of a 64-bit fetch_or, fetch_and or fetch_xor where the result is to go into
+    // the operand's register (seen in net/rma/connection.cc, tested by tests/shmem.Tcp.EveryTypedFunctionWorks).
+    T old = cell.load(std::memory_order_relaxed);
+    while (!cell.compare_exchange_weak(old, after<op>(old, operand, compare))) {
+    }
+    return old;
+  }
+  return op == AtomicOp::kCompareSwap ? compare : operand;
 }
 
 template <AtomicOp op, class T>

@@ -2,6 +2,8 @@
 
 #include <shmem.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* A broken expectation ends all PEs with exit status 1. */
 #define CHECK(condition)                                                                    \
@@ -11,3 +13,9 @@
       shmem_global_exit(1);                                                                 \
     }                                                                                       \
   } while (0)
+
+/* Started so that no PE maps another's memory? */
+static inline int over_tcp(void) {
+  const char* transport = getenv("WEFT_TRANSPORT");
+  return transport != NULL && strcmp(transport, "tcp") == 0;
+}

@@ -1,12 +1,11 @@
 /* Global and static variables are symmetric: put, get, atomics, collectives and pointers reach them. */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 
-static long zero[3000];                    /* .bss, several pages */
-static int set[4] = {1, 2, 3, 4};          /* .data */
+static long zero[3000];           /* .bss, several pages */
+static int set[4] = {1, 2, 3, 4}; /* .data */
 long everywhere = 5;
 static const char* const kText = "unchanged"; /* read-only data is nobody's to share */
 
@@ -26,8 +25,7 @@ int main(void) {
   CHECK(shmem_addr_accessible(&everywhere, next) && !shmem_addr_accessible(kText, next));
   if (n > 1) {
     int* there = shmem_ptr(&set[0], next);
-    const char* transport = getenv("WEFT_TRANSPORT");
-    if (transport != NULL && strcmp(transport, "tcp") == 0)
+    if (over_tcp())
       CHECK(there == NULL);
     else
       CHECK(there != NULL && there != &set[0] && there[0] == 1);

@@ -1,12 +1,11 @@
 #include "net/rma/server.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include "net/rma/connection.h"
 

@@ -15,7 +15,7 @@ namespace weft::net::rma {
 // The thread never blocks on one connection.
 class Server {
  public:
-  // Listens on `interface`'s address, any port.
+  // Listens at this address, any port. Errors: see bootstrap::listen_on.
   static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key, Rank ranks);
   ~Server();
 
