@@ -65,7 +65,8 @@ TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
   const std::string bench =
       "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto Simple --channels 8 "
       "--min 64M --max 64M --json -";
-  const json folded = json::parse(weft(bench).out).at("rows")[0], full = json::parse(weft(bench + " --no-fold").out).at("rows")[0];
+  const json folded = json::parse(weft(bench).out).at("rows")[0],
+             full = json::parse(weft(bench + " --no-fold").out).at("rows")[0];
   EXPECT_EQ(folded.at("carried_out").at("folded"), 2);
   EXPECT_EQ(full.at("carried_out").at("folded"), 1);
   EXPECT_NEAR(folded.at("time_us").get<double>() / full.at("time_us").get<double>(), 1, 1e-3);
@@ -118,8 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on dgx-h100 --max 9223372036854775808", "9223372036854775808"},
         BadInput{"bench all_reduce --on dgx-h100 --max-events 0", "--max-events"},
         BadInput{"bench all_reduce --on dgx-h100 --timeline t.json", "--timeline"},
-        BadInput{"bench all_reduce --timeline t.json", "--on"},
-        BadInput{"bench all_reduce --fault nic:3=down", "--on"},
+        BadInput{"bench all_reduce --timeline t.json", "--on"}, BadInput{"bench all_reduce --fault nic:3=down", "--on"},
         BadInput{"bench all_reduce --on dgx-h100 --fault nic:99=down", "nic:99=down"},
         BadInput{"bench all_reduce --on dgx-h100 --fault link:gpu0-gpu1=down", "link:gpu0-gpu1=down"},
         BadInput{"bench all_reduce --on dgx-h100 --fault nvswitch:0=down --fault gpu:0=sick", "gpu:0=sick"},
