@@ -5,6 +5,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
@@ -64,10 +65,31 @@ class Gloo final : public peers::Peer {
       options->setRoot(0);
       return [options] { gloo::broadcast(*options); };
     }
+    if (point.collective == "all_to_all" && !point.in_place) {
+      auto options = std::make_shared<gloo::AlltoallOptions>(context_);
+      options->setInput(point.in, point.count);
+      options->setOutput(point.out, point.count);
+      return [options] { gloo::alltoall(*options); };
+    }
+    if (point.collective == "send_recv" && !point.in_place) return send_receive(point);
     return nullptr;
   }
 
  private:
+  std::function<void()> send_receive(const peers::Point& point) {
+    const std::size_t bytes = point.count * sizeof(float);
+    std::shared_ptr<gloo::transport::UnboundBuffer> out = context_->createUnboundBuffer(point.in, bytes);
+    std::shared_ptr<gloo::transport::UnboundBuffer> in = context_->createUnboundBuffer(point.out, bytes);
+    const int next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks();
+    return [=] {
+      constexpr std::uint64_t kSlot = 77;  // a channel that no collective uses
+      out->send(next, kSlot);
+      in->recv(before, kSlot);
+      out->waitSend();
+      in->waitRecv();
+    };
+  }
+
   std::function<void()> all_reduce(const peers::Point& point) {
     if (algorithm_ == "halving_doubling" || algorithm_ == "ring_chunked") {
       if (!point.in_place) return nullptr;

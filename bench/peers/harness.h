@@ -80,6 +80,9 @@ inline std::size_t wrong(const Point& point, int rank, int ranks) {
       expected = sum_of_contributions(ranks, static_cast<std::size_t>(rank) * part + i);
     if (point.collective == "all_gather") expected = contribution(static_cast<int>(i / part), i % part);
     if (point.collective == "broadcast") expected = contribution(0, i);
+    if (point.collective == "all_to_all")
+      expected = contribution(static_cast<int>(i / part), static_cast<std::size_t>(rank) * part + i % part);
+    if (point.collective == "send_recv") expected = contribution((rank + ranks - 1) % ranks, i);
     if (point.out[i] != expected) ++errors;
   }
   return errors;

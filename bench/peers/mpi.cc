@@ -33,6 +33,15 @@ class Mpi final : public peers::Peer {
       return [=] { MPI_Allgather(in, part, MPI_FLOAT, out, part, MPI_FLOAT, MPI_COMM_WORLD); };
     if (point.collective == "broadcast" && point.in_place)
       return [=] { MPI_Bcast(out, count, MPI_FLOAT, 0, MPI_COMM_WORLD); };
+    if (point.collective == "all_to_all" && !point.in_place)
+      return [=] { MPI_Alltoall(in, part, MPI_FLOAT, out, part, MPI_FLOAT, MPI_COMM_WORLD); };
+    if (point.collective == "send_recv" && !point.in_place) {
+      const int next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_;
+      return [=] {
+        MPI_Sendrecv(in, count, MPI_FLOAT, next, 0, out, count, MPI_FLOAT, before, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+      };
+    }
     return nullptr;
   }
 

@@ -125,7 +125,11 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const net::tcp::Options options = options_of(origin->settings);
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const cost::MachineView cores, this_machine(origin->rates));
-  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits_of(options, here, cores)));
+  auto limits = limits_of(options, here, cores);
+  // Machines may be containers that share their cores, which none of them can see.
+  constexpr int kBriefly = 100;
+  limits.spins = std::min(limits.spins, kBriefly);
+  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits));
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm+tcp", ranks_per_node, machine));
   return Opened{std::move(session), "shm+tcp", machine};
 }

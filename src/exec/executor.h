@@ -156,8 +156,7 @@ class WorldExecutor final : public Executor {
     std::vector<Rank> peers;
     if (const Rank peer = world_->endpoint.unsettled(); peer >= 0) peers.push_back(peer);
     for (const Strand& strand : strands_) {
-      if (strand.done() || strand.current() == nullptr || strand.current()->own()) continue;
-      const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
+      const Rank peer = blocker_of(strand);
       if (peer < 0) continue;
       world_->endpoint.compare_calls(peer);
       if (peers.empty() && waiting_ != nullptr) note_wait(peer, strand);
@@ -166,12 +165,14 @@ class WorldExecutor final : public Executor {
     return peers;
   }
   Rank first_blocker() {
-    for (const Strand& strand : strands_) {
-      if (strand.done() || strand.current() == nullptr) continue;
-      const Rank peer = world_->endpoint.blocker(strand.strand(), *strand.current());
-      if (peer >= 0) return peer;
-    }
+    for (const Strand& strand : strands_)
+      if (const Rank peer = blocker_of(strand); peer >= 0) return peer;
     return world_->endpoint.unsettled();
+  }
+  // -1: nobody, or another strand of this rank.
+  Rank blocker_of(const Strand& strand) {
+    if (strand.done() || strand.current() == nullptr || strand.current()->own()) return -1;
+    return world_->endpoint.blocker(strand.strand(), *strand.current());
   }
   void note_wait(Rank peer, const Strand& strand) {
     constexpr auto kPlain = std::memory_order_relaxed;

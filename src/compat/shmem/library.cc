@@ -12,9 +12,9 @@ Library::Library(std::unique_ptr<api::Pe> own, int level) : pe(std::move(own)), 
   // The Pe owns the team of all; this handle only points there.
   world_.team = std::shared_ptr<api::Team>(std::shared_ptr<void>(), &pe->everybody());
   if (space().agent() == nullptr) return;
-  auto own = pe->make_team({pe->rank(), 1, 1});
-  if (!own) space().misuse("shmem_init", own.error().message);
-  alone_.team = std::move(*own);
+  auto alone = pe->make_team({pe->rank(), 1, 1});
+  if (!alone) space().misuse("shmem_init", alone.error().message);
+  alone_.team = std::move(*alone);
 }
 
 weft_shmem_team* Library::team(shmem_team_t handle) {

@@ -48,7 +48,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
-  posts_until_.resize(index(fold_.representatives()));
+  posters_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
@@ -125,6 +125,11 @@ bool FlowFabric::step() {
     case Event::kLocalEnds:
       part_done(event.subject);
       break;
+    case Event::kPosted:
+      if (!posters_[index(event.subject)].is_turn(event.version)) break;
+      for (const std::int32_t actor : posters_[index(event.subject)].take(now_)) part_done(actor);
+      await_poster(event.subject);
+      break;
     case Event::kResume:
       runnable_.push_back(event.subject);
       break;
@@ -150,6 +155,11 @@ bool FlowFabric::step() {
       break;
   }
   return true;
+}
+
+void FlowFabric::await_poster(Rank rank) {
+  Poster& poster = posters_[index(rank)];
+  if (!poster.idle()) push(poster.next(now_), Event::kPosted, rank, poster.turn());
 }
 
 void FlowFabric::wake(std::int32_t& actor) {
@@ -471,15 +481,14 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   };
   for (const End& end : operation.sources) account(end, true);
   for (const End& end : operation.destinations) account(end, false);
-  if (gpu && posting > 0) {  // one message after the other, whatever the strand: NCCL's proxy is one thread
-    Duration& free = posts_until_[index(rank)];
-    free = std::max(free, now_) + Duration::seconds(posting);
-    posting = (free - now_).s();
+  if (gpu && posting > 0) {
+    ++actor.outstanding;
+    posters_[index(rank)].add(self, slowness * posting, now_);
+    await_poster(rank);
   }
   if (gpu) {
-    // Copying and posting only matter where they take longer than the slowest flow takes at the least.
-    if (const double seconds = slowness * std::max(posting, local / options_.costs.local_channel().value());
-        seconds > flow_seconds) {
+    // Copying only matters where it takes longer than the slowest flow takes at the least.
+    if (const double seconds = slowness * local / options_.costs.local_channel().value(); seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }

@@ -13,6 +13,7 @@
 #include "sim/flow/fold.h"
 #include "sim/flow/max_min.h"
 #include "sim/flow/pair_table.h"
+#include "sim/flow/poster.h"
 #include "sim/flow/switches.h"
 #include "sim/flow/timeline.h"
 #include "topology/routes.h"
@@ -120,6 +121,7 @@ class FlowFabric {
     enum Kind : std::uint8_t {
       kFlowEnds,
       kLocalEnds,
+      kPosted,
       kMessageArrives,
       kSignalArrives,
       kPartArrives,  // of a message that a switch sums
@@ -128,8 +130,8 @@ class FlowFabric {
       kFlap  // of a link that goes down or comes back
     };
     Kind kind;
-    std::int32_t subject;   // flow, actor, connection, aggregation or flapping link
-    std::uint32_t version;  // of a flow; the rank whose part arrives; 1: the link goes down
+    std::int32_t subject;   // flow, actor, rank, connection, aggregation or flapping link
+    std::uint32_t version;  // of a flow; of a rank's posting; the rank whose part arrives; 1: the link goes down
 
     // Does a simulation that waits for nothing else go on? (Flows that are under way count themselves.)
     bool keeps_going() const { return kind != kFlowEnds && kind != kFlap; }
@@ -144,6 +146,7 @@ class FlowFabric {
 
   void launch();
   bool step();
+  void await_poster(Rank rank);
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   void settle();
   void flap(std::int32_t number, bool down);
@@ -184,7 +187,7 @@ class FlowFabric {
   int ranks_per_endpoint_ = 1;
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
-  std::vector<Duration> posts_until_;  // by rank: when all it posts by now has been posted
+  std::vector<Poster> posters_;  // by rank
   MaxMin rates_;
   Fold fold_;
   std::vector<Connection> connections_;
