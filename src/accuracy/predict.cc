@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
+#include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
 
 namespace weft::accuracy {
@@ -57,14 +57,6 @@ Result<std::optional<tune::nccl::Row>> Predictor::ask_nccl(const schedule::Task&
   return best;
 }
 
-Result<Duration> Predictor::simulate(const schedule::Task& task, const schedule::Plan& plan) const {
-  sim::FlowFabric fabric(machine_.topology(), machine_.routes(), task.ranks,
-                         {.costs = machine_.costs(), .strands = plan.channels * plan.algorithm->lanes});
-  return exec::run_virtually(fabric, task, plan, [&](Rank) {
-    return fabric::Call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
-  });
-}
-
 Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   const Rank ranks = point.ranks > 0 ? point.ranks : machine_.endpoints();
   if (ranks > machine_.endpoints())
@@ -80,7 +72,8 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
     prediction.channels = choice->plan.channels;
     prediction.time = choice->estimate.total;
     if (messages_of(task, choice->plan) <= kMostMessages) {
-      WEFT_TRY(prediction.time, simulate(task, choice->plan));
+      WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(machine_, task, choice->plan));
+      prediction.time = outcome.time;
     }
   } else if (row) {
     prediction = {row->time, tune::nccl::name(row->algorithm), protocol::traits(row->protocol).name, row->channels,

@@ -37,7 +37,6 @@ class Predictor {
  private:
   // NCCL's choice, or nothing on other GPUs.
   Result<std::optional<tune::nccl::Row>> ask_nccl(const schedule::Task& task, const Point& point);
-  Result<Duration> simulate(const schedule::Task& task, const schedule::Plan& plan) const;
 
   cost::MachineView machine_;
   std::optional<tune::nccl::System> system_;  // for the last number of ranks
