@@ -27,8 +27,11 @@ ConnectOptions options_of(Episode::Over over) {
   return {.transport = name(over), .timeout = kTimeout};
 }
 
-// What a rank said at its end.
-void count(Outcome& outcome, const std::string& said) {
+constexpr std::string_view kJoined = "joined, ";  // a rank's first word: from now on it may be killed
+
+// What a rank said, at last at its end.
+void count(Outcome& outcome, std::string said) {
+  if (said.starts_with(kJoined)) said.erase(0, kJoined.size());
   long long checked = 0;
   int shrunk = 0, grown = 0;
   if (std::sscanf(said.c_str(), "done %lld %d %d", &checked, &shrunk, &grown) == 3) {
@@ -36,7 +39,7 @@ void count(Outcome& outcome, const std::string& said) {
     outcome.shrunk = std::max(outcome.shrunk, shrunk);
     outcome.grown = std::max(outcome.grown, grown);
   } else if (said != "left" && outcome.wrong.empty()) {
-    outcome.wrong = said.empty() ? "a rank ended without a word" : said;
+    outcome.wrong = said.empty() ? "a rank ended without a word" : std::move(said);
   }
 }
 
@@ -78,7 +81,8 @@ std::vector<Rank> strike(const Episode& e, tests::ConnectedJob& job) {
 
 Outcome run_processes(const Episode& e) {
   const ConnectOptions options = options_of(e.over);
-  tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report&, tests::NoticeBoard& board) {
+  tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report& report, tests::NoticeBoard& board) {
+    report.say(std::string(kJoined));
     return Story(e, c, &board).tell();
   });
   std::vector<tests::Process> spares;  // those that nobody takes in are killed in the end
@@ -88,6 +92,7 @@ Outcome run_processes(const Episode& e) {
       if (!own.node.empty()) own.node += "-spare";
       report.say(Story::join(e, job.board(), place, own));
     });
+  job.await_running();
   const std::vector<Rank> killed = strike(e, job);
   Outcome outcome;
   for (Rank r = 0; r < e.ranks; ++r) {
