@@ -9,9 +9,9 @@
 namespace weft::accuracy {
 namespace {
 
-constexpr int kStrands = 64;              // connections between two ranks
-constexpr Bytes kMostMessages = 400'000;  // of a simulation, about; with more the estimate, which then hardly differs
-constexpr Bytes kElement = 4;             // float, as nccl-tests measures by default
+constexpr int kStrands = 64;             // connections between two ranks
+constexpr Bytes kMostMessages = 50'000;  // of a simulation, about; with more the estimate, which then hardly differs
+constexpr Bytes kElement = 4;            // float, as nccl-tests measures by default
 
 schedule::Task task_of(const cost::MachineView& machine, Collective collective, Rank ranks, Bytes bytes) {
   const bool parts = collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
