@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace weft::simulate {
 
