@@ -97,6 +97,22 @@ TEST(Written, LanesThatShareScratchMeetBetweenRounds) {
   });
 }
 
+// A plan that is known does not know the place of the next call.
+TEST(Written, ACallOutOfPlaceIsRefusedAlsoAfterOneInPlace) {
+  const std::string file = file_of("two_blocks.xml", kShared);
+  tests::on_threads(tests::thread_communicators(2), [&](Communicator& c) {
+    std::int32_t in = c.rank(), out = -1;
+    Request request{.in = &in, .out = &in, .count = 1, .type = DataType::kInt32, .algorithm = file};
+    ASSERT_TRUE(c.run(request));
+    EXPECT_EQ(in, 1);
+    request.out = &out;
+    const Status s = c.run(request);
+    ASSERT_FALSE(s);
+    EXPECT_NE(s.error().message.find("in place only"), std::string::npos) << s.error().message;
+    EXPECT_EQ(out, -1);
+  });
+}
+
 std::string refusal(Request request) {
   std::string text;
   std::int32_t in = 1, out = 0;

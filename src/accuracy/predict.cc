@@ -9,7 +9,6 @@
 namespace weft::accuracy {
 namespace {
 
-constexpr int kStrands = 64;             // connections between two ranks
 constexpr Bytes kMostMessages = 50'000;  // of a simulation, about; with more the estimate, which then hardly differs
 constexpr Bytes kElement = 4;            // float, as nccl-tests measures by default
 
@@ -62,7 +61,7 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   if (ranks > machine_.endpoints())
     return bad_input("{}: {} ranks, but {} has {}", table.name, ranks, table.machine, machine_.endpoints());
   const schedule::Task task = task_of(machine_, table.collective, ranks, point.bytes);
-  const tune::Question question{.task = task, .can = sim::flow_capabilities(machine_.topology(), kStrands)};
+  const tune::Question question{.task = task, .can = sim::flow_capabilities(machine_.topology())};
   Prediction prediction;
   WEFT_TRY(const auto row, ask_nccl(task, point));
   const auto choice = tune::choose(machine_, row ? tune::nccl::forced(question, *row) : question);

@@ -11,6 +11,7 @@ namespace weft::api {
 namespace {
 
 constexpr Bytes kPage = 4096;
+constexpr Bytes kCacheLine = 64;  // flags of different allocations never share one
 }  // namespace
 
 Result<std::unique_ptr<Pe>> Pe::open(Parts parts) {
@@ -36,7 +37,7 @@ Pe::Pe(Parts parts)
       limits_(parts.limits),
       heap_region_(std::move(parts.heap)),
       space_(parts.comm.rank(), parts.comm.ranks()),
-      heap_((letter_bytes(parts.comm.ranks()) + kPage - 1) / kPage * kPage, heap_region_.bytes),
+      heap_((letter_bytes(parts.comm.ranks()) + kPage - 1) / kPage * kPage, heap_region_.bytes, kCacheLine),
       interface_(std::move(parts.interface)) {
   space_.add(heap_region_);
   for (pgas::Region& region : parts.others) space_.add(std::move(region));

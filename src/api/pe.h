@@ -6,9 +6,9 @@
 
 #include "api/team.h"
 #include "base/env.h"
+#include "base/free_list.h"
 #include "net/memory/group.h"
 #include "pgas/remote.h"
-#include "pgas/symmetric_heap.h"
 #include "pgas/wait.h"
 #include "session/session.h"
 #include "weft/unique_id.h"
@@ -92,8 +92,8 @@ class Pe {
   std::shared_ptr<Team> everybody_;
 
   std::mutex mutex_;
-  pgas::SymmetricHeap heap_;  // guarded by mutex_
-  std::string interface_;     // constant after construction
+  FreeList heap_;          // guarded by mutex_; the same offsets on all ranks, because they make the same calls
+  std::string interface_;  // constant after construction
 };
 
 // Joins the job that the environment describes, or is alone in one. Returns when all ranks have joined.

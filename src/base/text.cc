@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <charconv>
+#include <ctime>
 
 namespace weft {
 namespace {
@@ -76,6 +77,14 @@ std::string format_duration(Duration d) {
   if (us < 1e3) return three_digits(us, "us");
   if (us < 1e6) return three_digits(us / 1e3, "ms");
   return three_digits(us / 1e6, "s");
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::tm parts{};
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
 }
 
 }  // namespace weft

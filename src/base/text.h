@@ -24,4 +24,7 @@ std::string format_rate(BytesPerSecond rate);
 // Three significant digits and a unit: "1.25 us".
 std::string format_duration(Duration duration);
 
+// The date in UTC: "2026-11-21".
+std::string today();
+
 }  // namespace weft

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "calibrate/cpus.h"
 #include "calibrate/tcp.h"
 #include "exec/kernels/fold.h"
@@ -89,14 +89,6 @@ double line_seconds(const std::vector<int>& cpus) {
     }
   });
   return *std::min_element(times.begin(), times.end());
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::tm parts{};
-  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
-  return text;
 }
 
 Bytes cache_of(int what, Bytes otherwise) {

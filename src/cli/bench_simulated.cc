@@ -122,7 +122,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   schedule::Task task = task_of(spec.collective, job.ranks, view.ranks_per_node(job.ranks), bytes, spec.type);
   task.root = static_cast<Rank>(spec.root);
   const tune::Question question{.task = task,
-                                .can = sim::flow_capabilities(view.topology(), kSimulatedStrands),
+                                .can = sim::flow_capabilities(view.topology()),
                                 .in_order = spec.reproducible && schedule::reduces(task.collective) &&
                                             schedule::order_matters(spec.type, spec.op),
                                 .algorithm = spec.algorithm,

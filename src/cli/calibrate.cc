@@ -1,10 +1,8 @@
-#include <ctime>
-
+#include "calibrate/calibrate.h"
 #include "accuracy/fit.h"
 #include "api/this_machine.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "calibrate/calibrate.h"
 #include "cli/commands.h"
 #include "cost/shipped.h"
 
@@ -42,14 +40,6 @@ Result<int> calibrate_now(const std::string& json) {
   }
   if (!json.empty()) WEFT_CHECK(write_text(json, calibrate::to_text(rates) + "\n"));
   return 0;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::tm parts{};
-  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
-  return text;
 }
 
 Result<std::vector<accuracy::Table>> read_tables(const Spec& spec) {

@@ -49,8 +49,7 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
 }
 
 protocol::Capabilities capabilities_of(const Machine& machine) {
-  return machine.simulated ? sim::flow_capabilities(machine.view->topology(), kSimulatedStrands)
-                           : net::memory::capabilities("memory");
+  return machine.simulated ? sim::flow_capabilities(machine.view->topology()) : net::memory::capabilities("memory");
 }
 
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {

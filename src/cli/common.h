@@ -37,9 +37,6 @@ struct Machine {
 // input): see topology::load_machine; a calibration that is none, or for this machine, which is measured.
 Result<Machine> load_machine(const std::string& on, const std::string& calibration = "");
 
-// Connections between two ranks of a simulated machine.
-inline constexpr int kSimulatedStrands = 64;
-
 // What the fabric of the machine can do: the simulator's, or this node's memory.
 protocol::Capabilities capabilities_of(const Machine& machine);
 

@@ -68,7 +68,7 @@ Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGrou
                             .elements = std::max<Bytes>(1, bytes / 4),
                             .element_bytes = 4};
   WEFT_TRY(const tune::Candidate choice,
-           tune::choose(view, {.task = task, .can = sim::flow_capabilities(view.topology(), kSimulatedStrands)}));
+           tune::choose(view, {.task = task, .can = sim::flow_capabilities(view.topology())}));
   Outcome outcome{
       .nodes = std::move(nodes), .time = choice.estimate.total, .algorithm = std::string(choice.plan.algorithm->name)};
   if (ranks <= kMostSimulated) {

@@ -205,6 +205,7 @@ class Walk {
     const bool shares = machine_.costs().gpu() && o.count > 1;
     if (shares)
       for (const topology::Hop& h : path->hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+    if (way == Way::kUp && cost != nullptr && cost->overhead > Duration()) count_post(rank, channel);
     if (channel > 0) return;
     if (o.count == 1) {
       const double local = machine_.costs().local_channel().value();  // zero: bounded by its links only

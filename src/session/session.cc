@@ -43,6 +43,11 @@ Task chosen_for(const Task& task) {
   return nominal;
 }
 
+bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  return first < second + static_cast<std::uintptr_t>(b_bytes) && second < first + static_cast<std::uintptr_t>(a_bytes);
+}
+
 // The call would overwrite input that peers still want.
 bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.collective) && r.in == r.out; }
 
@@ -147,7 +152,8 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   const auto has_buffers = [&](const Prepared& p) -> Status {
     if ((p.in_bytes > 0 && r.in == nullptr) || (p.out_bytes > 0 && r.out == nullptr))
       return bad_input("{} of {} elements: null buffer", schedule::name(r.collective), r.count);
-    return {};
+    if (p.in_bytes == 0 || p.out_bytes == 0) return {};
+    return schedule::check_place(*p.plan.algorithm, overlap(r.in, p.in_bytes, r.out, p.out_bytes));
   };
   if (known_shape) {
     WEFT_CHECK(has_buffers(*last_));
@@ -173,23 +179,11 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   return known;
 }
 
-Status Session::check_place(const schedule::Algorithm& algorithm, const Request& r,
-                            const schedule::Layout& layout) const {
-  const Bytes in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
-  const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
-  if (in_bytes == 0 || out_bytes == 0) return {};
-  const auto in = reinterpret_cast<std::uintptr_t>(r.in), out = reinterpret_cast<std::uintptr_t>(r.out);
-  const bool in_place =
-      in < out + static_cast<std::uintptr_t>(out_bytes) && out < in + static_cast<std::uintptr_t>(in_bytes);
-  return schedule::check_place(algorithm, in_place);
-}
-
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
                                                       const schedule::Layout& layout, bool registered) {
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
-  WEFT_CHECK(check_place(algorithm, request, layout));
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   prepared->program = std::move(program);
   prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());

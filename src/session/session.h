@@ -96,8 +96,6 @@ class Session {
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
   Status check(const Request& request) const;
-  Status check_place(const schedule::Algorithm& algorithm, const Request& request,
-                     const schedule::Layout& layout) const;
   schedule::Task task_of(const Request& request) const;
   Status check(const Transfer& transfer) const;
   Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);

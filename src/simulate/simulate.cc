@@ -11,8 +11,6 @@ using schedule::Plan;
 using schedule::Task;
 
 constexpr double kMostEnlarged = 1e-3;
-constexpr std::int64_t kRoundPeriod =
-    2;  // half of the slots hold a round: after two a connection's slots are where they were
 
 class Simulation {
  public:
@@ -24,7 +22,9 @@ class Simulation {
     const std::int64_t rounds = options_.fast_forward ? schedule::rounds_of(task_, plan_) : 1;
     if (rounds <= 1) return run_steps(task_, turn);
     bool shortened = false;
-    WEFT_TRY(Outcome outcome, steadily(rounds, kRoundPeriod, shortened, [&](std::int64_t n) {
+    // A connection's slots hold this many rounds: after them they are where they were.
+    const std::int64_t period = plan_.algorithm->slots;
+    WEFT_TRY(Outcome outcome, steadily(rounds, period, shortened, [&](std::int64_t n) {
                return run_steps(schedule::shortened(task_, plan_, rounds - n), turn);
              }));
     outcome.fast_forwarded |= shortened;

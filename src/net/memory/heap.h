@@ -1,7 +1,6 @@
 #pragma once
 
-#include <map>
-
+#include "base/free_list.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -13,7 +12,7 @@ class Heap {
  public:
   static constexpr Bytes kPage = 4096;
 
-  Heap(std::byte* base, Bytes bytes) : base_(base) { free_[0] = bytes; }
+  Heap(std::byte* base, Bytes bytes) : base_(base), blocks_(0, bytes, kPage) {}
 
   // Errors: kNoResources.
   Result<void*> allocate(Bytes bytes);
@@ -22,7 +21,7 @@ class Heap {
 
  private:
   std::byte* base_;
-  std::map<Bytes, Bytes> free_, used_;  // offset -> size; free blocks never touch each other
+  FreeList blocks_;
 };
 
 }  // namespace weft::net::memory

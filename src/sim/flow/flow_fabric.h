@@ -32,7 +32,8 @@ struct FlowOptions {
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
-protocol::Capabilities flow_capabilities(const topology::Topology& topology, int strands);
+inline constexpr int kMostStrands = 64;  // connections between two ranks; a choice of the model's
+protocol::Capabilities flow_capabilities(const topology::Topology& topology, int strands = kMostStrands);
 
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.

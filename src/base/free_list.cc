@@ -1,21 +1,21 @@
-#include "pgas/symmetric_heap.h"
+#include "base/free_list.h"
 
 #include <algorithm>
 
-namespace weft::pgas {
+namespace weft {
 namespace {
 
 Bytes round_up(Bytes value, Bytes unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
-std::optional<Bytes> SymmetricHeap::allocate(Bytes bytes, Bytes alignment) {
-  const Bytes unit = std::max(alignment, kAlignment);
+std::optional<Bytes> FreeList::allocate(Bytes bytes, Bytes alignment) {
+  const Bytes grain = std::max(alignment, unit_);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [offset, available] = *it;
-    const Bytes at = round_up(offset, unit);
+    const Bytes at = round_up(offset, grain);
     if (bytes > available || at - offset > available - bytes) continue;
-    const Bytes size = std::min(round_up(std::max<Bytes>(bytes, 1), kAlignment), available - (at - offset));
+    const Bytes size = std::min(round_up(std::max<Bytes>(bytes, 1), unit_), available - (at - offset));
     if (size == 0) continue;
     free_.erase(it);
     if (at > offset) free_[offset] = at - offset;
@@ -26,10 +26,11 @@ std::optional<Bytes> SymmetricHeap::allocate(Bytes bytes, Bytes alignment) {
   return std::nullopt;
 }
 
-bool SymmetricHeap::release(Bytes offset) {
+std::optional<Bytes> FreeList::release(Bytes offset) {
   const auto block = used_.find(offset);
-  if (block == used_.end()) return false;
-  auto [at, inserted] = free_.emplace(offset, block->second.size);
+  if (block == used_.end()) return std::nullopt;
+  const Bytes size = block->second.size;
+  auto [at, inserted] = free_.emplace(offset, size);
   used_.erase(block);
   if (const auto next = std::next(at); next != free_.end() && next->first == at->first + at->second) {
     at->second += next->second;
@@ -42,13 +43,13 @@ bool SymmetricHeap::release(Bytes offset) {
       free_.erase(at);
     }
   }
-  return true;
+  return size;
 }
 
-std::optional<Bytes> SymmetricHeap::size_of(Bytes offset) const {
+std::optional<Bytes> FreeList::size_of(Bytes offset) const {
   const auto block = used_.find(offset);
   if (block == used_.end()) return std::nullopt;
   return block->second.asked;
 }
 
-}  // namespace weft::pgas
+}  // namespace weft

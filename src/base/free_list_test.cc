@@ -1,15 +1,17 @@
-#include "pgas/symmetric_heap.h"
+#include "base/free_list.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-namespace weft::pgas {
+namespace weft {
 namespace {
 
-TEST(SymmetricHeap, TheSameCallsGiveTheSameOffsets) {
-  SymmetricHeap a(128, 1 << 20), b(128, 1 << 20);
+constexpr Bytes kLine = 64;
+
+TEST(FreeList, TheSameCallsGiveTheSameOffsets) {
+  FreeList a(128, 1 << 20, kLine), b(128, 1 << 20, kLine);
   std::mt19937 random(7);
   std::vector<Bytes> blocks;
   for (int i = 0; i < 2000; ++i) {
@@ -27,8 +29,8 @@ TEST(SymmetricHeap, TheSameCallsGiveTheSameOffsets) {
   }
 }
 
-TEST(SymmetricHeap, BlocksAreAlignedAndDisjointAndFreedSpaceGrowsTogether) {
-  SymmetricHeap heap(0, 4096);
+TEST(FreeList, BlocksAreAlignedAndDisjointAndFreedSpaceGrowsTogether) {
+  FreeList heap(0, 4096, kLine);
   const auto a = heap.allocate(100, 1), b = heap.allocate(1, 1024), c = heap.allocate(0, 8);
   ASSERT_TRUE(a && b && c);
   EXPECT_EQ(*b % 1024, 0);
@@ -40,8 +42,8 @@ TEST(SymmetricHeap, BlocksAreAlignedAndDisjointAndFreedSpaceGrowsTogether) {
   EXPECT_EQ(heap.allocate(4096, 1), 0);
 }
 
-TEST(SymmetricHeap, WhatIsNotInUseCannotBeFreed) {
-  SymmetricHeap heap(0, 4096);
+TEST(FreeList, WhatIsNotInUseCannotBeFreed) {
+  FreeList heap(0, 4096, kLine);
   const auto a = heap.allocate(100, 1);
   EXPECT_FALSE(heap.release(*a + 8));
   EXPECT_TRUE(heap.release(*a));
@@ -49,10 +51,10 @@ TEST(SymmetricHeap, WhatIsNotInUseCannotBeFreed) {
   EXPECT_FALSE(heap.size_of(*a));
 }
 
-TEST(SymmetricHeap, AnAbsurdSizeIsRefused) {
-  SymmetricHeap heap(0, 4096);
+TEST(FreeList, AnAbsurdSizeIsRefused) {
+  FreeList heap(0, 4096, kLine);
   EXPECT_FALSE(heap.allocate(Bytes{1} << 62, 64));
 }
 
 }  // namespace
-}  // namespace weft::pgas
+}  // namespace weft
