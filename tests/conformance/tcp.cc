@@ -11,18 +11,17 @@ using net::bootstrap::Meeting;
 
 constexpr std::chrono::seconds kLong{60};
 
-using Limits = net::tcp::Patience::Limits;
+using Limits = net::messages::Patience::Limits;
 
 Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = kLong}; }
 
 template <int kSockets>
-Result<std::unique_ptr<net::tcp::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
-  return std::make_unique<net::tcp::World>(std::move(meeting), rank,
-                                           net::tcp::Options{.sockets = kSockets, .timeout = kLong}, limits);
+Result<std::unique_ptr<net::messages::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
+  return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets}, limits);
 }
 
 Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
-  return net::mixed::open(std::move(meeting), rank, {.timeout = kLong}, limits);
+  return net::mixed::open(std::move(meeting), rank, {}, limits);
 }
 
 // The machine that a rank says it is on.
@@ -30,12 +29,6 @@ using Placement = Rank (*)(Rank);
 Rank together(Rank) { return 0; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
-
-fabric::Capabilities capabilities() {
-  Meeting alone;
-  alone.ranks.resize(1);
-  return net::tcp::Endpoint(std::move(alone), 0, {}).capabilities();
-}
 
 template <auto kOpen, Placement kPlacement>
 std::vector<std::string> run(const Job& job) {
@@ -68,9 +61,9 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<1>, together>};
+const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<1>, together>};
 const FabricUnderTest kStripedTcp{
-    "striped_tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<3>, together>};
+    "striped_tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<3>, together>};
 const FabricUnderTest kMixedInTurn{
     "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
 const FabricUnderTest kMixedInPairs{

@@ -1,19 +1,23 @@
 #include "net/tcp/tcp.h"
 
-#include <cstdlib>
+#include "net/tcp/sockets.h"
 
 namespace weft::net::tcp {
 
-World::World(bootstrap::Meeting meeting, Rank rank, const Options& options, Patience::Limits limits)
-    : endpoint(std::move(meeting), rank, options), patience(endpoint, limits) {}
-
-Result<void*> World::allocate(Bytes bytes) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
-  if (void* p = std::aligned_alloc(kPage, std::max(size, kPage))) return p;
-  return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
+fabric::Capabilities capabilities() {
+  return {.name = "tcp",
+          .max_strands = messages::kStrands,
+          .max_slice = messages::kSlotBytes,
+          .scratch_bytes = static_cast<Bytes>(messages::kScratchBytes)};
 }
 
-void World::deallocate(void* memory) { std::free(memory); }
+std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
+                                      messages::Patience::Limits limits) {
+  const std::size_t ranks = meeting.ranks.size();
+  return std::make_unique<messages::World>(
+      capabilities(), std::move(meeting), rank, limits, [&](messages::Receiver& receiver, int epoll) {
+        return std::make_unique<Sockets>(ranks, options.sockets, options.zero_copy, limits.timeout, receiver, epoll);
+      });
+}
 
 }  // namespace weft::net::tcp
