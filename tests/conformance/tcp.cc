@@ -1,4 +1,5 @@
 #include "net/mixed/mixed.h"
+#include "net/ucx/ucx.h"
 
 #include "tests/conformance/job.h"
 #include "tests/processes.h"
@@ -20,6 +21,11 @@ Result<std::unique_ptr<net::messages::World>> over_tcp(Meeting meeting, Rank ran
   return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets}, limits);
 }
 
+Result<std::unique_ptr<net::messages::World>> over_ucx(Meeting meeting, Rank rank, Limits limits) {
+  WEFT_TRY(auto context, net::ucx::open_context());
+  return net::ucx::open(std::move(context), std::move(meeting), rank, limits);
+}
+
 Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
   return net::mixed::open(std::move(meeting), rank, {}, limits);
 }
@@ -27,6 +33,7 @@ Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank,
 // The machine that a rank says it is on.
 using Placement = Rank (*)(Rank);
 Rank together(Rank) { return 0; }
+Rank apart(Rank rank) { return rank; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
 
@@ -64,6 +71,10 @@ std::vector<std::string> run(const Job& job) {
 const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<1>, together>};
 const FabricUnderTest kStripedTcp{
     "striped_tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<3>, together>};
+const FabricUnderTest kUcx{
+    "ucx", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, together>, net::ucx::available};
+const FabricUnderTest kUcxAcross{
+    "ucx_across", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, apart>, net::ucx::available};
 const FabricUnderTest kMixedInTurn{
     "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
 const FabricUnderTest kMixedInPairs{

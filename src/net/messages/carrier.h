@@ -48,6 +48,9 @@ class Carrier {
   virtual bool pump(Rank peer) = 0;
   virtual bool pump_all() = 0;
 
+  // This peer has left in good order: what is under way to it does not matter any more.
+  virtual void left(Rank peer) = 0;
+
   // A peer to whom something is under way; -1: none.
   virtual Rank unsettled() = 0;
   // A peer to whom a frame is under way that still reads these bytes; -1: none.

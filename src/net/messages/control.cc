@@ -30,7 +30,10 @@ bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
     head = s.arrived(f, at);
   else
     handle_control(r, f);
-  if (p.farewell && p.came >= *p.farewell) ended(r, kHasLeft);
+  if (p.farewell && p.came >= *p.farewell) {
+    ended(r, kHasLeft);
+    carrier_->left(r);
+  }
   return head;
 }
 

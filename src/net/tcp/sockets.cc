@@ -118,7 +118,6 @@ void Sockets::woken(void* what) {
   drain(*wire);
 }
 
-// Closing a socket on which something has come unread would throw away what is still on its way out.
 void Sockets::leave(messages::Clock::duration longest) {
   std::vector<Wire*> open;
   for (Wire* wire : all_) {
@@ -129,7 +128,7 @@ void Sockets::leave(messages::Clock::duration longest) {
   }
   const auto deadline = messages::Clock::now() + longest;
   for (;;) {
-    std::erase_if(open, [](Wire* wire) { return wire->delivered(); });
+    std::erase_if(open, [](Wire* wire) { return bootstrap::delivered(wire->fd()); });
     if (open.empty() || messages::Clock::now() >= deadline) return;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }

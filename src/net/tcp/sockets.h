@@ -21,6 +21,7 @@ class Sockets final : public messages::Carrier {
   void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
   bool pump(Rank peer) override;
   bool pump_all() override;
+  void left(Rank) override {}  // its sockets will say so, too
   Rank unsettled() override;
   Rank reader_of(const std::byte* begin, const std::byte* end) const override;
   bool may_sleep() override;

@@ -1,10 +1,8 @@
 #include "net/tcp/wire.h"
 
 #include <linux/errqueue.h>
-#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -19,7 +17,6 @@ namespace {
 constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
 constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
 
-constexpr int kTcpClosed = 7;           // TCP_CLOSE of the kernel's enum, which libc's header hides
 constexpr std::uint32_t kNear = 200;    // microseconds to and fro
 constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
 
@@ -31,13 +28,7 @@ void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
     return setsockopt(fd_.get(), level, option, &value, sizeof value) == 0;
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  // A cut link answers nothing: unacknowledged data and probes of an idle connection both end it.
-  const int seconds = static_cast<int>(std::clamp<std::int64_t>(timeout.count() / 1000, 2, 3600));
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(timeout.count(), 1 << 30)));
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
-  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
-  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  bootstrap::end_when_cut(fd_.get(), timeout);
   // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
   tcp_info info{};
   socklen_t length = sizeof info;
@@ -205,16 +196,6 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
     end(n == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno)));
     return -1;
   }
-}
-
-bool Wire::delivered() {
-  while (recv(fd_.get(), staging_.data(), kStaging, MSG_DONTWAIT) > 0) {
-  }
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == kTcpClosed) return true;
-  int unacknowledged = 0;
-  return ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 bool Wire::receive(Receiver& receiver) {

@@ -45,8 +45,6 @@ class Wire {
   const std::string& end_reason() const { return end_reason_; }
   void end(const std::string& reason);
   void close() { fd_.reset(); }
-  // Has the peer's kernel all that was sent, or will it never have? Reads what has come, and forgets it.
-  bool delivered();
 
   bool watched_for_output = false;  // by the endpoint's epoll
 
