@@ -39,8 +39,7 @@ class WorkerHandle {
   int event_descriptor() const;
 
  private:
-  WorkerHandle(std::shared_ptr<Context> context, ucp_worker_h worker)
-      : context_(std::move(context)), worker_(worker) {}
+  WorkerHandle(std::shared_ptr<Context> context, ucp_worker_h worker) : context_(std::move(context)), worker_(worker) {}
 
   std::shared_ptr<Context> context_;
   ucp_worker_h worker_;

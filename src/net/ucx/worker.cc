@@ -48,8 +48,8 @@ void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd) {
 // without shared memory then; there the connection is watched anyway, and no cable can be cut (decision 0075).
 void Worker::connect(Link& l) {
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(l.exchange->address());
   const bool near = near_[static_cast<std::size_t>(rank_of(l))];
   params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
@@ -65,8 +65,7 @@ void Worker::connect(Link& l) {
 void Worker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
   auto& worker = *static_cast<Worker*>(self);
   for (const Rank r : worker.known_)
-    if (Link& l = worker.link(r); l.endpoint == endpoint)
-      worker.suspect(l, worker.text(status));
+    if (Link& l = worker.link(r); l.endpoint == endpoint) worker.suspect(l, worker.text(status));
 }
 
 // Looks whether the peer's process is still there.
@@ -137,10 +136,9 @@ void Worker::start(Outgoing& o) {
   param.cb.send = on_sent;
   param.user_data = &o;
   Link& l = link(o.to);
-  void* const request = ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload,
-                                          o.header.frame.length, &param);
-  if (UCS_PTR_IS_ERR(request))
-    suspect(l, text(UCS_PTR_STATUS(request)));
+  void* const request =
+      ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload, o.header.frame.length, &param);
+  if (UCS_PTR_IS_ERR(request)) suspect(l, text(UCS_PTR_STATUS(request)));
   const bool waited = std::find(under_way_.begin(), under_way_.end(), &o) != under_way_.end();
   if (request == nullptr || UCS_PTR_IS_ERR(request))
     forget(o);
@@ -151,8 +149,7 @@ void Worker::start(Outgoing& o) {
 void Worker::on_sent(void* request, ucs_status_t status, void* outgoing) {
   auto& o = *static_cast<Outgoing*>(outgoing);
   Worker& worker = *o.owner;
-  if (status != UCS_OK && status != UCS_ERR_CANCELED)
-    worker.suspect(worker.link(o.to), worker.text(status));
+  if (status != UCS_OK && status != UCS_ERR_CANCELED) worker.suspect(worker.link(o.to), worker.text(status));
   worker.forget(o);
   worker.ucp().request_free(request);
 }
