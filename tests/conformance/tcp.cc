@@ -1,3 +1,4 @@
+#include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
 #include "net/ucx/ucx.h"
 
@@ -18,7 +19,7 @@ Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = 
 
 template <int kSockets>
 Result<std::unique_ptr<net::messages::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
-  return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets}, limits);
+  return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets, .fold_of = exec::fold_of_reduction}, limits);
 }
 
 Result<std::unique_ptr<net::messages::World>> over_ucx(Meeting meeting, Rank rank, Limits limits) {
@@ -37,7 +38,13 @@ Rank apart(Rank rank) { return rank; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
 
-template <auto kOpen, Placement kPlacement>
+fabric::Capabilities with_a_node() {
+  fabric::Capabilities can = net::tcp::capabilities();
+  can.aggregation = true;
+  return can;
+}
+
+template <auto kOpen, Placement kPlacement, bool kAggregates = false>
 std::vector<std::string> run(const Job& job) {
   auto host = Host::open(net::bootstrap::loopback(), job.ranks()).value();
   std::vector<tests::Process> ranks;
@@ -49,7 +56,8 @@ std::vector<std::string> run(const Job& job) {
                                            .rank = r,
                                            .ranks = job.ranks(),
                                            .node = fmt::format("machine {}", kPlacement(r)),
-                                           .timeout = kLong});
+                                           .timeout = kLong,
+                                           .aggregates = kAggregates});
       if (!meeting) return report.say(meeting.error().message);
       auto world = kOpen(std::move(*meeting), r, limits_of(job.ranks()));
       if (!world) return report.say(world.error().message);
@@ -71,6 +79,8 @@ std::vector<std::string> run(const Job& job) {
 const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<1>, together>};
 const FabricUnderTest kStripedTcp{
     "striped_tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<3>, together>};
+const FabricUnderTest kSummingTcp{
+    "summing_tcp", {protocol::Protocol::kSimple}, with_a_node, run<over_tcp<2>, together, true>};
 const FabricUnderTest kUcx{
     "ucx", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, together>, net::ucx::available};
 const FabricUnderTest kUcxAcross{

@@ -59,6 +59,8 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       p.suspects = static_cast<Rank>(f.total) - 1;
       if (differs(f)) mismatched_ = r;
       return;
+    case FrameKind::kPart:
+      return note_part(r, f);
     default:
       return;
   }
@@ -67,9 +69,9 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
 void Endpoint::note_broken(const Frame& f) {
   const auto culprit = static_cast<Rank>(f.number) - 1;
   if (culprit < 0 || culprit >= ranks() || failure_) return;
-  const auto cause = f.offset == static_cast<std::uint32_t>(fabric::Cause::kAborted) ? fabric::Cause::kAborted
-                                                                                     : fabric::Cause::kFailed;
-  fail(Code::kAborted, Blame::kCommunicator,
+  const bool known = f.offset <= static_cast<std::uint32_t>(fabric::Cause::kDiffers);
+  const auto cause = known ? static_cast<fabric::Cause>(f.offset) : fabric::Cause::kFailed;
+  fail(fabric::code(cause), Blame::kCommunicator,
        fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
   break_off(culprit, cause);
 }
@@ -86,9 +88,21 @@ void Endpoint::fail(Code code, Blame blame, const std::string& message) {
 void Endpoint::ended(Rank r, const std::string& reason) {
   std::string& known = peer_end_[static_cast<std::size_t>(r)];
   if (known.empty()) known = reason;
+  if (r != node_ || reason == kHasLeft) return;
+  const Rank host = outward(r);
+  fail(Code::kPeerDied, Blame::kCommunicator,
+       fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
+  break_off(host);
 }
 
-std::string Endpoint::describe(Rank r) const { return meeting_.ranks[static_cast<std::size_t>(r)].text(); }
+bootstrap::Record Endpoint::record_of(Rank r) const {
+  if (r != node_) return meeting_.ranks[static_cast<std::size_t>(r)];
+  bootstrap::Record node = meeting_.ranks.front();
+  node.data.port = node.aggregation_port;
+  return node;
+}
+
+std::string Endpoint::describe(Rank r) const { return record_of(r).text(); }
 
 void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
                        std::uint32_t total) {
@@ -176,11 +190,13 @@ Rank Endpoint::died() const {
 void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
   for (std::size_t i = 0; i < known_.size(); ++i)
-    if (listens(known_[i]))
-      control(known_[i], FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1,
-              static_cast<std::uint32_t>(cause));
+    if (listens(known_[i])) tell_broken(known_[i], {culprit, cause});
   broken_ = true;
   by_ = {culprit, cause};
+}
+
+void Endpoint::tell_broken(Rank r, const Broken& by) {
+  control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1, static_cast<std::uint32_t>(by.cause));
 }
 
 }  // namespace weft::net::messages

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "protocol/protocol.h"
 
@@ -15,15 +16,25 @@ using protocol::Operation;
 
 static_assert(fabric::Endpoint<Endpoint>);
 
+namespace {
+
+constexpr std::chrono::milliseconds kForGuests{200};
+
+}  // namespace
+
 Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
                    std::chrono::milliseconds timeout, const MakeCarrier& make_carrier)
     : capabilities_(capabilities),
       meeting_(std::move(meeting)),
       rank_(rank),
+      ranks_(static_cast<Rank>(meeting_.ranks.size())),
       timeout_(timeout),
-      peers_(meeting_.ranks.size()),
-      peer_end_(meeting_.ranks.size()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  const bool sums = meeting_.ranks.front().aggregation_port != 0;
+  if (sums) node_ = ranks_;
+  peers_.resize(meeting_.ranks.size() + (sums ? 1 : 0));
+  peer_end_.resize(peers_.size());
+  capabilities_.aggregation = sums;
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
@@ -32,6 +43,12 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
 
 // Says goodbye, so that peers know it from a death.
 Endpoint::~Endpoint() {
+  // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
+  for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
+    progress_openings();
+    if (guests_.empty()) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
   if (!broken_)
     for (const Rank r : known_)
       if (listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
@@ -68,7 +85,9 @@ std::byte* Endpoint::local(Memory memory) {
   return nullptr;
 }
 
-Rank Endpoint::writer_in_the_way(const Operation& operation) {
+Rank Endpoint::writer_in_the_way(const Operation& operation) { return outward(reader_of_destinations(operation)); }
+
+Rank Endpoint::reader_of_destinations(const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kLocal) continue;
     const std::byte* at = local(end.memory) + end.offset;
@@ -91,9 +110,10 @@ bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
   return found == Stream::Found::kHere;
 }
 
-bool Endpoint::ready(int strand, const Operation& operation) {
+bool Endpoint::ready(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
   if (broken_) return false;
+  const Operation& operation = through_node(asked);
   awaited_bytes_ = operation.bytes;
   if (operation.kind == Kind::kSignal) return true;
   if (operation.kind == Kind::kWait) {
@@ -102,9 +122,9 @@ bool Endpoint::ready(int strand, const Operation& operation) {
     pump(operation.peer);
     return s.signals_came > s.signals_taken;
   }
-  if (const Rank other = writer_in_the_way(operation); other >= 0) {
+  if (const Rank other = reader_of_destinations(operation); other >= 0) {
     pump(other);
-    if (writer_in_the_way(operation) >= 0) return false;
+    if (reader_of_destinations(operation) >= 0) return false;
   }
   for (const End& end : operation.sources) {
     if (end.kind != End::Kind::kMessage) continue;
@@ -138,8 +158,10 @@ void Endpoint::gather_sources(const Operation& operation, std::byte* direct) {
   }
 }
 
-fabric::Posted Endpoint::post(int strand, const Operation& operation) {
+fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
+  announce_parts(asked);
+  const Operation& operation = through_node(asked);
   if (operation.kind == Kind::kSignal) {
     control(operation.peer, FrameKind::kSignal, static_cast<std::uint16_t>(strand),
             ++stream(operation.peer, strand).signals_sent);
@@ -231,18 +253,20 @@ void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const 
 Rank Endpoint::unsettled() {
   const Rank r = carrier_->unsettled();
   if (r >= 0) pump(r);
-  return r;
+  return outward(r);
 }
 
-Rank Endpoint::blocker(int strand, const Operation& operation) {
-  if (operation.kind == Operation::Kind::kSignal || ready(strand, operation)) return -1;
+Rank Endpoint::blocker(int strand, const Operation& asked) {
+  if (asked.kind == Operation::Kind::kSignal || ready(strand, asked)) return -1;
+  const Operation& operation = through_node(asked);
   if (operation.kind == Operation::Kind::kWait) return operation.peer;
   if (const Rank other = writer_in_the_way(operation); other >= 0) return other;
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && !available(end.peer, stream(end.peer, end.strand), end, operation.bytes))
-      return end.peer;
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage && end.offset == 0 && !stream(end.peer, end.strand).has_room()) return end.peer;
+    if (end.kind == End::Kind::kMessage && end.offset == 0 && !stream(end.peer, end.strand).has_room())
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   return -1;
 }
 

@@ -16,7 +16,9 @@ namespace weft::net::messages {
 // One rank's view of ranks that only send each other messages. A connection is opened when it is first needed, by
 // whoever needs it. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
 // memory until the carrier has it (unsettled(), and no later operation overwrites it before). A message that a strand
-// waits for arrives where it belongs, others in slots. Thread: one at a time. Owns: the carrier, slots, scratch.
+// waits for arrives where it belongs, others in slots.
+// Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
+// messages to and from it. Thread: one at a time. Owns: the carrier, slots, scratch.
 class Endpoint final : public Receiver {
  public:
   // `epoll`: the set that the endpoint sleeps on; events of a carrier's descriptors carry a pointer that is not null.
@@ -28,7 +30,7 @@ class Endpoint final : public Receiver {
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
-  Rank ranks() const { return static_cast<Rank>(meeting_.ranks.size()); }
+  Rank ranks() const { return ranks_; }
   const bootstrap::Meeting& meeting() const { return meeting_; }
   bool reaches(const void*, Bytes) const { return false; }
 
@@ -47,6 +49,16 @@ class Endpoint final : public Receiver {
   void use_scratch(std::byte* memory) { scratch_ = memory; }
   // Asks a peer that keeps this rank waiting what it does itself.
   void compare_calls(Rank peer);
+
+  // --- for the node that sums messages ---
+  // The next message of a strand, if it has come whole and is part of a sum.
+  struct Part {
+    Sum sum;
+    Bytes bytes;
+    std::uint64_t tag;
+  };
+  std::optional<Part> part_of_sum(Rank from, int strand);
+  static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for Patience ---
   // Moves on whatever can: reads all connections, accepts, sends what waits. True: something moved.
@@ -104,6 +116,7 @@ class Endpoint final : public Receiver {
   };
 
   Peer& peer(Rank r);
+  bootstrap::Record record_of(Rank r) const;
   Stream& stream(Rank r, int strand) { return peer(r).streams[static_cast<std::size_t>(strand)]; }
   void open_connections(Rank r);
   bool progress_openings();
@@ -111,15 +124,24 @@ class Endpoint final : public Receiver {
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
+  void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, const std::string& message);
 
   bool pump(Rank r);
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);
+  // A peer to whom a frame is under way that reads what the operation overwrites; -1: none.
+  Rank reader_of_destinations(const protocol::Operation& operation);
+  // The node that sums is a part of rank 0's process: nobody else knows it by a number.
+  Rank outward(Rank r) const { return r >= 0 && r == node_ ? 0 : r; }
   std::byte* direct_target(const protocol::Operation& operation);
   bool is_scaled(const protocol::End& end) const {
     return call_.scale.has_value() && end.kind == protocol::End::Kind::kLocal && end.memory == protocol::Memory::kIn;
   }
   std::byte* local(protocol::Memory memory);
+  const protocol::Operation& through_node(const protocol::Operation& operation);
+  void announce_parts(const protocol::Operation& operation);
+  Rank blocker_behind_node(const protocol::Operation& operation);
+  void note_part(Rank from, const Frame& frame);
   void gather_sources(const protocol::Operation& operation, std::byte* direct);
   void give_credit(Rank r, int strand);
   void send_part(const protocol::End& end, Bytes bytes, const std::byte* payload, const Block& block);
@@ -139,7 +161,9 @@ class Endpoint final : public Receiver {
 
   fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
-  Rank rank_;
+  Rank rank_, ranks_;
+  Rank node_ = -1;  // sums messages; -1: there is none
+  protocol::Operation through_node_;
   std::chrono::milliseconds timeout_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;

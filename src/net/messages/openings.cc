@@ -29,7 +29,7 @@ bool is_connected(int fd) {
 void Endpoint::open_connections(Rank r) {
   Peer& p = peer(r);
   p.started = true;
-  const bootstrap::Record& record = meeting_.ranks[static_cast<std::size_t>(r)];
+  const bootstrap::Record record = record_of(r);
   for (int lane = 0; lane < carrier_->lanes(); ++lane) {
     if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
     auto fd = bootstrap::start_connect(record.data);
@@ -66,6 +66,7 @@ void Endpoint::attach(Opening& opening) {
   p.started = true;
   p.all_attached = true;
   for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
+  if (by_ && p.all_attached) tell_broken(r, *by_);
 }
 
 bool Endpoint::progress_openings() {

@@ -18,6 +18,7 @@ struct Incoming {
   Block block;
   Bytes received = 0, total = -1;
   std::uint64_t tag = 0;
+  std::optional<Sum> sum;  // of which it is a part
   bool begun = false, striped = false;
   std::vector<Range> direct;  // parts that went where the strand wanted them, not into the block
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "net/messages/aggregator.h"
 #include "net/messages/patience.h"
 
 namespace weft::net::messages {
@@ -8,14 +9,16 @@ namespace weft::net::messages {
 struct World {
   using Endpoint = messages::Endpoint;
 
+  // `fold_of`: for the node that sums messages, where this process has it.
   World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
-        const Endpoint::MakeCarrier& make_carrier);
+        const Endpoint::MakeCarrier& make_carrier, Aggregator::FoldOf fold_of = nullptr);
 
   Rank ranks() const { return endpoint.ranks(); }
   // Ordinary memory: no peer loads or stores it.
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
 
+  std::unique_ptr<Aggregator> aggregator;  // where this process has it
   Endpoint endpoint;
   Patience patience;
 };
