@@ -23,7 +23,7 @@ struct Joined {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
-  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
+  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces

@@ -97,9 +97,10 @@ class ThreadGroups final : public Common {
   std::shared_ptr<const cost::MachineView> machine_;
 };
 
-class TcpGroups final : public Common {
+class MetGroups final : public Common {
  public:
-  TcpGroups(std::shared_ptr<const Origin> origin, const net::tcp::Endpoint& endpoint, std::chrono::milliseconds timeout)
+  MetGroups(std::shared_ptr<const Origin> origin, const net::messages::Endpoint& endpoint,
+            std::chrono::milliseconds timeout)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout) {}
 
   // Opens the socket at which the group will find this rank.
@@ -157,7 +158,7 @@ class TcpGroups final : public Common {
     return session_of(open_machines(origin_, place, std::move(meeting)));
   }
 
-  const net::tcp::Endpoint& endpoint_;
+  const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
   net::bootstrap::UniqueFd listener_;
 };
@@ -168,12 +169,12 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
   return std::make_unique<ShmGroups>(std::move(origin), world);
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::tcp::World& world) {
-  return std::make_unique<TcpGroups>(std::move(origin), world.endpoint, world.patience.timeout());
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
+  return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.patience.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
-  return std::make_unique<TcpGroups>(std::move(origin), world.far.endpoint, world.patience.timeout());
+  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.patience.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,

@@ -64,15 +64,13 @@ net::tcp::Options options_of(const env::Settings& settings) {
   const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
                          : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
                                                        : net::tcp::ZeroCopy::kAuto;
-  return {.sockets = settings.sockets,
-          .zero_copy = zero_copy,
-          .timeout = std::chrono::milliseconds(settings.timeout_ms),
-          .fold_of = exec::fold_of_reduction};
+  return {.sockets = settings.sockets, .zero_copy = zero_copy, .fold_of = exec::fold_of_reduction};
 }
 
 // As over shared memory.
-net::tcp::Patience::Limits limits_of(const net::tcp::Options& options, Rank ranks, const cost::MachineView& machine) {
-  net::tcp::Patience::Limits limits{.timeout = options.timeout};
+net::messages::Patience::Limits message_limits_of(const env::Settings& settings, Rank ranks,
+                                                  const cost::MachineView& machine) {
+  net::messages::Patience::Limits limits{.timeout = std::chrono::milliseconds(settings.timeout_ms)};
   if (ranks > machine.endpoints()) limits.spins = 1;
   return limits;
 }
@@ -115,9 +113,9 @@ Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place
   const Rank ranks_per_node = per_machine(meeting.ranks);
   WEFT_TRY(auto machine, shared(this_network(origin->rates, ranks_per_node)));
   const net::tcp::Options options = options_of(origin->settings);
-  const auto limits = limits_of(options, ranks_beside(meeting, place.rank), *machine);
-  auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
-  net::tcp::World* const tcp = world.get();
+  const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
+  auto world = net::tcp::open(std::move(meeting), place.rank, options, limits);
+  net::messages::World* const tcp = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine));
   return Opened{std::move(session), "tcp", machine, nullptr, tcp};
 }
@@ -128,7 +126,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const net::tcp::Options options = options_of(origin->settings);
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const cost::MachineView cores, this_machine(origin->rates));
-  auto limits = limits_of(options, here, cores);
+  auto limits = message_limits_of(origin->settings, here, cores);
   // Machines may be containers that share their cores, which none of them can see.
   constexpr int kBriefly = 100;
   limits.spins = std::min(limits.spins, kBriefly);

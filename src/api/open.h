@@ -34,7 +34,7 @@ struct Opened {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
-  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
+  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
