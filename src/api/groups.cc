@@ -154,7 +154,8 @@ class MetGroups final : public Common {
   }
   // A group inside one machine needs no sockets.
   Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting) {
-    if (origin_->transport != "tcp" && meeting.one_machine()) return session_of(open_shm(origin_, place, meeting.name));
+    if (!sends_only(origin_->transport) && meeting.one_machine())
+      return session_of(open_shm(origin_, place, meeting.name));
     return session_of(open_machines(origin_, place, std::move(meeting)));
   }
 
