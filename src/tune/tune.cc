@@ -33,7 +33,12 @@ std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
 }
 
 schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels) {
-  return schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
+  schedule::Plan plan = schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
+  // Whole lines, at least one.
+  constexpr Bytes kLine = 64;
+  if (q.slice > 0 && plan.slice_bytes > 0)
+    plan.slice_bytes = std::min(std::max(q.slice / kLine, Bytes{1}) * kLine, q.can.slot_data(protocol));
+  return plan;
 }
 
 // Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in

@@ -243,6 +243,8 @@ void FlowFabric::part_done(std::int32_t a) {
     } else if (end.kind == End::Kind::kAggregation) {
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
            static_cast<std::uint32_t>(rank));
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, true).fence);
     }
   }
   for (const End& end : operation.sources) {
@@ -254,6 +256,8 @@ void FlowFabric::part_done(std::int32_t a) {
       Aggregation::Member& m = member(rank, end);
       --m.in_flight;
       wake(m.sender_waits);
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, false).fence);
     }
   }
   actor.operation = nullptr;
@@ -323,12 +327,13 @@ SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
                      topology_.name_of(devices_[index(group.first)]),
                      topology_.name_of(devices_[index(group.member(group.count - 1))]),
                      path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
-    return {.path = {}, .latency = {}, .overhead = {}, .cap = 1};
+    return {.path = {}, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
   }
   SwitchWay way{.path = keep(turned),
                 .latency = std::max(Duration{},
                                     options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
                 .overhead = cost->overhead,
+                .fence = cost->fence,
                 .cap = cost->channel.value() / cost->efficiency,
                 .raw_per_wire = 1 / cost->efficiency};
   limit_to_links(way.path, way.cap);
