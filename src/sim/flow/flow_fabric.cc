@@ -86,11 +86,15 @@ void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, st
   events_waiting_.push(now_, delay, event);
 }
 
-void FlowFabric::launch() {
+Duration FlowFabric::launch_time() const {
   const Duration* latency = options_.costs.launch(protocol_);
+  return latency != nullptr ? *latency : Duration{};
+}
+
+void FlowFabric::launch() {
   now_ = {};
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
-    push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+    push(launch_time(), Event::kResume, a);
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);

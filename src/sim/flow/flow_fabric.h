@@ -78,6 +78,8 @@ class FlowFabric {
 
   std::int64_t events() const { return events_; }
   Duration now() const { return now_; }
+  // Starting a call on a rank.
+  Duration launch_time() const;
   // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
   void resume_after(Rank rank, int strand, Duration delay) {
     push(delay, Event::kResume, rank * options_.strands + strand);
