@@ -105,7 +105,8 @@ class Walk {
             .ranks_per_node = task_.ranks_per_node,
             .channel = channel,
             .lane = lane,
-            .staged = plan_.staged};
+            .staged = plan_.staged,
+            .rings = plan_.rings.get()};
   }
 
   topology::DeviceId device(Rank rank) const { return machine_.device(spread_.place(rank)); }

@@ -51,8 +51,7 @@ Bytes slice_of(const System& s, Collective c, const Row& row, Bytes bytes) {
   if (row.algorithm == Algorithm::kNvls || row.algorithm == Algorithm::kNvlsTree) return of_nvls(s, row, bytes);
   const Bytes slot = protocol::traits(row.protocol).slice_bytes;
   if (row.algorithm == Algorithm::kRing && row.protocol == Protocol::kSimple) return of_simple_ring(s, c, row, bytes);
-  if (row.algorithm == Algorithm::kTree && row.protocol == Protocol::kLL128)
-    return of_ll128_tree(s, row, bytes, slot);
+  if (row.algorithm == Algorithm::kTree && row.protocol == Protocol::kLL128) return of_ll128_tree(s, row, bytes, slot);
   return slot;
 }
 
