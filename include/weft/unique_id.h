@@ -28,6 +28,7 @@ struct ConnectOptions {
   std::string transport = {};            // "shm" or "tcp"; empty: shm within a machine, tcp across
   std::string interface = {};            // to listen on: its name, or a subnet; empty: the one that leads to the place
   std::string node = {};                 // the machine that this rank is on; empty: as it finds out itself
+  bool aggregation = false;              // over tcp, rank 0 hosts a node that sums messages as SHARP's switches do
   std::chrono::milliseconds timeout{0};  // to meet, and of every wait afterwards; 0: as the environment says
 };
 

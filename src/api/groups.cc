@@ -106,6 +106,7 @@ class TcpGroups final : public Common {
   Result<Card> offer() override {
     Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
     own.data.port = 0;
+    own.aggregation_port = 0;
     WEFT_TRY(listener_, net::bootstrap::listen_on(own.data));
     own.data = net::bootstrap::local_address(listener_.get());
     Card card{};

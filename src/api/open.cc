@@ -6,6 +6,7 @@
 #include "api/chooser.h"
 #include "api/groups.h"
 #include "api/this_machine.h"
+#include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
 
 namespace weft::api {
@@ -63,8 +64,10 @@ net::tcp::Options options_of(const env::Settings& settings) {
   const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
                          : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
                                                        : net::tcp::ZeroCopy::kAuto;
-  return {
-      .sockets = settings.sockets, .zero_copy = zero_copy, .timeout = std::chrono::milliseconds(settings.timeout_ms)};
+  return {.sockets = settings.sockets,
+          .zero_copy = zero_copy,
+          .timeout = std::chrono::milliseconds(settings.timeout_ms),
+          .fold_of = exec::fold_of_reduction};
 }
 
 // As over shared memory.

@@ -28,6 +28,7 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
     return bad_input("unknown transport '{}'; there are shm and tcp", settings.transport);
   if (!options.interface.empty()) settings.interface = options.interface;
   if (!options.node.empty()) settings.node = options.node;
+  settings.aggregates |= options.aggregation;
   if (options.timeout.count() > 0) settings.timeout_ms = options.timeout.count();
   return settings;
 }
@@ -40,7 +41,8 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
                                                .ranks = ranks,
                                                .interface = settings.interface,
                                                .node = settings.node,
-                                               .timeout = std::chrono::milliseconds(settings.timeout_ms)}));
+                                               .timeout = std::chrono::milliseconds(settings.timeout_ms),
+                                               .aggregates = settings.aggregates}));
   return open_met(settings, rates, settings.transport, rank, std::move(meeting));
 }
 

@@ -28,6 +28,7 @@ struct Call {
   Fold fold = nullptr;
   std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
   bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
+  std::uint32_t reduction = 0;       // names the fold to other processes
   bool publishes = false;            // peers will load and store in and out directly
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
@@ -36,8 +37,13 @@ struct Call {
 using protocol::Capabilities;
 
 // What a rank did that broke its communicator.
-enum class Cause : std::uint8_t { kFailed, kAborted };
-constexpr std::string_view word(Cause cause) { return cause == Cause::kAborted ? "aborted" : "failed"; }
+enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers };
+constexpr std::string_view word(Cause cause) {
+  if (cause == Cause::kDiffers) return "called another collective, size or type";
+  return cause == Cause::kAborted ? "aborted" : "failed";
+}
+// What the other ranks' calls report.
+constexpr Code code(Cause cause) { return cause == Cause::kDiffers ? Code::kMismatch : Code::kAborted; }
 
 // Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
 // them is not again.

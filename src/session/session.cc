@@ -193,6 +193,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
   prepared->fold =
       exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
+  prepared->reduction = exec::reduction_number(request.type, prepared->op);
   // Whether memory is registered must agree only where peers touch it.
   prepared->signature =
       std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
@@ -266,6 +267,7 @@ void Session::begin(const Pending& p) {
                     .out = static_cast<std::byte*>(p.request.out),
                     .fold = p.prepared->fold,
                     .scale = exec::scale_of(p.request.type, p.prepared->op, executor_->ranks(), p.request.scalar),
+                    .reduction = p.prepared->reduction,
                     .publishes = plan.algorithm->needs.memory(),
                     .signature = p.prepared->signature});
 }

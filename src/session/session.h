@@ -25,6 +25,7 @@ struct Prepared {
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
   fabric::Fold fold = nullptr;
+  std::uint32_t reduction = 0;
   ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
   bool divides = false;               // an average of integers: by the number of ranks, after the sum

@@ -77,7 +77,10 @@ Candidate best_channels(const cost::MachineView& machine, const Question& q, con
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
       continue;
     }
-    auto estimate = cost::estimate(machine, q.task, plan);
+    // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
+    schedule::Plan costed = plan;
+    costed.aggregation &= q.can.virtual_time;
+    auto estimate = cost::estimate(machine, q.task, costed);
     if (!estimate) {
       best.reason = estimate.error().message;
       return best;
@@ -119,8 +122,8 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
     protocols = {forced};
   }
   std::vector<Candidate> all;
-  // Over a network without switches that reduce, doing their part by messages is never wanted unless asked for.
-  if (q.algorithm.empty() && machine.costs().network() && !q.can.aggregation)
+  // Over a network without switches that reduce, doing their part in software is never wanted unless asked for.
+  if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   const Rings rings = ring_orders(machine, q.task.ranks);
   for (const schedule::Algorithm* algorithm : algorithms)

@@ -343,6 +343,32 @@ TEST_P(Conformance, NoFlagIsSeenBeforeItsDataUnderLoad) {
   }
 }
 
+// Two groups in turn on one strand, a third on another; more messages than a connection has slots.
+TEST_P(Conformance, NodesOfTheNetworkSumMessagesOfGroups) {
+  if (!can.aggregation) GTEST_SKIP() << can.name << " does not advertise aggregation";
+  constexpr Rank kRanks = 6;
+  for (const Bytes bytes : {Bytes{4}, Bytes{1000}, largest(Protocol::kSimple, can)}) {
+    const Bytes rounds = bytes > 1000 ? 4 : 40;
+    Job job(kRanks, 3 * rounds * bytes);
+    job.begin(Protocol::kSimple, false, 2);
+    const auto sum_all = [&](Rank first, Rank count, Rank stride, int strand, Bytes at) {
+      std::vector<Rank> members;
+      for (Rank i = 0; i < count; ++i) members.push_back(first + i * stride);
+      for (const Rank r : members) {
+        job.add(r, move(bytes, {in(at)}, {sum_over(first, count, stride, strand)}), strand);
+        job.add(r, move(bytes, {sum_over(first, count, stride, strand)}, {out(at)}), strand);
+        job.expect(r, at, members, at, bytes);
+      }
+    };
+    for (Bytes round = 0; round < rounds; ++round) {
+      sum_all(0, 3, 2, 0, 3 * round * bytes);        // the even ones
+      sum_all(3, 3, 1, 0, (3 * round + 1) * bytes);  // the last ones
+      sum_all(0, 6, 1, 1, (3 * round + 2) * bytes);
+    }
+    run(job);
+  }
+}
+
 TEST_P(Conformance, ManyCallsFollowEachOther) {
   constexpr Bytes kEach = 16, kCalls = 2000;
   Job job(3, kEach * kCalls);
@@ -356,7 +382,8 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance,
-                         testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kMixedInTurn, &kMixedInPairs, &kFlow),
+                         testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kSummingTcp, &kMixedInTurn,
+                                         &kMixedInPairs, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

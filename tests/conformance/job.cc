@@ -91,6 +91,13 @@ End scratch(Bytes offset) { return {.memory = Memory::kScratch, .offset = offset
 End message_of(Rank peer, int strand) {
   return {.kind = End::Kind::kMessage, .strand = static_cast<std::int16_t>(strand), .peer = peer};
 }
+End sum_over(Rank first, Rank count, Rank stride, int strand) {
+  return {.kind = End::Kind::kAggregation,
+          .strand = static_cast<std::int16_t>(strand),
+          .peer = first,
+          .count = count,
+          .stride = stride};
+}
 End remote(Rank peer, End local) {
   local.kind = End::Kind::kRemote;
   local.peer = peer;
@@ -118,6 +125,7 @@ std::string run_rank(exec::Executor& executor, const Job& job) {
                     .out = out,
                     .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
                     .scale = phase.scales ? std::optional(Job::scale_of(self)) : std::nullopt,
+                    .reduction = exec::reduction_number(DataType::kInt32, ReduceOp::kSum),
                     .publishes = phase.publishes,
                     .signature = ++number});
     if (const Status status = executor.wait(); !status) {

@@ -58,6 +58,8 @@ class Job {
 protocol::End in(Bytes offset);
 protocol::End out(Bytes offset);
 protocol::End scratch(Bytes offset);
+// A part of the sum of `count` ranks, from `first` on; as a source, that sum.
+protocol::End sum_over(Rank first, Rank count, Rank stride, int strand = 0);
 protocol::End message_of(Rank peer, int strand = 0);
 protocol::End remote(Rank peer, protocol::End local);
 protocol::Operation move(Bytes bytes, SmallList<protocol::End, 2> sources, SmallList<protocol::End, 2> destinations);
@@ -77,6 +79,7 @@ extern const FabricUnderTest kThreads;     // ranks are threads of this process
 extern const FabricUnderTest kShm;         // ranks are forked processes
 extern const FabricUnderTest kTcp;         // ranks are forked processes, joined by TCP over loopback
 extern const FabricUnderTest kStripedTcp;  // the same with several connections per pair
+extern const FabricUnderTest kSummingTcp;  // … and a node that sums messages
 // As if on several machines: shared memory within each, TCP across.
 extern const FabricUnderTest kMixedInTurn;   // even ranks on one, odd ranks on the other
 extern const FabricUnderTest kMixedInPairs;  // two on each

@@ -1,3 +1,4 @@
+#include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
 
 #include "tests/conformance/job.h"
@@ -17,8 +18,9 @@ Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = 
 
 template <int kSockets>
 Result<std::unique_ptr<net::tcp::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
-  return std::make_unique<net::tcp::World>(std::move(meeting), rank,
-                                           net::tcp::Options{.sockets = kSockets, .timeout = kLong}, limits);
+  return std::make_unique<net::tcp::World>(
+      std::move(meeting), rank,
+      net::tcp::Options{.sockets = kSockets, .timeout = kLong, .fold_of = exec::fold_of_reduction}, limits);
 }
 
 Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
@@ -31,13 +33,17 @@ Rank together(Rank) { return 0; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
 
-fabric::Capabilities capabilities() {
+fabric::Capabilities capabilities(std::uint16_t aggregation_port) {
   Meeting alone;
   alone.ranks.resize(1);
+  alone.ranks[0].aggregation_port = aggregation_port;
   return net::tcp::Endpoint(std::move(alone), 0, {}).capabilities();
 }
 
-template <auto kOpen, Placement kPlacement>
+fabric::Capabilities plain() { return capabilities(0); }
+fabric::Capabilities with_a_node() { return capabilities(1); }
+
+template <auto kOpen, Placement kPlacement, bool kAggregates = false>
 std::vector<std::string> run(const Job& job) {
   auto host = Host::open(net::bootstrap::loopback(), job.ranks()).value();
   std::vector<tests::Process> ranks;
@@ -49,7 +55,8 @@ std::vector<std::string> run(const Job& job) {
                                            .rank = r,
                                            .ranks = job.ranks(),
                                            .node = fmt::format("machine {}", kPlacement(r)),
-                                           .timeout = kLong});
+                                           .timeout = kLong,
+                                           .aggregates = kAggregates});
       if (!meeting) return report.say(meeting.error().message);
       auto world = kOpen(std::move(*meeting), r, limits_of(job.ranks()));
       if (!world) return report.say(world.error().message);
@@ -68,9 +75,10 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<1>, together>};
-const FabricUnderTest kStripedTcp{
-    "striped_tcp", {protocol::Protocol::kSimple}, capabilities, run<over_tcp<3>, together>};
+const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, plain, run<over_tcp<1>, together>};
+const FabricUnderTest kStripedTcp{"striped_tcp", {protocol::Protocol::kSimple}, plain, run<over_tcp<3>, together>};
+const FabricUnderTest kSummingTcp{
+    "summing_tcp", {protocol::Protocol::kSimple}, with_a_node, run<over_tcp<2>, together, true>};
 const FabricUnderTest kMixedInTurn{
     "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
 const FabricUnderTest kMixedInPairs{

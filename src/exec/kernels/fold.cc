@@ -65,6 +65,16 @@ void copy(std::byte* const* destinations, int destination_count, const std::byte
       std::memcpy(destinations[k] + done, source + done, static_cast<std::size_t>(bytes) - done);
 }
 
+std::uint32_t reduction_number(DataType type, ReduceOp op) {
+  return static_cast<std::uint32_t>(type) << 8 | static_cast<std::uint32_t>(op);
+}
+
+fabric::Fold fold_of_reduction(std::uint32_t number) {
+  const std::uint32_t type = number >> 8, op = number & 0xff;
+  if (type >= static_cast<std::uint32_t>(kDataTypes) || op >= static_cast<std::uint32_t>(kReduceOps)) return nullptr;
+  return fold_for(static_cast<DataType>(type), static_cast<ReduceOp>(op));
+}
+
 fabric::Fold fold_for(DataType type, ReduceOp op, Stores stores) {
   if (!applies(type, op)) return nullptr;
   if (op >= ReduceOp::kAnd) return bitwise_fold(op, stores);

@@ -16,4 +16,8 @@ enum class Stores { kCached, kStreamed };
 // as cached. Null where the operation does not apply to the type.
 fabric::Fold fold_for(DataType type, ReduceOp op, Stores stores = Stores::kCached);
 
+// How type and operation are named to other processes, and the kernel of such a name; null: nothing has that name.
+std::uint32_t reduction_number(DataType type, ReduceOp op);
+fabric::Fold fold_of_reduction(std::uint32_t number);
+
 }  // namespace weft::exec

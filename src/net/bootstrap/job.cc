@@ -220,7 +220,8 @@ Result<Meeting> meet(const Job& job, const env::Settings& s) {
                         .ranks = job.ranks,
                         .interface = s.interface,
                         .node = s.node,
-                        .timeout = Milliseconds(s.timeout_ms)};
+                        .timeout = Milliseconds(s.timeout_ms),
+                        .aggregates = s.aggregates};
   if (!job.file.empty()) {
     if (job.rank != 0) return meet_by_file(job, std::move(invitation));
     Address at = loopback();

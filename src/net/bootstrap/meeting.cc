@@ -111,7 +111,7 @@ Status receive_all(int fd, std::uint8_t* into, std::size_t bytes, Clock::time_po
 }
 
 Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handshake& handshake, UniqueFd listener,
-                          const Record& own, Clock::time_point deadline) {
+                          UniqueFd aggregation, const Record& own, Clock::time_point deadline) {
   const Key session = handshake.session_key();
   const SignedRecord out{own, mac(session, {bytes_of(own)})};
   if (send(fd.get(), &out, sizeof out, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof out))
@@ -137,6 +137,7 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   meeting.key = mac(v.id.key, {{&for_data, 1}, head.nonce});
   meeting.name = hexadecimal(mac(v.id.key, {{&for_name, 1}, head.nonce})).substr(0, 32);
   meeting.listener = std::move(listener);
+  meeting.aggregation = std::move(aggregation);
   return meeting;
 }
 
@@ -203,9 +204,14 @@ Result<Meeting> meet(const Invitation& v) {
       }
       WEFT_TRY(UniqueFd listener, listen_on(here));
       own.data = local_address(listener.get());
+      UniqueFd aggregation;
+      if (v.aggregates && v.rank == 0) {
+        WEFT_TRY(aggregation, listen_on(here));
+        own.aggregation_port = local_address(aggregation.get()).port;
+      }
       // A little longer: the host names those who are missing; among survivors it may just have begun to wait for them.
       const Milliseconds longer = v.survivors ? v.timeout : Milliseconds(1000);
-      return take_part(v, fd, handshake, std::move(listener), own, deadline + longer);
+      return take_part(v, fd, handshake, std::move(listener), std::move(aggregation), own, deadline + longer);
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);
     std::this_thread::sleep_for(pause);

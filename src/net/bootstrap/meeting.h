@@ -14,10 +14,11 @@ using Milliseconds = std::chrono::milliseconds;
 // What every rank learns of every other. A value of fixed size, as it crosses the wire.
 struct Record {
   std::int32_t rank = -1, ranks = 0, pid = 0;
-  Address data;        // where it listens for peers
-  char host[56] = {};  // its machine's name, for messages; ends with 0
-  Digest node{};       // equal on ranks that share a machine's memory
-  std::uint8_t reserved[8] = {};
+  Address data;                        // where it listens for peers
+  char host[56] = {};                  // its machine's name, for messages; ends with 0
+  Digest node{};                       // equal on ranks that share a machine's memory
+  std::uint16_t aggregation_port = 0;  // of rank 0: where a node listens that sums messages; 0: there is none
+  std::uint8_t reserved[6] = {};
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
 };
@@ -54,16 +55,18 @@ struct Invitation {
   std::string interface;  // listen for peers there; empty: at the address by which the host is reached
   std::string node;       // empty: this machine's identity
   Milliseconds timeout{30000};
-  Milliseconds reach{0};   // to reach the host; 0: as long
-  bool survivors = false;  // of a group that has met before: ranks may be missing from the list
+  Milliseconds reach{0};    // to reach the host; 0: as long
+  bool aggregates = false;  // rank 0 opens a socket for a node that sums messages
+  bool survivors = false;   // of a group that has met before: ranks may be missing from the list
 };
 
 // All ranks, in order, and how they recognise each other. Of survivors, records have the ranks that they had before.
 struct Meeting {
   std::vector<Record> ranks;
-  Key key{};          // of this job's data connections; never sent
-  std::string name;   // unguessable, the same on all ranks
-  UniqueFd listener;  // of this rank
+  Key key{};             // of this job's data connections; never sent
+  std::string name;      // unguessable, the same on all ranks
+  UniqueFd listener;     // of this rank
+  UniqueFd aggregation;  // of the node that sums messages, where this rank has it
 
   bool one_machine() const;
 };

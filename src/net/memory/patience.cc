@@ -54,14 +54,14 @@ void Patience::doze(std::chrono::microseconds limit) {
 std::optional<Patience::Broken> Patience::broken() const {
   const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire);
   if (broken == 0) return std::nullopt;
-  return Broken{name(static_cast<Rank>(broken & ~kAbortedBit) - 1),
-                (broken & kAbortedBit) != 0 ? fabric::Cause::kAborted : fabric::Cause::kFailed};
+  const std::uint32_t rank = broken & ((1u << kCauseShift) - 1);
+  return Broken{name(static_cast<Rank>(rank) - 1), static_cast<fabric::Cause>(broken >> kCauseShift)};
 }
 
 Status Patience::intact() const {
   const auto by = broken();
   if (!by) return {};
-  return failure(Code::kAborted, Blame::kCommunicator, "the communicator is broken: rank {} {}", by->culprit,
+  return failure(fabric::code(by->cause), Blame::kCommunicator, "the communicator is broken: rank {} {}", by->culprit,
                  fabric::word(by->cause));
 }
 
@@ -119,8 +119,8 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
 
 void Patience::mark_broken(Rank culprit, fabric::Cause cause) {
   std::uint32_t none = 0;
-  const std::uint32_t bit = cause == fabric::Cause::kAborted ? kAbortedBit : 0;
-  segment_.header().broken.compare_exchange_strong(none, (static_cast<std::uint32_t>(culprit) + 1) | bit);
+  const std::uint32_t why = static_cast<std::uint32_t>(cause) << kCauseShift;
+  segment_.header().broken.compare_exchange_strong(none, (static_cast<std::uint32_t>(culprit) + 1) | why);
   for (Rank r = 0; r < segment_.ranks(); ++r)
     if (r != rank_) Doorbell::ring(segment_.block(r));
 }

@@ -80,7 +80,7 @@ struct RankBlock {
   Board boards[kBoards];
 };
 
-inline constexpr std::uint32_t kAbortedBit = 1u << 31;
+inline constexpr int kCauseShift = 30;  // in Header::broken
 
 struct Header {
   std::uint64_t magic;
@@ -88,8 +88,7 @@ struct Header {
   std::int64_t heap_bytes;
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
   std::atomic<std::uint32_t> attached;              // ranks that have mapped it
-  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and kAbortedBit if it wanted
-  // so.
+  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and above it fabric::Cause.
   alignas(kLine) std::atomic<std::uint32_t> broken;
   // Who goes on after a failure; see survivors.h. Rounds count from 1.
   std::atomic<std::uint64_t> decider;    // round << 32 | 1 + the rank that decides it

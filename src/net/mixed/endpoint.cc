@@ -19,6 +19,7 @@ constexpr Bytes kSlice = std::min<Bytes>(memory::kSlotBytes, tcp::kSlotBytes);
 constexpr Bytes kScratch = static_cast<Bytes>(std::min(memory::kScratchBytes, tcp::kScratchBytes)) - kStrands * kSlice;
 
 bool is_message(const End& end) { return end.kind == End::Kind::kMessage; }
+bool crosses(const End& end) { return is_message(end) || end.kind == End::Kind::kAggregation; }
 
 }  // namespace
 
@@ -32,6 +33,7 @@ Endpoint::Endpoint(memory::Endpoint& near, tcp::Endpoint& far, std::vector<Rank>
       members_(std::move(members)),
       local_(static_cast<std::size_t>(far.ranks()), -1),
       capabilities_(mixed::capabilities()) {
+  capabilities_.aggregation = far_.capabilities().aggregation;
   for (std::size_t i = 0; i < members_.size(); ++i)
     local_[static_cast<std::size_t>(members_[i])] = static_cast<Rank>(i);
   far_.use_scratch(near_.segment().scratch(near_.rank()));
@@ -50,14 +52,14 @@ End Endpoint::in_segment(End end) const {
 End Endpoint::stage(int strand) const { return {.memory = Memory::kScratch, .offset = kScratch + strand * kSlice}; }
 
 bool Endpoint::touches(const SmallList<End, 2>& ends, bool near) const {
-  return std::any_of(ends.begin(), ends.end(), [&](const End& e) { return is_message(e) && is_near(e.peer) == near; });
+  return std::any_of(ends.begin(), ends.end(), [&](const End& e) { return crosses(e) && near_message(e) == near; });
 }
 
 const Operation& Endpoint::near_sources(const Operation& operation) {
   asked_.bytes = operation.bytes;
   asked_.sources.clear();
   for (const End& end : operation.sources)
-    if (is_message(end) && is_near(end.peer)) asked_.sources.push_back(in_segment(end));
+    if (near_message(end)) asked_.sources.push_back(in_segment(end));
   return asked_;
 }
 
@@ -73,7 +75,7 @@ const Endpoint::Parts& Endpoint::split(int strand, const Operation& operation) {
   for (const End& end : operation.sources) {
     if (!from_afar) {
       first.sources.push_back(in_segment(end));
-    } else if (is_message(end) && is_near(end.peer)) {
+    } else if (near_message(end)) {
       // It lies in the same mapping as the scratch.
       parts_.near_messages.push_back(in_segment(end));
       const std::byte* at = near_.received(in_segment(end));
@@ -86,12 +88,12 @@ const Endpoint::Parts& Endpoint::split(int strand, const Operation& operation) {
   End between = stage(strand);
   bool kept = false;  // the result lies in a local destination anyway
   for (const End& end : operation.destinations) {
-    if (is_message(end) && is_near(end.peer) == from_afar) {
+    if (crosses(end) && near_message(end) == from_afar) {
       second.destinations.push_back(from_afar ? in_segment(end) : end);
       continue;
     }
     first.destinations.push_back(from_afar ? end : in_segment(end));
-    if (is_message(end) || kept) continue;
+    if (crosses(end) || kept) continue;
     between = end;
     kept = true;
   }

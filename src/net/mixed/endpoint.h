@@ -34,6 +34,9 @@ class Endpoint {
   void compare_calls(Rank peer);
 
   bool is_near(Rank peer) const { return local_[static_cast<std::size_t>(peer)] >= 0; }
+  bool near_message(const protocol::End& end) const {
+    return end.kind == protocol::End::Kind::kMessage && is_near(end.peer);
+  }
   // The number in the segment of a rank of this machine.
   Rank local(Rank peer) const { return local_[static_cast<std::size_t>(peer)]; }
 

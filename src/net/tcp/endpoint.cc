@@ -18,7 +18,8 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
-const std::string kHasLeft = "it has left";     // the end of a peer that said goodbye
+const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
+constexpr std::chrono::milliseconds kForGuests{200};
 constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one connection
 
 }  // namespace
@@ -33,12 +34,16 @@ fabric::Capabilities capabilities() {
 Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options)
     : meeting_(std::move(meeting)),
       rank_(rank),
+      ranks_(static_cast<Rank>(meeting_.ranks.size())),
       options_(options),
-      peers_(meeting_.ranks.size()),
-      peer_end_(meeting_.ranks.size()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  const bool sums = meeting_.ranks.front().aggregation_port != 0;
+  if (sums) node_ = ranks_;
+  peers_.resize(meeting_.ranks.size() + (sums ? 1 : 0));
+  peer_end_.resize(peers_.size());
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
   capabilities_ = tcp::capabilities();
+  capabilities_.aggregation = node_ >= 0;
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
 }
@@ -46,6 +51,12 @@ Endpoint::Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options
 // Says goodbye, so that peers know it from a death, and stays until their kernels have all that was said: closing a
 // socket on which something has come unread would throw away what is still on its way out.
 Endpoint::~Endpoint() {
+  // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
+  for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
+    progress_openings();
+    if (guests_.empty()) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
   std::vector<Wire*> open;
   for (const Rank r : known_) {
     Peer& p = *peers_[static_cast<std::size_t>(r)];
@@ -99,13 +110,18 @@ std::byte* Endpoint::local(Memory memory) {
 }
 
 Rank Endpoint::writer_in_the_way(const Operation& operation) {
+  const Wire* wire = wire_in_the_way(operation);
+  return wire == nullptr ? -1 : outward(wire->peer());
+}
+
+Wire* Endpoint::wire_in_the_way(const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kLocal) continue;
     const std::byte* at = local(end.memory) + end.offset;
     for (Wire* wire : busy_)
-      if (wire->touches(at, at + operation.bytes)) return wire->peer();
+      if (wire->touches(at, at + operation.bytes)) return wire;
   }
-  return -1;
+  return nullptr;
 }
 
 // Where a lone message may arrive at once: the first local destination of a move that only passes it on.
@@ -138,9 +154,10 @@ bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
   return !end.last || head.total >= 0;
 }
 
-bool Endpoint::ready(int strand, const Operation& operation) {
+bool Endpoint::ready(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
   if (broken_) return false;
+  const Operation& operation = through_node(asked);
   awaited_bytes_ = operation.bytes;
   if (operation.kind == Kind::kSignal) return true;
   if (operation.kind == Kind::kWait) {
@@ -150,9 +167,9 @@ bool Endpoint::ready(int strand, const Operation& operation) {
     return s.signals_came > s.signals_taken;
   }
   if (!busy_.empty()) {
-    if (const Rank other = writer_in_the_way(operation); other >= 0) {
-      pump(other);
-      if (writer_in_the_way(operation) >= 0) return false;
+    if (const Wire* wire = wire_in_the_way(operation)) {
+      pump(wire->peer());
+      if (wire_in_the_way(operation) != nullptr) return false;
     }
   }
   for (const End& end : operation.sources) {
@@ -173,8 +190,10 @@ bool Endpoint::ready(int strand, const Operation& operation) {
   return true;
 }
 
-fabric::Posted Endpoint::post(int strand, const Operation& operation) {
+fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
+  announce_parts(asked);
+  const Operation& operation = through_node(asked);
   if (operation.kind == Kind::kSignal) {
     control(operation.peer, FrameKind::kSignal, static_cast<std::uint16_t>(strand),
             ++stream(operation.peer, strand).signals_sent);
@@ -328,18 +347,20 @@ Rank Endpoint::unsettled() {
   if (busy_.empty()) return -1;
   const Rank r = busy_.front()->peer();
   pump(r);
-  return r;
+  return outward(r);
 }
 
-Rank Endpoint::blocker(int strand, const Operation& operation) {
-  if (operation.kind == Operation::Kind::kSignal || ready(strand, operation)) return -1;
+Rank Endpoint::blocker(int strand, const Operation& asked) {
+  if (asked.kind == Operation::Kind::kSignal || ready(strand, asked)) return -1;
+  const Operation& operation = through_node(asked);
   if (operation.kind == Operation::Kind::kWait) return operation.peer;
   if (const Rank other = writer_in_the_way(operation); other >= 0) return other;
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && !available(end.peer, stream(end.peer, end.strand), end, operation.bytes))
-      return end.peer;
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage && end.offset == 0 && !has_room(stream(end.peer, end.strand))) return end.peer;
+    if (end.kind == End::Kind::kMessage && end.offset == 0 && !has_room(stream(end.peer, end.strand)))
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   return -1;
 }
 
@@ -394,9 +415,9 @@ void Endpoint::handle_control(Wire& wire, const Header& h) {
     case FrameKind::kBroken: {
       const auto culprit = static_cast<Rank>(h.number) - 1;
       if (culprit < 0 || culprit >= ranks() || failure_) return;
-      const auto cause = h.offset == static_cast<std::uint32_t>(fabric::Cause::kAborted) ? fabric::Cause::kAborted
-                                                                                         : fabric::Cause::kFailed;
-      fail(Code::kAborted, Blame::kCommunicator,
+      const bool known = h.offset <= static_cast<std::uint32_t>(fabric::Cause::kDiffers);
+      const auto cause = known ? static_cast<fabric::Cause>(h.offset) : fabric::Cause::kFailed;
+      fail(fabric::code(cause), Blame::kCommunicator,
            fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
       return break_off(culprit, cause);
     }
@@ -410,6 +431,8 @@ void Endpoint::handle_control(Wire& wire, const Header& h) {
       p.suspects = static_cast<Rank>(h.total) - 1;
       if (differs(h)) mismatched_ = r;
       return;
+    case FrameKind::kPart:
+      return note_part(wire, h);
     default:
       return;
   }
@@ -427,9 +450,21 @@ void Endpoint::fail(Code code, Blame blame, const std::string& message) {
 void Endpoint::ended(Rank r, const std::string& reason) {
   std::string& known = peer_end_[static_cast<std::size_t>(r)];
   if (known.empty()) known = reason;
+  if (r != node_ || reason == kHasLeft) return;
+  const Rank host = outward(r);
+  fail(Code::kPeerDied, Blame::kCommunicator,
+       fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
+  break_off(host);
 }
 
-std::string Endpoint::describe(Rank r) const { return meeting_.ranks[static_cast<std::size_t>(r)].text(); }
+bootstrap::Record Endpoint::record_of(Rank r) const {
+  if (r != node_) return meeting_.ranks[static_cast<std::size_t>(r)];
+  bootstrap::Record node = meeting_.ranks.front();
+  node.data.port = node.aggregation_port;
+  return node;
+}
+
+std::string Endpoint::describe(Rank r) const { return record_of(r).text(); }
 
 void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
                        std::uint32_t total, bool more_follows) {
@@ -576,11 +611,14 @@ void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
   for (std::size_t i = 0; i < known_.size(); ++i) {
     const Rank r = known_[i];
-    if (end_of(r).empty() && peer(r).all_attached)
-      control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(culprit) + 1, static_cast<std::uint32_t>(cause));
+    if (end_of(r).empty() && peer(r).all_attached) tell_broken(r, {culprit, cause});
   }
   broken_ = true;
   by_ = {culprit, cause};
+}
+
+void Endpoint::tell_broken(Rank r, const Broken& by) {
+  control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1, static_cast<std::uint32_t>(by.cause));
 }
 
 }  // namespace weft::net::tcp

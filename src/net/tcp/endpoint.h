@@ -21,13 +21,16 @@ struct Options {
   int sockets = 1;  // connections per pair of ranks; large messages are spread over them
   ZeroCopy zero_copy = ZeroCopy::kAuto;
   std::chrono::milliseconds timeout{30000};
+  // The arithmetic of the node that sums messages, where this process has it: of Call::reduction; null: unknown.
+  fabric::Fold (*fold_of)(std::uint32_t reduction) = nullptr;
 };
 
 // One rank's view of ranks that are joined by TCP. A connection is opened when it is first needed, by whoever needs it.
 // Messages leave from where they lie, if that is the caller's memory: the endpoint watches that memory until the kernel
 // has it (unsettled(), and no later operation overwrites it before). A message that a strand waits for arrives where it
 // belongs, others in slots.
-// Thread: one at a time. Owns: sockets, slots, scratch.
+// Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
+// messages to and from it. Thread: one at a time. Owns: sockets, slots, scratch.
 class Endpoint final : public Receiver {
  public:
   Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options);
@@ -35,7 +38,7 @@ class Endpoint final : public Receiver {
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
-  Rank ranks() const { return static_cast<Rank>(meeting_.ranks.size()); }
+  Rank ranks() const { return ranks_; }
   const bootstrap::Meeting& meeting() const { return meeting_; }
   bool reaches(const void*, Bytes) const { return false; }
 
@@ -54,6 +57,16 @@ class Endpoint final : public Receiver {
   void use_scratch(std::byte* memory) { scratch_ = memory; }
   // Asks a peer that keeps this rank waiting what it does itself.
   void compare_calls(Rank peer);
+
+  // --- for the node that sums messages ---
+  // The next message of a strand, if it has come whole and is part of a sum.
+  struct Part {
+    Sum sum;
+    Bytes bytes;
+    std::uint64_t tag;
+  };
+  std::optional<Part> part_of_sum(Rank from, int strand);
+  static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for Patience ---
   // Moves on whatever can: reads all connections, accepts, flushes, gives back what was taken. True: something moved.
@@ -97,6 +110,7 @@ class Endpoint final : public Receiver {
     Block block;
     Bytes received = 0, total = -1;
     std::uint64_t tag = 0;
+    std::optional<Sum> sum;  // of which it is a part
     bool begun = false, striped = false;
     std::vector<Range> direct;  // parts that went where the strand wanted them, not into the block
   };
@@ -130,6 +144,7 @@ class Endpoint final : public Receiver {
   };
 
   Peer& peer(Rank r);
+  bootstrap::Record record_of(Rank r) const;
   Stream& stream(Rank r, int strand) { return peer(r).streams[static_cast<std::size_t>(strand)]; }
   void open_connections(Rank r);
   bool progress_openings();
@@ -138,6 +153,7 @@ class Endpoint final : public Receiver {
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
   void ended(Rank r, const std::string& reason);
+  void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, const std::string& message);
 
   bool pump(Rank r);
@@ -145,11 +161,18 @@ class Endpoint final : public Receiver {
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);
   bool has_room(const Stream& s) const { return s.sent - s.taken_by_peer < kSlots; }
   void want(Stream& s, const protocol::End& end, std::byte* target, Bytes bytes);
+  Wire* wire_in_the_way(const protocol::Operation& operation);
+  // The node that sums is a part of rank 0's process: nobody else knows it by a number.
+  Rank outward(Rank r) const { return r == node_ ? 0 : r; }
   std::byte* direct_target(const protocol::Operation& operation);
   bool is_scaled(const protocol::End& end) const {
     return call_.scale.has_value() && end.kind == protocol::End::Kind::kLocal && end.memory == protocol::Memory::kIn;
   }
   std::byte* local(protocol::Memory memory);
+  const protocol::Operation& through_node(const protocol::Operation& operation);
+  void announce_parts(const protocol::Operation& operation);
+  Rank blocker_behind_node(const protocol::Operation& operation);
+  void note_part(Wire& wire, const Header& header);
   const std::byte* settle(Stream& s, const protocol::End& end, Bytes bytes, std::byte* target);
   void release(Stream& s, const protocol::End& end);
   void give_credit(Rank r, int strand);
@@ -166,7 +189,9 @@ class Endpoint final : public Receiver {
   void handle_control(Wire& wire, const Header& header);
 
   bootstrap::Meeting meeting_;
-  Rank rank_;
+  Rank rank_, ranks_;
+  Rank node_ = -1;  // sums messages; -1: there is none
+  protocol::Operation through_node_;
   Options options_;
   fabric::Capabilities capabilities_;
   fabric::Call call_;

@@ -26,6 +26,7 @@ enum class FrameKind : std::uint8_t {
   kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause
   kQuery,     // I wait for you: number, tag: of my call
   kAnswer,    // number, tag: of my call; offset: 1 + whom I wait for; total: 1 + whom I hold to be at fault
+  kPart,      // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
 };
 
 inline constexpr std::uint8_t kEnd = 1;      // data: the message is complete with this part, or striped
@@ -51,6 +52,17 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 static_assert(sizeof(Header) == 56 && std::is_trivially_copyable_v<Header>);
+
+// Which messages a node of the network sums: one of every rank of a group. As a kPart says it.
+struct Sum {
+  Rank first = 0, count = 0, stride = 0;
+  std::uint32_t reduction = 0;  // see fabric::Call
+
+  Rank member(Rank i) const { return first + i * stride; }
+  bool operator==(const Sum&) const = default;
+};
+Header part_of(const Sum& sum, std::uint16_t strand, std::uint64_t number);
+Sum sum_of(const Header& part);
 
 // Fills in the header's checksum.
 void seal(Header& header);

@@ -29,7 +29,7 @@ bool is_connected(int fd) {
 void Endpoint::open_connections(Rank r) {
   Peer& p = peer(r);
   p.started = true;
-  const bootstrap::Record& record = meeting_.ranks[static_cast<std::size_t>(r)];
+  const bootstrap::Record record = record_of(r);
   for (int lane = 0; lane < options_.sockets; ++lane) {
     if (p.wires[static_cast<std::size_t>(lane)]->attached() || own_opening(r, lane)) continue;
     auto fd = bootstrap::start_connect(record.data);
@@ -69,6 +69,7 @@ void Endpoint::attach(Opening& opening) {
   peer_end_[static_cast<std::size_t>(opening.peer)].clear();  // another attempt had failed
   p.started = true;
   p.all_attached = std::all_of(p.wires.begin(), p.wires.end(), [](const auto& w) { return w->attached(); });
+  if (by_ && p.all_attached) tell_broken(opening.peer, *by_);
 }
 
 bool Endpoint::progress_openings() {

@@ -15,7 +15,7 @@ void Patience::restart() {
   endpoint_.say_awaited(-1, lately());
 }
 
-std::chrono::milliseconds Patience::lately() const { return std::max(10 * kExamineEvery, limits_.timeout / 4); }
+std::chrono::milliseconds Patience::lately() const { return std::max(Endpoint::kLately, limits_.timeout / 4); }
 
 Status Patience::look(const WaitingFor& waiting_for) {
   endpoint_.give_back();

@@ -4,8 +4,24 @@
 
 namespace weft::net::tcp {
 
+namespace {
+
+// The node that sums messages, if it is here: a member of the job behind the last rank.
+std::unique_ptr<Aggregator> node_of(bootstrap::Meeting& meeting, const Options& options) {
+  if (!meeting.aggregation.open()) return nullptr;
+  WEFT_REQUIRE(options.fold_of != nullptr, "a node that sums needs arithmetic");
+  return std::make_unique<Aggregator>(bootstrap::Meeting{.ranks = meeting.ranks,
+                                                         .key = meeting.key,
+                                                         .name = meeting.name,
+                                                         .listener = std::move(meeting.aggregation),
+                                                         .aggregation = {}},
+                                      options);
+}
+
+}  // namespace
+
 World::World(bootstrap::Meeting meeting, Rank rank, const Options& options, Patience::Limits limits)
-    : endpoint(std::move(meeting), rank, options), patience(endpoint, limits) {}
+    : aggregator(node_of(meeting, options)), endpoint(std::move(meeting), rank, options), patience(endpoint, limits) {}
 
 Result<void*> World::allocate(Bytes bytes) {
   constexpr std::size_t kPage = 4096;

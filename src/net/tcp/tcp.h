@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "net/tcp/aggregator.h"
 #include "net/tcp/patience.h"
 
 namespace weft::net::tcp {
@@ -17,6 +18,7 @@ struct World {
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
 
+  std::unique_ptr<Aggregator> aggregator;  // where this process has it
   Endpoint endpoint;
   Patience patience;
 };

@@ -1,0 +1,94 @@
+#include "net/tcp/aggregator.h"
+
+#include <utility>
+
+namespace weft::net::tcp {
+
+using protocol::End;
+using protocol::Operation;
+
+namespace {
+
+constexpr std::chrono::milliseconds kPause{20};
+
+Rank behind(const bootstrap::Meeting& meeting) { return static_cast<Rank>(meeting.ranks.size()); }
+
+}  // namespace
+
+Aggregator::Aggregator(bootstrap::Meeting meeting, const Options& options)
+    : fold_of_(options.fold_of),
+      endpoint_(std::move(meeting), behind(meeting), options),
+      thread_([this](const std::stop_token& stopped) { run(stopped); }) {}
+
+Aggregator::~Aggregator() {
+  thread_.request_stop();
+  thread_.join();
+}
+
+void Aggregator::run(const std::stop_token& stopped) {
+  while (!endpoint_.broken() && (!stopped.stop_requested() || holds_parts())) {
+    const bool moved = endpoint_.pump_all();
+    if (sum_all() || moved) continue;
+    endpoint_.give_back();
+    look_for_failures();
+    endpoint_.sleep(kPause);
+  }
+}
+
+// True: something was summed.
+bool Aggregator::sum_all() {
+  bool any = false;
+  missing_ = -1;
+  for (Rank r = 0; r < endpoint_.ranks(); ++r)
+    for (int strand = 0; strand < kStrands; ++strand)
+      while (sum(r, strand)) any = true;
+  return any;
+}
+
+// The sum to which the next message of `from` belongs.
+bool Aggregator::sum(Rank from, int strand) {
+  const auto part = endpoint_.part_of_sum(from, strand);
+  if (!part || endpoint_.broken()) return false;
+  Operation operation{.bytes = part->bytes};
+  for (Rank i = 0; i < part->sum.count; ++i) {
+    const Rank member = part->sum.member(i);
+    const auto other = endpoint_.part_of_sum(member, strand);
+    if (!other) missing_ = member;
+    if (!other || other->sum != part->sum) return false;  // that one's next sum is another
+    if (other->tag != part->tag || other->bytes != part->bytes) {
+      endpoint_.break_off(member, fabric::Cause::kDiffers);
+      return false;
+    }
+    const End end{.kind = End::Kind::kMessage, .strand = static_cast<std::int16_t>(strand), .peer = member};
+    operation.sources.push_back(end);
+    operation.destinations.push_back(end);
+  }
+  const fabric::Fold fold = fold_of_(part->sum.reduction);
+  if (fold == nullptr) {
+    endpoint_.break_off(from);
+    return false;
+  }
+  endpoint_.begin({.fold = fold, .everybody = false, .signature = part->tag});
+  if (!endpoint_.ready(strand, operation)) return false;
+  endpoint_.post(strand, operation);
+  return true;
+}
+
+bool Aggregator::holds_parts() {
+  if (endpoint_.unsettled() >= 0) return true;
+  for (Rank r = 0; r < endpoint_.ranks(); ++r)
+    for (int strand = 0; strand < kStrands; ++strand)
+      if (endpoint_.part_of_sum(r, strand)) return true;
+  return false;
+}
+
+// Ranks are told whom they wait for, and learn of a death although they are not connected with who died.
+void Aggregator::look_for_failures() {
+  endpoint_.say_awaited(missing_, Endpoint::kLately);
+  if (missing_ >= 0) endpoint_.compare_calls(missing_);
+  const bool left = missing_ >= 0 && !endpoint_.end_of(missing_).empty();
+  if (const Rank died = left ? missing_ : endpoint_.died(); died >= 0) endpoint_.break_off(died);
+  if (endpoint_.failure()) endpoint_.break_off(0);
+}
+
+}  // namespace weft::net::tcp

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <thread>
+
+#include "net/tcp/endpoint.h"
+
+namespace weft::net::tcp {
+
+// A node of the network that sums messages: in software what the switches of SHARP do. The ranks of a group send it one
+// message each; when all are there it sends their sum, in the order of ranks, to every one of them. It holds at most
+// as much of each rank's strand as any receiver does, and knows no collective.
+// Thread: its own. Owns: its endpoint, which comes after the last rank.
+class Aggregator {
+ public:
+  // Requires: meeting.listener is open, options.fold_of is given.
+  Aggregator(bootstrap::Meeting meeting, const Options& options);
+  // What ranks wait for is finished first.
+  ~Aggregator();
+
+ private:
+  void run(const std::stop_token& stopped);
+  bool sum_all();
+  bool sum(Rank from, int strand);
+  bool holds_parts();
+  void look_for_failures();
+
+  fabric::Fold (*fold_of_)(std::uint32_t);
+  Endpoint endpoint_;
+  Rank missing_ = -1;  // whose part others have waited for since the last look
+  std::jthread thread_;
+};
+
+}  // namespace weft::net::tcp
