@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sim/flow/flows.h"
 
 namespace weft::sim {
 
@@ -38,12 +39,13 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       routes_(routes),
       options_(std::move(options)),
       fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter) {
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
   WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
-                                       !options_.disturbances.any()),
+                                       !options_.disturbances.any() && !options_.carrier),
                "folding {} ranks to {}", ranks, fold_.representatives());
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
@@ -64,6 +66,11 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
 
 FlowFabric::~FlowFabric() = default;
 
+std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
+  if (options_.carrier) return options_.carrier(self);
+  return std::make_unique<Flows>(self, rates_, options_.timeline);
+}
+
 FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
   capabilities_ = flow_capabilities(fabric->topology_, fabric->options_.strands);
   capabilities_.moves_data = fabric->options_.moves_data;
@@ -81,7 +88,7 @@ void FlowFabric::fail(std::string message) {
 }
 
 void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  const Event event{kind, subject, version};
+  const Event event{kind, 0, subject, version};
   busy_ += event.keeps_going();
   events_waiting_.push(now_, delay, event);
 }
@@ -104,17 +111,23 @@ void FlowFabric::launch() {
 void FlowFabric::flap(std::int32_t number, bool down) {
   const Disturbances::Flap& flap = options_.disturbances.flaps[index(number)];
   for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
-    rates_.set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
+    carrier_->set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
   push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
 }
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
-  settle();
+  carrier_->settle();
   if (busy_ == 0) return false;
+  if (events_waiting_.empty()) {
+    failure_ = Error{Code::kInternal, Blame::kOperation,
+                     fmt::format("{} loads are stuck at {:.3f} us of virtual time: they wait for each other's room",
+                                 busy_, now_.us())};
+    return false;
+  }
   const auto [time, order, event] = events_waiting_.pop();
   busy_ -= event.keeps_going();
-  if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
+  if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
   if (++events_ > options_.max_events) {
     failure_ =
         Error{Code::kNoResources, Blame::kOperation,
@@ -123,8 +136,8 @@ bool FlowFabric::step() {
   }
   now_ = time;
   switch (event.kind) {
-    case Event::kFlowEnds:
-      end_flow(event.subject);
+    case Event::kCarrier:
+      carrier_->handle(reminder_of(event));
       break;
     case Event::kLocalEnds:
       part_done(event.subject);
@@ -171,24 +184,6 @@ void FlowFabric::wake(std::int32_t& actor) {
   actor = -1;
 }
 
-// Gives flows that started, or whose share changed, their new end.
-void FlowFabric::settle() {
-  for (const MaxMin::Flow f : rates_.solve()) {
-    Transfer& t = transfers_[index(f)];
-    t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
-    t.since = now_;
-    record(rates_.path(f), rates_.rate(f) - t.rate);
-    t.rate = rates_.rate(f);
-    push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
-  }
-}
-
-// Flows over these links together are so much faster.
-void FlowFabric::record(MaxMin::Path path, double change) {
-  if (options_.timeline == nullptr) return;
-  for (const auto [r, times] : path) options_.timeline->level(r, now_, change * times / rates_.capacity(r));
-}
-
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
 void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
   Aggregation& a = aggregations_[index(aggregation)];
@@ -198,32 +193,25 @@ void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
 // Returns how long it takes at the least.
 double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
-  start_flow(actor, way.path, raw, way.cap / slowness);
+  carry(actor, way.path, raw, way.cap / slowness, way.raw_per_wire);
   return raw / way.cap * slowness;
 }
 
-// `actor`: as in Transfer.
-void FlowFabric::start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap) {
+// `load`: an actor; below 0: the sum that a switch sends, of aggregation -1 - load.
+void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire) {
   for (const auto [r, times] : path) {
     if (carried_.size() <= index(r)) carried_.resize(index(r) + 1);
     carried_[index(r)] += bytes * times;
   }
-  const MaxMin::Flow f = rates_.start(path, cap);
-  if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
-  Transfer& t = transfers_[index(f)];
-  t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
   ++busy_;
-  if (actor >= 0) ++actors_[index(actor)].outstanding;
+  if (load >= 0) ++actors_[index(load)].outstanding;
+  carrier_->start({.number = load, .path = path, .bytes = bytes, .cap = cap, .raw_per_wire = raw_per_wire});
 }
 
-void FlowFabric::end_flow(std::int32_t flow) {
-  Transfer& t = transfers_[index(flow)];
-  ++t.version;
+void FlowFabric::through(std::int32_t load) {
   --busy_;
-  record(rates_.path(flow), -t.rate);
-  rates_.stop(flow);
-  if (t.actor >= 0) return part_done(t.actor);
-  const std::int32_t aggregation = -1 - t.actor;
+  if (load >= 0) return part_done(load);
+  const std::int32_t aggregation = -1 - load;
   push(aggregations_[index(aggregation)].down.latency, Event::kSumArrives, aggregation);
 }
 
@@ -485,7 +473,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
     if (end.last) posting += c.overhead.s();
-    start_flow(self, c.path, wire * c.raw_per_wire, c.cap / slowness);
+    carry(self, c.path, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
   for (const End& end : operation.sources) account(end, true);
@@ -502,7 +490,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
   } else if (!own.empty()) {
-    start_flow(self, own, local, core / slowness);
+    carry(self, own, local, core / slowness, 1);
   }
   if (--actor.outstanding == 0) {
     actor.outstanding = 1;
