@@ -169,5 +169,6 @@ int main(int argc, char** argv) {
   }
   fmt::print("{:>6} {:>8} {:>10} {:>12} {:>12} {:>10} {:>10} {:>10} {:>9} {:>7}\n", "GPUs", "flows", "window ms",
              "SimGrid ms", "weft ms", "most", "mean", "SimGrid s", "weft s", "ratio");
+  std::fflush(stdout);  // before processes fork
   for (int i = 2; i + 1 < argc; i += 2) compare(argv[1], std::atoi(argv[i]), std::atof(argv[i + 1]) * 1e-3);
 }

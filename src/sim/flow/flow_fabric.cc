@@ -38,9 +38,11 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     : topology_(topology),
       routes_(routes),
       options_(std::move(options)),
+      capabilities_(flow_capabilities(topology, options_.strands)),
       fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
       carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter) {
+  capabilities_.moves_data = options_.moves_data;
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
@@ -71,10 +73,7 @@ std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
   return std::make_unique<Flows>(self, rates_, options_.timeline);
 }
 
-FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
-  capabilities_ = flow_capabilities(fabric->topology_, fabric->options_.strands);
-  capabilities_.moves_data = fabric->options_.moves_data;
-}
+FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
 
 // The resources of a path and of its images. A failure if those are not alike.
 MaxMin::Path FlowFabric::keep(const TurnedPath& turned) {
@@ -117,7 +116,8 @@ void FlowFabric::flap(std::int32_t number, bool down) {
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
-  carrier_->settle();
+  // What happens at one time is settled once.
+  if (events_waiting_.empty() || events_waiting_.next_time() > now_) carrier_->settle();
   if (busy_ == 0) return false;
   if (events_waiting_.empty()) {
     failure_ = Error{Code::kInternal, Blame::kOperation,

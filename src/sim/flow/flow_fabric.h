@@ -190,6 +190,7 @@ class FlowFabric : private Carrier::Surroundings {
   protocol::Protocol protocol_ = protocol::Protocol::kSimple;
   std::vector<topology::DeviceId> devices_;  // by rank
   int ranks_per_endpoint_ = 1;
+  protocol::Capabilities capabilities_;  // of every endpoint
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Poster> posters_;  // by rank
@@ -218,7 +219,7 @@ class FlowFabric::Endpoint {
  public:
   Endpoint(FlowFabric* fabric, Rank rank);
 
-  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  const fabric::Capabilities& capabilities() const { return fabric_->capabilities_; }
   Rank rank() const { return rank_; }
   void begin(const fabric::Call& call) {
     call_ = call;
@@ -236,7 +237,6 @@ class FlowFabric::Endpoint {
   friend class FlowFabric;
   FlowFabric* fabric_;
   Rank rank_;
-  fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::vector<std::byte> scratch_;
 };
