@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "cost/link_users.h"
 #include "topology/switched_paths.h"
 
 namespace weft::cost {
@@ -121,7 +122,7 @@ class Walk {
 
   // Opens every connection of every channel, and shares the links between them.
   void count_connections() {
-    std::unordered_map<std::int64_t, int> users;
+    LinkUsers users;
     std::unordered_map<std::uint64_t, std::vector<std::int64_t>> hops;
     std::unordered_map<std::uint64_t, topology::Path> paths;
     const int lanes = plan_.algorithm->lanes;
@@ -129,6 +130,7 @@ class Walk {
       for (Rank r = 0; r < task_.ranks; ++r) {
         for (int lane = 0; lane < lanes; ++lane) {
           auto steps = plan_.algorithm->steps(story(r, lane, channel));
+          users.begin_strand();
           while (const Step* step = steps.next()) {
             if (step->kind != Step::Kind::kMove && step->lane == Operand::kSameLane)
               open(r, step->peer, lane, channel, false, users, hops, paths);
@@ -146,6 +148,7 @@ class Walk {
               if (o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote)
                 open(r, o.peer, to_lane, channel, true, users, hops, paths);
             }
+            users.end_step(*step);
           }
         }
       }
@@ -153,7 +156,7 @@ class Walk {
     for (auto& [key, link] : links_) {
       for (const std::int64_t h : hops[key]) {
         const topology::Link& l = machine_.topology().link(static_cast<topology::LinkId>(h / 2));
-        const double rate = (h % 2 == 0 ? l.rate_ab : l.rate_ba).value() * efficiency_[key] / users[h];
+        const double rate = (h % 2 == 0 ? l.rate_ab : l.rate_ba).value() * efficiency_[key] / users.most(h);
         link.rate = std::min(link.rate, rate);
       }
     }
@@ -185,8 +188,7 @@ class Walk {
     return std::nullopt;
   }
 
-  void open_way(Rank rank, const Operand& o, Way way, int lane, int channel,
-                std::unordered_map<std::int64_t, int>& users,
+  void open_way(Rank rank, const Operand& o, Way way, int lane, int channel, LinkUsers& users,
                 std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops) {
     const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
     if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
@@ -205,7 +207,7 @@ class Walk {
     }
     const bool shares = machine_.costs().gpu() && o.count > 1;
     if (shares)
-      for (const topology::Hop& h : path->hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+      for (const topology::Hop& h : path->hops) users.add(2 * h.link + (h.forward ? 0 : 1));
     if (way == Way::kUp && cost != nullptr && cost->overhead > Duration()) count_post(rank, channel);
     if (channel > 0) return;
     if (o.count == 1) {
@@ -229,7 +231,7 @@ class Walk {
 
   // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there
   // itself.
-  void open(Rank from, Rank to, int lane, int channel, bool carries, std::unordered_map<std::int64_t, int>& users,
+  void open(Rank from, Rank to, int lane, int channel, bool carries, LinkUsers& users,
             std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops,
             std::unordered_map<std::uint64_t, topology::Path>& paths, bool loads = false) {
     const std::uint64_t key = pair_key(from, to, channel * plan_.algorithm->lanes + lane);
@@ -250,7 +252,7 @@ class Walk {
       return;
     }
     if (carries && machine_.costs().gpu())
-      for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+      for (const topology::Hop& h : path->second.hops) users.add(2 * h.link + (h.forward ? 0 : 1));
     if (carries && cost->overhead > Duration()) count_post(from, channel);
     if (channel > 0 || links_.contains(key)) return;
     const Duration latency =
