@@ -43,6 +43,21 @@ Result<std::vector<Rank>> parse_ranks(const std::string& text) {
   return ranks;
 }
 
+// "flow", "packet" or "packet:KEY=VALUE,...". Errors (bad input).
+Status set_level(BenchSpec& spec) {
+  constexpr std::string_view kPacket = "packet";
+  const std::string_view level = spec.level;
+  if (level.starts_with(kPacket) && (level.size() == kPacket.size() || level[kPacket.size()] == ':')) {
+    if (spec.on.empty()) return bad_input("--level {} is for machines named by --on", level);
+    WEFT_TRY(spec.packets, sim::PacketOptions::parse(level.substr(std::min(level.size(), kPacket.size() + 1))));
+  } else if (level != "flow") {
+    return bad_input("unknown level '{}'; there are flow and packet, or packet:KEY=VALUE,...", level);
+  }
+  constexpr std::int64_t kMostOfFlows = std::int64_t{1} << 40, kMostOfPackets = 500'000'000;  // minutes of work
+  if (spec.max_events == 0) spec.max_events = spec.packets ? kMostOfPackets : kMostOfFlows;
+  return {};
+}
+
 Result<int> run(BenchSpec& spec) {
   if (is_one_sided(spec.collective_name)) {
     if (spec.largest.empty()) spec.largest = "4M";
@@ -69,6 +84,7 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
   if (spec.on.empty() && (!spec.faults.empty() || !spec.timeline.empty()))
     return bad_input("--fault and --timeline are for machines named by --on");
+  WEFT_CHECK(set_level(spec));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (all) {
@@ -133,6 +149,10 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
   sub->add_flag("--no-fold", spec->no_fold,
                 "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_option("--level", spec->level,
+                  "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,"
+                  "buffer=64K,payload=1K,seed=7] (docs/simulation.md)")
+      ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");

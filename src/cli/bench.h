@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "report/bench.h"
+#include "sim/packet/options.h"
 
 namespace weft::cli {
 
@@ -25,10 +26,12 @@ struct BenchSpec {
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;
-  std::vector<std::string> faults;                  // simulated
-  std::string timeline;                             // simulated: a file
-  bool no_fold = false, verbose = false;            // simulated
-  std::int64_t max_events = std::int64_t{1} << 40;  // simulated
+  std::vector<std::string> faults;                 // simulated
+  std::string timeline;                            // simulated: a file
+  bool no_fold = false, verbose = false;           // simulated
+  std::string level = "flow";                      // simulated: or "packet", "packet:KEY=VALUE,..."
+  std::optional<sim::PacketOptions> packets = {};  // what that means
+  std::int64_t max_events = 0;                     // simulated; 0: as many as the level is good for
   std::string json;
 };
 

@@ -8,6 +8,7 @@
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
+#include "sim/packet/packets.h"
 #include "simulate/faults.h"
 #include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
@@ -61,14 +62,29 @@ struct Buffers {
   std::vector<std::span<T>> in, out;
 };
 
+BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& at) {
+  return {.sent = s.sent,
+          .retried = s.retried,
+          .lost = s.lost,
+          .pauses = s.pauses,
+          .marked = s.marked,
+          .longest_queue = s.longest,
+          .at = at};
+}
+
 // Carries the bytes along: the row's time, busiest link and wrong elements.
 Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, const schedule::Task& task,
                         const schedule::Plan& plan, BenchRow& row) {
-  sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks,
-                         {.costs = view.costs(),
-                          .strands = plan.channels * plan.algorithm->lanes,
-                          .moves_data = true,
-                          .max_events = spec.max_events});
+  sim::FlowOptions options{.costs = view.costs(),
+                           .strands = plan.channels * plan.algorithm->lanes,
+                           .moves_data = true,
+                           .max_events = spec.max_events};
+  sim::PacketStatistics packets;
+  if (spec.packets) {
+    WEFT_CHECK(simulate::check_packets(view, {}));
+    options.carrier = sim::packet_carrier(view.topology(), *spec.packets, nullptr, &packets);
+  }
+  sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks, options);
   const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
   const fabric::Call call{
       .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
@@ -91,6 +107,7 @@ Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, co
   const auto busiest = fabric.busiest();
   row.busiest_link = busiest.link;
   row.busiest_share = busiest.utilisation;
+  if (spec.packets) row.packets = packets_of(packets, packets.at < 0 ? "" : fabric.name_of(packets.at));
   return {};
 }
 
@@ -151,10 +168,12 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                                                                 .fast_forward = !spec.no_fold,
                                                                 .max_events = spec.max_events,
                                                                 .disturbances = job.disturbances,
+                                                                .packets = spec.packets,
                                                                 .trace = trace}));
   row.time = outcome.time;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
+  if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
   row.folded = outcome.folded;
   row.fast_forwarded = outcome.fast_forwarded;
   row.enlarged = outcome.enlarged;
@@ -182,7 +201,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .type = spec.type_name,
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
                      .ranks = job.ranks,
-                     .rates = "flow-level, catalogue rates",
+                     .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
                      .faults = spec.faults,
                      .rows = {}};
   const BenchTable table(report, terminal_width(), spec.verbose);

@@ -27,6 +27,14 @@ std::string simulated_text(const BenchRow& r) {
   return text;
 }
 
+// "packets 81920 sent, 0 lost, …; longest queue 1.2 MB for switch0 -> nic3"
+std::string packets_text(const BenchRow::Packets& p) {
+  std::string text = fmt::format("packets {} sent over links, {} retried, {} lost, {} marked, {} pauses", p.sent,
+                                 p.retried, p.lost, p.marked, p.pauses);
+  if (!p.at.empty()) text += fmt::format("; longest queue {:.1f} KB for {}", p.longest_queue * 1e-3, p.at);
+  return text;
+}
+
 }  // namespace
 
 BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
@@ -63,6 +71,7 @@ void BenchTable::row(const BenchRow& r) const {
     fmt::print("#   without faults {} us: the faults make it {:.2f}x as long\n", time_text(r.healthy),
                r.time / r.healthy);
   if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
+  if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "cost/link_users.h"
 #include "topology/switched_paths.h"
 
 namespace weft::cost {
@@ -105,7 +106,8 @@ class Walk {
             .ranks_per_node = task_.ranks_per_node,
             .channel = channel,
             .lane = lane,
-            .staged = plan_.staged};
+            .staged = plan_.staged,
+            .rings = plan_.rings.get()};
   }
 
   topology::DeviceId device(Rank rank) const { return machine_.device(spread_.place(rank)); }
@@ -120,7 +122,7 @@ class Walk {
 
   // Opens every connection of every channel, and shares the links between them.
   void count_connections() {
-    std::unordered_map<std::int64_t, int> users;
+    LinkUsers users;
     std::unordered_map<std::uint64_t, std::vector<std::int64_t>> hops;
     std::unordered_map<std::uint64_t, topology::Path> paths;
     const int lanes = plan_.algorithm->lanes;
@@ -128,6 +130,7 @@ class Walk {
       for (Rank r = 0; r < task_.ranks; ++r) {
         for (int lane = 0; lane < lanes; ++lane) {
           auto steps = plan_.algorithm->steps(story(r, lane, channel));
+          users.begin_strand();
           while (const Step* step = steps.next()) {
             if (step->kind != Step::Kind::kMove && step->lane == Operand::kSameLane)
               open(r, step->peer, lane, channel, false, users, hops, paths);
@@ -145,6 +148,7 @@ class Walk {
               if (o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote)
                 open(r, o.peer, to_lane, channel, true, users, hops, paths);
             }
+            users.end_step(*step);
           }
         }
       }
@@ -152,7 +156,7 @@ class Walk {
     for (auto& [key, link] : links_) {
       for (const std::int64_t h : hops[key]) {
         const topology::Link& l = machine_.topology().link(static_cast<topology::LinkId>(h / 2));
-        const double rate = (h % 2 == 0 ? l.rate_ab : l.rate_ba).value() * efficiency_[key] / users[h];
+        const double rate = (h % 2 == 0 ? l.rate_ab : l.rate_ba).value() * efficiency_[key] / users.most(h);
         link.rate = std::min(link.rate, rate);
       }
     }
@@ -184,8 +188,7 @@ class Walk {
     return std::nullopt;
   }
 
-  void open_way(Rank rank, const Operand& o, Way way, int lane, int channel,
-                std::unordered_map<std::int64_t, int>& users,
+  void open_way(Rank rank, const Operand& o, Way way, int lane, int channel, LinkUsers& users,
                 std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops) {
     const std::uint64_t key = way_key(rank, o, way, channel * plan_.algorithm->lanes + lane);
     if (int& known = opened_[key]; std::exchange(known, kStores) != 0) return;
@@ -204,7 +207,7 @@ class Walk {
     }
     const bool shares = machine_.costs().gpu() && o.count > 1;
     if (shares)
-      for (const topology::Hop& h : path->hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+      for (const topology::Hop& h : path->hops) users.add(2 * h.link + (h.forward ? 0 : 1));
     if (way == Way::kUp && cost != nullptr && cost->overhead > Duration()) count_post(rank, channel);
     if (channel > 0) return;
     if (o.count == 1) {
@@ -215,6 +218,7 @@ class Walk {
     const Duration latency = machine_.costs().latency(*cost, path->latency, machine_.sharing(task_.ranks));
     links_[key] = {.latency = std::max(0.0, (latency - cost->overhead).s()),
                    .overhead = cost->overhead.s(),
+                   .fence = cost->fence.s(),
                    .rate = cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (shares)
@@ -227,7 +231,7 @@ class Walk {
 
   // `carries`: data, not only signals. `loads`: `to` fetches it, which shares links with what `from` sends there
   // itself.
-  void open(Rank from, Rank to, int lane, int channel, bool carries, std::unordered_map<std::int64_t, int>& users,
+  void open(Rank from, Rank to, int lane, int channel, bool carries, LinkUsers& users,
             std::unordered_map<std::uint64_t, std::vector<std::int64_t>>& hops,
             std::unordered_map<std::uint64_t, topology::Path>& paths, bool loads = false) {
     const std::uint64_t key = pair_key(from, to, channel * plan_.algorithm->lanes + lane);
@@ -248,7 +252,7 @@ class Walk {
       return;
     }
     if (carries && machine_.costs().gpu())
-      for (const topology::Hop& h : path->second.hops) ++users[2 * h.link + (h.forward ? 0 : 1)];
+      for (const topology::Hop& h : path->second.hops) users.add(2 * h.link + (h.forward ? 0 : 1));
     if (carries && cost->overhead > Duration()) count_post(from, channel);
     if (channel > 0 || links_.contains(key)) return;
     const Duration latency =
@@ -346,11 +350,16 @@ class Walk {
     const double slice = whole / slices_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
     double fence = 0;
+    for (const Operand& o : step.sources)
+      if (o.kind == Operand::Kind::kMulticast)
+        fence = std::max(fence, links_[way_key(s.rank, o, Way::kLoad, s.lane)].fence);
     for (const Operand& o : step.destinations) {
       if (o.kind == Operand::Kind::kAggregation) {
         const double latency = links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].latency;
         send_part(s.rank, o, lane_of(o, s), {output.first + latency, output.last + latency});
       }
+      if (o.kind == Operand::Kind::kMulticast)
+        fence = std::max(fence, links_[way_key(s.rank, o, Way::kStore, s.lane)].fence);
       if (o.kind != Operand::Kind::kMessage) continue;
       const double latency = link(s.rank, o.peer, lane_of(o, s)).latency;
       messages_[pair_key(s.rank, o.peer, lane_of(o, s))].push_back({output.first + latency, output.last + latency});

@@ -22,6 +22,11 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
+    if (r.packets)
+      row["packets"] = {{"sent", r.packets->sent},       {"retried", r.packets->retried},
+                        {"lost", r.packets->lost},       {"marked", r.packets->marked},
+                        {"pauses", r.packets->pauses},   {"longest_queue_bytes", r.packets->longest_queue},
+                        {"longest_queue", r.packets->at}};
     if (report.world == "simulated")
       row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
     rows.push_back(std::move(row));

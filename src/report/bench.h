@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,14 @@ struct BenchRow {
   Duration healthy;             // simulated with faults: the time without them; else 0
   Rank folded = 1;              // simulated: one rank was carried out for so many
   bool fast_forwarded = false;  // repetitions at the same pace were not carried out
-  Bytes enlarged = 0;           // so much was added to the message to make all ranks' chunks equal
+  // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
+  struct Packets {
+    std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;
+    double longest_queue = 0;
+    std::string at;
+  };
+  std::optional<Packets> packets = {};
+  Bytes enlarged = 0;  // so much was added to the message to make all ranks' chunks equal
 
   double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
   double busbw_gb() const { return algbw_gb() * bus_factor; }

@@ -2,6 +2,7 @@
 
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
+#include "sim/packet/packets.h"
 #include "simulate/steady.h"
 
 namespace weft::simulate {
@@ -49,22 +50,28 @@ class Simulation {
 
   Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
     sim::Timeline timeline;
+    sim::Timeline* const watched = options_.trace != nullptr ? &timeline : nullptr;
+    Outcome outcome{.folded = task.ranks / turn};
+    const auto packets = [&] {
+      return sim::packet_carrier(machine_.topology(), *options_.packets, watched, &outcome.packets);
+    };
     sim::FlowFabric fabric(machine_.topology(), machine_.routes(), task.ranks,
                            {.costs = machine_.costs(),
                             .strands = plan.channels * plan.algorithm->lanes,
                             .max_events = options_.max_events,
                             .turn = turn,
                             .disturbances = options_.disturbances,
-                            .timeline = options_.trace != nullptr ? &timeline : nullptr});
-    Outcome outcome{.folded = task.ranks / turn};
-    WEFT_TRY(outcome.time, exec::run_virtually(fabric, task, plan, [&](Rank) {
-               return fabric::Call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
-             }));
+                            .timeline = watched,
+                            .carrier = options_.packets ? packets() : nullptr});
+    const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
+    WEFT_TRY(outcome.time, exec::run_virtually(
+                               fabric, task, plan, [&](Rank) { return call; }, exec::NoTrace{}, options_.calls));
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
     outcome.busiest_share = busiest.utilisation;
+    if (outcome.packets.at >= 0) outcome.longest_queue = fabric.name_of(outcome.packets.at);
     return outcome;
   }
 
@@ -76,9 +83,18 @@ class Simulation {
 
 }  // namespace
 
+Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
+  if (!machine.costs().gpu())
+    return bad_input("packets are simulated between GPUs, not between the cores of {}", machine.topology().title);
+  if (!disturbances.flaps.empty()) return bad_input("flapping links are simulated by flows, not by packets");
+  return {};
+}
+
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
   Options options = asked;
-  if (options.disturbances.any() || options.trace != nullptr) options.fold = options.fast_forward = false;
+  if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
+  if (options.packets || options.disturbances.any() || options.trace != nullptr)
+    options.fold = options.fast_forward = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);

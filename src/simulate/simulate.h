@@ -1,37 +1,47 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cost/machine_view.h"
 #include "schedule/lower/lower.h"
 #include "sim/flow/disturbances.h"
+#include "sim/packet/options.h"
+#include "sim/packet/statistics.h"
 
 namespace weft::simulate {
 
 struct Options {
   bool fold = true;          // ranks that do the same are carried out once
+  int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   std::int64_t max_events = std::int64_t{1} << 40;
-  sim::Disturbances disturbances = {};  // with any, everything is carried out
-  std::string* trace = nullptr;         // gets the timeline, see sim/flow/timeline.h; then everything is carried out
+  sim::Disturbances disturbances = {};             // with any, everything is carried out
+  std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
+  std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
 struct Outcome {
-  Duration time;
+  Duration time;  // of all calls
   Rank folded = 1;  // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
   std::string busiest_link;  // what carried most, e.g. "gpu3 -> nvswitch0" …
   double busiest_share = 0;  // … and how much of its capacity it used
+  sim::PacketStatistics packets = {};
+  std::string longest_queue = {};  // of packets: the link that it waited for
 };
 
-// How long a collective takes on a machine, by the flow-level simulator.
+// Can packets be simulated there? Errors (bad input): the ranks are CPU cores; links flap.
+Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances);
+
+// How long a collective takes on a machine, by the simulator: its flow level, or its packet level if asked for.
 //   Folded: the algorithm claims by how many ranks its schedule can be turned; the least multiple of that by which the
 //   machine looks the same is found by trying. Exact, but for messages that do not divide into equal chunks: they are
 //   enlarged, by at most 0.1 %, or else not folded.
 //   Fast forward: the same with fewer repeated steps, and with fewer rounds. Once three runs of growing length differ
 //   by the same time, further ones only add more of it. Otherwise everything is carried out.
-// Errors: the fabric's (see FlowFabric); kInternal if the schedule gets stuck.
+// Errors: the fabric's (see FlowFabric); kInternal if the schedule gets stuck; of check_packets.
 Result<Outcome> simulate(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
                          const Options& options = {});
 

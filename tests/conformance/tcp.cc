@@ -39,7 +39,7 @@ Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each ot
 Rank in_pairs(Rank rank) { return rank / 2; }
 
 fabric::Capabilities with_a_node() {
-  fabric::Capabilities can = net::tcp::capabilities();
+  auto can = net::tcp::capabilities();
   can.aggregation = true;
   return can;
 }

@@ -45,15 +45,15 @@ void Endpoint::announce_parts(const Operation& operation) {
   }
 }
 
-void Endpoint::note_part(Rank from, const Frame& f) {
+void Endpoint::note_part(Rank r, const Frame& f) {
   const Sum sum = sum_of(f);
-  Stream& s = stream(from, f.strand);
+  Stream& s = stream(r, f.strand);
   const std::int64_t last = Bytes{sum.first} + Bytes{sum.count - 1} * sum.stride;
   const bool sound = rank_ == node_ && sum.count > 0 && sum.stride > 0 && sum.first >= 0 && last < ranks_ &&
-                     from >= sum.first && from <= last && (from - sum.first) % sum.stride == 0;
+                     r >= sum.first && r <= last && (r - sum.first) % sum.stride == 0;
   if (!sound || f.number <= s.taken || f.number > s.taken + kSlots)
-    return damaged(from, fmt::format("message {} of strand {}: not a part of a sum of {} ranks from rank {} on",
-                                     f.number, f.strand, sum.count, sum.first));
+    return damaged(r, fmt::format("message {} of strand {}: not a part of a sum of {} ranks from rank {} on", f.number,
+                                  f.strand, sum.count, sum.first));
   s.message(f.number).sum = sum;
 }
 

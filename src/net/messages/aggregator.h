@@ -12,12 +12,10 @@ namespace weft::net::messages {
 // Thread: its own. Owns: its endpoint, which comes after the last rank.
 class Aggregator {
  public:
-  // Its arithmetic, of Call::reduction; null: unknown.
+  // `fold_of`: the arithmetic of Call::reduction; null: unknown. Requires: meeting.listener is open.
   using FoldOf = fabric::Fold (*)(std::uint32_t reduction);
-
-  // `number`: behind the last rank. Requires: meeting.listener is open.
-  Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank number,
-             std::chrono::milliseconds timeout, const Endpoint::MakeCarrier& make_carrier, FoldOf fold_of);
+  Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, std::chrono::milliseconds timeout,
+             FoldOf fold_of, const Endpoint::MakeCarrier& make_carrier);
   // What ranks wait for is finished first.
   ~Aggregator();
 
@@ -29,6 +27,7 @@ class Aggregator {
   void look_for_failures();
 
   FoldOf fold_of_;
+  Rank number_;  // behind the last rank
   Endpoint endpoint_;
   Rank missing_ = -1;  // whose part others have waited for since the last look
   std::jthread thread_;

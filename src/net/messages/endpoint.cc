@@ -28,13 +28,11 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
       meeting_(std::move(meeting)),
       rank_(rank),
       ranks_(static_cast<Rank>(meeting_.ranks.size())),
+      node_(capabilities.aggregation ? ranks_ : -1),
       timeout_(timeout),
+      peers_(meeting_.ranks.size() + (node_ >= 0 ? 1 : 0)),
+      peer_end_(peers_.size()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-  const bool sums = meeting_.ranks.front().aggregation_port != 0;
-  if (sums) node_ = ranks_;
-  peers_.resize(meeting_.ranks.size() + (sums ? 1 : 0));
-  peer_end_.resize(peers_.size());
-  capabilities_.aggregation = sums;
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
@@ -85,9 +83,9 @@ std::byte* Endpoint::local(Memory memory) {
   return nullptr;
 }
 
-Rank Endpoint::writer_in_the_way(const Operation& operation) { return outward(reader_of_destinations(operation)); }
+Rank Endpoint::writer_in_the_way(const Operation& operation) { return outward(reader_in_the_way(operation)); }
 
-Rank Endpoint::reader_of_destinations(const Operation& operation) {
+Rank Endpoint::reader_in_the_way(const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kLocal) continue;
     const std::byte* at = local(end.memory) + end.offset;
@@ -122,9 +120,9 @@ bool Endpoint::ready(int strand, const Operation& asked) {
     pump(operation.peer);
     return s.signals_came > s.signals_taken;
   }
-  if (const Rank other = reader_of_destinations(operation); other >= 0) {
+  if (const Rank other = reader_in_the_way(operation); other >= 0) {
     pump(other);
-    if (reader_of_destinations(operation) >= 0) return false;
+    if (reader_in_the_way(operation) >= 0) return false;
   }
   for (const End& end : operation.sources) {
     if (end.kind != End::Kind::kMessage) continue;

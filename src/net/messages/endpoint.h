@@ -129,8 +129,7 @@ class Endpoint final : public Receiver {
 
   bool pump(Rank r);
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);
-  // A peer to whom a frame is under way that reads what the operation overwrites; -1: none.
-  Rank reader_of_destinations(const protocol::Operation& operation);
+  Rank reader_in_the_way(const protocol::Operation& operation);
   // The node that sums is a part of rank 0's process: nobody else knows it by a number.
   Rank outward(Rank r) const { return r >= 0 && r == node_ ? 0 : r; }
   std::byte* direct_target(const protocol::Operation& operation);
@@ -140,8 +139,8 @@ class Endpoint final : public Receiver {
   std::byte* local(protocol::Memory memory);
   const protocol::Operation& through_node(const protocol::Operation& operation);
   void announce_parts(const protocol::Operation& operation);
+  void note_part(Rank r, const Frame& frame);
   Rank blocker_behind_node(const protocol::Operation& operation);
-  void note_part(Rank from, const Frame& frame);
   void gather_sources(const protocol::Operation& operation, std::byte* direct);
   void give_credit(Rank r, int strand);
   void send_part(const protocol::End& end, Bytes bytes, const std::byte* payload, const Block& block);
@@ -162,7 +161,7 @@ class Endpoint final : public Receiver {
   fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
   Rank rank_, ranks_;
-  Rank node_ = -1;  // sums messages; -1: there is none
+  Rank node_;  // sums messages; -1: there is none
   protocol::Operation through_node_;
   std::chrono::milliseconds timeout_;
   fabric::Call call_;

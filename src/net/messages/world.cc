@@ -2,32 +2,11 @@
 
 #include <cstdlib>
 
-#include "base/check.h"
-
 namespace weft::net::messages {
 
-namespace {
-
-// The node that sums messages, if it is here: a member of the job behind the last rank.
-std::unique_ptr<Aggregator> node_of(const fabric::Capabilities& capabilities, bootstrap::Meeting& meeting,
-                                    std::chrono::milliseconds timeout, const Endpoint::MakeCarrier& make_carrier,
-                                    Aggregator::FoldOf fold_of) {
-  if (!meeting.aggregation.open()) return nullptr;
-  WEFT_REQUIRE(fold_of != nullptr, "a node that sums needs arithmetic");
-  const auto number = static_cast<Rank>(meeting.ranks.size());
-  bootstrap::Meeting own{.ranks = meeting.ranks,
-                         .key = meeting.key,
-                         .name = meeting.name,
-                         .listener = std::move(meeting.aggregation),
-                         .aggregation = {}};
-  return std::make_unique<Aggregator>(capabilities, std::move(own), number, timeout, make_carrier, fold_of);
-}
-
-}  // namespace
-
 World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
-             const Endpoint::MakeCarrier& make_carrier, Aggregator::FoldOf fold_of)
-    : aggregator(node_of(capabilities, meeting, limits.timeout, make_carrier, fold_of)),
+             const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node)
+    : aggregator(std::move(node)),
       endpoint(capabilities, std::move(meeting), rank, limits.timeout, make_carrier),
       patience(endpoint, limits) {}
 

@@ -9,16 +9,15 @@ namespace weft::net::messages {
 struct World {
   using Endpoint = messages::Endpoint;
 
-  // `fold_of`: for the node that sums messages, where this process has it.
   World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
-        const Endpoint::MakeCarrier& make_carrier, Aggregator::FoldOf fold_of = nullptr);
+        const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node = nullptr);
 
   Rank ranks() const { return endpoint.ranks(); }
   // Ordinary memory: no peer loads or stores it.
   Result<void*> allocate(Bytes bytes);
   void deallocate(void* memory);
 
-  std::unique_ptr<Aggregator> aggregator;  // where this process has it
+  std::unique_ptr<Aggregator> aggregator;  // where this process has the node that sums
   Endpoint endpoint;
   Patience patience;
 };

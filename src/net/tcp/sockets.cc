@@ -12,9 +12,9 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-Sockets::Sockets(std::size_t peers, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
+Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
                  messages::Receiver& receiver, int epoll)
-    : lanes_(lanes), zero_copy_(zero_copy), timeout_(timeout), receiver_(receiver), epoll_(epoll), peers_(peers) {}
+    : lanes_(lanes), zero_copy_(zero_copy), timeout_(timeout), receiver_(receiver), epoll_(epoll), peers_(ranks) {}
 
 Sockets::Wires& Sockets::wires(Rank peer) {
   Wires& own = peers_[static_cast<std::size_t>(peer)];

@@ -11,8 +11,8 @@ namespace weft::net::tcp {
 // Frames over one or several TCP connections to every peer.
 class Sockets final : public messages::Carrier {
  public:
-  // `peers`: how many there may be. Owns: neither the receiver nor the epoll set; both outlive it.
-  Sockets(std::size_t peers, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
+  // `ranks`: of the job. Owns: neither the receiver nor the epoll set; both outlive it.
+  Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
           messages::Receiver& receiver, int epoll);
 
   int lanes() const override { return lanes_; }

@@ -9,7 +9,7 @@ namespace weft::net::tcp {
 struct Options {
   int sockets = 1;  // connections per pair of ranks; large messages are spread over them
   ZeroCopy zero_copy = ZeroCopy::kAuto;
-  messages::Aggregator::FoldOf fold_of = nullptr;  // for the node that sums messages, where this process has it
+  messages::Aggregator::FoldOf fold_of = nullptr;  // needed where this process has the node that sums messages
 };
 
 fabric::Capabilities capabilities();

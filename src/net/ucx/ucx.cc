@@ -14,7 +14,6 @@ Result<std::shared_ptr<Context>> open_context() { return Context::open(); }
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context> context, bootstrap::Meeting meeting, Rank rank,
                                               messages::Patience::Limits limits) {
   WEFT_TRY(WorkerHandle worker, WorkerHandle::open(std::move(context)));
-  meeting.ranks.front().aggregation_port = 0;  // the node that sums messages speaks TCP
   std::vector<bool> near;
   for (const auto& record : meeting.ranks)
     near.push_back(record.node == meeting.ranks[static_cast<std::size_t>(rank)].node);

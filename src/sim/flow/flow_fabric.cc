@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sim/flow/flows.h"
 
 namespace weft::sim {
 
@@ -37,13 +38,16 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     : topology_(topology),
       routes_(routes),
       options_(std::move(options)),
+      capabilities_(flow_capabilities(topology, options_.strands)),
       fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter) {
+  capabilities_.moves_data = options_.moves_data;
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
   WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
-                                       !options_.disturbances.any()),
+                                       !options_.disturbances.any() && !options_.carrier),
                "folding {} ranks to {}", ranks, fold_.representatives());
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
@@ -64,10 +68,12 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
 
 FlowFabric::~FlowFabric() = default;
 
-FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
-  capabilities_ = flow_capabilities(fabric->topology_, fabric->options_.strands);
-  capabilities_.moves_data = fabric->options_.moves_data;
+std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
+  if (options_.carrier) return options_.carrier(self);
+  return std::make_unique<Flows>(self, rates_, options_.timeline);
 }
+
+FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
 
 // The resources of a path and of its images. A failure if those are not alike.
 MaxMin::Path FlowFabric::keep(const TurnedPath& turned) {
@@ -81,16 +87,20 @@ void FlowFabric::fail(std::string message) {
 }
 
 void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  const Event event{kind, subject, version};
+  const Event event{kind, 0, subject, version};
   busy_ += event.keeps_going();
   events_waiting_.push(now_, delay, event);
 }
 
-void FlowFabric::launch() {
+Duration FlowFabric::launch_time() const {
   const Duration* latency = options_.costs.launch(protocol_);
+  return latency != nullptr ? *latency : Duration{};
+}
+
+void FlowFabric::launch() {
   now_ = {};
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
-    push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+    push(launch_time(), Event::kResume, a);
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
@@ -100,17 +110,24 @@ void FlowFabric::launch() {
 void FlowFabric::flap(std::int32_t number, bool down) {
   const Disturbances::Flap& flap = options_.disturbances.flaps[index(number)];
   for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
-    rates_.set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
+    carrier_->set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
   push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
 }
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
-  settle();
+  // What happens at one time is settled once.
+  if (events_waiting_.empty() || events_waiting_.next_time() > now_) carrier_->settle();
   if (busy_ == 0) return false;
+  if (events_waiting_.empty()) {
+    failure_ = Error{Code::kInternal, Blame::kOperation,
+                     fmt::format("{} loads are stuck at {:.3f} us of virtual time: they wait for each other's room",
+                                 busy_, now_.us())};
+    return false;
+  }
   const auto [time, order, event] = events_waiting_.pop();
   busy_ -= event.keeps_going();
-  if (event.kind == Event::kFlowEnds && transfers_[index(event.subject)].version != event.version) return true;
+  if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
   if (++events_ > options_.max_events) {
     failure_ =
         Error{Code::kNoResources, Blame::kOperation,
@@ -119,8 +136,8 @@ bool FlowFabric::step() {
   }
   now_ = time;
   switch (event.kind) {
-    case Event::kFlowEnds:
-      end_flow(event.subject);
+    case Event::kCarrier:
+      carrier_->handle(reminder_of(event));
       break;
     case Event::kLocalEnds:
       part_done(event.subject);
@@ -167,24 +184,6 @@ void FlowFabric::wake(std::int32_t& actor) {
   actor = -1;
 }
 
-// Gives flows that started, or whose share changed, their new end.
-void FlowFabric::settle() {
-  for (const MaxMin::Flow f : rates_.solve()) {
-    Transfer& t = transfers_[index(f)];
-    t.left = std::max(0.0, t.left - t.rate * (now_ - t.since).s());
-    t.since = now_;
-    record(rates_.path(f), rates_.rate(f) - t.rate);
-    t.rate = rates_.rate(f);
-    push(Duration::seconds(t.left / t.rate), Event::kFlowEnds, f, ++t.version);
-  }
-}
-
-// Flows over these links together are so much faster.
-void FlowFabric::record(MaxMin::Path path, double change) {
-  if (options_.timeline == nullptr) return;
-  for (const auto [r, times] : path) options_.timeline->level(r, now_, change * times / rates_.capacity(r));
-}
-
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
 void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
   Aggregation& a = aggregations_[index(aggregation)];
@@ -194,32 +193,25 @@ void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
 // Returns how long it takes at the least.
 double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
-  start_flow(actor, way.path, raw, way.cap / slowness);
+  carry(actor, way.path, raw, way.cap / slowness, way.raw_per_wire);
   return raw / way.cap * slowness;
 }
 
-// `actor`: as in Transfer.
-void FlowFabric::start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap) {
+// `load`: an actor; below 0: the sum that a switch sends, of aggregation -1 - load.
+void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire) {
   for (const auto [r, times] : path) {
     if (carried_.size() <= index(r)) carried_.resize(index(r) + 1);
     carried_[index(r)] += bytes * times;
   }
-  const MaxMin::Flow f = rates_.start(path, cap);
-  if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
-  Transfer& t = transfers_[index(f)];
-  t = {.actor = actor, .version = t.version + 1, .left = bytes, .rate = 0, .since = now_};
   ++busy_;
-  if (actor >= 0) ++actors_[index(actor)].outstanding;
+  if (load >= 0) ++actors_[index(load)].outstanding;
+  carrier_->start({.number = load, .path = path, .bytes = bytes, .cap = cap, .raw_per_wire = raw_per_wire});
 }
 
-void FlowFabric::end_flow(std::int32_t flow) {
-  Transfer& t = transfers_[index(flow)];
-  ++t.version;
+void FlowFabric::through(std::int32_t load) {
   --busy_;
-  record(rates_.path(flow), -t.rate);
-  rates_.stop(flow);
-  if (t.actor >= 0) return part_done(t.actor);
-  const std::int32_t aggregation = -1 - t.actor;
+  if (load >= 0) return part_done(load);
+  const std::int32_t aggregation = -1 - load;
   push(aggregations_[index(aggregation)].down.latency, Event::kSumArrives, aggregation);
 }
 
@@ -243,6 +235,8 @@ void FlowFabric::part_done(std::int32_t a) {
     } else if (end.kind == End::Kind::kAggregation) {
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
            static_cast<std::uint32_t>(rank));
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, true).fence);
     }
   }
   for (const End& end : operation.sources) {
@@ -254,6 +248,8 @@ void FlowFabric::part_done(std::int32_t a) {
       Aggregation::Member& m = member(rank, end);
       --m.in_flight;
       wake(m.sender_waits);
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, false).fence);
     }
   }
   actor.operation = nullptr;
@@ -323,12 +319,13 @@ SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
                      topology_.name_of(devices_[index(group.first)]),
                      topology_.name_of(devices_[index(group.member(group.count - 1))]),
                      path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
-    return {.path = {}, .latency = {}, .overhead = {}, .cap = 1};
+    return {.path = {}, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
   }
   SwitchWay way{.path = keep(turned),
                 .latency = std::max(Duration{},
                                     options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
                 .overhead = cost->overhead,
+                .fence = cost->fence,
                 .cap = cost->channel.value() / cost->efficiency,
                 .raw_per_wire = 1 / cost->efficiency};
   limit_to_links(way.path, way.cap);
@@ -476,7 +473,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     }
     const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
     if (end.last) posting += c.overhead.s();
-    start_flow(self, c.path, wire * c.raw_per_wire, c.cap / slowness);
+    carry(self, c.path, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
   for (const End& end : operation.sources) account(end, true);
@@ -493,7 +490,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
   } else if (!own.empty()) {
-    start_flow(self, own, local, core / slowness);
+    carry(self, own, local, core / slowness, 1);
   }
   if (--actor.outstanding == 0) {
     actor.outstanding = 1;

@@ -2,12 +2,14 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/flow/carrier.h"
 #include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
 #include "sim/flow/fold.h"
@@ -29,6 +31,8 @@ struct FlowOptions {
                   // no disturbances
   Disturbances disturbances = {};
   Timeline* timeline = nullptr;  // gets what happens, if given; must outlive the fabric
+  // Who carries bytes instead of Flows, if given. Requires, else: nothing is folded.
+  std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> carrier = {};
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
@@ -44,7 +48,7 @@ protocol::Capabilities flow_capabilities(const topology::Topology& topology, int
 //              way at once; a switch that sums messages sends a sum when it has a part of every member.
 //   CPU ranks  a move takes all its operands' bytes through the core's link.
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
-class FlowFabric {
+class FlowFabric : private Carrier::Surroundings {
  public:
   class Endpoint;
 
@@ -78,6 +82,8 @@ class FlowFabric {
 
   std::int64_t events() const { return events_; }
   Duration now() const { return now_; }
+  // Starting a call on a rank.
+  Duration launch_time() const;
   // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
   void resume_after(Rank rank, int strand, Duration delay) {
     push(delay, Event::kResume, rank * options_.strands + strand);
@@ -120,7 +126,7 @@ class FlowFabric {
   };
   struct Event {
     enum Kind : std::uint8_t {
-      kFlowEnds,
+      kCarrier,
       kLocalEnds,
       kPosted,
       kMessageArrives,
@@ -131,30 +137,28 @@ class FlowFabric {
       kFlap  // of a link that goes down or comes back
     };
     Kind kind;
-    std::int32_t subject;   // flow, actor, rank, connection, aggregation or flapping link
-    std::uint32_t version;  // of a flow; of a rank's posting; the rank whose part arrives; 1: the link goes down
+    std::uint8_t reminder;  // the carrier's kind
+    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation or flapping link
+    std::uint32_t version;  // the carrier's; of a rank's posting; the rank whose part arrives; 1: the link goes down
 
-    // Does a simulation that waits for nothing else go on? (Flows that are under way count themselves.)
-    bool keeps_going() const { return kind != kFlowEnds && kind != kFlap; }
-  };
-  struct Transfer {
-    std::int32_t actor = -1;  // below 0: the sum that a switch sends, of aggregation -1 - actor
-    std::uint32_t version = 0;
-    double left = 0;
-    double rate = 0;
-    Duration since;
+    // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
+    bool keeps_going() const { return kind != kCarrier && kind != kFlap; }
   };
 
+  std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
   void launch();
   bool step();
   void await_poster(Rank rank);
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
-  void settle();
+  Duration time() const override { return now_; }
+  void remind(Duration delay, const Carrier::Reminder& r) override {
+    events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail});
+  }
+  static Carrier::Reminder reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
   void flap(std::int32_t number, bool down);
-  void record(MaxMin::Path path, double change);
-  void start_flow(std::int32_t actor, MaxMin::Path path, double bytes, double cap);
+  void carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire);
   double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness);
-  void end_flow(std::int32_t flow);
+  void through(std::int32_t load) override;
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
   Connection& connect(Rank from, Rank to, int strand);
@@ -186,23 +190,24 @@ class FlowFabric {
   protocol::Protocol protocol_ = protocol::Protocol::kSimple;
   std::vector<topology::DeviceId> devices_;  // by rank
   int ranks_per_endpoint_ = 1;
+  protocol::Capabilities capabilities_;  // of every endpoint
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Poster> posters_;  // by rank
   MaxMin rates_;
   Fold fold_;
+  std::unique_ptr<Carrier> carrier_;
   std::vector<Connection> connections_;
   PairTable connection_of_;                                                        // by sender, receiver and strand
   std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
   std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
-  std::vector<Transfer> transfers_;  // by flow
-  std::vector<double> carried_;      // bytes per resource
-  std::vector<double> slowness_;     // by rank; empty: none is slow
+  std::vector<double> carried_;   // bytes per resource
+  std::vector<double> slowness_;  // by rank; empty: none is slow
   Delays delays_;
   EventQueue<Event> events_waiting_;
-  std::int64_t busy_ = 0;  // flows under way and events that keep the simulation going
+  std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
   std::int64_t events_ = 0;
@@ -214,7 +219,7 @@ class FlowFabric::Endpoint {
  public:
   Endpoint(FlowFabric* fabric, Rank rank);
 
-  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  const fabric::Capabilities& capabilities() const { return fabric_->capabilities_; }
   Rank rank() const { return rank_; }
   void begin(const fabric::Call& call) {
     call_ = call;
@@ -232,7 +237,6 @@ class FlowFabric::Endpoint {
   friend class FlowFabric;
   FlowFabric* fabric_;
   Rank rank_;
-  fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::vector<std::byte> scratch_;
 };

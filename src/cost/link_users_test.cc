@@ -1,0 +1,65 @@
+#include "cost/link_users.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::cost {
+namespace {
+
+using schedule::Operand;
+using schedule::Step;
+
+Step moves(int from_peers, int to_peers) {
+  const Operand message{.kind = Operand::Kind::kMessage};
+  Step step;
+  for (int i = 0; i < from_peers; ++i) step.sources.push_back(message);
+  for (int i = 0; i < to_peers; ++i) step.destinations.push_back(message);
+  return step;
+}
+
+TEST(LinkUsers, StepsOfAStrandFollowEachOther) {
+  LinkUsers users;  // one strand, to and from three peers one after the other, over one link
+  users.begin_strand();
+  for (int step = 0; step < 3; ++step) {
+    users.add(0);
+    users.end_step(moves(1, 1));
+  }
+  EXPECT_EQ(users.most(0), 1);
+}
+
+TEST(LinkUsers, OneStepsPeersShareALink) {
+  LinkUsers users;
+  users.begin_strand();
+  for (int peer = 0; peer < 7; ++peer) users.add(0);
+  users.end_step(moves(0, 7));
+  EXPECT_EQ(users.most(0), 7);
+}
+
+TEST(LinkUsers, StrandsMeetAtTheSamePlaceOnly) {
+  LinkUsers users;  // two strands use link 0 one step apart, link 1 in the same step
+  for (int strand = 0; strand < 2; ++strand) {
+    users.begin_strand();
+    for (int step = 0; step < 3; ++step) {
+      if (step == strand) users.add(0);
+      if (step == 2) users.add(1);
+      users.end_step(moves(1, 1));
+    }
+  }
+  EXPECT_EQ(users.most(0), 1);
+  EXPECT_EQ(users.most(1), 2);
+}
+
+TEST(LinkUsers, StrandsThatDoNotWaitMayMeetAnywhere) {
+  LinkUsers users;  // the same, but nothing is received in between
+  for (int strand = 0; strand < 2; ++strand) {
+    users.begin_strand();
+    for (int step = 0; step < 3; ++step) {
+      if (step == strand) users.add(0);
+      users.end_step(moves(0, 1));
+    }
+  }
+  EXPECT_EQ(users.most(0), 2);
+  EXPECT_EQ(users.most(9), 1);  // of signals only
+}
+
+}  // namespace
+}  // namespace weft::cost

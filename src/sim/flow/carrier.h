@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "sim/flow/max_min.h"
+
+namespace weft::sim {
+
+// Who carries bytes over the links of a way: as flows with fair shares (flows.h) or as packets (packet/packets.h). What
+// is carried, when, and what follows is the fabric's; so protocols, slots, posters and switches that sum are written
+// once (decision 0053).
+//   A load is through when its last byte has come out at the far end, not counting the latency of the way's links: that
+//   is part of the protocol's latency, which the fabric adds. Resources are numbered as by Fold.
+// Thread: one at a time.
+class Carrier {
+ public:
+  // What the carrier wants to be reminded of; only the carrier knows what it means.
+  struct Reminder {
+    std::uint8_t kind = 0;
+    std::int32_t subject = 0;
+    std::uint32_t detail = 0;
+  };
+  // The simulation around a carrier.
+  class Surroundings {
+   public:
+    virtual Duration time() const = 0;
+    // Gives the reminder to handle() after this time, unless it is not due() any more then.
+    virtual void remind(Duration delay, const Reminder& reminder) = 0;
+    virtual void through(std::int32_t load) = 0;
+
+   protected:
+    ~Surroundings() = default;
+  };
+  struct Load {
+    std::int32_t number;      // the caller's, for through()
+    MaxMin::Path path;        // must stay valid; the same memory means the same way
+    double bytes;             // raw link bytes
+    double cap;               // raw link bytes per second; what its sender can do at the most
+    double raw_per_wire = 1;  // raw link bytes per byte of the message
+  };
+
+  virtual ~Carrier() = default;
+  virtual void start(const Load& load) = 0;
+  // Called before time goes on: works off what has changed since.
+  virtual void settle() {}
+  virtual bool due(const Reminder&) const { return true; }
+  virtual void handle(const Reminder& reminder) = 0;
+  // Bytes per second. Requires: above 0.
+  virtual void set_capacity(MaxMin::Resource resource, double capacity) = 0;
+};
+
+}  // namespace weft::sim

@@ -1,0 +1,80 @@
+#include "sim/packet/options.h"
+
+#include <charconv>
+#include <optional>
+
+#include "base/text.h"
+
+namespace weft::sim {
+namespace {
+
+Result<bool> parse_switch(std::string_view key, std::string_view value) {
+  if (value == "on") return true;
+  if (value == "off") return false;
+  return bad_input("--level packet: {}={}: on or off", key, value);
+}
+
+Result<double> parse_probability(std::string_view key, std::string_view value) {
+  double p = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), p);
+  // Above, packets of some KiB would hardly ever arrive.
+  constexpr double kMost = 1e-5;
+  if (error != std::errc() || end != value.data() + value.size() || !(p >= 0 && p <= kMost))
+    return bad_input("--level packet: {}={}: a probability from 0 to {}", key, value, kMost);
+  return p;
+}
+
+Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes least) {
+  constexpr Bytes kMost = Bytes{1} << 30;
+  auto bytes = parse_bytes(value);
+  if (!bytes || *bytes < least || *bytes > kMost)
+    return bad_input("--level packet: {}={}: a size from {} to 1G", key, value, format_bytes(least));
+  return bytes;
+}
+
+Result<PacketOptions::Switching> parse_switching(std::string_view value) {
+  if (value == "cut-through") return PacketOptions::Switching::kCutThrough;
+  if (value == "store-and-forward") return PacketOptions::Switching::kStore;
+  return bad_input("--level packet: switching={}: cut-through or store-and-forward", value);
+}
+
+Status set(PacketOptions& options, std::string_view key, std::string_view value) {
+  if (key == "voq") {
+    WEFT_TRY(options.virtual_queues, parse_switch(key, value));
+  } else if (key == "pfc") {
+    WEFT_TRY(options.pause, parse_switch(key, value));
+  } else if (key == "dcqcn") {
+    WEFT_TRY(options.congestion_control, parse_switch(key, value));
+  } else if (key == "switching") {
+    WEFT_TRY(options.switching, parse_switching(value));
+  } else if (key == "ber") {
+    WEFT_TRY(options.bit_error_rate, parse_probability(key, value));
+  } else if (key == "buffer") {
+    WEFT_TRY(options.buffer, parse_size(key, value, 1));
+  } else if (key == "payload") {
+    WEFT_TRY(options.payload, parse_size(key, value, 16));
+  } else if (key == "seed") {
+    WEFT_TRY(const auto seed, parse_integer("--level packet: seed", value, 0, 1'000'000'000));
+    options.seed = static_cast<std::uint64_t>(seed);
+  } else {
+    return bad_input("--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, ber, buffer, payload, seed",
+                     key);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PacketOptions> PacketOptions::parse(std::string_view text) {
+  PacketOptions options;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    const std::size_t equals = one.find('=');
+    if (equals == std::string_view::npos) return bad_input("--level packet: '{}' is not KEY=VALUE", one);
+    WEFT_CHECK(set(options, one.substr(0, equals), one.substr(equals + 1)));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+  }
+  return options;
+}
+
+}  // namespace weft::sim
