@@ -82,9 +82,9 @@ class WorldExecutor final : public Executor {
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
   void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
-    program_ = std::move(program);
+    if (program_ != program) program_ = std::move(program);
     strands_.clear();
-    own_ = {};
+    if (own_.sent() > 0) own_ = {};
     for (std::size_t s = 0; s < program_->size(); ++s) {
       const auto& operations = (*program_)[s];
       if (!operations.empty())

@@ -96,7 +96,7 @@ Status Session::run(std::span<const Transfer> transfers) {
   WEFT_CHECK(intact());
   Pending now{.transfers = {transfers.begin(), transfers.end()}};
   WEFT_TRY(now.prepared, prepare(transfers));
-  return run(std::move(now));
+  return run_now(now);
 }
 
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {

@@ -269,15 +269,14 @@ Status Session::run(const Request& request) {
   Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(now);
-  return run(std::move(now));
+  return run_now(now);
 }
 
-Status Session::run(Pending now) {
+Status Session::run_now(Pending& now) {
   now.number = ++operations_;
   begin(now);
-  Status status = executor_->wait();
-  finish(now, std::move(status));
-  return now.status;
+  finish(now, executor_->wait());
+  return std::move(now.status);
 }
 
 void Session::keep_input(Pending& p) {

@@ -107,7 +107,7 @@ class Session {
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
   // Requires: the queue is empty.
-  Status run(Pending now);
+  Status run_now(Pending& now);
   std::shared_ptr<Pending> enqueue(Pending pending);
   static void keep_input(Pending& pending);
   void begin(const Pending& pending);
