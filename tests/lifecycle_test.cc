@@ -1,5 +1,6 @@
 // Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
-// unique ids, over shared memory, TCP and both. Timeouts are generous, for machines may be busy.
+// unique ids, over shared memory, TCP, UCX, and shared memory and TCP together. Timeouts are generous, for machines may
+// be busy.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "base/result.h"
+#include "net/ucx/ucx.h"
 #include "tests/connected_job.h"
 #include "weft/group.h"
 
@@ -28,6 +30,10 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 class Lifecycle : public testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override {
+    if (std::string(GetParam()) != "ucx") return;
+    if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
+  }
   ConnectOptions options(std::chrono::milliseconds timeout = 60s) const {
     const std::string over = GetParam();
     if (over == "mixed") return {.node = "machine", .timeout = timeout};
@@ -35,7 +41,7 @@ class Lifecycle : public testing::TestWithParam<const char*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "mixed"),
+INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.

@@ -24,11 +24,9 @@ TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const Story& story
       if (!meeting) return report.say(text_of(meeting.error()));
       if (detour) detour(r, *meeting);
       const int spins = ranks > static_cast<Rank>(std::thread::hardware_concurrency()) ? 1 : 200;
-      auto world = std::make_unique<net::tcp::World>(std::move(*meeting), r,
-                                                     net::tcp::Options{.sockets = sockets, .timeout = timeout},
-                                                     net::tcp::Patience::Limits{.spins = spins, .timeout = timeout});
+      auto world = net::tcp::open(std::move(*meeting), r, {.sockets = sockets}, {.spins = spins, .timeout = timeout});
       Communicator comm(std::make_shared<session::Session>(
-          std::make_unique<exec::WorldExecutor<net::tcp::World>>(std::move(world)), ranks, forcing_chooser()));
+          std::make_unique<exec::WorldExecutor<net::messages::World>>(std::move(world)), ranks, forcing_chooser()));
       report.say(story(comm, report));
     });
   const Status met = host.serve(kLong);

@@ -23,6 +23,7 @@ void clean_up_after_others(Rank rank) {
 
 protocol::Capabilities capabilities_of(const std::string& transport) {
   if (transport == "tcp") return net::tcp::capabilities();
+  if (transport == "ucx") return net::ucx::capabilities();
   if (transport == "shm+tcp") return net::mixed::capabilities();
   return net::memory::capabilities(transport);
 }
@@ -31,7 +32,7 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
                     const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
   clean_up_after_others(job.rank);
-  if (transport != "tcp" && !job.local_name.empty())
+  if (!sends_only(transport) && !job.local_name.empty())
     return joined(open_shm(std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport}),
                            {"world", job.rank, job.ranks}, job.local_name));
   WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));

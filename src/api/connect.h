@@ -14,7 +14,7 @@
 
 namespace weft::api {
 
-// What the fabric of this name can do: shm, threads, tcp, shm+tcp. `transport` outlives the answer.
+// What the fabric of this name can do: shm, threads, tcp, ucx, shm+tcp. `transport` outlives the answer.
 protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A rank of a job, and what carries its messages.
@@ -23,11 +23,11 @@ struct Joined {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
-  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
+  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces
-// one. `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
+// one (shm, tcp, ucx). `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
 Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
                     const calibrate::Rates& rates);
 

@@ -97,9 +97,10 @@ class ThreadGroups final : public Common {
   std::shared_ptr<const cost::MachineView> machine_;
 };
 
-class TcpGroups final : public Common {
+class MetGroups final : public Common {
  public:
-  TcpGroups(std::shared_ptr<const Origin> origin, const net::tcp::Endpoint& endpoint, std::chrono::milliseconds timeout)
+  MetGroups(std::shared_ptr<const Origin> origin, const net::messages::Endpoint& endpoint,
+            std::chrono::milliseconds timeout)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout) {}
 
   // Opens the socket at which the group will find this rank.
@@ -153,11 +154,12 @@ class TcpGroups final : public Common {
   }
   // A group inside one machine needs no sockets.
   Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting) {
-    if (origin_->transport != "tcp" && meeting.one_machine()) return session_of(open_shm(origin_, place, meeting.name));
+    if (!sends_only(origin_->transport) && meeting.one_machine())
+      return session_of(open_shm(origin_, place, meeting.name));
     return session_of(open_machines(origin_, place, std::move(meeting)));
   }
 
-  const net::tcp::Endpoint& endpoint_;
+  const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
   net::bootstrap::UniqueFd listener_;
 };
@@ -168,12 +170,12 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
   return std::make_unique<ShmGroups>(std::move(origin), world);
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::tcp::World& world) {
-  return std::make_unique<TcpGroups>(std::move(origin), world.endpoint, world.patience.timeout());
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
+  return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.patience.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
-  return std::make_unique<TcpGroups>(std::move(origin), world.far.endpoint, world.patience.timeout());
+  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.patience.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,

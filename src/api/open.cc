@@ -64,15 +64,13 @@ net::tcp::Options options_of(const env::Settings& settings) {
   const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
                          : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
                                                        : net::tcp::ZeroCopy::kAuto;
-  return {.sockets = settings.sockets,
-          .zero_copy = zero_copy,
-          .timeout = std::chrono::milliseconds(settings.timeout_ms),
-          .fold_of = exec::fold_of_reduction};
+  return {.sockets = settings.sockets, .zero_copy = zero_copy, .fold_of = exec::fold_of_reduction};
 }
 
 // As over shared memory.
-net::tcp::Patience::Limits limits_of(const net::tcp::Options& options, Rank ranks, const cost::MachineView& machine) {
-  net::tcp::Patience::Limits limits{.timeout = options.timeout};
+net::messages::Patience::Limits message_limits_of(const env::Settings& settings, Rank ranks,
+                                                  const cost::MachineView& machine) {
+  net::messages::Patience::Limits limits{.timeout = std::chrono::milliseconds(settings.timeout_ms)};
   if (ranks > machine.endpoints()) limits.spins = 1;
   return limits;
 }
@@ -111,15 +109,18 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
   return Opened{std::move(session), "shm", machine, shm};
 }
 
-Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
+Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
+                             net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   WEFT_TRY(auto machine, shared(this_network(origin->rates, ranks_per_node)));
-  const net::tcp::Options options = options_of(origin->settings);
-  const auto limits = limits_of(options, ranks_beside(meeting, place.rank), *machine);
-  auto world = std::make_unique<net::tcp::World>(std::move(meeting), place.rank, options, limits);
-  net::tcp::World* const tcp = world.get();
-  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "tcp", ranks_per_node, machine));
-  return Opened{std::move(session), "tcp", machine, nullptr, tcp};
+  const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
+  const bool ucx = origin->ucx != nullptr;
+  WEFT_TRY(auto world, ucx ? net::ucx::open(origin->ucx, std::move(meeting), place.rank, limits)
+                           : net::tcp::open(std::move(meeting), place.rank, options_of(origin->settings), limits));
+  net::messages::World* const tcp = ucx ? nullptr : world.get();
+  const char* const transport = ucx ? "ucx" : "tcp";
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
+  return Opened{std::move(session), transport, machine, nullptr, tcp};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
@@ -128,7 +129,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const net::tcp::Options options = options_of(origin->settings);
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const cost::MachineView cores, this_machine(origin->rates));
-  auto limits = limits_of(options, here, cores);
+  auto limits = message_limits_of(origin->settings, here, cores);
   // Machines may be containers that share their cores, which none of them can see.
   constexpr int kBriefly = 100;
   limits.spins = std::min(limits.spins, kBriefly);
@@ -141,8 +142,8 @@ Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& 
                              net::bootstrap::Meeting meeting) {
   std::set<net::bootstrap::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
-  if (origin->transport == "tcp" || machines.size() == meeting.ranks.size())
-    return open_tcp(std::move(origin), place, std::move(meeting));
+  if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
+    return open_messages(std::move(origin), place, std::move(meeting));
   return open_mixed(std::move(origin), place, std::move(meeting));
 }
 
@@ -151,9 +152,13 @@ Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& r
   if (transport == "shm" && !meeting.one_machine())
     return bad_input("transport shm: the ranks are on several machines");
   const std::string name = meeting.name;
-  const auto origin = std::make_shared<Origin>(Origin{settings, rates, name, transport});
+  Origin own{settings, rates, name, transport};
+  if (transport == "ucx") {
+    WEFT_TRY(own.ucx, net::ucx::open_context());
+  }
+  const auto origin = std::make_shared<Origin>(std::move(own));
   const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size())};
-  if (transport == "tcp" || !meeting.one_machine()) return open_machines(origin, place, std::move(meeting));
+  if (sends_only(transport) || !meeting.one_machine()) return open_machines(origin, place, std::move(meeting));
   return open_shm(origin, place, name);
 }
 

@@ -10,6 +10,7 @@
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
+#include "net/ucx/ucx.h"
 #include "session/session.h"
 
 // One rank of a communicator, made of its parts: fabric, executor, chooser, record.
@@ -18,9 +19,10 @@ namespace weft::api {
 // What the communicators of a rank have in common that stem from one.
 struct Origin {
   env::Settings settings;
-  calibrate::Rates rates;  // the same on all ranks
-  std::string job;         // their common name in records
-  std::string transport;   // that is forced; empty: by where the ranks are
+  calibrate::Rates rates;                       // the same on all ranks
+  std::string job;                              // their common name in records
+  std::string transport;                        // that is forced; empty: by where the ranks are
+  std::shared_ptr<net::ucx::Context> ucx = {};  // of transport ucx
 };
 
 // A rank's place in a communicator.
@@ -29,12 +31,15 @@ struct Place {
   Rank rank = 0, ranks = 1;
 };
 
+// Is this a transport without shared memory, even within a machine?
+inline bool sends_only(const std::string& transport) { return transport == "tcp" || transport == "ucx"; }
+
 struct Opened {
   std::shared_ptr<session::Session> session;
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
-  net::tcp::World* tcp = nullptr;              // of transport tcp; likewise
+  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
@@ -44,13 +49,14 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
 // Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         std::function<bool(Rank)> has_ended = {});
-// Over TCP, with those who have met.
-Result<Opened> open_tcp(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// Over UCX if that is forced, else over TCP, with those who have met. Errors: see net::ucx::open.
+Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // Over shared memory with the ranks of this machine and TCP with the others.
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
-// Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp.
+// Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
+// ucx.
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
-// One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines.
+// One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines, no UCX.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
                         Rank rank, net::bootstrap::Meeting meeting);
 // As a thread of a room. Errors: of the trace's file.

@@ -43,7 +43,7 @@ std::string interface_of(Address address) {
 
 Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& settings, bool share_data) {
   const Rank rank = joined.comm.rank(), ranks = joined.comm.ranks();
-  net::tcp::World& world = *joined.tcp;
+  net::messages::World& world = *joined.tcp;
   net::memory::Patience::Limits limits = limits_of(settings, ranks, *joined.machine);
   if (!settings.timeout_given) {
     constexpr std::chrono::hours kForEver{24 * 365};

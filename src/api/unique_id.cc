@@ -24,8 +24,7 @@ Result<Communicator> connect(const env::Settings& settings, const UniqueId& id, 
 Result<env::Settings> settings_of(const ConnectOptions& options) {
   WEFT_TRY(env::Settings settings, env::read());
   if (!options.transport.empty()) settings.transport = options.transport;
-  if (settings.transport != "" && settings.transport != "shm" && settings.transport != "tcp")
-    return bad_input("unknown transport '{}'; there are shm and tcp", settings.transport);
+  WEFT_CHECK(env::check_transport("transport", settings.transport));
   if (!options.interface.empty()) settings.interface = options.interface;
   if (!options.node.empty()) settings.node = options.node;
   settings.aggregates |= options.aggregation;

@@ -21,7 +21,7 @@ constexpr Variable kTable[] = {
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
-    {"WEFT_TRANSPORT", "text", "by place", "shm or tcp; unset: shm within a machine, tcp across"},
+    {"WEFT_TRANSPORT", "text", "by place", "shm, tcp or ucx; unset: shm within a machine, tcp across"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
@@ -77,6 +77,12 @@ Result<std::int64_t> number(const char* name, std::int64_t fallback, std::int64_
 std::span<const Variable> table() { return kTable; }
 std::span<const std::string_view> launcher_names() { return kLauncher; }
 
+Status check_transport(const std::string& what, const std::string& transport) {
+  for (const char* known : {"", "shm", "tcp", "ucx"})
+    if (transport == known) return {};
+  return bad_input("{} '{}': there are shm, tcp and ucx", what, transport);
+}
+
 Result<Settings> read() {
   constexpr std::int64_t kMaxRanks = 1 << 20;
   Settings s;
@@ -106,8 +112,7 @@ Result<Settings> read() {
   s.rates = text("WEFT_RATES");
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
-  if (!s.transport.empty() && s.transport != "shm" && s.transport != "tcp")
-    return bad_input("WEFT_TRANSPORT '{}' is neither shm nor tcp", s.transport);
+  WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.store = text("WEFT_STORE");

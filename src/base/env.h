@@ -37,7 +37,7 @@ struct Settings {
   bool reproducible = false;                    // WEFT_REPRODUCIBLE
   std::string rates;                            // WEFT_RATES
   std::string calibration;                      // WEFT_CALIBRATION
-  std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp"; empty: by where the ranks are
+  std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp", "ucx"; empty: by where the ranks are
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   int sockets = 1;                              // WEFT_TCP_SOCKETS
@@ -49,6 +49,9 @@ struct Settings {
   std::string pgas_trace;                       // WEFT_PGAS_TRACE
   std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
+
+// Is this a way for processes to reach each other, or empty? Errors (bad input): names `what` and the value.
+Status check_transport(const std::string& what, const std::string& transport);
 
 // Errors (bad input): names the variable and its value.
 Result<Settings> read();

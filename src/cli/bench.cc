@@ -75,8 +75,7 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
-  if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "threads" && spec.transport != "tcp")
-    return bad_input("unknown transport '{}'; there are shm, threads and tcp", spec.transport);
+  if (spec.transport != "threads") WEFT_CHECK(env::check_transport("--transport", spec.transport));
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
   if (spec.tuner != "weft" && spec.tuner != "nccl")
@@ -136,7 +135,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
-                  "here: shm, tcp (both between processes) or threads; default shm, or what the job has");
+                  "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has");
   sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
   sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");

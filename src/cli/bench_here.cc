@@ -4,6 +4,7 @@
 
 #include "api/chooser.h"
 #include "api/connect.h"
+#include "api/open.h"
 #include "api/this_machine.h"
 #include "base/env.h"
 #include "cli/bench.h"
@@ -158,7 +159,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   }
   WEFT_TRY(report.ranks, ranks_on(machine, spec.ranks));
   Machine here = machine;
-  if (report.transport == "tcp") {
+  if (api::sends_only(report.transport)) {
     WEFT_TRY(auto network, api::this_network(rates, report.ranks));
     here.view = std::make_shared<cost::MachineView>(std::move(network));
   }

@@ -16,6 +16,7 @@
 #include "calibrate/cpus.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
+#include "net/ucx/ucx.h"
 #include "recorder/recorder.h"
 
 namespace weft::cli {
@@ -57,8 +58,9 @@ class BlockedSignals {
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
                    const std::function<int(const std::vector<Setting>&)>& body) {
   const std::string id = make_id();
-  std::optional<net::bootstrap::Host> host;  // where ranks meet that only TCP joins
-  if (transport == "tcp") {
+  std::optional<net::bootstrap::Host> host;  // where ranks meet that share no memory
+  if (transport == "ucx") WEFT_CHECK(net::ucx::available());
+  if (transport != "shm") {
     WEFT_TRY(const env::Settings settings, env::read());
     net::bootstrap::Address at = net::bootstrap::loopback();
     if (!settings.interface.empty()) {
@@ -87,7 +89,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
                                    {"WEFT_ID", id},
                                    {"WEFT_RATES", rates}};
       if (host) {
-        told.insert(told.end(), {{"WEFT_TRANSPORT", "tcp"}, {"WEFT_JOIN", host->id().text()}});
+        told.insert(told.end(), {{"WEFT_TRANSPORT", transport}, {"WEFT_JOIN", host->id().text()}});
         host->forget();
       }
       const int code = body(told);

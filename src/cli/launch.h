@@ -9,7 +9,8 @@
 
 namespace weft::cli {
 
-// What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp also WEFT_TRANSPORT and WEFT_JOIN.
+// What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp and ucx also WEFT_TRANSPORT and
+// WEFT_JOIN.
 using Setting = std::pair<std::string, std::string>;
 
 // Starts `ranks` processes with fork and calls body(settings) in each, whose result is the process's exit code; waits

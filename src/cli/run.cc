@@ -29,8 +29,7 @@ std::string environment_table() {
 Result<int> run_here(const Spec& spec) {
   constexpr std::int64_t kMost = 512;
   if (spec.ranks < 1 || spec.ranks > kMost) return bad_input("-n {} is outside 1 … {}", spec.ranks, kMost);
-  if (spec.transport != "shm" && spec.transport != "tcp")
-    return bad_input("unknown transport '{}'; there are shm and tcp", spec.transport);
+  WEFT_CHECK(env::check_transport("--transport", spec.transport));
   WEFT_TRY(const env::Settings settings, env::read());
   const std::string& transport = settings.transport.empty() ? spec.transport : settings.transport;
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
@@ -69,7 +68,7 @@ Command add_run(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
-  sub->add_option("--transport", spec->transport, "shm, or tcp over loopback (WEFT_IFACE: elsewhere)")
+  sub->add_option("--transport", spec->transport, "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere)")
       ->capture_default_str();
   sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();

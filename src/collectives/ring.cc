@@ -1,25 +1,46 @@
 #include "collectives/ring.h"
 
+#include <algorithm>
+
 namespace weft::collectives {
 
 using namespace schedule;
 
+namespace {
+
+const std::vector<Rank>* order_of(const Story& story, Rank per_node) {
+  if (story.rings == nullptr || story.rings->empty()) return nullptr;
+  const std::vector<Rank>& order = (*story.rings)[static_cast<std::size_t>(story.channel) % story.rings->size()];
+  return order.size() == static_cast<std::size_t>(per_node) ? &order : nullptr;
+}
+
+}  // namespace
+
 Ring::Ring(const Story& story)
     : ranks_(story.ranks),
       per_node_(story.ranks % story.ranks_per_node == 0 ? story.ranks_per_node : 1),
-      shift_(story.channel % per_node_),
+      order_(order_of(story, per_node_)),
+      shift_(place_of(story.channel % per_node_)),
       position_(position_of(story.rank)) {}
+
+int Ring::place_of(Rank local) const {
+  return order_ == nullptr ? local : static_cast<int>(std::ranges::find(*order_, local) - order_->begin());
+}
+
+Rank Ring::local_at(int place) const {
+  return order_ == nullptr ? place : (*order_)[static_cast<std::size_t>(place)];
+}
 
 int Ring::position_of(Rank rank) const {
   const Rank node = rank / per_node_;
-  const Rank local = (rank % per_node_ - shift_ + per_node_) % per_node_;
-  return node * per_node_ + (node % 2 == 0 ? local : per_node_ - 1 - local);
+  const Rank step = (place_of(rank % per_node_) - shift_ + per_node_) % per_node_;
+  return node * per_node_ + (node % 2 == 0 ? step : per_node_ - 1 - step);
 }
 
 Rank Ring::rank_at(int position) const {
   const Rank node = position / per_node_;
   const Rank step = position % per_node_;
-  return node * per_node_ + ((node % 2 == 0 ? step : per_node_ - 1 - step) + shift_) % per_node_;
+  return node * per_node_ + local_at(((node % 2 == 0 ? step : per_node_ - 1 - step) + shift_) % per_node_);
 }
 
 Rank Ring::at(int distance) const { return rank_at(((position_ + distance) % ranks_ + ranks_) % ranks_); }
@@ -28,10 +49,11 @@ namespace {
 
 int chunk_per_rank(const Story& story) { return story.ranks; }
 int one_chunk(const Story&) { return 1; }
-// Two nodes on, a ring looks the same; inside one node it does one rank on.
+// Two nodes on, a ring looks the same; inside one node it does one rank on, if ranks go by number.
 Rank two_nodes(const Story& s) {
   const Rank per_node = s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : 1;
-  if (per_node == 1 || per_node == s.ranks) return 1;
+  if (per_node == 1) return 1;
+  if (per_node == s.ranks) return order_of(s, per_node) == nullptr ? 1 : 0;
   return s.ranks / per_node % 2 == 0 ? 2 * per_node : 0;
 }
 int ranks_between(const Story& s) { return s.ranks - 2; }

@@ -106,7 +106,8 @@ class Walk {
             .ranks_per_node = task_.ranks_per_node,
             .channel = channel,
             .lane = lane,
-            .staged = plan_.staged};
+            .staged = plan_.staged,
+            .rings = plan_.rings.get()};
   }
 
   topology::DeviceId device(Rank rank) const { return machine_.device(spread_.place(rank)); }
@@ -217,6 +218,7 @@ class Walk {
     const Duration latency = machine_.costs().latency(*cost, path->latency, machine_.sharing(task_.ranks));
     links_[key] = {.latency = std::max(0.0, (latency - cost->overhead).s()),
                    .overhead = cost->overhead.s(),
+                   .fence = cost->fence.s(),
                    .rate = cost->channel.value()};
     efficiency_[key] = cost->efficiency;
     if (shares)
@@ -348,11 +350,16 @@ class Walk {
     const double slice = whole / slices_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
     double fence = 0;
+    for (const Operand& o : step.sources)
+      if (o.kind == Operand::Kind::kMulticast)
+        fence = std::max(fence, links_[way_key(s.rank, o, Way::kLoad, s.lane)].fence);
     for (const Operand& o : step.destinations) {
       if (o.kind == Operand::Kind::kAggregation) {
         const double latency = links_[way_key(s.rank, o, Way::kUp, lane_of(o, s))].latency;
         send_part(s.rank, o, lane_of(o, s), {output.first + latency, output.last + latency});
       }
+      if (o.kind == Operand::Kind::kMulticast)
+        fence = std::max(fence, links_[way_key(s.rank, o, Way::kStore, s.lane)].fence);
       if (o.kind != Operand::Kind::kMessage) continue;
       const double latency = link(s.rank, o.peer, lane_of(o, s)).latency;
       messages_[pair_key(s.rank, o.peer, lane_of(o, s))].push_back({output.first + latency, output.last + latency});

@@ -10,10 +10,11 @@ namespace weft::exec {
 // Runs one collective on all ranks that a virtual-time fabric carries out with the same interpreter as everywhere.
 // Lazy: schedules are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's
 // memories (may be empty where the fabric moves no data). Returns the virtual time until the last strand has finished.
-// Errors: the fabric's; kInternal if strands are stuck (a schedule that verify() rejects).
+// `calls`: so many one after the other; a rank starts its next one when it has finished the last, whatever the others
+// do. Errors: the fabric's; kInternal if strands are stuck (a schedule that verify() rejects).
 template <class Fabric, class CallOf, class Trace = NoTrace>
 Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const schedule::Plan& plan, CallOf&& call_of,
-                               Trace&& trace = {}) {
+                               Trace&& trace = {}, int calls = 1) {
   using Strand = Interpreter<typename Fabric::Endpoint, schedule::StrandStream, std::remove_reference_t<Trace>>;
   const int strands = fabric.strands();
   std::vector<Strand> all;
@@ -25,12 +26,24 @@ Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const
       all.emplace_back(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
   }
   std::int64_t finished = 0;
+  std::vector<int> strands_finished(own.size()), calls_left(own.size(), calls - 1);
   const auto at = [&](Rank r, int s) -> Strand& {
     return all[static_cast<std::size_t>(r) * static_cast<std::size_t>(strands) + static_cast<std::size_t>(s)];
   };
+  const auto call_again = [&](Rank r) {
+    strands_finished[static_cast<std::size_t>(r)] = 0;
+    finished -= strands;
+    for (int s = 0; s < strands; ++s) {
+      at(r, s) = Strand(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
+      fabric.resume_after(r, s, fabric.launch_time());
+    }
+  };
   const auto advance = [&](Rank r, int s) {
     Strand& strand = at(r, s);
-    if (!strand.done() && strand.advance(fabric.endpoint(r), trace) == Progress::kDone) ++finished;
+    if (strand.done() || strand.advance(fabric.endpoint(r), trace) != Progress::kDone) return;
+    ++finished;
+    if (++strands_finished[static_cast<std::size_t>(r)] < strands) return;
+    if (calls_left[static_cast<std::size_t>(r)]-- > 0) call_again(r);
   };
   auto elapsed = fabric.run([&](Rank r, int s) {
     const OwnSignals& signals = own[static_cast<std::size_t>(r)];

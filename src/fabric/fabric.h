@@ -27,6 +27,7 @@ struct Call {
   std::byte* out = nullptr;
   Fold fold = nullptr;
   std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
+  Bytes lines_up_to = 0;             // messages of no more bytes, all of them whole, cross by LL64 instead
   bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
   std::uint32_t reduction = 0;       // names the fold to other processes
   bool publishes = false;            // peers will load and store in and out directly

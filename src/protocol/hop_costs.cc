@@ -37,7 +37,12 @@ constexpr const char* kLists[] = {"paths", "hops", "same_as", "launches", "switc
 
 // An entry under a condition that does not hold.
 bool elsewhere(const json& entry, const HopCosts::Conditions& conditions) {
-  return entry.contains("on") && std::ranges::find(conditions, entry.at("on").get<std::string>()) == conditions.end();
+  if (!entry.contains("on")) return false;
+  const json& on = entry.at("on");
+  const json any = on.is_array() ? on : json::array({on});
+  return std::ranges::none_of(any, [&](const json& condition) {
+    return std::ranges::find(conditions, condition.get<std::string>()) != conditions.end();
+  });
 }
 
 // The entries that count, later ones for the same thing laid over earlier ones.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/generator.h"
 #include "base/result.h"
@@ -11,6 +12,10 @@
 #include "schedule/step.h"
 
 namespace weft::schedule {
+
+// Orders in which rings pass through the ranks of a node, where these are not all alike to each other: channel c takes
+// order c modulo their number. Each names all local ranks once.
+using RingOrders = std::vector<std::vector<Rank>>;
 
 // All an algorithm may know when it tells one rank's story.
 struct Story {
@@ -21,7 +26,8 @@ struct Story {
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
   bool staged = false;  // peers cannot reach the caller's buffers: go through scratch
-  int told = 0;         // simulations only: so many of the steps that the story repeats alike; 0: all
+  const RingOrders* rings = nullptr;  // null, or of nodes of another size: by number
+  int told = 0;                       // simulations only: so many of the steps that the story repeats alike; 0: all
 
   int repeated(int times) const { return told > 0 && told < times ? told : times; }
 };

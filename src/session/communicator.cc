@@ -62,8 +62,8 @@ Result<Work> Communicator::start(std::span<const Transfer> transfers) {
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
-  WEFT_TRY(Work work, start(transfers));
-  return work.wait();
+  const Turn turn(*session_);
+  return session_->run(transfers);
 }
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {

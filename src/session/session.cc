@@ -13,8 +13,6 @@ namespace {
 using schedule::Buffer;
 using schedule::Task;
 
-constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
-
 bool same_shape(const Request& a, const Request& b) {
   return a.collective == b.collective && a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root &&
          a.reproducible == b.reproducible && a.channels == b.channels && a.algorithm == b.algorithm &&
@@ -203,50 +201,6 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   return prepared;
 }
 
-Status Session::check(const Transfer& t) const {
-  const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
-  if (t.peer < 0 || t.peer >= executor_->ranks() || t.peer == executor_->rank())
-    return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, executor_->rank(), executor_->ranks());
-  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
-    return bad_input("{}: {} elements do not fit into memory", what, t.count);
-  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
-  return {};
-}
-
-// Transfers of one direction with one peer follow each other; all others run side by side. Addresses are relative to
-// the first transfer's memory.
-Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) {
-  using protocol::End;
-  auto prepared = std::make_shared<Prepared>();
-  auto program = std::make_shared<schedule::Program>();
-  std::map<std::pair<Rank, Transfer::Direction>, std::size_t> strands;
-  const auto* base = transfers.empty() ? nullptr : static_cast<const std::byte*>(transfers.front().data);
-  for (const Transfer& t : transfers) {
-    WEFT_CHECK(check(t));
-    const bool sends = t.direction == Transfer::Direction::kSend;
-    const auto [strand, fresh] = strands.try_emplace({t.peer, t.direction}, program->size());
-    if (fresh) program->emplace_back();
-    const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
-    // Differs from any collective's signature by chance only, and between counts and types.
-    const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
-    const auto tag = static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
-    const Bytes slice = executor_->capabilities().slot_data(protocol::Protocol::kSimple);
-    for (Bytes at = 0; at < bytes; at += slice) {
-      const End memory{.memory = sends ? protocol::Memory::kIn : protocol::Memory::kOut,
-                       .offset = static_cast<const std::byte*>(t.data) - base + at};
-      const End message{.kind = End::Kind::kMessage, .tag = tag, .peer = t.peer};
-      (*program)[strand->second].push_back({.bytes = std::min(slice, bytes - at),
-                                            .sources = {sends ? memory : message},
-                                            .destinations = {sends ? message : memory}});
-    }
-  }
-  prepared->program = std::move(program);
-  prepared->plan.protocol = protocol::Protocol::kSimple;
-  prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
-  prepared->label = exchange_label();
-  return prepared;
-}
-
 void Session::begin(const Pending& p) {
   running_ = true;
   if (recorder_)
@@ -258,6 +212,7 @@ void Session::begin(const Pending& p) {
                                            .in = base,
                                            .out = const_cast<std::byte*>(base),
                                            .fold = p.prepared->fold,
+                                           .lines_up_to = lines_up_to(),
                                            .everybody = false});
     return;
   }
@@ -314,6 +269,10 @@ Status Session::run(const Request& request) {
   Pending now{.request = request};
   WEFT_TRY(now.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(now);
+  return run(std::move(now));
+}
+
+Status Session::run(Pending now) {
   now.number = ++operations_;
   begin(now);
   Status status = executor_->wait();
@@ -331,14 +290,6 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   Pending pending{.request = request};
   WEFT_TRY(pending.prepared, prepare(request));
   if (overwrites_input(request)) keep_input(pending);
-  return enqueue(std::move(pending));
-}
-
-Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
-  WEFT_CHECK(intact());
-  Pending pending{.transfers = {transfers.begin(), transfers.end()}};
-  WEFT_TRY(pending.prepared, prepare(transfers));
-  pending.done = transfers.empty();
   return enqueue(std::move(pending));
 }
 

@@ -14,6 +14,8 @@
 
 namespace weft::session {
 
+inline constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
+
 // The choice of a plan, handed in: `request` may force parts of it; `registered`: peers reach in and out.
 // Errors (bad input): a forced algorithm or protocol that cannot serve.
 using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task, const Request& request,
@@ -76,6 +78,7 @@ class Session {
   exec::Executor& executor() { return *executor_; }
 
   Status run(const Request& request);
+  Status run(std::span<const Transfer> transfers);
   Result<std::shared_ptr<Pending>> start(const Request& request);
   Result<std::shared_ptr<Pending>> start(std::span<const Transfer> transfers);
   // Moves the queue on without waiting. Afterwards `pending` is done or not.
@@ -100,6 +103,11 @@ class Session {
   schedule::Task task_of(const Request& request) const;
   Status check(const Transfer& transfer) const;
   Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);
+  std::shared_ptr<const schedule::Program> program_of(std::span<const Transfer> transfers) const;
+  // Of transfers: the largest message that crosses in lines.
+  Bytes lines_up_to() const;
+  // Requires: the queue is empty.
+  Status run(Pending now);
   std::shared_ptr<Pending> enqueue(Pending pending);
   static void keep_input(Pending& pending);
   void begin(const Pending& pending);
@@ -131,6 +139,8 @@ class Session {
   Request last_request_;
   bool last_registered_ = false;
   std::shared_ptr<const Prepared> last_;
+  std::vector<Transfer> last_transfers_;           // their addresses count only relative to each other
+  std::shared_ptr<const Prepared> last_exchange_;  // null: none yet
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;

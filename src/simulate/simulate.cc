@@ -63,9 +63,9 @@ class Simulation {
                             .disturbances = options_.disturbances,
                             .timeline = watched,
                             .carrier = options_.packets ? packets() : nullptr});
-    WEFT_TRY(outcome.time, exec::run_virtually(fabric, task, plan, [&](Rank) {
-               return fabric::Call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
-             }));
+    const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
+    WEFT_TRY(outcome.time, exec::run_virtually(
+                               fabric, task, plan, [&](Rank) { return call; }, exec::NoTrace{}, options_.calls));
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     const auto busiest = fabric.busiest();

@@ -13,6 +13,7 @@ namespace weft::simulate {
 
 struct Options {
   bool fold = true;          // ranks that do the same are carried out once
+  int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};             // with any, everything is carried out
@@ -21,7 +22,7 @@ struct Options {
 };
 
 struct Outcome {
-  Duration time;
+  Duration time;  // of all calls
   Rank folded = 1;  // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal

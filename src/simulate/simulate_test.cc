@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "collectives/registry.h"
 #include "cost/shipped.h"
 #include "sim/flow/flow_fabric.h"
@@ -146,6 +148,27 @@ TEST(Events, ARunPastTheMostStopsWithWhatItKnows) {
   EXPECT_EQ(outcome.error().code, Code::kNoResources);
   EXPECT_NE(outcome.error().message.find("stopped after 50 events"), std::string::npos) << outcome.error().message;
   EXPECT_NE(outcome.error().message.find("0 of 8 strands had finished"), std::string::npos) << outcome.error().message;
+}
+
+// All ranks of an all_reduce's ring end together: calls follow each other. Data of a broadcast flows one way, and the
+// next call's fills the pipeline behind it: every further call takes what its bytes take on the slowest link, and its
+// own launch.
+TEST(Simulate, CallsFollowEachOtherOrOverlapAsDataFlows) {
+  const cost::MachineView machine = machine_of("dgx-a100");
+  const auto times = [&](Collective collective) {
+    const Task task = task_on(machine, collective, 64 << 20);
+    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(collective, "ring"), 8);
+    return std::array{simulate(machine, task, plan)->time, simulate(machine, task, plan, {.calls = 2})->time,
+                      simulate(machine, task, plan, {.calls = 4})->time};
+  };
+  const auto together = times(Collective::kAllReduce);
+  EXPECT_NEAR(together[1] / together[0], 2, 0.01);
+  const auto overlapping = times(Collective::kBroadcast);
+  const double further = (overlapping[2] - overlapping[1]).s() / 2;
+  const double bytes = (64 << 20) / (300e9 * 0.8) + 8.4e-6;  // 12 links of 25 GB/s, 20 of them data; launch
+  EXPECT_GT(further, bytes);
+  EXPECT_LT(further, 1.2 * bytes);
+  EXPECT_GT(overlapping[0].s(), 1.3 * further);
 }
 
 }  // namespace

@@ -64,6 +64,12 @@ struct Routes::Cache {
         nodes[index(node)].links.push_back(id);
     }
     distances.resize(switches.size());
+    for (const DeviceId at : switches) {
+      neighbours_begin.push_back(static_cast<std::int32_t>(neighbours.size()));
+      for (const LinkId l : t.links_of(at))
+        if (const DeviceId to = t.other_end(l, at); t.device(to).node < 0) neighbours.push_back(local[index(to)]);
+    }
+    neighbours_begin.push_back(static_cast<std::int32_t>(neighbours.size()));
     std::unordered_map<std::string, std::int32_t> known;
     for (Node& node : nodes) {
       const auto next = static_cast<std::int32_t>(known.size());
@@ -183,12 +189,12 @@ struct Routes::Cache {
     far[index(target)] = 0;
     std::vector<std::int32_t> queue = {target};
     for (std::size_t head = 0; head < queue.size(); ++head) {
-      const DeviceId at = switches[index(queue[head])];
-      for (const LinkId l : topology.links_of(at)) {
-        const DeviceId to = topology.other_end(l, at);
-        if (topology.device(to).node >= 0 || far[index(local[index(to)])] != kUnreached) continue;
-        far[index(local[index(to)])] = static_cast<std::uint16_t>(far[index(queue[head])] + 1);
-        queue.push_back(local[index(to)]);
+      const std::int32_t at = queue[head];
+      for (std::int32_t n = neighbours_begin[index(at)]; n < neighbours_begin[index(at) + 1]; ++n) {
+        const std::int32_t to = neighbours[index(n)];
+        if (far[index(to)] != kUnreached) continue;
+        far[index(to)] = static_cast<std::uint16_t>(far[index(at)] + 1);
+        queue.push_back(to);
       }
     }
     return far;
@@ -345,7 +351,8 @@ struct Routes::Cache {
   std::vector<DeviceId> switches;
   std::vector<std::int32_t> local;  // of each device: position in its node, or in `switches`
   std::vector<Shape> shapes;
-  std::vector<std::vector<std::uint16_t>> distances;  // by target switch; empty until asked for
+  std::vector<std::int32_t> neighbours, neighbours_begin;  // switches joined to each switch, by position
+  std::vector<std::vector<std::uint16_t>> distances;       // by target switch; empty until asked for
   // Adaptive routing only: the way each pair of NICs was given, and the pairs on each direction of a link.
   std::unordered_map<std::uint64_t, std::vector<Hop>> adaptive;
   std::unordered_map<LinkId, std::int64_t> load;

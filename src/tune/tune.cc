@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "collectives/registry.h"
+#include "tune/rings.h"
 
 namespace weft::tune {
 namespace {
@@ -32,25 +33,36 @@ std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   return "";
 }
 
-schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels) {
-  return schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
+using Rings = std::shared_ptr<const schedule::RingOrders>;
+
+schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels,
+                       const Rings& rings) {
+  schedule::Plan plan = schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
+  plan.rings = rings;
+  // Whole lines, at least one.
+  constexpr Bytes kLine = 64;
+  if (q.slice > 0 && plan.slice_bytes > 0)
+    plan.slice_bytes = std::min(std::max(q.slice / kLine, Bytes{1}) * kLine, q.can.slot_data(protocol));
+  return plan;
 }
 
 // Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in
 // parallel.
-std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections) {
+std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections,
+                                const Rings& rings) {
   if (q.channels > 0) return {q.channels};
   if (!machine.costs().gpu()) return {1};
-  std::vector<int> counts;
-  for (const int c : {1, 2, 4, 8, 16})
-    if (c * connections <= q.can.max_strands) counts.push_back(c);
+  std::vector<int> counts{1, 2, 4, 8, 16};
+  if (rings != nullptr)  // each of them equally often
+    for (const int times : {1, 2}) counts.push_back(times * static_cast<int>(rings->size()));
+  std::erase_if(counts, [&](int c) { return c * connections > q.can.max_strands; });
   return counts;
 }
 
 Candidate best_channels(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
-                        Protocol protocol) {
+                        Protocol protocol, const Rings& rings) {
   Candidate best;
-  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels));
+  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), rings);
   const int connections = algorithm.connections_of_channel();
   if (std::max(1, q.channels) * connections > q.can.max_strands) {
     best.reason = fmt::format("{} channels of {} connections are more than the fabric's {}", std::max(1, q.channels),
@@ -59,8 +71,8 @@ Candidate best_channels(const cost::MachineView& machine, const Question& q, con
   }
   best.reason = obstacle(q, algorithm);
   if (!best.reason.empty()) return best;
-  for (const int channels : channel_counts(machine, q, connections)) {
-    const schedule::Plan plan = plan_of(q, algorithm, protocol, channels);
+  for (const int channels : channel_counts(machine, q, connections, rings)) {
+    const schedule::Plan plan = plan_of(q, algorithm, protocol, channels, rings);
     if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
       continue;
@@ -113,10 +125,11 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   // Over a network without switches that reduce, doing their part in software is never wanted unless asked for.
   if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
+  const Rings rings = ring_orders(machine, q.task.ranks);
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
-        all.push_back(best_channels(machine, q, *algorithm, protocol));
+        all.push_back(best_channels(machine, q, *algorithm, protocol, rings));
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);

@@ -16,6 +16,7 @@ struct Question {
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
   int channels = 0;
+  Bytes slice = 0;  // of data in one message, at most
 };
 
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.

@@ -14,6 +14,10 @@ using protocol::Protocol;
 
 class Conformance : public testing::TestWithParam<const FabricUnderTest*> {
  protected:
+  void SetUp() override {
+    if (GetParam()->available == nullptr) return;
+    if (const Status s = GetParam()->available(); !s) GTEST_SKIP() << s.error().message;
+  }
   void run(const Job& job) {
     for (const std::string& wrong : GetParam()->run(job)) ADD_FAILURE() << GetParam()->name << ": " << wrong;
   }
@@ -382,8 +386,8 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance,
-                         testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kSummingTcp, &kMixedInTurn,
-                                         &kMixedInPairs, &kFlow),
+                         testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kSummingTcp, &kUcx, &kUcxAcross,
+                                         &kMixedInTurn, &kMixedInPairs, &kFlow),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

@@ -74,12 +74,16 @@ struct FabricUnderTest {
   fabric::Capabilities (*capabilities)();
   // Runs all ranks to their end; one line for each thing that went wrong.
   std::vector<std::string> (*run)(const Job& job);
+  // Why it cannot be tried here; null: it always can.
+  Status (*available)() = nullptr;
 };
 extern const FabricUnderTest kThreads;     // ranks are threads of this process
 extern const FabricUnderTest kShm;         // ranks are forked processes
 extern const FabricUnderTest kTcp;         // ranks are forked processes, joined by TCP over loopback
 extern const FabricUnderTest kStripedTcp;  // the same with several connections per pair
 extern const FabricUnderTest kSummingTcp;  // … and a node that sums messages
+extern const FabricUnderTest kUcx;         // ranks are forked processes, joined by UCX over what it chooses
+extern const FabricUnderTest kUcxAcross;   // the same as if every rank had a machine of its own
 // As if on several machines: shared memory within each, TCP across.
 extern const FabricUnderTest kMixedInTurn;   // even ranks on one, odd ranks on the other
 extern const FabricUnderTest kMixedInPairs;  // two on each

@@ -1,5 +1,6 @@
 #include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
+#include "net/ucx/ucx.h"
 
 #include "tests/conformance/job.h"
 #include "tests/processes.h"
@@ -12,36 +13,36 @@ using net::bootstrap::Meeting;
 
 constexpr std::chrono::seconds kLong{60};
 
-using Limits = net::tcp::Patience::Limits;
+using Limits = net::messages::Patience::Limits;
 
 Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = kLong}; }
 
 template <int kSockets>
-Result<std::unique_ptr<net::tcp::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
-  return std::make_unique<net::tcp::World>(
-      std::move(meeting), rank,
-      net::tcp::Options{.sockets = kSockets, .timeout = kLong, .fold_of = exec::fold_of_reduction}, limits);
+Result<std::unique_ptr<net::messages::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
+  return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets, .fold_of = exec::fold_of_reduction}, limits);
+}
+
+Result<std::unique_ptr<net::messages::World>> over_ucx(Meeting meeting, Rank rank, Limits limits) {
+  WEFT_TRY(auto context, net::ucx::open_context());
+  return net::ucx::open(std::move(context), std::move(meeting), rank, limits);
 }
 
 Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
-  return net::mixed::open(std::move(meeting), rank, {.timeout = kLong}, limits);
+  return net::mixed::open(std::move(meeting), rank, {}, limits);
 }
 
 // The machine that a rank says it is on.
 using Placement = Rank (*)(Rank);
 Rank together(Rank) { return 0; }
+Rank apart(Rank rank) { return rank; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
 
-fabric::Capabilities capabilities(std::uint16_t aggregation_port) {
-  Meeting alone;
-  alone.ranks.resize(1);
-  alone.ranks[0].aggregation_port = aggregation_port;
-  return net::tcp::Endpoint(std::move(alone), 0, {}).capabilities();
+fabric::Capabilities with_a_node() {
+  auto can = net::tcp::capabilities();
+  can.aggregation = true;
+  return can;
 }
-
-fabric::Capabilities plain() { return capabilities(0); }
-fabric::Capabilities with_a_node() { return capabilities(1); }
 
 template <auto kOpen, Placement kPlacement, bool kAggregates = false>
 std::vector<std::string> run(const Job& job) {
@@ -75,10 +76,15 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, plain, run<over_tcp<1>, together>};
-const FabricUnderTest kStripedTcp{"striped_tcp", {protocol::Protocol::kSimple}, plain, run<over_tcp<3>, together>};
+const FabricUnderTest kTcp{"tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<1>, together>};
+const FabricUnderTest kStripedTcp{
+    "striped_tcp", {protocol::Protocol::kSimple}, net::tcp::capabilities, run<over_tcp<3>, together>};
 const FabricUnderTest kSummingTcp{
     "summing_tcp", {protocol::Protocol::kSimple}, with_a_node, run<over_tcp<2>, together, true>};
+const FabricUnderTest kUcx{
+    "ucx", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, together>, net::ucx::available};
+const FabricUnderTest kUcxAcross{
+    "ucx_across", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, apart>, net::ucx::available};
 const FabricUnderTest kMixedInTurn{
     "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
 const FabricUnderTest kMixedInPairs{

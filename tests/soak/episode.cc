@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "net/ucx/ucx.h"
 #include "tests/soak/call.h"
 #include "tests/soak/rank.h"
 
@@ -18,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto kTimeout = 60s;  // none is needed: who is killed is noticed, and nobody is stopped for so long
 
 const char* name(Episode::Over over) {
-  constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp"};
+  constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp", "ucx"};
   return kNames[static_cast<int>(over)];
 }
 
@@ -107,7 +108,7 @@ Outcome run_processes(const Episode& e) {
 
 Episode Episode::draw(std::uint64_t seed, std::int64_t calls) {
   Random random(seed);
-  Episode e{.over = static_cast<Over>(random.below(4)), .calls = calls, .seed = seed};
+  Episode e{.over = static_cast<Over>(random.below(net::ucx::available() ? 5 : 4)), .calls = calls, .seed = seed};
   e.ranks = static_cast<Rank>(2 + random.below(4));
   if (e.over == Over::kThreads) return e;
   e.kills = static_cast<int>(random.below(static_cast<std::uint64_t>(std::min(e.ranks - 1, 3))));

@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -197,6 +200,29 @@ int connect_error(int fd) {
   socklen_t length = sizeof error;
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
   return error;
+}
+
+void end_when_cut(int fd, std::chrono::milliseconds timeout) {
+  const auto set = [&](int level, int option, int value) { setsockopt(fd, level, option, &value, sizeof value); };
+  // A cut link answers nothing: unacknowledged data and probes of an idle connection both end it.
+  const int seconds = static_cast<int>(std::clamp<std::int64_t>(timeout.count() / 1000, 2, 3600));
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(timeout.count(), 1 << 30)));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+bool delivered(int fd) {
+  constexpr int kTcpClosed = 7;  // TCP_CLOSE of the kernel's enum, which libc's header hides
+  char forgotten[8192];
+  while (recv(fd, forgotten, sizeof forgotten, MSG_DONTWAIT) > 0) {
+  }
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == kTcpClosed) return true;
+  int unacknowledged = 0;
+  return ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 Address local_address(int fd) {

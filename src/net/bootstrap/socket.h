@@ -63,6 +63,11 @@ Result<UniqueFd> listen_on(const Address& address);
 Result<UniqueFd> start_connect(const Address& to);  // succeeds or fails later: see connect_error
 int connect_error(int fd);                          // 0: connected or still trying
 Address local_address(int fd);
+// A connection whose link is cut ends after about `timeout`, whether or not anything is under way on it.
+void end_when_cut(int fd, std::chrono::milliseconds timeout);
+// Has the peer's kernel all that was sent, or will it never have? Reads what has come, and forgets it: closing a socket
+// on which something has come unread would throw away what is still on its way out.
+bool delivered(int fd);
 Result<UniqueFd> accept_from(int listener);  // not open(): nobody there
 // What a failed call means where descriptors may be short.
 tl::unexpected<Error> socket_failure(const char* call, const std::string& where, int error);

@@ -61,23 +61,36 @@ void Endpoint::begin(const fabric::Call& call) {
 
 bool Endpoint::one_line(const End& end, Bytes bytes) const {
   if (end.offset != 0 || !end.last) return false;
-  return (call_.protocol == Protocol::kLL64 && bytes <= static_cast<Bytes>(Lines64::kData)) ||
-         (call_.protocol == Protocol::kLL128 && bytes <= static_cast<Bytes>(Lines128::kData));
+  const Protocol protocol = protocol_of(bytes);
+  return (protocol == Protocol::kLL64 && bytes <= static_cast<Bytes>(Lines64::kData)) ||
+         (protocol == Protocol::kLL128 && bytes <= static_cast<Bytes>(Lines128::kData));
 }
 
 const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
   const std::size_t index = l.received % kSlots;
   const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
-  if (call_.protocol == Protocol::kSimple) return l.in->slots[index] + offset;
-  if (one_line(end, bytes)) return call_.protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
+  const Protocol protocol = protocol_of(bytes);
+  if (protocol == Protocol::kSimple) return l.in->slots[index] + offset;
+  if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
   l.unpacked.resize(kLineSlotBytes);
-  if (call_.protocol == Protocol::kLL64)
+  if (protocol == Protocol::kLL64)
     Lines64::unpack(l.in->ll64[index], offset, size, l.unpacked.data());
-  else if (call_.protocol == Protocol::kLL128)
+  else if (protocol == Protocol::kLL128)
     Lines128::unpack(l.in->ll128[index], offset, size, l.unpacked.data());
   else
     FlaggedWords::unpack(l.in->ll[index], offset, size, l.unpacked.data());
   return l.unpacked.data();
+}
+
+// Messages of both protocols are numbered together: once the counter of Simple's has reached the number, the message
+// itself or one after it has come, and its first line could be seen. Shorter ones lack the line that is waited for.
+bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const {
+  const std::uint64_t expected = l.received + 1;
+  const bool simple = l.in->tail.value.load(std::memory_order_acquire) >= expected;
+  const std::uint64_t flag = Lines64::flag_of(l.in->ll64[l.received % kSlots], 1);
+  const bool lines = (flag & kNumber) == expected;
+  if (protocol_of(bytes) != Protocol::kLL64) return lines;
+  return lines ? flag >> kTagShift != end.tag : simple;
 }
 
 void Endpoint::release(Link& l, Rank peer) {
@@ -87,8 +100,9 @@ void Endpoint::release(Link& l, Rank peer) {
 
 std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
   const std::size_t index = l.sent % kSlots;
-  if (call_.protocol == Protocol::kSimple) return l.out->slots[index] + end.offset;
-  if (one_line(end, bytes)) return call_.protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
+  const Protocol protocol = protocol_of(bytes);
+  if (protocol == Protocol::kSimple) return l.out->slots[index] + end.offset;
+  if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
   l.unsent.resize(kLineSlotBytes);
   return l.unsent.data() + end.offset;
 }
@@ -101,7 +115,7 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
   const std::uint64_t flag = number | std::uint64_t{tag} << kTagShift;
   const auto size = static_cast<std::size_t>(end.offset + bytes);
   const bool in_place = one_line(end, bytes);
-  switch (call_.protocol) {
+  switch (protocol_of(bytes)) {
     case Protocol::kLL64:
       if (in_place)
         Lines64::flag(l.out->ll64[index], 0).store(flag, std::memory_order_release);
@@ -174,7 +188,7 @@ Scalar Endpoint::scale_of(const End& end) const {
 
 // A whole message of more than a line is packed from wherever its bytes are, without a copy in between.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
-  return call_.protocol != Protocol::kSimple && end.offset == 0 && end.last && !one_line(end, bytes);
+  return protocol_of(bytes) != Protocol::kSimple && end.offset == 0 && end.last && !one_line(end, bytes);
 }
 
 void Endpoint::move(const Operation& operation) {

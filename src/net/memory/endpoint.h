@@ -58,6 +58,7 @@ class Endpoint {
   }
 
  private:
+  static constexpr std::uint64_t kNumber = (std::uint64_t{1} << kTagShift) - 1;  // of a message, in a line's flag
   using Lines64 = FlaggedLines<56>;
   using Lines128 = FlaggedLines<120>;
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
@@ -78,6 +79,12 @@ class Endpoint {
   void release(Link& link, Rank peer);
   void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
   std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
+  // By which a message of so many bytes crosses.
+  protocol::Protocol protocol_of(Bytes bytes) const {
+    return bytes <= call_.lines_up_to ? protocol::Protocol::kLL64 : call_.protocol;
+  }
+  // Has the next message come as another than the one that is waited for? Requires: the call has lines_up_to.
+  bool came_otherwise(const Link& link, const protocol::End& end, Bytes bytes) const;
   // Is the message one line that sums can be stored into at once?
   bool one_line(const protocol::End& end, Bytes bytes) const;
   bool packs(const protocol::End& end, Bytes bytes) const;
@@ -107,13 +114,15 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   const std::uint64_t expected = l.received + 1;
   const std::size_t index = l.received % kSlots;
   const auto until = static_cast<std::size_t>(end.offset + bytes);
-  constexpr std::uint64_t kNumber = (std::uint64_t{1} << kTagShift) - 1;
   std::uint64_t flag = 0;
   std::uint16_t tag = 0;
-  switch (call_.protocol) {
+  switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64:
       flag = Lines64::flag_of(l.in->ll64[index], until);
-      if ((flag & kNumber) != expected) return false;
+      if ((flag & kNumber) != expected) {
+        if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
+        return false;
+      }
       tag = static_cast<std::uint16_t>(flag >> kTagShift);
       break;
     case protocol::Protocol::kLL128:
@@ -127,7 +136,10 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
       break;
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
-      if (l.in->tail.value.load(std::memory_order_acquire) < expected) return false;
+      if (l.in->tail.value.load(std::memory_order_acquire) < expected) {
+        if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
+        return false;
+      }
       tag = l.in->tail.tags[index];
       break;
   }

@@ -13,10 +13,11 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
-constexpr int kStrands = std::min(memory::kStrands, tcp::kStrands);
-constexpr Bytes kSlice = std::min<Bytes>(memory::kSlotBytes, tcp::kSlotBytes);
+constexpr int kStrands = std::min(memory::kStrands, messages::kStrands);
+constexpr Bytes kSlice = std::min<Bytes>(memory::kSlotBytes, messages::kSlotBytes);
 // The end of a rank's scratch holds one slice per strand that is on its way from one side to the other.
-constexpr Bytes kScratch = static_cast<Bytes>(std::min(memory::kScratchBytes, tcp::kScratchBytes)) - kStrands * kSlice;
+constexpr Bytes kScratch =
+    static_cast<Bytes>(std::min(memory::kScratchBytes, messages::kScratchBytes)) - kStrands * kSlice;
 
 bool is_message(const End& end) { return end.kind == End::Kind::kMessage; }
 bool crosses(const End& end) { return is_message(end) || end.kind == End::Kind::kAggregation; }
@@ -27,7 +28,7 @@ fabric::Capabilities capabilities() {
   return {.name = "shm+tcp", .max_strands = kStrands, .max_slice = kSlice, .scratch_bytes = kScratch};
 }
 
-Endpoint::Endpoint(memory::Endpoint& near, tcp::Endpoint& far, std::vector<Rank> members)
+Endpoint::Endpoint(memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members)
     : near_(near),
       far_(far),
       members_(std::move(members)),

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "net/memory/endpoint.h"
-#include "net/tcp/endpoint.h"
+#include "net/messages/endpoint.h"
 
 namespace weft::net::mixed {
 
@@ -16,7 +16,7 @@ fabric::Capabilities capabilities();
 class Endpoint {
  public:
   // `members`: the ranks of this machine, in the order of the segment.
-  Endpoint(memory::Endpoint& near, tcp::Endpoint& far, std::vector<Rank> members);
+  Endpoint(memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return far_.rank(); }
@@ -63,7 +63,7 @@ class Endpoint {
   protocol::End stage(int strand) const;
 
   memory::Endpoint& near_;
-  tcp::Endpoint& far_;
+  messages::Endpoint& far_;
   std::vector<Rank> members_, local_;
   fabric::Capabilities capabilities_;
   protocol::Operation asked_;

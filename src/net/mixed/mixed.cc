@@ -7,12 +7,12 @@ constexpr Bytes kNoHeap = 4096;  // buffers are not shared
 
 }  // namespace
 
-World::World(std::unique_ptr<shm::World> shared, bootstrap::Meeting meeting, Rank rank, std::vector<Rank> members,
-             const tcp::Options& options, Patience::Limits limits)
+World::World(std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across, std::vector<Rank> members,
+             Patience::Limits limits)
     : near(std::move(shared)),
-      far(std::move(meeting), rank, options, limits),
-      endpoint(near->endpoint, far.endpoint, std::move(members)),
-      patience(endpoint, near->patience, far.endpoint, limits) {}
+      far(std::move(across)),
+      endpoint(near->endpoint, far->endpoint, std::move(members)),
+      patience(endpoint, near->patience, far->endpoint, limits) {}
 
 Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const tcp::Options& options,
                                     Patience::Limits limits) {
@@ -30,7 +30,8 @@ Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const
                                    .heap_bytes = kNoHeap,
                                    .limits = {.timeout = limits.timeout},
                                    .names = members}));
-  return std::make_unique<World>(std::move(near), std::move(meeting), rank, std::move(members), options, limits);
+  auto far = tcp::open(std::move(meeting), rank, options, limits);
+  return std::make_unique<World>(std::move(near), std::move(far), std::move(members), limits);
 }
 
 }  // namespace weft::net::mixed

@@ -13,16 +13,16 @@ namespace weft::net::mixed {
 struct World {
   using Endpoint = mixed::Endpoint;
 
-  World(std::unique_ptr<shm::World> near, bootstrap::Meeting meeting, Rank rank, std::vector<Rank> members,
-        const tcp::Options& options, Patience::Limits limits);
+  World(std::unique_ptr<shm::World> near, std::unique_ptr<messages::World> far, std::vector<Rank> members,
+        Patience::Limits limits);
 
   Rank ranks() const { return endpoint.ranks(); }
   // Ordinary memory: no peer loads or stores it.
-  Result<void*> allocate(Bytes bytes) { return far.allocate(bytes); }
-  void deallocate(void* memory) { far.deallocate(memory); }
+  Result<void*> allocate(Bytes bytes) { return far->allocate(bytes); }
+  void deallocate(void* memory) { far->deallocate(memory); }
 
   std::unique_ptr<shm::World> near;
-  tcp::World far;
+  std::unique_ptr<messages::World> far;
   Endpoint endpoint;
   Patience patience;
 };

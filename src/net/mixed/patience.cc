@@ -43,7 +43,7 @@ Status Patience::health() {
 
 Status Patience::look(const WaitingFor& waiting_for) {
   if (looks_ == 0) looks_ = 1;
-  if (since_ == tcp::Clock::time_point{}) since_ = tcp::Clock::now();
+  if (since_ == messages::Clock::time_point{}) since_ = messages::Clock::now();
   const auto only = [&](bool near) {
     std::vector<Rank> peers = waiting_for();
     std::erase_if(peers, [&](Rank r) { return endpoint_.is_near(r) != near; });
@@ -59,7 +59,7 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   if (looks_ < limits_.spins) return {};
   looks_ = limits_.spins;
   const bool sends = sockets_.unsettled() >= 0;  // far peers wait for what the kernel has not yet taken
-  if (sends || tcp::Clock::now() - since_ < limits_.yielding) {
+  if (sends || messages::Clock::now() - since_ < limits_.yielding) {
     sched_yield();
     return {};
   }

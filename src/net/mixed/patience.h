@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "net/memory/patience.h"
+#include "net/messages/patience.h"
 #include "net/mixed/endpoint.h"
-#include "net/tcp/patience.h"
 
 namespace weft::net::mixed {
 
@@ -13,10 +13,10 @@ namespace weft::net::mixed {
 // Thread: the endpoint's.
 class Patience {
  public:
-  using Limits = tcp::Patience::Limits;
-  using WaitingFor = tcp::Patience::WaitingFor;
+  using Limits = messages::Patience::Limits;
+  using WaitingFor = messages::Patience::WaitingFor;
 
-  Patience(Endpoint& endpoint, memory::Patience& near, tcp::Endpoint& sockets, Limits limits)
+  Patience(Endpoint& endpoint, memory::Patience& near, messages::Endpoint& sockets, Limits limits)
       : endpoint_(endpoint), near_(near), sockets_(sockets), far_(sockets, limits), limits_(limits) {}
 
   void reset() {
@@ -41,11 +41,11 @@ class Patience {
 
   Endpoint& endpoint_;
   memory::Patience& near_;
-  tcp::Endpoint& sockets_;
-  tcp::Patience far_;
+  messages::Endpoint& sockets_;
+  messages::Patience far_;
   Limits limits_;
   int looks_ = 0;
-  tcp::Clock::time_point since_{};
+  messages::Clock::time_point since_{};
 };
 
 }  // namespace weft::net::mixed

@@ -12,8 +12,12 @@
 namespace weft::net::tcp {
 namespace {
 
+using messages::kEnd;
+using messages::kSlotBytes;
+using messages::kStrands;
+
 Header sound(std::uint32_t sequence) {
-  Header h{.flags = kEnd, .strand = 2, .sequence = sequence, .length = 100, .number = 7, .total = 100};
+  Header h{.sequence = sequence, .frame = {.flags = kEnd, .strand = 2, .length = 100, .number = 7, .total = 100}};
   seal(h);
   return h;
 }
@@ -40,43 +44,45 @@ TEST(Frames, NoSealedHeaderLeadsBeyondASlot) {
   for (int round = 0; round < 200000; ++round) {
     Header h = sound(1);
     const auto any = [&] { return random() % 2 == 0 ? random() : random() % (1u << 17); };
-    h.kind = static_cast<FrameKind>(1 + random() % 9);
-    h.flags = static_cast<std::uint8_t>(random() % 8);
-    h.strand = static_cast<std::uint16_t>(random() % 12);
-    h.length = any();
-    h.offset = any();
-    h.total = random() % 2 == 0 ? h.offset + h.length : any();
+    Frame& f = h.frame;
+    f.kind = static_cast<FrameKind>(1 + random() % 9);
+    f.flags = static_cast<std::uint8_t>(random() % 8);
+    f.strand = static_cast<std::uint16_t>(random() % 12);
+    f.length = any();
+    f.offset = any();
+    f.total = random() % 2 == 0 ? f.offset + f.length : any();
     seal(h);
     if (!fault_of(h, 1).empty()) continue;
     ++sounds;
-    ASSERT_LT(h.strand, kStrands);
-    ASSERT_LE(std::uint64_t{h.offset} + h.length, static_cast<std::uint64_t>(kSlotBytes));
-    ASSERT_LE(h.total, static_cast<std::uint64_t>(kSlotBytes));
-    ASSERT_TRUE(h.kind == FrameKind::kData || h.length == 0);
+    ASSERT_LT(f.strand, kStrands);
+    ASSERT_LE(std::uint64_t{f.offset} + f.length, static_cast<std::uint64_t>(kSlotBytes));
+    ASSERT_LE(f.total, static_cast<std::uint64_t>(kSlotBytes));
+    ASSERT_TRUE(f.kind == FrameKind::kData || f.length == 0);
   }
   EXPECT_GT(sounds, 100);
 }
 
 // Takes messages of one strand in order and keeps what they hold.
 struct Collector final : Receiver {
-  std::byte* place(Wire&, const Header& h) override {
+  std::byte* place(Rank, const Frame& f) override {
     at = text.size();
-    text.resize(at + h.length + 1);
+    text.resize(at + f.length + 1);
     return reinterpret_cast<std::byte*>(text.data() + at);
   }
-  bool arrived(Wire&, const Header& h) override {
-    if (h.kind == FrameKind::kData) text.resize(at + h.length);
+  bool arrived(Rank, const Frame& f, const std::byte*) override {
+    if (f.kind == FrameKind::kData) text.resize(at + f.length);
     ++frames;
     return false;
   }
-  void damaged(Wire&, const std::string& what) override { problem = what; }
+  void damaged(Rank, const std::string& what) override { problem = what; }
+  void ended(Rank, const std::string&) override {}
   std::string text, problem;
   std::size_t at = 0;
   int frames = 0;
 };
 
 struct Pair {
-  Wire one{1, 0, ZeroCopy::kOff}, other{0, 0, ZeroCopy::kOff};
+  Wire one{1, ZeroCopy::kOff}, other{0, ZeroCopy::kOff};
   Pair() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
@@ -85,7 +91,7 @@ struct Pair {
   }
 };
 
-Header data(std::size_t bytes) {
+Frame data(std::size_t bytes) {
   return {.flags = kEnd,
           .length = static_cast<std::uint32_t>(bytes),
           .number = 1,
@@ -118,8 +124,7 @@ TEST(Wires, NoSeededMutationOfAStreamGoesUnnoticed) {
   std::string stream, sent;
   for (std::uint32_t i = 1; i <= 20; ++i) {
     const std::string payload(i * 13, static_cast<char>('A' + i));
-    Header h = data(payload.size());
-    h.sequence = i;
+    Header h{.sequence = i, .frame = data(payload.size())};
     h.payload_crc = crc32c(0, payload.data(), payload.size());
     seal(h);
     stream.append(reinterpret_cast<const char*>(&h), sizeof h).append(payload);

@@ -1,35 +1,36 @@
 #include "net/tcp/tcp.h"
 
-#include <cstdlib>
+#include "net/tcp/sockets.h"
 
 namespace weft::net::tcp {
 
-namespace {
-
-// The node that sums messages, if it is here: a member of the job behind the last rank.
-std::unique_ptr<Aggregator> node_of(bootstrap::Meeting& meeting, const Options& options) {
-  if (!meeting.aggregation.open()) return nullptr;
-  WEFT_REQUIRE(options.fold_of != nullptr, "a node that sums needs arithmetic");
-  return std::make_unique<Aggregator>(bootstrap::Meeting{.ranks = meeting.ranks,
-                                                         .key = meeting.key,
-                                                         .name = meeting.name,
-                                                         .listener = std::move(meeting.aggregation),
-                                                         .aggregation = {}},
-                                      options);
+fabric::Capabilities capabilities() {
+  return {.name = "tcp",
+          .max_strands = messages::kStrands,
+          .max_slice = messages::kSlotBytes,
+          .scratch_bytes = static_cast<Bytes>(messages::kScratchBytes)};
 }
 
-}  // namespace
-
-World::World(bootstrap::Meeting meeting, Rank rank, const Options& options, Patience::Limits limits)
-    : aggregator(node_of(meeting, options)), endpoint(std::move(meeting), rank, options), patience(endpoint, limits) {}
-
-Result<void*> World::allocate(Bytes bytes) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
-  if (void* p = std::aligned_alloc(kPage, std::max(size, kPage))) return p;
-  return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
+std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
+                                      messages::Patience::Limits limits) {
+  fabric::Capabilities can = capabilities();
+  can.aggregation = meeting.ranks.front().aggregation_port != 0;
+  const std::size_t ends = meeting.ranks.size() + 1;  // a node that sums messages among them
+  const auto make_carrier = [&](messages::Receiver& receiver, int epoll) {
+    return std::make_unique<Sockets>(ends, options.sockets, options.zero_copy, limits.timeout, receiver, epoll);
+  };
+  std::unique_ptr<messages::Aggregator> node;
+  if (meeting.aggregation.open()) {
+    WEFT_REQUIRE(options.fold_of != nullptr, "a node that sums needs arithmetic");
+    bootstrap::Meeting behind{.ranks = meeting.ranks,
+                              .key = meeting.key,
+                              .name = meeting.name,
+                              .listener = std::move(meeting.aggregation),
+                              .aggregation = {}};
+    node =
+        std::make_unique<messages::Aggregator>(can, std::move(behind), limits.timeout, options.fold_of, make_carrier);
+  }
+  return std::make_unique<messages::World>(can, std::move(meeting), rank, limits, make_carrier, std::move(node));
 }
-
-void World::deallocate(void* memory) { std::free(memory); }
 
 }  // namespace weft::net::tcp

@@ -1,26 +1,21 @@
 #pragma once
 
-#include <memory>
+#include "net/messages/world.h"
+#include "net/tcp/wire.h"
 
-#include "net/tcp/aggregator.h"
-#include "net/tcp/patience.h"
-
+// The fabric of ranks that TCP joins.
 namespace weft::net::tcp {
 
-// One rank of a job whose ranks are joined by TCP. See exec::WorldExecutor for what it is used as.
-struct World {
-  using Endpoint = tcp::Endpoint;
-
-  World(bootstrap::Meeting meeting, Rank rank, const Options& options, Patience::Limits limits);
-
-  Rank ranks() const { return endpoint.ranks(); }
-  // Ordinary memory: no peer loads or stores it.
-  Result<void*> allocate(Bytes bytes);
-  void deallocate(void* memory);
-
-  std::unique_ptr<Aggregator> aggregator;  // where this process has it
-  Endpoint endpoint;
-  Patience patience;
+struct Options {
+  int sockets = 1;  // connections per pair of ranks; large messages are spread over them
+  ZeroCopy zero_copy = ZeroCopy::kAuto;
+  messages::Aggregator::FoldOf fold_of = nullptr;  // needed where this process has the node that sums messages
 };
+
+fabric::Capabilities capabilities();
+
+// A rank of those who have met.
+std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
+                                      messages::Patience::Limits limits);
 
 }  // namespace weft::net::tcp

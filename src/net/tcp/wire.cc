@@ -1,10 +1,8 @@
 #include "net/tcp/wire.h"
 
 #include <linux/errqueue.h>
-#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -19,7 +17,6 @@ namespace {
 constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
 constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
 
-constexpr int kTcpClosed = 7;           // TCP_CLOSE of the kernel's enum, which libc's header hides
 constexpr std::uint32_t kNear = 200;    // microseconds to and fro
 constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
 
@@ -31,13 +28,7 @@ void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
     return setsockopt(fd_.get(), level, option, &value, sizeof value) == 0;
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  // A cut link answers nothing: unacknowledged data and probes of an idle connection both end it.
-  const int seconds = static_cast<int>(std::clamp<std::int64_t>(timeout.count() / 1000, 2, 3600));
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(timeout.count(), 1 << 30)));
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
-  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
-  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  bootstrap::end_when_cut(fd_.get(), timeout);
   // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
   tcp_info info{};
   socklen_t length = sizeof info;
@@ -86,20 +77,19 @@ ssize_t Wire::write_some(const iovec* parts, int count, int flags) {
   }
 }
 
-void Wire::send(const Header& header, const std::byte* payload, Block block, bool more_follows) {
+void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows) {
   if (ended_) return;
-  Outgoing out{.header = header, .payload = payload, .block = std::move(block)};
-  out.header.sequence = ++frames_sent_;
-  if (header.length > 0) out.header.payload_crc = crc32c(0, payload, header.length);
+  Outgoing out{.header = {.sequence = ++frames_sent_, .frame = frame}, .payload = payload, .block = std::move(block)};
+  if (frame.length > 0) out.header.payload_crc = crc32c(0, payload, frame.length);
   seal(out.header);
-  const bool zero = zero_copy_ != ZeroCopy::kOff && header.length >= kZeroCopyFrom;
+  const bool zero = zero_copy_ != ZeroCopy::kOff && frame.length >= kZeroCopyFrom;
   if (!attached() || !queue_.empty() || more_follows || zero) {
     queue_.push_back(std::move(out));
     if (!more_follows) flush();
     return;
   }
-  const iovec parts[2] = {{&out.header, sizeof(Header)}, {const_cast<std::byte*>(payload), header.length}};
-  const ssize_t n = write_some(parts, header.length > 0 ? 2 : 1, 0);
+  const iovec parts[2] = {{&out.header, sizeof(Header)}, {const_cast<std::byte*>(payload), frame.length}};
+  const ssize_t n = write_some(parts, frame.length > 0 ? 2 : 1, 0);
   if (n < 0 || static_cast<std::size_t>(n) == out.bytes()) return;
   out.sent = static_cast<std::size_t>(n);
   queue_.push_back(std::move(out));
@@ -110,7 +100,7 @@ bool Wire::flush() {
   if (!attached()) return queue_.empty();
   while (!queue_.empty()) {
     Outgoing& front = queue_.front();
-    if (zero_copy_ != ZeroCopy::kOff && front.header.length >= kZeroCopyFrom) {
+    if (zero_copy_ != ZeroCopy::kOff && front.header.frame.length >= kZeroCopyFrom) {
       if (!flush_zero_copy(front)) return queue_.empty() && unconfirmed_.empty();
       continue;
     }
@@ -119,12 +109,13 @@ bool Wire::flush() {
     int count = 0;
     for (const Outgoing& o : queue_) {
       if (count + 2 > kMost) break;
-      if (o.header.length >= kZeroCopyFrom && zero_copy_ != ZeroCopy::kOff) break;
+      if (o.header.frame.length >= kZeroCopyFrom && zero_copy_ != ZeroCopy::kOff) break;
       const std::size_t skip = o.sent;
       if (skip < sizeof(Header))
         parts[count++] = {const_cast<char*>(reinterpret_cast<const char*>(&o.header)) + skip, sizeof(Header) - skip};
       const std::size_t done = skip < sizeof(Header) ? 0 : skip - sizeof(Header);
-      if (done < o.header.length) parts[count++] = {const_cast<std::byte*>(o.payload) + done, o.header.length - done};
+      if (done < o.header.frame.length)
+        parts[count++] = {const_cast<std::byte*>(o.payload) + done, o.header.frame.length - done};
     }
     ssize_t n = write_some(parts, count, 0);
     if (n <= 0) return queue_.empty() && unconfirmed_.empty();
@@ -149,7 +140,7 @@ bool Wire::flush_zero_copy(Outgoing& front) {
     return true;
   }
   const std::size_t done = front.sent - sizeof(Header);
-  const iovec part{const_cast<std::byte*>(front.payload) + done, front.header.length - done};
+  const iovec part{const_cast<std::byte*>(front.payload) + done, front.header.frame.length - done};
   const ssize_t n = write_some(&part, 1, MSG_ZEROCOPY);
   if (n <= 0) return false;
   front.last_id = next_id_++;
@@ -185,7 +176,7 @@ void Wire::confirm() {
 
 bool Wire::touches(const std::byte* begin, const std::byte* end) const {
   const auto overlaps = [&](const Outgoing& o) {
-    return !o.block && o.payload != nullptr && o.payload < end && begin < o.payload + o.header.length;
+    return !o.block && o.payload != nullptr && o.payload < end && begin < o.payload + o.header.frame.length;
   };
   return std::any_of(queue_.begin(), queue_.end(), overlaps) ||
          std::any_of(unconfirmed_.begin(), unconfirmed_.end(), overlaps);
@@ -205,16 +196,6 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
     end(n == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno)));
     return -1;
   }
-}
-
-bool Wire::delivered() {
-  while (recv(fd_.get(), staging_.data(), kStaging, MSG_DONTWAIT) > 0) {
-  }
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == kTcpClosed) return true;
-  int unacknowledged = 0;
-  return ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 bool Wire::receive(Receiver& receiver) {
@@ -257,22 +238,22 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     if (end_ - begin_ < sizeof(Header)) return false;
     std::memcpy(&header_, staging_.data() + begin_, sizeof(Header));
     if (const std::string fault = fault_of(header_, frames_received_ + 1); !fault.empty()) {
-      receiver.damaged(*this, fault);
+      receiver.damaged(peer_, fault);
       end(fault);
       return true;
     }
     ++frames_received_;
     begin_ += sizeof(Header);
-    if (header_.kind != FrameKind::kData) {
-      pauses = receiver.arrived(*this, header_);
+    if (header_.frame.kind != FrameKind::kData) {
+      pauses = receiver.arrived(peer_, header_.frame, nullptr);
       return true;
     }
-    placed_ = into_ = receiver.place(*this, header_);
+    placed_ = into_ = receiver.place(peer_, header_.frame);
     if (into_ == nullptr) {
       end("its messages are out of turn");
       return true;
     }
-    left_ = header_.length;
+    left_ = header_.frame.length;
     crc_ = 0;
     in_payload_ = true;
   }
@@ -286,14 +267,14 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
   if (left_ > 0) return false;
   in_payload_ = false;
   if (crc_ != header_.payload_crc) {
-    const std::string what =
-        fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}", header_.number,
-                    header_.strand, header_.offset, header_.offset + header_.length, crc_, header_.payload_crc);
-    receiver.damaged(*this, what);
+    const Frame& f = header_.frame;
+    const std::string what = fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}",
+                                         f.number, f.strand, f.offset, f.offset + f.length, crc_, header_.payload_crc);
+    receiver.damaged(peer_, what);
     end(what);
     return true;
   }
-  pauses = receiver.arrived(*this, header_);
+  pauses = receiver.arrived(peer_, header_.frame, placed_);
   return true;
 }
 

@@ -4,46 +4,31 @@
 #include <deque>
 #include <string>
 
-#include "net/bootstrap/socket.h"
-#include "net/tcp/block.h"
+#include "net/messages/carrier.h"
 #include "net/tcp/frame.h"
 
 namespace weft::net::tcp {
 
+using messages::Block;
+using messages::Receiver;
+
 enum class ZeroCopy { kAuto, kOn, kOff };
-
-class Wire;
-
-// What a wire asks of its endpoint.
-class Receiver {
- public:
-  // Where a data frame's bytes go; null: the frame is out of turn, and the receiver has said why.
-  virtual std::byte* place(Wire& wire, const Header& header) = 0;
-  // The frame is complete and sound. True: a strand may be able to go on, so reading pauses.
-  virtual bool arrived(Wire& wire, const Header& header) = 0;
-  // Something is wrong with what the peer sent.
-  virtual void damaged(Wire& wire, const std::string& what) = 0;
-
- protected:
-  ~Receiver() = default;
-};
 
 // One connection to a peer: frames out of where they lie, and frames in to where they belong.
 // Before it is attached, frames queue. Thread: the endpoint's. Owns: its socket; blocks of queued frames. Memory of
 // queued frames without a block is the caller's until touches() says otherwise.
 class Wire {
  public:
-  Wire(Rank peer, int lane, ZeroCopy zero_copy) : peer_(peer), lane_(lane), zero_copy_(zero_copy) {}
+  Wire(Rank peer, ZeroCopy zero_copy) : peer_(peer), zero_copy_(zero_copy) {}
 
   Rank peer() const { return peer_; }
-  int lane() const { return lane_; }
   int fd() const { return fd_.get(); }
   bool attached() const { return fd_.open(); }
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
   void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
 
   // Sends now what the socket takes, unless told to wait for more.
-  void send(const Header& header, const std::byte* payload, Block block, bool more_follows = false);
+  void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false);
   // False: something is left.
   bool flush();
   bool idle() const { return queue_.empty() && unconfirmed_.empty(); }
@@ -55,16 +40,11 @@ class Wire {
   // Unread bytes that were received together with others.
   bool holds_bytes() const { return end_ - begin_ >= sizeof(Header) || (in_payload_ && end_ > begin_); }
 
-  // Where the data frame that arrived last was placed.
-  const std::byte* last_target() const { return placed_; }
-
   // The peer's side is closed; why.
   bool ended() const { return ended_; }
   const std::string& end_reason() const { return end_reason_; }
   void end(const std::string& reason);
   void close() { fd_.reset(); }
-  // Has the peer's kernel all that was sent, or will it never have? Reads what has come, and forgets it.
-  bool delivered();
 
   bool watched_for_output = false;  // by the endpoint's epoll
 
@@ -76,7 +56,7 @@ class Wire {
     std::size_t sent = 0;       // header and payload together
     std::uint32_t last_id = 0;  // zero copy: of the last send that read it …
     bool zero_copied = false;   // … if any did
-    std::size_t bytes() const { return sizeof(Header) + header.length; }
+    std::size_t bytes() const { return sizeof(Header) + header.frame.length; }
   };
   void choose_congestion_control();
   // Outcome of a system call: bytes, 0: would block, -1: ended.
@@ -87,7 +67,6 @@ class Wire {
   bool next_frame(Receiver& receiver, bool& pauses);
 
   Rank peer_;
-  int lane_;
   ZeroCopy zero_copy_;
   bootstrap::UniqueFd fd_;
   bool ended_ = false;

@@ -29,6 +29,7 @@ Story story_of(const Task& task, const Plan& plan) {
           .root = task.root,
           .ranks_per_node = task.ranks_per_node,
           .staged = plan.staged,
+          .rings = plan.rings.get(),
           .told = plan.told};
 }
 

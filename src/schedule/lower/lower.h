@@ -43,6 +43,7 @@ struct Plan {
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
   int told = 0;              // simulations only, see Story
+  std::shared_ptr<const RingOrders> rings = nullptr;
 
   bool operator==(const Plan&) const = default;
 };

@@ -43,12 +43,17 @@ class EventQueue {
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
   }
 
+  // When the next event happens. Requires: not empty.
+  Duration next_time() const {
+    const Line* line = earliest_line();
+    if (line == nullptr) return heap_.front().time;
+    return heap_.empty() ? line->front().time : std::min(line->front().time, heap_.front().time);
+  }
+
   // Requires: not empty.
   Event pop() {
     --size_;
-    Line* earliest = nullptr;
-    for (std::size_t i = 0; i < used_; ++i)
-      if (!lines_[i].empty() && (earliest == nullptr || earliest->front() > lines_[i].front())) earliest = &lines_[i];
+    Line* earliest = const_cast<Line*>(earliest_line());
     if (!heap_.empty() && (earliest == nullptr || earliest->front() > heap_.front())) {
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
       const Event event = heap_.back();
@@ -84,6 +89,14 @@ class EventQueue {
       return event;
     }
   };
+
+  // Null: all are empty.
+  const Line* earliest_line() const {
+    const Line* earliest = nullptr;
+    for (std::size_t i = 0; i < used_; ++i)
+      if (!lines_[i].empty() && (earliest == nullptr || earliest->front() > lines_[i].front())) earliest = &lines_[i];
+    return earliest;
+  }
 
   std::array<Duration, kLines> delays_;
   std::array<Line, kLines> lines_;

@@ -19,8 +19,10 @@ TEST(EventQueue, PopsByTimeThenByInsertion) {
       queue.push(now, Duration::picoseconds(static_cast<std::int64_t>(random() % 40)), pushed++);
       continue;
     }
+    const Duration next = queue.next_time();
     const auto event = queue.pop();
     ++popped;
+    ASSERT_EQ(event.time, next);
     ASSERT_GE(event.time, now);
     if (event.time == now && popped > 1) {
       ASSERT_GT(event.order, last_order);

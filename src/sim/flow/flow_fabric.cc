@@ -38,9 +38,11 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     : topology_(topology),
       routes_(routes),
       options_(std::move(options)),
+      capabilities_(flow_capabilities(topology, options_.strands)),
       fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
       carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter) {
+  capabilities_.moves_data = options_.moves_data;
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
@@ -71,10 +73,7 @@ std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
   return std::make_unique<Flows>(self, rates_, options_.timeline);
 }
 
-FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {
-  capabilities_ = flow_capabilities(fabric->topology_, fabric->options_.strands);
-  capabilities_.moves_data = fabric->options_.moves_data;
-}
+FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
 
 // The resources of a path and of its images. A failure if those are not alike.
 MaxMin::Path FlowFabric::keep(const TurnedPath& turned) {
@@ -93,11 +92,15 @@ void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, st
   events_waiting_.push(now_, delay, event);
 }
 
-void FlowFabric::launch() {
+Duration FlowFabric::launch_time() const {
   const Duration* latency = options_.costs.launch(protocol_);
+  return latency != nullptr ? *latency : Duration{};
+}
+
+void FlowFabric::launch() {
   now_ = {};
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
-    push(latency != nullptr ? *latency : Duration{}, Event::kResume, a);
+    push(launch_time(), Event::kResume, a);
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
@@ -113,7 +116,8 @@ void FlowFabric::flap(std::int32_t number, bool down) {
 
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
-  carrier_->settle();
+  // What happens at one time is settled once.
+  if (events_waiting_.empty() || events_waiting_.next_time() > now_) carrier_->settle();
   if (busy_ == 0) return false;
   if (events_waiting_.empty()) {
     failure_ = Error{Code::kInternal, Blame::kOperation,
@@ -231,6 +235,8 @@ void FlowFabric::part_done(std::int32_t a) {
     } else if (end.kind == End::Kind::kAggregation) {
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
            static_cast<std::uint32_t>(rank));
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, true).fence);
     }
   }
   for (const End& end : operation.sources) {
@@ -242,6 +248,8 @@ void FlowFabric::part_done(std::int32_t a) {
       Aggregation::Member& m = member(rank, end);
       --m.in_flight;
       wake(m.sender_waits);
+    } else if (end.kind == End::Kind::kMulticast) {
+      fence = std::max(fence, way_through(rank, end, false).fence);
     }
   }
   actor.operation = nullptr;
@@ -311,12 +319,13 @@ SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
                      topology_.name_of(devices_[index(group.first)]),
                      topology_.name_of(devices_[index(group.member(group.count - 1))]),
                      path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
-    return {.path = {}, .latency = {}, .overhead = {}, .cap = 1};
+    return {.path = {}, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
   }
   SwitchWay way{.path = keep(turned),
                 .latency = std::max(Duration{},
                                     options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
                 .overhead = cost->overhead,
+                .fence = cost->fence,
                 .cap = cost->channel.value() / cost->efficiency,
                 .raw_per_wire = 1 / cost->efficiency};
   limit_to_links(way.path, way.cap);

@@ -82,6 +82,8 @@ class FlowFabric : private Carrier::Surroundings {
 
   std::int64_t events() const { return events_; }
   Duration now() const { return now_; }
+  // Starting a call on a rank.
+  Duration launch_time() const;
   // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
   void resume_after(Rank rank, int strand, Duration delay) {
     push(delay, Event::kResume, rank * options_.strands + strand);
@@ -188,6 +190,7 @@ class FlowFabric : private Carrier::Surroundings {
   protocol::Protocol protocol_ = protocol::Protocol::kSimple;
   std::vector<topology::DeviceId> devices_;  // by rank
   int ranks_per_endpoint_ = 1;
+  protocol::Capabilities capabilities_;  // of every endpoint
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Poster> posters_;  // by rank
@@ -216,7 +219,7 @@ class FlowFabric::Endpoint {
  public:
   Endpoint(FlowFabric* fabric, Rank rank);
 
-  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  const fabric::Capabilities& capabilities() const { return fabric_->capabilities_; }
   Rank rank() const { return rank_; }
   void begin(const fabric::Call& call) {
     call_ = call;
@@ -234,7 +237,6 @@ class FlowFabric::Endpoint {
   friend class FlowFabric;
   FlowFabric* fabric_;
   Rank rank_;
-  fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::vector<std::byte> scratch_;
 };

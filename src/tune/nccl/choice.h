@@ -5,8 +5,8 @@
 
 namespace weft::tune::nccl {
 
-// The question with NCCL's answer forced: weft's algorithm that does what NCCL's does, its protocol, its channels (as
-// far as the fabric has connections for them).
+// The question with NCCL's answer forced: weft's algorithm that does what NCCL's does, its protocol and slices, its
+// channels (as far as the fabric has connections for them).
 Question forced(const Question& question, const Row& row);
 
 // What NCCL picks. Null if it does not model the collective or nothing is possible.

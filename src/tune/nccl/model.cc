@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "tune/nccl/chunks.h"
 #include "tune/nccl/constants.h"
 
 namespace weft::tune::nccl {
@@ -212,6 +213,7 @@ std::vector<Row> rows(const System& s, Collective collective, Bytes bytes) {
       row.rate = BytesPerSecond::gigabytes(rate_of(s, collective, row.algorithm, p));
       row.time = time_of(s, collective, row, bytes);
       count_channels(s, collective, bytes, row);
+      row.slice = slice_of(s, collective, row, bytes);
       if (best == nullptr || row.time < best->time) best = &row;
     }
   }

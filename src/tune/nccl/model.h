@@ -19,6 +19,7 @@ struct Row {
   Duration time;        // what NCCL compares, corrections included
   int channels = 0;     // it would launch
   int threads = 0;      // per channel
+  Bytes slice = 0;      // the most that goes as one message, see chunks.h
   bool chosen = false;  // the first with the least time
 };
 

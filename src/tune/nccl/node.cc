@@ -127,14 +127,14 @@ bool Node::extend(Attempt& attempt, std::size_t at) const {
   return false;
 }
 
-int Node::rings(double speed, int most, bool nvlink) const {
+std::vector<std::vector<std::size_t>> Node::ring_orders(double speed, int most, bool nvlink) const {
   constexpr int kBudget = 1 << 14;
-  if (gpus_.size() == 1) return most;
+  std::vector<std::vector<std::size_t>> orders;
+  if (gpus_.size() == 1) return {static_cast<std::size_t>(most), {0}};
   std::vector<double> free;
   for (const double rate : rates_) free.insert(free.end(), 2, rate);
   std::vector<std::size_t> order;
-  int found = 0;
-  for (; found < most; ++found) {
+  while (static_cast<int>(orders.size()) < most) {
     const Attempt fresh{speed, nvlink, kBudget, free, {}};
     Attempt attempt = fresh;
     // The last ring backwards and once more: half of the links' directions are free there.
@@ -149,8 +149,9 @@ int Node::rings(double speed, int most, bool nvlink) const {
     if (!fits) break;
     free = std::move(attempt.free);
     order = std::move(attempt.visited);
+    orders.push_back(order);
   }
-  return found;
+  return orders;
 }
 
 }  // namespace weft::tune::nccl

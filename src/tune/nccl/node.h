@@ -15,7 +15,11 @@ class Node {
 
   // How many rings over all GPUs, at most `most`, fit at this speed (GB/s) at the same time; `nvlink`: over NVLink
   // only. Their search is given up after so many steps as NCCL's would be.
-  int rings(double speed, int most, bool nvlink) const;
+  int rings(double speed, int most, bool nvlink) const {
+    return static_cast<int>(ring_orders(speed, most, nvlink).size());
+  }
+  // The same rings: indices of GPUs, in the order in which they are visited.
+  std::vector<std::vector<std::size_t>> ring_orders(double speed, int most, bool nvlink) const;
 
   // What leaves a GPU over NVLink, else over PCIe; GB/s.
   double port() const { return port_; }

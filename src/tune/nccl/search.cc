@@ -136,7 +136,7 @@ Graph find_nvls(const Node& node, std::span<const Nic> nics, int gpus, int nodes
   return {heads, *first, *between, true, true};
 }
 
-// What the network's plugin tells NCCL.
+// What the network's plugin, or the settings that its provider gives out, tell NCCL.
 void ask_network(const Catalog& catalog, const Topology& topology, System& system) {
   for (const topology::Device& d : topology.devices()) {
     if (d.kind != DeviceKind::kNic) continue;
@@ -145,6 +145,7 @@ void ask_network(const Catalog& catalog, const Topology& topology, System& syste
     if (const topology::Figure* latency = part->figure("plugin_latency"))
       system.net_latency = topology::duration_of(*latency).us();
     system.only_simple = part->facts.contains("only_simple");
+    if (part->facts.contains("no_nvls")) system.nvls = {};
     return;
   }
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "net/tcp/endpoint.h"
+#include "net/messages/endpoint.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 using protocol::End;
 using protocol::Operation;
@@ -37,27 +37,24 @@ void Endpoint::announce_parts(const Operation& operation) {
   if (node_ < 0) return;
   for (const End& end : operation.destinations) {
     if (!is_sum(end) || end.offset > 0) continue;
-    Peer& p = peer(node_);
-    if (!p.started) open_connections(node_);
-    Stream& s = p.streams[static_cast<std::size_t>(end.strand)];
+    const Stream& s = stream(node_, end.strand);
     const Sum sum{.first = end.peer, .count = end.count, .stride = end.stride, .reduction = call_.reduction};
-    Header header = part_of(sum, static_cast<std::uint16_t>(end.strand), s.sent + 1);
-    header.taken = static_cast<std::uint32_t>(s.taken);
-    p.wires[0]->send(header, nullptr, Block(), true);
-    note_busy(*p.wires[0]);
+    Frame frame = part_of(sum, static_cast<std::uint16_t>(end.strand), s.sent + 1);
+    frame.taken = static_cast<std::uint32_t>(s.taken);
+    send(node_, frame, nullptr, Block(), true);
   }
 }
 
-void Endpoint::note_part(Wire& wire, const Header& h) {
-  const Sum sum = sum_of(h);
-  Stream& s = stream(wire.peer(), h.strand);
+void Endpoint::note_part(Rank r, const Frame& f) {
+  const Sum sum = sum_of(f);
+  Stream& s = stream(r, f.strand);
   const std::int64_t last = Bytes{sum.first} + Bytes{sum.count - 1} * sum.stride;
   const bool sound = rank_ == node_ && sum.count > 0 && sum.stride > 0 && sum.first >= 0 && last < ranks_ &&
-                     wire.peer() >= sum.first && wire.peer() <= last && (wire.peer() - sum.first) % sum.stride == 0;
-  if (!sound || h.number <= s.taken || h.number > s.taken + kSlots)
-    return damaged(wire, fmt::format("message {} of strand {}: not a part of a sum of {} ranks from rank {} on",
-                                     h.number, h.strand, sum.count, sum.first));
-  s.in[(h.number - 1) % kSlots].sum = sum;
+                     r >= sum.first && r <= last && (r - sum.first) % sum.stride == 0;
+  if (!sound || f.number <= s.taken || f.number > s.taken + kSlots)
+    return damaged(r, fmt::format("message {} of strand {}: not a part of a sum of {} ranks from rank {} on", f.number,
+                                  f.strand, sum.count, sum.first));
+  s.message(f.number).sum = sum;
 }
 
 std::optional<Endpoint::Part> Endpoint::part_of_sum(Rank from, int strand) {
@@ -69,7 +66,7 @@ std::optional<Endpoint::Part> Endpoint::part_of_sum(Rank from, int strand) {
 // Whom the node waits for, if it has said so; until then, another rank of the group.
 Rank Endpoint::blocker_behind_node(const Operation& operation) {
   compare_calls(node_);
-  const Rank culprit = culprit_behind(node_, std::max<std::chrono::milliseconds>(options_.timeout / 4, kLately));
+  const Rank culprit = culprit_behind(node_, std::max<std::chrono::milliseconds>(timeout_ / 4, kLately));
   if (culprit != node_) return culprit;
   for (const auto* ends : {&operation.sources, &operation.destinations})
     for (const End& end : *ends)
@@ -77,4 +74,4 @@ Rank Endpoint::blocker_behind_node(const Operation& operation) {
   return node_;
 }
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "net/tcp/endpoint.h"
+#include "net/messages/endpoint.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 using bootstrap::Claim;
 using bootstrap::Handshake;
@@ -30,8 +30,8 @@ void Endpoint::open_connections(Rank r) {
   Peer& p = peer(r);
   p.started = true;
   const bootstrap::Record record = record_of(r);
-  for (int lane = 0; lane < options_.sockets; ++lane) {
-    if (p.wires[static_cast<std::size_t>(lane)]->attached() || own_opening(r, lane)) continue;
+  for (int lane = 0; lane < carrier_->lanes(); ++lane) {
+    if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
     auto fd = bootstrap::start_connect(record.data);
     if (!fd) {
       if (fd.error().code == Code::kNoResources)
@@ -59,17 +59,14 @@ void Endpoint::drop_own_opening(Rank r, int lane) {
 }
 
 void Endpoint::attach(Opening& opening) {
-  Peer& p = peer(opening.peer);
-  Wire& wire = *p.wires[static_cast<std::size_t>(opening.lane)];
-  epoll_event event{.events = EPOLLIN, .data = {.ptr = &wire}};
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, opening.fd.get(), &event) != 0)
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, opening.fd.get(), &event);
-  wire.attach(std::move(opening.fd), options_.timeout);
-  note_busy(wire);
-  peer_end_[static_cast<std::size_t>(opening.peer)].clear();  // another attempt had failed
+  const Rank r = opening.peer;
+  Peer& p = peer(r);
+  carrier_->attach(r, opening.lane, std::move(opening.fd));
+  peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   p.started = true;
-  p.all_attached = std::all_of(p.wires.begin(), p.wires.end(), [](const auto& w) { return w->attached(); });
-  if (by_ && p.all_attached) tell_broken(opening.peer, *by_);
+  p.all_attached = true;
+  for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
+  if (by_ && p.all_attached) tell_broken(r, *by_);
 }
 
 bool Endpoint::progress_openings() {
@@ -121,12 +118,12 @@ bool Endpoint::progress_guest(Opening& o) {
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
     if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
-        c.detail >= static_cast<std::uint32_t>(options_.sockets)) {
+        c.detail >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {
       o.peer = c.from;
       o.lane = static_cast<int>(c.detail);
-      const bool taken = peer(o.peer).wires[static_cast<std::size_t>(o.lane)]->attached();
+      const bool taken = carrier_->attached(o.peer, o.lane);
       if (taken || (own_opening(o.peer, o.lane) && rank_ < o.peer)) {
         o.handshake.refuse(bootstrap::kRefusedDuplicate);
       } else {
@@ -144,4 +141,4 @@ bool Endpoint::progress_guest(Opening& o) {
   return false;
 }
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

@@ -1,39 +1,31 @@
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "fabric/fabric.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
-#include "net/tcp/wire.h"
+#include "net/messages/carrier.h"
+#include "net/messages/stream.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
-using Clock = std::chrono::steady_clock;
-
-fabric::Capabilities capabilities();
-
-struct Options {
-  int sockets = 1;  // connections per pair of ranks; large messages are spread over them
-  ZeroCopy zero_copy = ZeroCopy::kAuto;
-  std::chrono::milliseconds timeout{30000};
-  // The arithmetic of the node that sums messages, where this process has it: of Call::reduction; null: unknown.
-  fabric::Fold (*fold_of)(std::uint32_t reduction) = nullptr;
-};
-
-// One rank's view of ranks that are joined by TCP. A connection is opened when it is first needed, by whoever needs it.
-// Messages leave from where they lie, if that is the caller's memory: the endpoint watches that memory until the kernel
-// has it (unsettled(), and no later operation overwrites it before). A message that a strand waits for arrives where it
-// belongs, others in slots.
+// One rank's view of ranks that only send each other messages. A connection is opened when it is first needed, by
+// whoever needs it. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
+// memory until the carrier has it (unsettled(), and no later operation overwrites it before). A message that a strand
+// waits for arrives where it belongs, others in slots.
 // Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
-// messages to and from it. Thread: one at a time. Owns: sockets, slots, scratch.
+// messages to and from it. Thread: one at a time. Owns: the carrier, slots, scratch.
 class Endpoint final : public Receiver {
  public:
-  Endpoint(bootstrap::Meeting meeting, Rank rank, const Options& options);
+  // `epoll`: the set that the endpoint sleeps on; events of a carrier's descriptors carry a pointer that is not null.
+  using MakeCarrier = std::function<std::unique_ptr<Carrier>(Receiver& receiver, int epoll)>;
+
+  Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
+           std::chrono::milliseconds timeout, const MakeCarrier& make_carrier);
   ~Endpoint();
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
@@ -46,7 +38,7 @@ class Endpoint final : public Receiver {
   bool ready(int strand, const protocol::Operation& operation);
   fabric::Posted post(int strand, const protocol::Operation& operation);
   bool finished(int) const { return true; }
-  // A peer for whom the kernel has not yet taken all that was posted; -1: none. Until then sources must not change.
+  // A peer for whom the carrier has not yet taken all that was posted; -1: none. Until then sources must not change.
   Rank unsettled();
 
   Rank blocker(int strand, const protocol::Operation& operation);
@@ -69,14 +61,14 @@ class Endpoint final : public Receiver {
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for Patience ---
-  // Moves on whatever can: reads all connections, accepts, flushes, gives back what was taken. True: something moved.
+  // Moves on whatever can: reads all connections, accepts, sends what waits. True: something moved.
   bool pump_all();
   // Gives slots back that were kept for the next message to carry.
   void give_back();
   // Is what this rank waits for large? Then looking again and again would only take it in small pieces, each with a
   // system call and an acknowledgement of its own; asleep, it gets many at once.
   bool awaits_much() const { return awaited_bytes_ >= kMuch; }
-  // Until something happens on a socket, or for so long.
+  // Until something happens on a connection, or for so long.
   void sleep(std::chrono::milliseconds limit);
   const std::optional<Error>& failure() const { return failure_; }
   // Why a peer cannot be waited for any more; empty: it can.
@@ -97,33 +89,12 @@ class Endpoint final : public Receiver {
   // The first peer that has ended without saying so; -1: none is known.
   Rank died() const;
 
-  std::byte* place(Wire& wire, const Header& header) override;
-  bool arrived(Wire& wire, const Header& header) override;
-  void damaged(Wire& wire, const std::string& what) override;
+  std::byte* place(Rank peer, const Frame& frame) override;
+  bool arrived(Rank peer, const Frame& frame, const std::byte* at) override;
+  void damaged(Rank peer, const std::string& what) override;
+  void ended(Rank peer, const std::string& reason) override;
 
  private:
-  struct Range {
-    Bytes begin, end;
-  };
-  // A message on its way in.
-  struct Incoming {
-    Block block;
-    Bytes received = 0, total = -1;
-    std::uint64_t tag = 0;
-    std::optional<Sum> sum;  // of which it is a part
-    bool begun = false, striped = false;
-    std::vector<Range> direct;  // parts that went where the strand wanted them, not into the block
-  };
-  // Both directions between this rank and a peer, one strand.
-  struct Stream {
-    std::uint64_t sent = 0, taken_by_peer = 0, signals_sent = 0;
-    std::uint64_t taken = 0, told = 0, signals_came = 0, signals_taken = 0;
-    std::byte* target = nullptr;   // where the next message's part is wanted …
-    Range wanted{};                // … which part, and
-    std::uint64_t wanted_tag = 0;  // of what
-    Incoming in[kSlots];
-    Incoming& head() { return in[taken % kSlots]; }
-  };
   // A connection that is being made, by this rank or by a peer.
   struct Opening {
     bootstrap::UniqueFd fd;
@@ -134,13 +105,14 @@ class Endpoint final : public Receiver {
     bool connecting;
   };
   struct Peer {
-    std::vector<std::unique_ptr<Wire>> wires;
     std::vector<Stream> streams{kStrands};
     bool all_attached = false, started = false;
     bool owes_credit = false;
     Clock::time_point asked{}, answered{};
-    Rank waits_for = -1, suspects = -1;  // as it said
-    bool asks = false;                   // wants to know when this rank's suspicion changes
+    Rank waits_for = -1, suspects = -1;     // as it said
+    bool asks = false;                      // wants to know when this rank's suspicion changes
+    std::uint64_t sent = 0, came = 0;       // weights of frames
+    std::optional<std::uint64_t> farewell;  // it has left, and has sent so much before
   };
 
   Peer& peer(Rank r);
@@ -152,18 +124,14 @@ class Endpoint final : public Receiver {
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
-  void ended(Rank r, const std::string& reason);
   void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, const std::string& message);
 
   bool pump(Rank r);
-  bool drain(Wire& wire);
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);
-  bool has_room(const Stream& s) const { return s.sent - s.taken_by_peer < kSlots; }
-  void want(Stream& s, const protocol::End& end, std::byte* target, Bytes bytes);
-  Wire* wire_in_the_way(const protocol::Operation& operation);
+  Rank reader_in_the_way(const protocol::Operation& operation);
   // The node that sums is a part of rank 0's process: nobody else knows it by a number.
-  Rank outward(Rank r) const { return r == node_ ? 0 : r; }
+  Rank outward(Rank r) const { return r >= 0 && r == node_ ? 0 : r; }
   std::byte* direct_target(const protocol::Operation& operation);
   bool is_scaled(const protocol::End& end) const {
     return call_.scale.has_value() && end.kind == protocol::End::Kind::kLocal && end.memory == protocol::Memory::kIn;
@@ -171,29 +139,31 @@ class Endpoint final : public Receiver {
   std::byte* local(protocol::Memory memory);
   const protocol::Operation& through_node(const protocol::Operation& operation);
   void announce_parts(const protocol::Operation& operation);
+  void note_part(Rank r, const Frame& frame);
   Rank blocker_behind_node(const protocol::Operation& operation);
-  void note_part(Wire& wire, const Header& header);
-  const std::byte* settle(Stream& s, const protocol::End& end, Bytes bytes, std::byte* target);
-  void release(Stream& s, const protocol::End& end);
+  void gather_sources(const protocol::Operation& operation, std::byte* direct);
   void give_credit(Rank r, int strand);
   void send_part(const protocol::End& end, Bytes bytes, const std::byte* payload, const Block& block);
-  void keep(const Header& header, const std::byte* payload);
+  void keep(const Frame& frame, const std::byte* payload);
+  void send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows);
   void control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset = 0,
-               std::uint32_t total = 0, bool more_follows = false);
-  void note_busy(Wire& wire);
+               std::uint32_t total = 0);
+  // Connected, and not known to have ended.
+  bool listens(Rank r) const;
   std::uint64_t call_number() const;
-  bool differs(const Header& header) const;
+  bool differs(const Frame& frame) const;
   // What a message's two ends must agree on.
   std::uint64_t tag_of(const protocol::End& end) const { return end.tag != 0 ? end.tag : call_.signature; }
   void answer(Rank r);
-  void handle_control(Wire& wire, const Header& header);
+  void handle_control(Rank r, const Frame& frame);
+  void note_broken(const Frame& frame);
 
+  fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
   Rank rank_, ranks_;
-  Rank node_ = -1;  // sums messages; -1: there is none
+  Rank node_;  // sums messages; -1: there is none
   protocol::Operation through_node_;
-  Options options_;
-  fabric::Capabilities capabilities_;
+  std::chrono::milliseconds timeout_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;
   Rank mismatched_ = -1;
@@ -202,8 +172,7 @@ class Endpoint final : public Receiver {
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
   std::vector<Opening> openings_, guests_;
-  std::vector<Wire*> busy_;  // with frames that the kernel has not taken
-  std::vector<Rank> owed_;   // peers to whom slots are to be given back
+  std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool broken_ = false;
   std::optional<Broken> by_;  // if broken_
@@ -216,6 +185,7 @@ class Endpoint final : public Receiver {
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
   std::vector<fabric::Scalar> scales_;
+  std::unique_ptr<Carrier> carrier_;  // ends first: its frames hold blocks
 };
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

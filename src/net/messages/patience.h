@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "net/tcp/endpoint.h"
+#include "net/messages/endpoint.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 // How a rank waits when nothing moves: looks at its sockets for a while, then sleeps until one has something. Notices,
 // while it waits, that a peer it waits for has ended, that the communicator is broken, and that too much time has
@@ -56,4 +56,4 @@ class Patience {
   Clock::time_point since_{}, examined_{};
 };
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

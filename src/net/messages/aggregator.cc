@@ -1,8 +1,8 @@
-#include "net/tcp/aggregator.h"
+#include "net/messages/aggregator.h"
 
 #include <utility>
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 using protocol::End;
 using protocol::Operation;
@@ -15,9 +15,10 @@ Rank behind(const bootstrap::Meeting& meeting) { return static_cast<Rank>(meetin
 
 }  // namespace
 
-Aggregator::Aggregator(bootstrap::Meeting meeting, const Options& options)
-    : fold_of_(options.fold_of),
-      endpoint_(std::move(meeting), behind(meeting), options),
+Aggregator::Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting,
+                       std::chrono::milliseconds timeout, FoldOf fold_of, const Endpoint::MakeCarrier& make_carrier)
+    : fold_of_(fold_of),
+      endpoint_(capabilities, std::move(meeting), behind(meeting), timeout, make_carrier),
       thread_([this](const std::stop_token& stopped) { run(stopped); }) {}
 
 Aggregator::~Aggregator() {
@@ -91,4 +92,4 @@ void Aggregator::look_for_failures() {
   if (endpoint_.failure()) endpoint_.break_off(0);
 }
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

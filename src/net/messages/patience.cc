@@ -1,8 +1,8 @@
-#include "net/tcp/patience.h"
+#include "net/messages/patience.h"
 
 #include <sched.h>
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 namespace {
 
 constexpr std::chrono::milliseconds kExamineEvery{20};
@@ -78,4 +78,4 @@ Status Patience::time_out(Rank awaited) {
                  culprit, endpoint_.describe(culprit), through);
 }
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/units.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 class Blocks;
 
@@ -74,4 +74,4 @@ inline Block::~Block() {
   if (body_ != nullptr && --body_->users == 0) body_->pool->free_.push_back(body_);
 }
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

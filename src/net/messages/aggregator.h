@@ -2,9 +2,9 @@
 
 #include <thread>
 
-#include "net/tcp/endpoint.h"
+#include "net/messages/endpoint.h"
 
-namespace weft::net::tcp {
+namespace weft::net::messages {
 
 // A node of the network that sums messages: in software what the switches of SHARP do. The ranks of a group send it one
 // message each; when all are there it sends their sum, in the order of ranks, to every one of them. It holds at most
@@ -12,8 +12,10 @@ namespace weft::net::tcp {
 // Thread: its own. Owns: its endpoint, which comes after the last rank.
 class Aggregator {
  public:
-  // Requires: meeting.listener is open, options.fold_of is given.
-  Aggregator(bootstrap::Meeting meeting, const Options& options);
+  // `fold_of`: the arithmetic of Call::reduction; null: unknown. Requires: meeting.listener is open.
+  using FoldOf = fabric::Fold (*)(std::uint32_t reduction);
+  Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, std::chrono::milliseconds timeout,
+             FoldOf fold_of, const Endpoint::MakeCarrier& make_carrier);
   // What ranks wait for is finished first.
   ~Aggregator();
 
@@ -24,10 +26,10 @@ class Aggregator {
   bool holds_parts();
   void look_for_failures();
 
-  fabric::Fold (*fold_of_)(std::uint32_t);
+  FoldOf fold_of_;
   Endpoint endpoint_;
   Rank missing_ = -1;  // whose part others have waited for since the last look
   std::jthread thread_;
 };
 
-}  // namespace weft::net::tcp
+}  // namespace weft::net::messages

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "net/bootstrap/socket.h"
+#include "net/messages/block.h"
+#include "net/messages/frame.h"
+
+namespace weft::net::messages {
+
+using Clock = std::chrono::steady_clock;
+
+// What a carrier asks of its endpoint, on the endpoint's thread.
+class Receiver {
+ public:
+  // Where a data frame's bytes go; null: the frame is out of turn, and the receiver has said why.
+  virtual std::byte* place(Rank peer, const Frame& frame) = 0;
+  // The frame is complete and sound; `at`: where its bytes are. True: a strand may be able to go on.
+  virtual bool arrived(Rank peer, const Frame& frame, const std::byte* at) = 0;
+  // Something is wrong with what the peer sent.
+  virtual void damaged(Rank peer, const std::string& what) = 0;
+  // Nothing more will come from this peer.
+  virtual void ended(Rank peer, const std::string& reason) = 0;
+
+ protected:
+  ~Receiver() = default;
+};
+
+// What moves frames between this rank and its peers. A peer's frames may arrive out of order only where they are
+// numbered: parts of striped messages, messages, signals.
+// Thread: the endpoint's. Owns: connections; blocks of frames under way. Memory of frames without a block is the
+// caller's until reader_of() says otherwise.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  // How many connections there are to a peer.
+  virtual int lanes() const = 0;
+  // A connection that both ends have proved the job's key on.
+  virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd) = 0;
+  virtual bool attached(Rank peer, int lane) const = 0;
+
+  // Sends now what the peer's connection takes, unless told to wait for more; the rest waits. So does all before the
+  // connection is there.
+  virtual void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) = 0;
+  // Moves on what is under way from and to this peer, or all. True: something came.
+  virtual bool pump(Rank peer) = 0;
+  virtual bool pump_all() = 0;
+
+  // This peer has left in good order: what is under way to it does not matter any more.
+  virtual void left(Rank peer) = 0;
+
+  // A peer to whom something is under way; -1: none.
+  virtual Rank unsettled() = 0;
+  // A peer to whom a frame is under way that still reads these bytes; -1: none.
+  virtual Rank reader_of(const std::byte* begin, const std::byte* end) const = 0;
+
+  // Called before the endpoint sleeps on its epoll set. False: there is something to do already.
+  virtual bool may_sleep() = 0;
+  // What the carrier has put into the set has an event.
+  virtual void woken(void* what) = 0;
+
+  // Stays until what was sent is the peers' business, at most so long. Nothing else is called afterwards.
+  virtual void leave(Clock::duration longest) = 0;
+};
+
+}  // namespace weft::net::messages

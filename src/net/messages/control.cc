@@ -1,0 +1,202 @@
+// What ranks tell each other besides data: what they have taken, whom they wait for, that they leave, that the
+// communicator is broken.
+
+#include <algorithm>
+
+#include "net/messages/endpoint.h"
+
+namespace weft::net::messages {
+namespace {
+
+const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
+
+}  // namespace
+
+std::byte* Endpoint::place(Rank r, const Frame& f) {
+  Stream& s = stream(r, f.strand);
+  if (std::byte* at = s.place(f, blocks_)) return at;
+  damaged(r, fmt::format("message {} of strand {}, bytes {} to {}: out of turn after message {}", f.number, f.strand,
+                         f.offset, f.offset + f.length, s.taken));
+  return nullptr;
+}
+
+bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
+  Peer& p = peer(r);
+  Stream& s = p.streams[f.strand];
+  s.peer_took(f.taken);
+  p.came += f.weight();
+  bool head = f.kind == FrameKind::kSignal;
+  if (f.kind == FrameKind::kData)
+    head = s.arrived(f, at);
+  else
+    handle_control(r, f);
+  if (p.farewell && p.came >= *p.farewell) {
+    ended(r, kHasLeft);
+    carrier_->left(r);
+  }
+  return head;
+}
+
+void Endpoint::handle_control(Rank r, const Frame& f) {
+  Peer& p = peer(r);
+  Stream& s = p.streams[f.strand];
+  switch (f.kind) {
+    case FrameKind::kSignal:
+      s.signals_came = std::max(s.signals_came, f.number);
+      return;
+    case FrameKind::kBye:
+      p.farewell = f.number;
+      return;
+    case FrameKind::kBroken:
+      return note_broken(f);
+    case FrameKind::kQuery:
+      p.asks = true;
+      if (differs(f)) mismatched_ = r;
+      return answer(r);
+    case FrameKind::kAnswer:
+      p.answered = Clock::now();
+      p.waits_for = static_cast<Rank>(f.offset) - 1;
+      p.suspects = static_cast<Rank>(f.total) - 1;
+      if (differs(f)) mismatched_ = r;
+      return;
+    case FrameKind::kPart:
+      return note_part(r, f);
+    default:
+      return;
+  }
+}
+
+void Endpoint::note_broken(const Frame& f) {
+  const auto culprit = static_cast<Rank>(f.number) - 1;
+  if (culprit < 0 || culprit >= ranks() || failure_) return;
+  const bool known = f.offset <= static_cast<std::uint32_t>(fabric::Cause::kDiffers);
+  const auto cause = known ? static_cast<fabric::Cause>(f.offset) : fabric::Cause::kFailed;
+  fail(fabric::code(cause), Blame::kCommunicator,
+       fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+  break_off(culprit, cause);
+}
+
+void Endpoint::damaged(Rank r, const std::string& what) {
+  fail(Code::kAborted, Blame::kCommunicator,
+       fmt::format("what came from rank {} ({}) is damaged: {}", r, describe(r), what));
+}
+
+void Endpoint::fail(Code code, Blame blame, const std::string& message) {
+  if (!failure_) failure_ = Error{code, blame, message};
+}
+
+void Endpoint::ended(Rank r, const std::string& reason) {
+  std::string& known = peer_end_[static_cast<std::size_t>(r)];
+  if (known.empty()) known = reason;
+  if (r != node_ || reason == kHasLeft) return;
+  const Rank host = outward(r);
+  fail(Code::kPeerDied, Blame::kCommunicator,
+       fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
+  break_off(host);
+}
+
+bootstrap::Record Endpoint::record_of(Rank r) const {
+  if (r != node_) return meeting_.ranks[static_cast<std::size_t>(r)];
+  bootstrap::Record node = meeting_.ranks.front();
+  node.data.port = node.aggregation_port;
+  return node;
+}
+
+std::string Endpoint::describe(Rank r) const { return record_of(r).text(); }
+
+void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
+                       std::uint32_t total) {
+  Stream& s = stream(r, strand);
+  if (r == rank_) {
+    s.signals_came = number;  // a signal to itself: nothing else is ever due
+    return;
+  }
+  send(r,
+       {.kind = kind,
+        .strand = strand,
+        .number = number,
+        .tag = call_.signature,
+        .offset = offset,
+        .total = total,
+        .taken = static_cast<std::uint32_t>(s.taken)},
+       nullptr, Block(), false);
+}
+
+void Endpoint::give_back() {
+  for (const Rank r : owed_) {
+    Peer& p = peer(r);
+    p.owes_credit = false;
+    for (std::uint16_t strand = 0; strand < kStrands; ++strand)
+      if (const Stream& s = p.streams[strand]; s.told != s.taken) control(r, FrameKind::kCredit, strand, 0);
+  }
+  owed_.clear();
+}
+
+bool Endpoint::listens(Rank r) const {
+  const auto& p = peers_[static_cast<std::size_t>(r)];
+  return p && p->all_attached && end_of(r).empty();
+}
+
+// Calls that only some ranks make have no number, and are never compared.
+std::uint64_t Endpoint::call_number() const { return call_.everybody ? calls_ : 0; }
+
+bool Endpoint::differs(const Frame& f) const {
+  return f.number != 0 && f.number == call_number() && f.tag != call_.signature;
+}
+
+void Endpoint::answer(Rank r) {
+  control(r, FrameKind::kAnswer, 0, call_number(), static_cast<std::uint32_t>(awaited_ + 1),
+          static_cast<std::uint32_t>(suspicion_ + 1));
+}
+
+void Endpoint::compare_calls(Rank r) {
+  Peer& p = peer(r);
+  const auto now = Clock::now();
+  const auto pace =
+      std::clamp<Clock::duration>(timeout_ / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
+  if (now - p.asked < pace || !listens(r)) return;
+  p.asked = now;
+  control(r, FrameKind::kQuery, 0, call_number());
+}
+
+Rank Endpoint::culprit_behind(Rank awaited, std::chrono::milliseconds lately) const {
+  const auto& p = peers_[static_cast<std::size_t>(awaited)];
+  if (!p || Clock::now() - p->answered > lately || p->waits_for < 0 || p->waits_for >= ranks()) return awaited;
+  const Rank culprit = p->suspects >= 0 && p->suspects < ranks() ? p->suspects : p->waits_for;
+  return culprit == rank_ ? awaited : culprit;  // a cycle: everyone waits
+}
+
+void Endpoint::say_awaited(Rank awaited, std::chrono::milliseconds lately) {
+  const Rank suspicion = awaited < 0 ? -1 : culprit_behind(awaited, lately);
+  if (awaited == awaited_ && suspicion == suspicion_) return;
+  awaited_ = awaited;
+  suspicion_ = suspicion;
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    Peer& p = *peers_[static_cast<std::size_t>(known_[i])];
+    if (!p.asks || !listens(known_[i])) continue;
+    if (awaited < 0)
+      p.asks = false;
+    else
+      answer(known_[i]);
+  }
+}
+
+Rank Endpoint::died() const {
+  for (Rank r = 0; r < ranks(); ++r)
+    if (!end_of(r).empty() && end_of(r) != kHasLeft) return r;
+  return -1;
+}
+
+void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
+  if (broken_) return;
+  for (std::size_t i = 0; i < known_.size(); ++i)
+    if (listens(known_[i])) tell_broken(known_[i], {culprit, cause});
+  broken_ = true;
+  by_ = {culprit, cause};
+}
+
+void Endpoint::tell_broken(Rank r, const Broken& by) {
+  control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1, static_cast<std::uint32_t>(by.cause));
+}
+
+}  // namespace weft::net::messages

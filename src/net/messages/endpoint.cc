@@ -1,0 +1,300 @@
+#include "net/messages/endpoint.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "protocol/protocol.h"
+
+namespace weft::net::messages {
+
+using protocol::End;
+using protocol::Memory;
+using protocol::Operation;
+
+static_assert(fabric::Endpoint<Endpoint>);
+
+namespace {
+
+constexpr std::chrono::milliseconds kForGuests{200};
+
+}  // namespace
+
+Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
+                   std::chrono::milliseconds timeout, const MakeCarrier& make_carrier)
+    : capabilities_(capabilities),
+      meeting_(std::move(meeting)),
+      rank_(rank),
+      ranks_(static_cast<Rank>(meeting_.ranks.size())),
+      node_(capabilities.aggregation ? ranks_ : -1),
+      timeout_(timeout),
+      peers_(meeting_.ranks.size() + (node_ >= 0 ? 1 : 0)),
+      peer_end_(peers_.size()),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
+  carrier_ = make_carrier(*this, epoll_.get());
+}
+
+// Says goodbye, so that peers know it from a death.
+Endpoint::~Endpoint() {
+  // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
+  for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
+    progress_openings();
+    if (guests_.empty()) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  if (!broken_)
+    for (const Rank r : known_)
+      if (listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
+  carrier_->leave(std::min<Clock::duration>(timeout_, std::chrono::seconds(broken_ ? 1 : 5)));
+}
+
+void Endpoint::begin(const fabric::Call& call) {
+  call_ = call;
+  if (call.everybody) ++calls_;
+}
+
+Endpoint::Peer& Endpoint::peer(Rank r) {
+  auto& p = peers_[static_cast<std::size_t>(r)];
+  if (!p) [[unlikely]] {
+    p = std::make_unique<Peer>();
+    known_.push_back(r);
+  }
+  return *p;
+}
+
+std::byte* Endpoint::local(Memory memory) {
+  switch (memory) {
+    case Memory::kIn:
+      return const_cast<std::byte*>(call_.in);  // only ever a source
+    case Memory::kOut:
+      return call_.out;
+    case Memory::kScratch:
+      if (scratch_ == nullptr) {
+        own_scratch_ = std::make_unique<std::byte[]>(kScratchBytes);
+        scratch_ = own_scratch_.get();
+      }
+      return scratch_;
+  }
+  return nullptr;
+}
+
+Rank Endpoint::writer_in_the_way(const Operation& operation) { return outward(reader_in_the_way(operation)); }
+
+Rank Endpoint::reader_in_the_way(const Operation& operation) {
+  for (const End& end : operation.destinations) {
+    if (end.kind != End::Kind::kLocal) continue;
+    const std::byte* at = local(end.memory) + end.offset;
+    if (const Rank reader = carrier_->reader_of(at, at + operation.bytes); reader >= 0) return reader;
+  }
+  return -1;
+}
+
+// Where a lone message may arrive at once: the first local destination of a move that only passes it on.
+std::byte* Endpoint::direct_target(const Operation& operation) {
+  if (operation.sources.size() != 1) return nullptr;
+  for (const End& end : operation.destinations)
+    if (end.kind == End::Kind::kLocal) return local(end.memory) + end.offset;
+  return nullptr;
+}
+
+bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
+  const Stream::Found found = s.find({end.offset, end.offset + bytes}, end.last, tag_of(end));
+  if (found == Stream::Found::kMismatch) mismatched_ = r;
+  return found == Stream::Found::kHere;
+}
+
+bool Endpoint::ready(int strand, const Operation& asked) {
+  using Kind = Operation::Kind;
+  if (broken_) return false;
+  const Operation& operation = through_node(asked);
+  awaited_bytes_ = operation.bytes;
+  if (operation.kind == Kind::kSignal) return true;
+  if (operation.kind == Kind::kWait) {
+    Stream& s = stream(operation.peer, strand);
+    if (s.signals_came > s.signals_taken) return true;
+    pump(operation.peer);
+    return s.signals_came > s.signals_taken;
+  }
+  if (const Rank other = reader_in_the_way(operation); other >= 0) {
+    pump(other);
+    if (reader_in_the_way(operation) >= 0) return false;
+  }
+  for (const End& end : operation.sources) {
+    if (end.kind != End::Kind::kMessage) continue;
+    Stream& s = stream(end.peer, end.strand);
+    if (available(end.peer, s, end, operation.bytes)) continue;
+    s.want({end.offset, end.offset + operation.bytes}, tag_of(end), direct_target(operation));
+    pump(end.peer);
+    if (!available(end.peer, s, end, operation.bytes)) return false;
+  }
+  for (const End& end : operation.destinations) {
+    if (end.kind != End::Kind::kMessage || end.offset > 0) continue;  // later parts share the first one's slot
+    Stream& s = stream(end.peer, end.strand);
+    if (s.has_room()) continue;
+    pump(end.peer);
+    if (!s.has_room()) return false;
+  }
+  return true;
+}
+
+void Endpoint::gather_sources(const Operation& operation, std::byte* direct) {
+  sources_.clear();
+  scales_.clear();
+  for (const End& end : operation.sources) {
+    if (call_.scale) scales_.push_back(is_scaled(end) ? *call_.scale : fabric::Scalar{});
+    if (end.kind == End::Kind::kMessage) {
+      sources_.push_back(stream(end.peer, end.strand).settle({end.offset, end.offset + operation.bytes}, direct));
+    } else {
+      WEFT_REQUIRE(end.kind == End::Kind::kLocal, "{} does not load and store peers' memory", capabilities_.name);
+      sources_.push_back(local(end.memory) + end.offset);
+    }
+  }
+}
+
+fabric::Posted Endpoint::post(int strand, const Operation& asked) {
+  using Kind = Operation::Kind;
+  announce_parts(asked);
+  const Operation& operation = through_node(asked);
+  if (operation.kind == Kind::kSignal) {
+    control(operation.peer, FrameKind::kSignal, static_cast<std::uint16_t>(strand),
+            ++stream(operation.peer, strand).signals_sent);
+    return fabric::Posted::kDone;
+  }
+  if (operation.kind == Kind::kWait) {
+    ++stream(operation.peer, strand).signals_taken;
+    return fabric::Posted::kDone;
+  }
+  std::byte* const direct = direct_target(operation);
+  gather_sources(operation, direct);
+  const End& first = operation.sources[0];
+  const bool plain = operation.sources.size() == 1 && !is_scaled(first);
+  const std::byte* payload = plain ? sources_[0] : nullptr;
+  Block block;  // keeps alive what is sent, if that is no caller's memory
+  if (plain && first.kind == End::Kind::kMessage && payload != direct)
+    block = stream(first.peer, first.strand).head().block;
+  destinations_.clear();
+  for (const End& end : operation.destinations) {
+    if (end.kind != End::Kind::kLocal) continue;
+    std::byte* at = local(end.memory) + end.offset;
+    if (plain && at == sources_[0]) continue;  // it is there already
+    destinations_.push_back(at);
+    if (payload == nullptr) payload = at;
+  }
+  const bool sends = std::any_of(operation.destinations.begin(), operation.destinations.end(),
+                                 [](const End& end) { return end.kind == End::Kind::kMessage; });
+  if (payload == nullptr && sends) {
+    block = blocks_.take();
+    destinations_.push_back(block.data());
+    payload = block.data();
+  }
+  if (!destinations_.empty() && operation.bytes > 0)
+    call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
+               static_cast<int>(sources_.size()), operation.bytes, call_.scale ? scales_.data() : nullptr);
+  for (const End& end : operation.sources)
+    if (end.kind == End::Kind::kMessage && end.last) stream(end.peer, end.strand).release();
+  for (const End& end : operation.destinations)
+    if (end.kind == End::Kind::kMessage) send_part(end, operation.bytes, payload, block);
+  for (const End& end : operation.sources)
+    if (end.kind == End::Kind::kMessage) give_credit(end.peer, end.strand);  // unless it went with what was sent
+  return fabric::Posted::kDone;
+}
+
+// At once when half of the slots are taken; otherwise with the next frame, or when there is nothing else to do.
+void Endpoint::give_credit(Rank r, int strand) {
+  Peer& p = peer(r);
+  Stream& s = p.streams[static_cast<std::size_t>(strand)];
+  if (r == rank_) return s.peer_took(static_cast<std::uint32_t>(s.taken));
+  if (s.taken - s.told >= kSlots / 2) return control(r, FrameKind::kCredit, static_cast<std::uint16_t>(strand), 0);
+  if (s.taken == s.told || p.owes_credit) return;
+  p.owes_credit = true;
+  owed_.push_back(r);
+}
+
+void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, const Block& block) {
+  Stream& s = stream(end.peer, end.strand);
+  const Frame frame{.kind = FrameKind::kData,
+                    .flags = end.last ? kEnd : std::uint8_t{0},
+                    .strand = static_cast<std::uint16_t>(end.strand),
+                    .length = static_cast<std::uint32_t>(bytes),
+                    .number = s.sent + 1,
+                    .tag = tag_of(end),
+                    .offset = static_cast<std::uint32_t>(end.offset),
+                    .total = end.last ? static_cast<std::uint32_t>(end.offset + bytes) : 0,
+                    .taken = static_cast<std::uint32_t>(s.taken)};
+  if (end.last) ++s.sent;
+  if (end.peer == rank_) return keep(frame, payload);
+  send(end.peer, frame, payload, block, !end.last);
+}
+
+// A message to this rank itself.
+void Endpoint::keep(const Frame& frame, const std::byte* payload) {
+  Stream& s = stream(rank_, frame.strand);
+  std::byte* const at = s.place(frame, blocks_);
+  if (frame.length > 0) std::memcpy(at, payload, frame.length);
+  s.arrived(frame, at);
+}
+
+void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
+  Peer& p = peer(r);
+  if (!p.started) open_connections(r);
+  Stream& s = p.streams[frame.strand];
+  s.told = s.taken;
+  p.sent += frame.weight();
+  carrier_->send(r, frame, payload, block, more_follows);
+}
+
+Rank Endpoint::unsettled() {
+  const Rank r = carrier_->unsettled();
+  if (r >= 0) pump(r);
+  return outward(r);
+}
+
+Rank Endpoint::blocker(int strand, const Operation& asked) {
+  if (asked.kind == Operation::Kind::kSignal || ready(strand, asked)) return -1;
+  const Operation& operation = through_node(asked);
+  if (operation.kind == Operation::Kind::kWait) return operation.peer;
+  if (const Rank other = writer_in_the_way(operation); other >= 0) return other;
+  for (const End& end : operation.sources)
+    if (end.kind == End::Kind::kMessage && !available(end.peer, stream(end.peer, end.strand), end, operation.bytes))
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
+  for (const End& end : operation.destinations)
+    if (end.kind == End::Kind::kMessage && end.offset == 0 && !stream(end.peer, end.strand).has_room())
+      return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
+  return -1;
+}
+
+bool Endpoint::pump(Rank r) {
+  if (broken_ || r == rank_) return false;
+  Peer& p = peer(r);
+  if (p.all_attached) [[likely]]
+    return carrier_->pump(r);
+  if (!p.started) open_connections(r);
+  return progress_openings();
+}
+
+bool Endpoint::pump_all() {
+  if (broken_) return false;
+  const bool moved = progress_openings();
+  return carrier_->pump_all() || moved;
+}
+
+void Endpoint::sleep(std::chrono::milliseconds limit) {
+  if (!carrier_->may_sleep()) return;
+  epoll_event events[64];
+  const int n = epoll_wait(epoll_.get(), events, 64, static_cast<int>(limit.count()));
+  bool others = false;
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.ptr == nullptr)
+      others = true;
+    else
+      carrier_->woken(events[i].data.ptr);
+  }
+  if (others || !openings_.empty() || !guests_.empty()) progress_openings();
+}
+
+}  // namespace weft::net::messages

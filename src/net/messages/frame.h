@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/units.h"
+
+// What ranks that only send messages tell each other, whatever carries it. Little-endian.
+namespace weft::net::messages {
+
+inline constexpr int kSlots = 8;  // messages that a sender may have under way on one strand: protocol Simple's slots
+inline constexpr int kStrands = 8;
+inline constexpr Bytes kSlotBytes = Bytes{128} << 10;  // several fit a core's cache; larger ones measured slower
+inline constexpr std::size_t kScratchBytes = 1 << 20;
+
+enum class FrameKind : std::uint8_t {
+  kData = 1,  // a part of a message: number, offset, total
+  kSignal,    // number: signals sent on this strand so far
+  kCredit,    // only `taken`
+  kBye,       // the sender has left in good order; number: what it sent, see Frame::weight
+  kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause
+  kQuery,     // I wait for you: number, tag: of my call
+  kAnswer,    // number, tag: of my call; offset: 1 + whom I wait for; total: 1 + whom I hold to be at fault
+  kPart,      // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
+};
+
+inline constexpr std::uint8_t kEnd = 1;      // data: the message is complete with this part, or striped
+inline constexpr std::uint8_t kStriped = 2;  // data: parts come in any order
+
+struct Frame {
+  FrameKind kind = FrameKind::kData;
+  std::uint8_t flags = 0;
+  std::uint16_t strand = 0;
+  std::uint32_t length = 0;  // bytes that follow
+  std::uint64_t number = 0;  // of the message on its strand, from 1
+  std::uint64_t tag = 0;     // of the sender's call
+  std::uint32_t offset = 0;  // of this part in the message
+  std::uint32_t total = 0;   // of the message, with kEnd
+  std::uint32_t taken = 0;   // messages of this strand that the sender of the frame has taken, modulo 2^32
+  std::uint32_t reserved = 0;
+
+  // What a peer must have seen before the sender counts as gone, summed over frames; the same however data is cut.
+  std::uint64_t weight() const {
+    if (kind == FrameKind::kData) return length;
+    return kind == FrameKind::kSignal ? 1 : 0;
+  }
+  bool operator==(const Frame&) const = default;
+};
+static_assert(sizeof(Frame) == 40 && std::is_trivially_copyable_v<Frame>);
+
+// Which messages a node of the network sums: one of every rank of a group. As a kPart says it.
+struct Sum {
+  Rank first = 0, count = 0, stride = 0;
+  std::uint32_t reduction = 0;  // see fabric::Call
+
+  Rank member(Rank i) const { return first + i * stride; }
+  bool operator==(const Sum&) const = default;
+};
+Frame part_of(const Sum& sum, std::uint16_t strand, std::uint64_t number);
+Sum sum_of(const Frame& part);
+
+// Empty if nothing in it leads beyond a slot or a strand. Otherwise what is wrong with it.
+std::string fault_of(const Frame& frame);
+
+}  // namespace weft::net::messages

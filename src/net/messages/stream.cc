@@ -1,0 +1,77 @@
+#include "net/messages/stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::net::messages {
+
+Stream::Found Stream::find(Range part, bool last, std::uint64_t tag) {
+  const Incoming& next = head();
+  if (!next.begun) return Found::kNot;
+  if (next.tag != tag) return Found::kMismatch;
+  if (next.striped ? next.received < next.total : next.received < part.end) return Found::kNot;
+  if (next.total >= 0 && (last ? next.total != part.end : next.total <= part.end)) return Found::kMismatch;
+  return !last || next.total >= 0 ? Found::kHere : Found::kNot;
+}
+
+void Stream::want(Range part, std::uint64_t tag, std::byte* target) {
+  target_ = target;
+  wanted_ = part;
+  wanted_tag_ = tag;
+}
+
+// Null unless the frame is of the part that is wanted somewhere.
+std::byte* Stream::wanted_place(const Frame& f) const {
+  if (target_ == nullptr || f.number != taken + 1 || f.tag != wanted_tag_ || f.offset < wanted_.begin ||
+      f.offset + Bytes{f.length} > wanted_.end)
+    return nullptr;
+  return target_ + (f.offset - wanted_.begin);
+}
+
+std::byte* Stream::place(const Frame& f, Blocks& blocks) {
+  const bool striped = (f.flags & kStriped) != 0;
+  Incoming& in = message(f.number);
+  if (f.number <= taken || f.number > taken + kSlots || (!striped && f.offset != in.received) ||
+      (in.begun && (in.striped != striped || in.tag != f.tag || in.total >= 0) && !striped))
+    return nullptr;
+  in.begun = true;
+  in.tag = f.tag;
+  in.striped = striped;
+  if ((f.flags & kEnd) != 0) in.total = f.total;
+  if (std::byte* wanted = wanted_place(f)) return wanted;
+  if (!in.block) in.block = blocks.take();
+  return in.block.data() + f.offset;
+}
+
+bool Stream::arrived(const Frame& f, const std::byte* at) {
+  Incoming& in = message(f.number);
+  in.received += f.length;
+  if (at == wanted_place(f)) in.direct.push_back({f.offset, f.offset + Bytes{f.length}});
+  return f.number == taken + 1;
+}
+
+const std::byte* Stream::settle(Range part, std::byte* target) {
+  Incoming& in = head();
+  target_ = nullptr;
+  if (in.direct.empty()) return in.block.data() + part.begin;
+  // Whatever is not at the target yet is copied there from the block.
+  std::sort(in.direct.begin(), in.direct.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  Bytes at = part.begin;
+  const auto copy_until = [&](Bytes until) {
+    if (until > at) std::memcpy(target + (at - part.begin), in.block.data() + at, static_cast<std::size_t>(until - at));
+  };
+  for (const Range& there : in.direct) {
+    copy_until(there.begin);
+    at = there.end;
+  }
+  copy_until(part.end);
+  in.direct.clear();
+  return target;
+}
+
+void Stream::release() {
+  head() = Incoming{};
+  ++taken;
+}
+
+}  // namespace weft::net::messages

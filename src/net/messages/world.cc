@@ -1,0 +1,22 @@
+#include "net/messages/world.h"
+
+#include <cstdlib>
+
+namespace weft::net::messages {
+
+World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
+             const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node)
+    : aggregator(std::move(node)),
+      endpoint(capabilities, std::move(meeting), rank, limits.timeout, make_carrier),
+      patience(endpoint, limits) {}
+
+Result<void*> World::allocate(Bytes bytes) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
+  if (void* p = std::aligned_alloc(kPage, std::max(size, kPage))) return p;
+  return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
+}
+
+void World::deallocate(void* memory) { std::free(memory); }
+
+}  // namespace weft::net::messages

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "net/messages/aggregator.h"
+#include "net/messages/patience.h"
+
+namespace weft::net::messages {
+
+// One rank of a job whose ranks send each other messages. See exec::WorldExecutor for what it is used as.
+struct World {
+  using Endpoint = messages::Endpoint;
+
+  World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
+        const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node = nullptr);
+
+  Rank ranks() const { return endpoint.ranks(); }
+  // Ordinary memory: no peer loads or stores it.
+  Result<void*> allocate(Bytes bytes);
+  void deallocate(void* memory);
+
+  std::unique_ptr<Aggregator> aggregator;  // where this process has the node that sums
+  Endpoint endpoint;
+  Patience patience;
+};
+
+}  // namespace weft::net::messages

@@ -1,0 +1,137 @@
+#include "net/tcp/sockets.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace weft::net::tcp {
+namespace {
+
+constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one connection
+
+}  // namespace
+
+Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
+                 messages::Receiver& receiver, int epoll)
+    : lanes_(lanes), zero_copy_(zero_copy), timeout_(timeout), receiver_(receiver), epoll_(epoll), peers_(ranks) {}
+
+Sockets::Wires& Sockets::wires(Rank peer) {
+  Wires& own = peers_[static_cast<std::size_t>(peer)];
+  if (own.empty()) [[unlikely]]
+    for (int lane = 0; lane < lanes_; ++lane)
+      all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, zero_copy_)).get());
+  return own;
+}
+
+void Sockets::attach(Rank peer, int lane, bootstrap::UniqueFd fd) {
+  Wire& wire = *wires(peer)[static_cast<std::size_t>(lane)];
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &wire}};
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd.get(), &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event);
+  wire.attach(std::move(fd), timeout_);
+  note_busy(wire);
+}
+
+bool Sockets::attached(Rank peer, int lane) const {
+  const Wires& own = peers_[static_cast<std::size_t>(peer)];
+  return !own.empty() && own[static_cast<std::size_t>(lane)]->attached();
+}
+
+void Sockets::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
+  Wires& own = wires(peer);
+  const Bytes bytes = frame.length;
+  if (lanes_ == 1 || bytes < kStripeFrom || (frame.flags & messages::kEnd) == 0 || frame.offset > 0) {
+    own[0]->send(frame, payload, block, more_follows);
+    return note_busy(*own[0]);
+  }
+  constexpr Bytes kPage = 4096;
+  const Bytes share = ((bytes + lanes_ - 1) / lanes_ + kPage - 1) / kPage * kPage;
+  Frame part = frame;
+  part.flags = messages::kEnd | messages::kStriped;
+  Bytes at = 0;
+  for (int lane = 0; lane < lanes_ && at < bytes; ++lane, at += share) {
+    part.offset = static_cast<std::uint32_t>(at);
+    part.length = static_cast<std::uint32_t>(std::min(share, bytes - at));
+    Wire& wire = *own[static_cast<std::size_t>(lane)];
+    wire.send(part, payload + at, block);
+    note_busy(wire);
+  }
+}
+
+void Sockets::note_busy(Wire& wire) {
+  if (!wire.idle() && std::find(busy_.begin(), busy_.end(), &wire) == busy_.end()) busy_.push_back(&wire);
+}
+
+Rank Sockets::unsettled() {
+  std::erase_if(busy_, [](Wire* wire) { return wire->flush() || wire->ended(); });
+  return busy_.empty() ? -1 : busy_.front()->peer();
+}
+
+Rank Sockets::reader_of(const std::byte* begin, const std::byte* end) const {
+  for (const Wire* wire : busy_)
+    if (wire->touches(begin, end)) return wire->peer();
+  return -1;
+}
+
+bool Sockets::drain(Wire& wire) {
+  const bool moved = wire.receive(receiver_);
+  if (wire.ended()) {
+    receiver_.ended(wire.peer(), wire.end_reason());
+    if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
+  }
+  return moved;
+}
+
+bool Sockets::pump(Rank peer) {
+  bool moved = false;
+  for (auto& wire : wires(peer)) {
+    if (!wire->idle()) wire->flush();
+    moved |= drain(*wire);
+  }
+  return moved;
+}
+
+bool Sockets::pump_all() {
+  bool moved = false;
+  for (Wire* wire : busy_) wire->flush();
+  std::erase_if(busy_, [](Wire* wire) { return wire->idle() || wire->ended(); });
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    if (all_[i]->attached() && !all_[i]->ended()) moved |= drain(*all_[i]);
+  return moved;
+}
+
+bool Sockets::may_sleep() {
+  for (Wire* wire : all_) {
+    if (!wire->attached() || wire->ended()) continue;
+    if (wire->holds_bytes()) return false;
+    if (wire->idle() == !wire->watched_for_output) continue;
+    wire->watched_for_output = !wire->idle();
+    epoll_event event{.events = EPOLLIN | (wire->idle() ? 0u : unsigned{EPOLLOUT}), .data = {.ptr = wire}};
+    epoll_ctl(epoll_, EPOLL_CTL_MOD, wire->fd(), &event);
+  }
+  return true;
+}
+
+void Sockets::woken(void* what) {
+  auto* wire = static_cast<Wire*>(what);
+  wire->flush();
+  drain(*wire);
+}
+
+void Sockets::leave(messages::Clock::duration longest) {
+  std::vector<Wire*> open;
+  for (Wire* wire : all_) {
+    if (!wire->attached() || wire->ended()) continue;
+    open.push_back(wire);
+    wire->flush();
+    shutdown(wire->fd(), SHUT_WR);
+  }
+  const auto deadline = messages::Clock::now() + longest;
+  for (;;) {
+    std::erase_if(open, [](Wire* wire) { return bootstrap::delivered(wire->fd()); });
+    if (open.empty() || messages::Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+}  // namespace weft::net::tcp

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "net/messages/carrier.h"
+#include "net/tcp/wire.h"
+
+namespace weft::net::tcp {
+
+// Frames over one or several TCP connections to every peer.
+class Sockets final : public messages::Carrier {
+ public:
+  // `ranks`: of the job. Owns: neither the receiver nor the epoll set; both outlive it.
+  Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
+          messages::Receiver& receiver, int epoll);
+
+  int lanes() const override { return lanes_; }
+  void attach(Rank peer, int lane, bootstrap::UniqueFd fd) override;
+  bool attached(Rank peer, int lane) const override;
+  void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
+  bool pump(Rank peer) override;
+  bool pump_all() override;
+  void left(Rank) override {}  // its sockets will say so, too
+  Rank unsettled() override;
+  Rank reader_of(const std::byte* begin, const std::byte* end) const override;
+  bool may_sleep() override;
+  void woken(void* what) override;
+  void leave(messages::Clock::duration longest) override;
+
+ private:
+  using Wires = std::vector<std::unique_ptr<Wire>>;
+
+  Wires& wires(Rank peer);
+  bool drain(Wire& wire);
+  void note_busy(Wire& wire);
+
+  int lanes_;
+  ZeroCopy zero_copy_;
+  std::chrono::milliseconds timeout_;
+  messages::Receiver& receiver_;
+  int epoll_;
+  std::vector<Wires> peers_;  // empty: never needed
+  std::vector<Wire*> all_;
+  std::vector<Wire*> busy_;  // with frames that the kernel has not taken
+};
+
+}  // namespace weft::net::tcp

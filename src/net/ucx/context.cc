@@ -1,0 +1,60 @@
+#include "net/ucx/context.h"
+
+#include "base/check.h"
+
+namespace weft::net::ucx {
+namespace {
+
+tl::unexpected<Error> refusal(const Library& library, const char* what, ucs_status_t status) {
+  const Code code = status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE ? Code::kNoResources : Code::kSystem;
+  return failure(code, Blame::kCommunicator, "transport ucx: {}: {}", what, library.status_string(status));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::open() {
+  WEFT_TRY(const Library* const ucp, ucx::library());
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.mt_workers_shared = 1;  // communicators of one rank may be used from different threads
+  params.name = "weft";
+  ucp_context_h context = nullptr;
+  // No configuration is read here: UCX reads its own variables.
+  if (const ucs_status_t status = ucp->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, nullptr, &context);
+      status != UCS_OK)
+    return refusal(*ucp, "ucp_init", status);
+  return std::make_shared<Context>(*ucp, context);
+}
+
+Result<WorkerHandle> WorkerHandle::open(std::shared_ptr<Context> context) {
+  const Library& ucp = context->library();
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_EVENTS;
+  params.events = UCP_WAKEUP_TX | UCP_WAKEUP_RX;
+  ucp_worker_h worker = nullptr;
+  if (const ucs_status_t status = ucp.worker_create(context->get(), &params, &worker); status != UCS_OK)
+    return refusal(ucp, "ucp_worker_create", status);
+  WorkerHandle handle(std::move(context), worker);
+  ucp_address_t* address = nullptr;
+  std::size_t length = 0;
+  if (const ucs_status_t status = ucp.worker_get_address(worker, &address, &length); status != UCS_OK)
+    return refusal(ucp, "ucp_worker_get_address", status);
+  const auto* bytes = reinterpret_cast<const std::byte*>(address);
+  handle.address_.assign(bytes, bytes + length);
+  ucp.worker_release_address(worker, address);
+  return handle;
+}
+
+WorkerHandle::~WorkerHandle() {
+  if (worker_ != nullptr) context_->library().worker_destroy(worker_);
+}
+
+int WorkerHandle::event_descriptor() const {
+  int fd = -1;
+  const ucs_status_t status = context_->library().worker_get_efd(worker_, &fd);
+  WEFT_ASSERT(status == UCS_OK, "{}", context_->text(status));
+  return fd;
+}
+
+}  // namespace weft::net::ucx

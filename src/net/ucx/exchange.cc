@@ -1,0 +1,84 @@
+#include "net/ucx/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace weft::net::ucx {
+namespace {
+
+constexpr std::uint32_t kLongest = 1 << 16;  // UCX's addresses are some hundred bytes
+
+template <class T>
+void append(std::vector<std::byte>& to, const T& value) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  to.insert(to.end(), bytes, bytes + sizeof value);
+}
+
+template <class T>
+T value_at(const std::vector<std::byte>& from, std::size_t at) {
+  T value;
+  std::memcpy(&value, from.data() + at, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
+  append(to_say_, static_cast<Length>(own_address.size()));
+  to_say_.insert(to_say_.end(), own_address.begin(), own_address.end());
+}
+
+void Exchange::say_goodbye(std::uint64_t number) {
+  append(to_say_, number);
+  advance();
+}
+
+std::size_t Exchange::end_of_address() const { return sizeof(Length) + value_at<Length>(heard_, 0); }
+
+std::optional<std::uint64_t> Exchange::goodbye() const {
+  if (!done() || expected() > 0) return std::nullopt;
+  return value_at<std::uint64_t>(heard_, end_of_address());
+}
+
+std::size_t Exchange::expected() const {
+  if (heard_.size() < sizeof(Length)) return sizeof(Length) - heard_.size();
+  if (heard_.size() < end_of_address()) return end_of_address() - heard_.size();
+  return end_of_address() + sizeof(std::uint64_t) - heard_.size();
+}
+
+std::size_t Exchange::outcome(ssize_t moved) {
+  if (moved > 0) return static_cast<std::size_t>(moved);
+  if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
+  problem_ = moved == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno));
+  return 0;
+}
+
+void Exchange::advance() {
+  while (!problem_ && said_ < to_say_.size()) {
+    const std::size_t left = to_say_.size() - said_;
+    const std::size_t moved = outcome(send(fd_.get(), &to_say_[said_], left, MSG_NOSIGNAL | MSG_DONTWAIT));
+    if (moved == 0) break;
+    said_ += moved;
+  }
+  // What the peer said before it went can still be read, whatever sending has met.
+  if (!goodbye()) problem_.reset();
+  std::byte buffer[1024];
+  while (!problem_) {
+    const std::size_t most = std::min(expected(), sizeof buffer);
+    // After the goodbye only the end is waited for.
+    const std::size_t moved = outcome(recv(fd_.get(), buffer, std::max<std::size_t>(most, 1), MSG_DONTWAIT));
+    if (moved == 0) return;
+    if (most == 0) {
+      problem_ = "it speaks after its goodbye";
+      return;
+    }
+    heard_.insert(heard_.end(), buffer, buffer + moved);
+    if (heard_.size() == sizeof(Length) && (end_of_address() == sizeof(Length) || end_of_address() > kLongest))
+      problem_ = fmt::format("it says that its UCX address has {} bytes", end_of_address() - sizeof(Length));
+  }
+}
+
+}  // namespace weft::net::ucx

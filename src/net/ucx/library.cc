@@ -1,0 +1,48 @@
+#include "net/ucx/library.h"
+
+#include <dlfcn.h>
+
+namespace weft::net::ucx {
+namespace {
+
+Result<Library> load() {
+  constexpr const char* kName = "libucp.so.0";
+  // It stays: UCX's hooks do not survive being unloaded.
+  void* const handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) return bad_input("transport ucx: {}; install libucx0", dlerror());
+  const char* missing = nullptr;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    if (function == nullptr) missing = name;
+  };
+  Library l{};
+  find(l.init_version, "ucp_init_version");
+  find(l.cleanup, "ucp_cleanup");
+  find(l.worker_create, "ucp_worker_create");
+  find(l.worker_destroy, "ucp_worker_destroy");
+  find(l.worker_get_address, "ucp_worker_get_address");
+  find(l.worker_release_address, "ucp_worker_release_address");
+  find(l.worker_get_efd, "ucp_worker_get_efd");
+  find(l.worker_arm, "ucp_worker_arm");
+  find(l.worker_progress, "ucp_worker_progress");
+  find(l.worker_set_am_recv_handler, "ucp_worker_set_am_recv_handler");
+  find(l.ep_create, "ucp_ep_create");
+  find(l.ep_close_nbx, "ucp_ep_close_nbx");
+  find(l.am_send_nbx, "ucp_am_send_nbx");
+  find(l.am_recv_data_nbx, "ucp_am_recv_data_nbx");
+  find(l.request_check_status, "ucp_request_check_status");
+  find(l.request_free, "ucp_request_free");
+  find(l.status_string, "ucs_status_string");
+  if (missing != nullptr) return bad_input("transport ucx: {} has no {}; weft needs UCX 1.12 or newer", kName, missing);
+  return l;
+}
+
+}  // namespace
+
+Result<const Library*> library() {
+  static const Result<Library> loaded = load();
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  return &*loaded;
+}
+
+}  // namespace weft::net::ucx

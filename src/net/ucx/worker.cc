@@ -1,0 +1,293 @@
+#include "net/ucx/worker.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::net::ucx {
+namespace {
+
+constexpr unsigned kMessage = 1;                      // the active message's number
+constexpr std::chrono::milliseconds kWatchEvery{5};   // a look at the connections costs a system call each
+constexpr std::chrono::milliseconds kLastWords{100};  // that a peer sent before it ended
+
+}  // namespace
+
+Worker::Worker(WorkerHandle worker, Rank rank, std::vector<bool> near, std::chrono::milliseconds timeout,
+               messages::Receiver& receiver, int epoll)
+    : rank_(rank),
+      near_(std::move(near)),
+      timeout_(timeout),
+      receiver_(receiver),
+      epoll_(epoll),
+      links_(near_.size()),
+      worker_(std::move(worker)) {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kMessage;
+  handler.cb = on_message;
+  handler.arg = this;
+  const ucs_status_t status = ucp().worker_set_am_recv_handler(worker_->get(), &handler);
+  WEFT_ASSERT(status == UCS_OK, "{}", text(status));
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = this}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, worker_->event_descriptor(), &event);
+}
+
+void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd) {
+  Link& l = link(peer);
+  bootstrap::end_when_cut(fd.get(), timeout_);
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &l}};
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd.get(), &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event);
+  l.exchange = std::make_unique<Exchange>(std::move(fd), worker_->address());
+  known_.push_back(peer);
+  watch(l);
+}
+
+// UCX notices peers that end only over some transports, and uses only those when asked to. Within a machine it would go
+// without shared memory then; there the connection is watched anyway, and no cable can be cut (decision 0075).
+void Worker::connect(Link& l) {
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(l.exchange->address());
+  const bool near = near_[static_cast<std::size_t>(rank_of(l))];
+  params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = on_error, .arg = this};
+  const ucs_status_t status = ucp().ep_create(worker_->get(), &params, &l.endpoint);
+  if (status != UCS_OK) {
+    l.endpoint = nullptr;
+    return suspect(l, text(status));
+  }
+  for (Outgoing* o : std::exchange(l.waiting, {})) start(*o);
+}
+
+void Worker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
+  auto& worker = *static_cast<Worker*>(self);
+  for (const Rank r : worker.known_)
+    if (Link& l = worker.link(r); l.endpoint == endpoint) worker.suspect(l, worker.text(status));
+}
+
+// Looks whether the peer's process is still there.
+void Worker::watch(Link& l) {
+  if (l.exchange->problem()) return;
+  const bool had_left = l.exchange->goodbye().has_value();
+  l.exchange->advance();
+  if (!l.waiting.empty() && l.exchange->done() && l.endpoint == nullptr) connect(l);
+  const auto goodbye = l.exchange->goodbye();
+  if (goodbye && !had_left)
+    receiver_.arrived(rank_of(l), {.kind = messages::FrameKind::kBye, .number = *goodbye}, nullptr);
+  if (!l.exchange->problem()) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, l.exchange->fd(), nullptr);
+  if (!goodbye) suspect(l, *l.exchange->problem());
+}
+
+void Worker::suspect(Link& l, const std::string& reason) {
+  if (l.suspect != Clock::time_point{}) return;
+  l.suspect = Clock::now();
+  l.reason = reason;
+}
+
+void Worker::judge(Link& l, Clock::time_point now) {
+  if (l.ended || l.suspect == Clock::time_point{} || now - l.suspect < kLastWords) return;
+  l.ended = true;
+  drop_waiting(l);
+  receiver_.ended(rank_of(l), l.reason);
+}
+
+void Worker::left(Rank peer) {
+  link(peer).ended = true;
+  drop_waiting(link(peer));
+}
+
+void Worker::drop_waiting(Link& l) {
+  for (Outgoing* o : std::exchange(l.waiting, {})) forget(*o);
+}
+
+void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
+  Link& l = link(peer);
+  if (l.ended) return;
+  if (frame.kind == messages::FrameKind::kBye) return l.exchange->say_goodbye(frame.number);
+  Frame whole = frame;
+  Block together = block;
+  if (frame.kind == messages::FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {
+    Block& parts = l.parts[frame.strand];
+    if (!parts) parts = blocks_.take();
+    std::memcpy(parts.data() + frame.offset, payload, frame.length);
+    if ((frame.flags & messages::kEnd) == 0) return;
+    together = std::exchange(parts, Block());
+    payload = together.data();
+    whole.offset = 0;
+    whole.length = whole.total;
+  }
+  if (free_outgoing_.empty()) free_outgoing_.push_back(all_outgoing_.emplace_back(std::make_unique<Outgoing>()).get());
+  Outgoing& o = *free_outgoing_.back();
+  free_outgoing_.pop_back();
+  o = {this, {whole, rank_, 0}, peer, payload, std::move(together)};
+  if (l.endpoint != nullptr) return start(o);
+  l.waiting.push_back(&o);
+  under_way_.push_back(&o);
+  if (l.exchange != nullptr) watch(l);
+}
+
+void Worker::start(Outgoing& o) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = on_sent;
+  param.user_data = &o;
+  Link& l = link(o.to);
+  void* const request =
+      ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload, o.header.frame.length, &param);
+  if (UCS_PTR_IS_ERR(request)) suspect(l, text(UCS_PTR_STATUS(request)));
+  const bool waited = std::find(under_way_.begin(), under_way_.end(), &o) != under_way_.end();
+  if (request == nullptr || UCS_PTR_IS_ERR(request))
+    forget(o);
+  else if (!waited)
+    under_way_.push_back(&o);
+}
+
+void Worker::on_sent(void* request, ucs_status_t status, void* outgoing) {
+  auto& o = *static_cast<Outgoing*>(outgoing);
+  Worker& worker = *o.owner;
+  if (status != UCS_OK && status != UCS_ERR_CANCELED) worker.suspect(worker.link(o.to), worker.text(status));
+  worker.forget(o);
+  worker.ucp().request_free(request);
+}
+
+void Worker::forget(Outgoing& o) {
+  o.block = Block();
+  std::erase(under_way_, &o);
+  free_outgoing_.push_back(&o);
+}
+
+ucs_status_t Worker::on_message(void* self, const void* header, std::size_t header_length, void* data,
+                                std::size_t length, const ucp_am_recv_param_t* param) {
+  auto& worker = *static_cast<Worker*>(self);
+  if (worker.gone_) return UCS_OK;
+  Header h;
+  if (header_length != sizeof h) return UCS_OK;  // not from a rank of this job
+  std::memcpy(&h, header, sizeof h);
+  const auto ranks = static_cast<Rank>(worker.links_.size());
+  if (h.from < 0 || h.from >= ranks || h.from == worker.rank_) return UCS_OK;
+  std::string fault = messages::fault_of(h.frame);
+  if (fault.empty() && h.frame.length != length) fault = fmt::format("{} bytes instead of {}", length, h.frame.length);
+  if (!fault.empty()) {
+    worker.receiver_.damaged(h.from, fault);
+    return UCS_OK;
+  }
+  if (h.frame.kind != messages::FrameKind::kData) {
+    worker.receiver_.arrived(h.from, h.frame, nullptr);
+    return UCS_OK;
+  }
+  std::byte* const at = worker.receiver_.place(h.from, h.frame);
+  if (at == nullptr) return UCS_OK;
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+    worker.fetch(h.from, h.frame, data, at);
+    return UCS_INPROGRESS;
+  }
+  if (length > 0) std::memcpy(at, data, length);
+  worker.receiver_.arrived(h.from, h.frame, at);
+  return UCS_OK;
+}
+
+void Worker::fetch(Rank from, const Frame& frame, void* description, std::byte* at) {
+  auto* const f = new Fetch{this, from, frame, at};  // on_fetched deletes it
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.cb.recv_am = on_fetched;
+  param.user_data = f;
+  void* const request = ucp().am_recv_data_nbx(worker_->get(), description, at, frame.length, &param);
+  if (!UCS_PTR_IS_ERR(request)) return;
+  suspect(link(from), text(UCS_PTR_STATUS(request)));
+  delete f;
+}
+
+void Worker::on_fetched(void* request, ucs_status_t status, std::size_t, void* fetch) {
+  const std::unique_ptr<Fetch> f(static_cast<Fetch*>(fetch));
+  Worker& worker = *f->owner;
+  if (worker.gone_) return worker.ucp().request_free(request);
+  if (status == UCS_OK)
+    worker.receiver_.arrived(f->from, f->frame, f->at);
+  else
+    worker.suspect(worker.link(f->from), worker.text(status));
+  worker.ucp().request_free(request);
+}
+
+bool Worker::pump(Rank peer) {
+  if (Link& l = link(peer); !l.exchange->done()) watch(l);
+  return progress();
+}
+
+bool Worker::pump_all() {
+  const bool moved = progress();
+  const auto now = Clock::now();
+  if (now - watched_ < kWatchEvery) return moved;
+  watched_ = now;
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    watch(link(known_[i]));
+    judge(link(known_[i]), now);
+  }
+  return moved;
+}
+
+Rank Worker::unsettled() {
+  for (const Outgoing* o : under_way_)
+    if (!link(o->to).ended) return o->to;
+  return -1;
+}
+
+Rank Worker::reader_of(const std::byte* begin, const std::byte* end) const {
+  for (const Outgoing* o : under_way_)
+    if (!o->block && o->payload != nullptr && o->payload < end && begin < o->payload + o->header.frame.length)
+      return o->to;
+  return -1;
+}
+
+bool Worker::may_sleep() { return ucp().worker_arm(worker_->get()) == UCS_OK; }
+
+void Worker::woken(void* what) {
+  if (what == this)
+    progress();
+  else
+    watch(*static_cast<Link*>(what));
+}
+
+void Worker::progress_until(const std::function<bool()>& reached, Clock::time_point deadline) {
+  while (!reached() && Clock::now() < deadline) pump_all();
+}
+
+void Worker::leave(Clock::duration longest) {
+  const auto deadline = Clock::now() + longest;
+  progress_until([&] { return unsettled() < 0; }, deadline);
+  close_endpoints(deadline);
+  for (const Rank r : known_) shutdown(link(r).exchange->fd(), SHUT_WR);
+  progress_until(
+      [&] {
+        return std::all_of(known_.begin(), known_.end(),
+                           [&](Rank r) { return bootstrap::delivered(link(r).exchange->fd()); });
+      },
+      deadline);
+  gone_ = true;
+  worker_.reset();
+}
+
+// Flushed, so that UCX has handed over what was sent. Those of peers that have ended it could only give up, which it
+// does when its worker ends.
+void Worker::close_endpoints(Clock::time_point deadline) {
+  std::vector<void*> closing;
+  for (const Rank r : known_) {
+    Link& l = link(r);
+    if (l.endpoint == nullptr || l.ended || l.suspect != Clock::time_point{}) continue;
+    ucp_request_param_t param{};
+    void* const request = ucp().ep_close_nbx(std::exchange(l.endpoint, nullptr), &param);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) closing.push_back(request);
+  }
+  const auto closed = [&](void* request) {
+    if (ucp().request_check_status(request) == UCS_INPROGRESS) return false;
+    ucp().request_free(request);
+    return true;
+  };
+  progress_until([&] { return std::erase_if(closing, closed), closing.empty(); }, deadline);
+}
+
+}  // namespace weft::net::ucx

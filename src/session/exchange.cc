@@ -1,0 +1,110 @@
+// Transfers between single ranks.
+
+#include <algorithm>
+#include <map>
+
+#include "exec/kernels/fold.h"
+#include "session/session.h"
+
+namespace weft::session {
+namespace {
+
+using protocol::End;
+
+const std::byte* base_of(std::span<const Transfer> transfers) {
+  return static_cast<const std::byte*>(transfers.front().data);
+}
+
+// Do both lead to the same operations? Addresses are relative to the first transfer's memory.
+bool same_operations(std::span<const Transfer> a, std::span<const Transfer> b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Transfer &x = a[i], &y = b[i];
+    if (x.direction != y.direction || x.peer != y.peer || x.count != y.count || x.type != y.type ||
+        static_cast<const std::byte*>(x.data) - base_of(a) != static_cast<const std::byte*>(y.data) - base_of(b))
+      return false;
+  }
+  return true;
+}
+
+// What both ends of a transfer must agree on.
+std::uint16_t tag_of(const Transfer& t) {
+  // Differs from any collective's signature by chance only, and between counts and types.
+  const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
+  return static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
+}
+
+}  // namespace
+
+Status Session::check(const Transfer& t) const {
+  const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
+  if (t.peer < 0 || t.peer >= executor_->ranks() || t.peer == executor_->rank())
+    return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, executor_->rank(), executor_->ranks());
+  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
+    return bad_input("{}: {} elements do not fit into memory", what, t.count);
+  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
+  return {};
+}
+
+// Transfers of one direction with one peer follow each other; all others run side by side.
+std::shared_ptr<const schedule::Program> Session::program_of(std::span<const Transfer> transfers) const {
+  auto program = std::make_shared<schedule::Program>();
+  std::map<std::pair<Rank, Transfer::Direction>, std::size_t> strands;
+  const Bytes slice = executor_->capabilities().slot_data(protocol::Protocol::kSimple);
+  for (const Transfer& t : transfers) {
+    const bool sends = t.direction == Transfer::Direction::kSend;
+    const auto [strand, fresh] = strands.try_emplace({t.peer, t.direction}, program->size());
+    if (fresh) program->emplace_back();
+    const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
+    for (Bytes at = 0; at < bytes; at += slice) {
+      const End memory{.memory = sends ? protocol::Memory::kIn : protocol::Memory::kOut,
+                       .offset = static_cast<const std::byte*>(t.data) - base_of(transfers) + at};
+      const End message{.kind = End::Kind::kMessage, .tag = tag_of(t), .peer = t.peer};
+      (*program)[strand->second].push_back({.bytes = std::min(slice, bytes - at),
+                                            .sources = {sends ? memory : message},
+                                            .destinations = {sends ? message : memory}});
+    }
+  }
+  return program;
+}
+
+// A whole slot of lines still beats a message of Simple, whose flag is in another line than its data: by the costs in
+// data/protocol/hop_costs.json up to 3.6 KB.
+Bytes Session::lines_up_to() const {
+  const auto& can = executor_->capabilities();
+  return can.load_store ? can.slot_data(protocol::Protocol::kLL64) : 0;
+}
+
+Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) {
+  for (const Transfer& t : transfers) WEFT_CHECK(check(t));
+  if (last_exchange_ && same_operations(transfers, last_transfers_)) return last_exchange_;
+  auto prepared = std::make_shared<Prepared>();
+  prepared->program = program_of(transfers);
+  prepared->plan.protocol = protocol::Protocol::kSimple;
+  prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
+  prepared->label = exchange_label();
+  last_transfers_.assign(transfers.begin(), transfers.end());
+  last_exchange_ = prepared;
+  return last_exchange_;
+}
+
+Status Session::run(std::span<const Transfer> transfers) {
+  if (!queue_.empty() || transfers.empty()) {
+    WEFT_TRY(const auto pending, start(transfers));
+    return wait(*pending);
+  }
+  WEFT_CHECK(intact());
+  Pending now{.transfers = {transfers.begin(), transfers.end()}};
+  WEFT_TRY(now.prepared, prepare(transfers));
+  return run(std::move(now));
+}
+
+Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
+  WEFT_CHECK(intact());
+  Pending pending{.transfers = {transfers.begin(), transfers.end()}};
+  WEFT_TRY(pending.prepared, prepare(transfers));
+  pending.done = transfers.empty();
+  return enqueue(std::move(pending));
+}
+
+}  // namespace weft::session
