@@ -22,7 +22,7 @@ struct Options {
 };
 
 struct Outcome {
-  Duration time;  // of all calls
+  Duration time;    // of all calls
   Rank folded = 1;  // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
