@@ -157,7 +157,7 @@ TEST(Simulate, CallsFollowEachOtherOrOverlapAsDataFlows) {
   const cost::MachineView machine = machine_of("dgx-a100");
   const auto times = [&](Collective collective) {
     const Task task = task_on(machine, collective, 64 << 20);
-    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(collective, "ring"), 8);
+    const Plan plan = plan_for(machine, task, **collectives::find_algorithm(collective, "ring"), 16);
     return std::array{simulate(machine, task, plan)->time, simulate(machine, task, plan, {.calls = 2})->time,
                       simulate(machine, task, plan, {.calls = 4})->time};
   };
