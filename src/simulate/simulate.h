@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cost/machine_view.h"
+#include "exec/virtual_run.h"
 #include "schedule/lower/lower.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
@@ -18,11 +19,14 @@ struct Options {
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};             // with any, everything is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
+  // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
+  // Requires: no rank has two jobs.
+  std::vector<exec::VirtualJob> beside = {};
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
 struct Outcome {
-  Duration time;  // of all calls
+  Duration time;    // of all calls
   Rank folded = 1;  // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
