@@ -111,7 +111,7 @@ Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_
                      page_up(static_cast<Bytes>(net::shm::program_data().size()));
   WEFT_TRY(Joined joined, join(roomy, *job, settings.transport, rates));
   return joined.shm != nullptr ? pe_over_shm(std::move(joined), settings, share_data)
-                               : pe_over_tcp(std::move(joined), settings, share_data);
+                               : pe_over_network(std::move(joined), settings, share_data);
 }
 
 }  // namespace weft::api

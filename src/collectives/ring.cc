@@ -27,9 +27,7 @@ int Ring::place_of(Rank local) const {
   return order_ == nullptr ? local : static_cast<int>(std::ranges::find(*order_, local) - order_->begin());
 }
 
-Rank Ring::local_at(int place) const {
-  return order_ == nullptr ? place : (*order_)[static_cast<std::size_t>(place)];
-}
+Rank Ring::local_at(int place) const { return order_ == nullptr ? place : (*order_)[static_cast<std::size_t>(place)]; }
 
 int Ring::position_of(Rank rank) const {
   const Rank node = rank / per_node_;

@@ -25,7 +25,7 @@ struct Story {
   Rank ranks_per_node = 1;  // consecutive ranks share a node
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
-  bool staged = false;  // peers cannot reach the caller's buffers: go through scratch
+  bool staged = false;                // peers cannot reach the caller's buffers: go through scratch
   const RingOrders* rings = nullptr;  // null, or of nodes of another size: by number
   int told = 0;                       // simulations only: so many of the steps that the story repeats alike; 0: all
 

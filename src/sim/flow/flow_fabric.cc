@@ -99,8 +99,7 @@ Duration FlowFabric::launch_time() const {
 
 void FlowFabric::launch() {
   now_ = {};
-  for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a)
-    push(launch_time(), Event::kResume, a);
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a) push(launch_time(), Event::kResume, a);
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);

@@ -39,30 +39,34 @@ std::string interface_of(Address address) {
   return text + "/32";
 }
 
+Result<Symmetric> own_memory(Communicator& comm, Bytes bytes, bool share_data) {
+  const Bytes mapped = bytes + Pe::kMostAlignment;
+  WEFT_TRY(std::byte* const memory, map_memory(mapped));
+  Symmetric own{.heap = own_region(heap_up(memory), bytes, comm.rank(), comm.ranks()),
+                .keeps = {memory, [mapped](void* m) { munmap(m, static_cast<std::size_t>(mapped)); }}};
+  if (!share_data) return own;
+  const std::span<std::byte> data = net::shm::program_data();
+  WEFT_TRY(const bool same, same_everywhere(comm, static_cast<Bytes>(data.size())));
+  if (same && !data.empty())
+    own.others.push_back(own_region(data.data(), static_cast<Bytes>(data.size()), comm.rank(), comm.ranks()));
+  return own;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& settings, bool share_data) {
+Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& settings, bool share_data) {
   const Rank rank = joined.comm.rank(), ranks = joined.comm.ranks();
-  net::messages::World& world = *joined.tcp;
-  net::memory::Patience::Limits limits = limits_of(settings, ranks, *joined.machine);
-  if (!settings.timeout_given) {
-    constexpr std::chrono::hours kForEver{24 * 365};
-    world.patience.set_timeout(kForEver);
-    limits.timeout = kForEver;
-  }
-  const Bytes bytes = page_up(settings.symmetric_bytes), mapped = bytes + Pe::kMostAlignment;
-  WEFT_TRY(std::byte* const memory, map_memory(mapped));
-  std::shared_ptr<void> keeps(memory, [mapped](void* m) { munmap(m, static_cast<std::size_t>(mapped)); });
-  std::vector<pgas::Region> others;
-  if (share_data) {
-    const std::span<std::byte> data = net::shm::program_data();
-    WEFT_TRY(const bool same, same_everywhere(joined.comm, static_cast<Bytes>(data.size())));
-    if (same && !data.empty()) others.push_back(own_region(data.data(), static_cast<Bytes>(data.size()), rank, ranks));
-  }
+  net::mixed::World* const mixed = joined.mixed;
+  const auto limits = mixed != nullptr ? patient_limits(joined, settings, mixed->patience)
+                                       : patient_limits(joined, settings, joined.tcp->patience);
+  const Bytes bytes = page_up(settings.symmetric_bytes);
+  WEFT_TRY(Symmetric memory,
+           mixed != nullptr ? shared_memory({*mixed->near, mixed->endpoint.members()}, joined.comm, bytes, share_data)
+                            : own_memory(joined.comm, bytes, share_data));
 
   // Derived from what only the job knows, so that a key of its own protects these connections.
   constexpr std::array<std::uint8_t, 8> kPurpose = {'o', 'n', 'e', 's', 'i', 'd', 'e', 'd'};
-  const net::bootstrap::Meeting& meeting = world.endpoint.meeting();
+  const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.tcp).endpoint.meeting();
   const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
   WEFT_TRY(auto server, net::rma::Server::open(here, key, ranks));
@@ -84,8 +88,8 @@ Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& sett
                 .commons = {.base = nullptr, .reach = {}, .allocate = {}, .release = {}, .has_ended = has_ended},
                 .chooser = chooser_of(joined.machine, settings),
                 .limits = limits,
-                .heap = own_region(heap_up(memory), bytes, rank, ranks),
-                .others = std::move(others),
+                .heap = std::move(memory.heap),
+                .others = std::move(memory.others),
                 .end =
                     [known](Rank r, int status) {
                       if (const auto opened = known->lock()) opened->end(r, status);
@@ -93,7 +97,7 @@ Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& sett
                 .agent = agent,
                 .interface = interface_of(here),
                 .trace = settings.pgas_trace,
-                .keeps = std::move(keeps)});
+                .keeps = std::move(memory.keeps)});
 }
 
 }  // namespace weft::api
