@@ -10,7 +10,12 @@ namespace {
 
 Result<Joined> joined(Result<Opened> opened) {
   if (!opened) return tl::make_unexpected(opened.error());
-  return Joined{Communicator(std::move(opened->session)), opened->transport, opened->machine, opened->shm, opened->tcp};
+  return Joined{.comm = Communicator(std::move(opened->session)),
+                .transport = opened->transport,
+                .machine = opened->machine,
+                .shm = opened->shm,
+                .messages = opened->messages,
+                .mixed = opened->mixed};
 }
 
 // Jobs that were killed leave their records; one rank of each new job looks.

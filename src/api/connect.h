@@ -7,6 +7,7 @@
 #include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
 #include "net/bootstrap/job.h"
+#include "net/mixed/mixed.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "protocol/capabilities.h"
@@ -23,7 +24,8 @@ struct Joined {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
-  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
+  net::messages::World* messages = nullptr;    // of transports tcp and ucx; likewise
+  net::mixed::World* mixed = nullptr;          // of transport shm+tcp; likewise
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces

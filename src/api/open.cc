@@ -7,7 +7,6 @@
 #include "api/groups.h"
 #include "api/this_machine.h"
 #include "exec/kernels/fold.h"
-#include "net/mixed/mixed.h"
 
 namespace weft::api {
 namespace {
@@ -117,10 +116,10 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
   const bool ucx = origin->ucx != nullptr;
   WEFT_TRY(auto world, ucx ? net::ucx::open(origin->ucx, std::move(meeting), place.rank, limits)
                            : net::tcp::open(std::move(meeting), place.rank, options_of(origin->settings), limits));
-  net::messages::World* const tcp = ucx ? nullptr : world.get();
+  net::messages::World* const messages = world.get();
   const char* const transport = ucx ? "ucx" : "tcp";
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
-  return Opened{std::move(session), transport, machine, nullptr, tcp};
+  return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
@@ -133,9 +132,10 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   // Machines may be containers that share their cores, which none of them can see.
   constexpr int kBriefly = 100;
   limits.spins = std::min(limits.spins, kBriefly);
-  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits));
+  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits, origin->settings.heap_bytes));
+  net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm+tcp", ranks_per_node, machine));
-  return Opened{std::move(session), "shm+tcp", machine};
+  return Opened{.session = std::move(session), .transport = "shm+tcp", .machine = machine, .mixed = mixed};
 }
 
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place,

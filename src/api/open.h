@@ -7,6 +7,7 @@
 #include "calibrate/calibrate.h"
 #include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
+#include "net/mixed/mixed.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
@@ -39,7 +40,8 @@ struct Opened {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
-  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
+  net::messages::World* messages = nullptr;    // of transports tcp and ucx; likewise
+  net::mixed::World* mixed = nullptr;          // of transport shm+tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);

@@ -44,6 +44,8 @@ class Pe {
   Rank rank() const { return space_.rank(); }
   Rank ranks() const { return space_.ranks(); }
   Team& everybody() { return *everybody_; }
+  // Those whose memory is mapped here, if they are at equal distances; otherwise this rank alone.
+  pgas::Group neighbours() const;
 
   // Ends all ranks of the job at once, this one included.
   [[noreturn]] void end_job(int status);

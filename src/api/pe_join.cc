@@ -104,14 +104,13 @@ Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_
     WEFT_TRY(auto alone, open_pgas_threads(1, settings, std::move(others)));
     return std::move(alone.front());
   }
-  if (settings.transport == "ucx") return bad_input("one-sided operations go over shm or tcp, not ucx");
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
   env::Settings roomy = settings;
   roomy.heap_bytes = page_up(settings.symmetric_bytes) + Pe::kMostAlignment + team_space(job->ranks) +
                      page_up(static_cast<Bytes>(net::shm::program_data().size()));
   WEFT_TRY(Joined joined, join(roomy, *job, settings.transport, rates));
   return joined.shm != nullptr ? pe_over_shm(std::move(joined), settings, share_data)
-                               : pe_over_tcp(std::move(joined), settings, share_data);
+                               : pe_over_network(std::move(joined), settings, share_data);
 }
 
 }  // namespace weft::api

@@ -19,8 +19,34 @@ Result<std::byte*> map_memory(Bytes bytes);
 // Do all ranks have program data of this size, so that it can be symmetric? Errors: of the communicator.
 Result<bool> same_everywhere(Communicator& comm, std::int64_t value);
 
+// Memory in a segment that some of the ranks share, in the order of the segment; for the others it is not mapped.
+// Collective over all ranks.
+struct Neighbours {
+  net::shm::World& world;
+  std::vector<Rank> members;
+};
+// What peers reach of this rank: the symmetric heap, and the program's variables unless the ranks' programs differ.
+struct Symmetric {
+  pgas::Region heap;
+  std::vector<pgas::Region> others = {};
+  std::shared_ptr<void> keeps = {};  // outlives its use
+};
+// Errors: kNoResources, kSystem.
+Result<Symmetric> shared_memory(const Neighbours& near, Communicator& comm, Bytes bytes, bool share_data);
+
+// Unless the environment says otherwise, nothing but a peer's end ends a wait.
+template <class Patience>
+net::memory::Patience::Limits patient_limits(const Joined& joined, const env::Settings& settings, Patience& patience) {
+  net::memory::Patience::Limits limits = limits_of(settings, joined.comm.ranks(), *joined.machine);
+  if (settings.timeout_given) return limits;
+  constexpr std::chrono::hours kForEver{24 * 365};
+  patience.set_timeout(kForEver);
+  limits.timeout = kForEver;
+  return limits;
+}
+
 Result<std::unique_ptr<Pe>> pe_over_shm(Joined joined, const env::Settings& settings, bool share_data);
-// Over TCP: the heap is this process's own, and a server answers for it.
-Result<std::unique_ptr<Pe>> pe_over_tcp(Joined joined, const env::Settings& settings, bool share_data);
+// Over TCP, and shared memory with the ranks of this machine: a server answers for this process's memory to the others.
+Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& settings, bool share_data);
 
 }  // namespace weft::api

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "api/chooser.h"
 #include "api/pe_join.h"
 #include "net/shm/end_job.h"
@@ -6,10 +8,17 @@
 namespace weft::api {
 namespace {
 
-// Memory of every rank at the same offset of its part of the segment.
-pgas::Region region_of(const net::memory::Segment& segment, Bytes offset, Bytes bytes, std::byte* own) {
+// Memory of every rank, which knows its own as `own` and shares it at `shared`.
+Result<pgas::Region> region_among(const Neighbours& near, Communicator& comm, std::byte* own, const std::byte* shared,
+                                  Bytes bytes) {
+  std::byte* const base = near.world.mapping->segment.base();
+  const std::int64_t offset = shared - base;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.ranks()));
+  WEFT_CHECK(comm.all_gather<std::int64_t>({&offset, 1}, all));
   pgas::Region region{.own = own, .bytes = bytes, .mapped = {}};
-  for (Rank r = 0; r < segment.ranks(); ++r) region.mapped.push_back(segment.heap(r) + offset);
+  region.mapped.resize(all.size());
+  for (const Rank r : near.members)
+    region.mapped[static_cast<std::size_t>(r)] = base + all[static_cast<std::size_t>(r)];
   return region;
 }
 
@@ -26,58 +35,52 @@ net::memory::Commons commons_of(net::shm::World& world) {
           .has_ended = [&world](Rank peer) { return world.mapping->has_ended(peer); }};
 }
 
-// The symmetric heap. It begins where this process sees a multiple of the alignment: at an offset of each rank's own.
-Result<pgas::Region> heap_of(Communicator& comm, net::shm::World& world, Bytes bytes) {
-  const net::memory::Segment& segment = world.mapping->segment;
-  WEFT_TRY(void* const memory, world.heap.allocate(bytes + Pe::kMostAlignment));
-  pgas::Region region{.own = heap_up(static_cast<std::byte*>(memory)), .bytes = bytes, .mapped = {}};
-  const std::int64_t own = region.own - segment.base();
-  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.ranks()));
-  WEFT_CHECK(comm.all_gather<std::int64_t>({&own, 1}, all));
-  for (const std::int64_t offset : all) region.mapped.push_back(segment.base() + offset);
-  return region;
+// It begins where this process sees a multiple of the alignment: at an offset of each rank's own.
+Result<pgas::Region> heap_among(const Neighbours& near, Communicator& comm, Bytes bytes) {
+  WEFT_TRY(void* const memory, near.world.heap.allocate(bytes + Pe::kMostAlignment));
+  std::byte* const own = heap_up(static_cast<std::byte*>(memory));
+  return region_among(near, comm, own, own, bytes);
 }
 
-// The program's variables, in memory that peers map; nothing where the ranks' programs differ.
-// Errors: kNoResources, kSystem.
-Result<std::optional<pgas::Region>> share_data(Communicator& comm, net::shm::World& world) {
+Result<std::optional<pgas::Region>> data_among(const Neighbours& near, Communicator& comm) {
   const std::span<std::byte> data = net::shm::program_data();
   const auto bytes = static_cast<Bytes>(data.size());
   WEFT_TRY(const bool same, same_everywhere(comm, bytes));
   if (!same || bytes == 0) return std::nullopt;
-  WEFT_TRY(void* const memory, world.allocate(bytes));
+  WEFT_TRY(void* const memory, near.world.allocate(bytes));
   auto* const shared = static_cast<std::byte*>(memory);
   WEFT_CHECK(net::shm::share_program_data(data, shared));
-  const net::memory::Segment& segment = world.mapping->segment;
-  return region_of(segment, shared - segment.heap(comm.rank()), bytes, data.data());
+  WEFT_TRY(auto region, region_among(near, comm, data.data(), shared, bytes));
+  WEFT_CHECK(comm.barrier());  // a peer's store before this rank's data has moved would be lost
+  return region;
 }
 
 }  // namespace
 
+Result<Symmetric> shared_memory(const Neighbours& near, Communicator& comm, Bytes bytes, bool share_data) {
+  WEFT_TRY(auto heap, heap_among(near, comm, bytes));
+  Symmetric memory{.heap = std::move(heap)};
+  if (!share_data) return memory;
+  WEFT_TRY(auto data, data_among(near, comm));
+  if (data) memory.others.push_back(std::move(*data));
+  return memory;
+}
+
 Result<std::unique_ptr<Pe>> pe_over_shm(Joined joined, const env::Settings& settings, bool shares) {
   net::shm::World& world = *joined.shm;
-  net::memory::Patience::Limits limits = limits_of(settings, joined.comm.ranks(), *joined.machine);
-  if (!settings.timeout_given) {
-    constexpr std::chrono::hours kForEver{24 * 365};
-    world.patience.set_timeout(kForEver);
-    limits.timeout = kForEver;
-  }
+  const net::memory::Patience::Limits limits = patient_limits(joined, settings, world.patience);
   net::shm::accept_end();
-  WEFT_TRY(pgas::Region heap, heap_of(joined.comm, world, page_up(settings.symmetric_bytes)));
-  std::vector<pgas::Region> others;
-  if (shares) {
-    WEFT_TRY(auto data, share_data(joined.comm, world));
-    if (data) others.push_back(std::move(*data));
-    WEFT_CHECK(joined.comm.barrier());  // a peer's store before this rank's data has moved would be lost
-  }
+  Neighbours all{world, std::vector<Rank>(static_cast<std::size_t>(joined.comm.ranks()))};
+  std::iota(all.members.begin(), all.members.end(), 0);
+  WEFT_TRY(Symmetric memory, shared_memory(all, joined.comm, page_up(settings.symmetric_bytes), shares));
   const net::memory::Segment& segment = world.mapping->segment;
   return Pe::open(
       Pe::Parts{.comm = joined.comm,
                 .commons = commons_of(world),
                 .chooser = chooser_of(joined.machine, settings),
                 .limits = limits,
-                .heap = std::move(heap),
-                .others = std::move(others),
+                .heap = std::move(memory.heap),
+                .others = std::move(memory.others),
                 .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); },
                 .trace = settings.pgas_trace});
 }

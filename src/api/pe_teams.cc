@@ -38,6 +38,17 @@ Pe::Letter Pe::hear(Rank from, std::uint64_t key) {
   return text;
 }
 
+pgas::Group Pe::neighbours() const {
+  std::vector<Rank> near;
+  for (Rank r = 0; r < ranks(); ++r)
+    if (heap_region_.mapped[static_cast<std::size_t>(r)] != nullptr) near.push_back(r);
+  const auto size = static_cast<Rank>(near.size());
+  const pgas::Group group{near[0], size > 1 ? near[1] - near[0] : 1, size};
+  for (Rank m = 0; m < size; ++m)
+    if (group.job_rank(m) != near[static_cast<std::size_t>(m)]) return {rank(), 1, 1};
+  return group;
+}
+
 Result<std::shared_ptr<Team>> Pe::make_team(const pgas::Group& group) {
   return space_.agent() == nullptr ? make_team_in_memory(group) : make_team_by_meeting(group);
 }

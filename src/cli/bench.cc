@@ -82,8 +82,9 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
   if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
     return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
-  if (spec.on.empty() && (!spec.faults.empty() || !spec.timeline.empty()))
-    return bad_input("--fault and --timeline are for machines named by --on");
+  if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.timeline.empty()))
+    return bad_input("--fault, --beside and --timeline are for machines named by --on");
+  if (spec.check && !spec.beside.empty()) return bad_input("--check and --beside do not go together");
   WEFT_CHECK(set_level(spec));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
@@ -145,6 +146,10 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--fault", spec->faults,
                   "with --on: nic:3=down, gpu:1/5=down, switch:12=down, link:A-B=down|50%|+5us|flap:10ms,20%, "
                   "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--beside", spec->beside,
+                  "with --on: what other ranks do meanwhile, again and again, e.g. all_to_all:bytes=64M,ranks=8-15; "
+                  "also algo=, channels=; may be given several times (docs/simulation.md)")
       ->allow_extra_args(false);
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
   sub->add_flag("--no-fold", spec->no_fold,

@@ -27,6 +27,7 @@ struct BenchSpec {
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;
   std::vector<std::string> faults;                 // simulated
+  std::vector<std::string> beside;                 // simulated: other jobs
   std::string timeline;                            // simulated: a file
   bool no_fold = false, verbose = false;           // simulated
   std::string level = "flow";                      // simulated: or "packet", "packet:KEY=VALUE,..."

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/bench.h"
+#include "cli/beside.h"
 #include "cli/pattern.h"
 #include "cost/limit.h"
 #include "exec/kernels/divide.h"
@@ -117,6 +118,7 @@ struct Job {
   Rank ranks;
   std::optional<tune::nccl::System> nccl;  // what NCCL knows of the machine, if it shall choose
   sim::Disturbances disturbances = {};
+  bool others = false;  // run beside it
 };
 
 Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturbances disturbances = {}) {
@@ -163,13 +165,16 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
     WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
     return row;
   }
-  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan,
-                                                               {.fold = !spec.no_fold,
-                                                                .fast_forward = !spec.no_fold,
-                                                                .max_events = spec.max_events,
-                                                                .disturbances = job.disturbances,
-                                                                .packets = spec.packets,
-                                                                .trace = trace}));
+  simulate::Options options{.fold = !spec.no_fold,
+                            .fast_forward = !spec.no_fold,
+                            .max_events = spec.max_events,
+                            .disturbances = job.disturbances,
+                            .packets = spec.packets,
+                            .trace = trace};
+  if (job.others) {
+    WEFT_TRY(options.beside, jobs_beside(spec, view, task.ranks, row.protocol));
+  }
+  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
   row.time = outcome.time;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
@@ -194,6 +199,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
     left.view = std::make_shared<cost::MachineView>(std::move(faulted.machine), machine.view->costs());
     WEFT_TRY(job, job_on(spec, left, std::move(faulted.disturbances)));
   }
+  job.others = !spec.beside.empty();
   BenchReport report{.world = "simulated",
                      .machine = machine.name,
                      .transport = "",
@@ -203,6 +209,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .ranks = job.ranks,
                      .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
                      .faults = spec.faults,
+                     .beside = spec.beside,
                      .rows = {}};
   const BenchTable table(report, terminal_width(), spec.verbose);
   const bool shows = spec.json != "-";
@@ -211,7 +218,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   for (const Bytes bytes : sizes) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), job.ranks));
     WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
-    if (!spec.faults.empty()) {
+    if (!spec.faults.empty() || job.others) {
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes));
       row.healthy = whole.time;
     }

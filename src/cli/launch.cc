@@ -56,11 +56,11 @@ class BlockedSignals {
 }  // namespace
 
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
-                   const std::function<int(const std::vector<Setting>&)>& body) {
+                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines) {
   const std::string id = make_id();
   std::optional<net::bootstrap::Host> host;  // where ranks meet that share no memory
   if (transport == "ucx") WEFT_CHECK(net::ucx::available());
-  if (transport != "shm") {
+  if (transport != "shm" || machines > 1) {
     WEFT_TRY(const env::Settings settings, env::read());
     net::bootstrap::Address at = net::bootstrap::loopback();
     if (!settings.interface.empty()) {
@@ -89,7 +89,9 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
                                    {"WEFT_ID", id},
                                    {"WEFT_RATES", rates}};
       if (host) {
-        told.insert(told.end(), {{"WEFT_TRANSPORT", transport}, {"WEFT_JOIN", host->id().text()}});
+        told.emplace_back("WEFT_JOIN", host->id().text());
+        if (machines == 1) told.emplace_back("WEFT_TRANSPORT", transport);
+        if (machines > 1) told.emplace_back("WEFT_NODE", fmt::format("{}-{}", id, r * machines / ranks));
         host->forget();
       }
       const int code = body(told);

@@ -10,15 +10,16 @@
 namespace weft::cli {
 
 // What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp and ucx also WEFT_TRANSPORT and
-// WEFT_JOIN.
+// WEFT_JOIN; of several machines WEFT_JOIN and WEFT_NODE.
 using Setting = std::pair<std::string, std::string>;
 
 // Starts `ranks` processes with fork and calls body(settings) in each, whose result is the process's exit code; waits
 // for all. With at least as many cores as ranks, rank r runs on the r-th of them alone. If the parent dies, the ranks
 // die; on SIGINT and SIGTERM the parent ends them, waits and returns 128 + the signal. A rank that fails is named on
 // stderr; the others get the time to notice it themselves. Nothing of the job is left in /dev/shm. Returns 0 or the
-// first failing rank's exit code (128 + signal if it was killed). Errors: kSystem.
+// first failing rank's exit code (128 + signal if it was killed). With `machines` > 1, consecutive ranks believe to be
+// on so many machines: memory is shared within each, TCP joins them. Errors: kSystem.
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
-                   const std::function<int(const std::vector<Setting>&)>& body);
+                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines = 1);
 
 }  // namespace weft::cli

@@ -14,7 +14,7 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::int64_t ranks = 0;
+  std::int64_t ranks = 0, machines = 1;
   std::string transport = "shm", sim;
   std::vector<std::string> program;
 };
@@ -32,17 +32,23 @@ Result<int> run_here(const Spec& spec) {
   WEFT_CHECK(env::check_transport("--transport", spec.transport));
   WEFT_TRY(const env::Settings settings, env::read());
   const std::string& transport = settings.transport.empty() ? spec.transport : settings.transport;
+  if (spec.machines < 1 || spec.machines > spec.ranks)
+    return bad_input("--machines {} is outside 1 … {}", spec.machines, spec.ranks);
+  if (spec.machines > 1 && transport != "shm")
+    return bad_input("--machines: shared memory within each, tcp across; not {}", transport);
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  return launch(static_cast<Rank>(spec.ranks), transport, calibrate::to_text(rates),
-                [&](const std::vector<Setting>& given) {
-                  for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
-                  execvp(arguments[0], arguments.data());
-                  fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
-                  return 127;
-                });
+  return launch(
+      static_cast<Rank>(spec.ranks), transport, calibrate::to_text(rates),
+      [&](const std::vector<Setting>& given) {
+        for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
+        execvp(arguments[0], arguments.data());
+        fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
+        return 127;
+      },
+      static_cast<Rank>(spec.machines));
 }
 
 // Runs the program here with its one-sided operations recorded in a folder of its own, and then times them there.
@@ -69,6 +75,8 @@ Command add_run(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
   sub->add_option("--transport", spec->transport, "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere)")
+      ->capture_default_str();
+  sub->add_option("--machines", spec->machines, "as if on so many: memory is shared within each, tcp across")
       ->capture_default_str();
   sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "exec/interpreter.h"
@@ -7,65 +8,142 @@
 
 namespace weft::exec {
 
-// Runs one collective on all ranks that a virtual-time fabric carries out with the same interpreter as everywhere.
-// Lazy: schedules are told step by step, so thousands of ranks need kilobytes each. `call_of(rank)`: the rank's
-// memories (may be empty where the fabric moves no data). Returns the virtual time until the last strand has finished.
-// `calls`: so many one after the other; a rank starts its next one when it has finished the last, whatever the others
-// do. Errors: the fabric's; kInternal if strands are stuck (a schedule that verify() rejects).
-template <class Fabric, class CallOf, class Trace = NoTrace>
-Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const schedule::Plan& plan, CallOf&& call_of,
-                               Trace&& trace = {}, int calls = 1) {
-  using Strand = Interpreter<typename Fabric::Endpoint, schedule::StrandStream, std::remove_reference_t<Trace>>;
-  const int strands = fabric.strands();
-  std::vector<Strand> all;
-  std::vector<OwnSignals> own(static_cast<std::size_t>(fabric.representatives()));
-  all.reserve(static_cast<std::size_t>(fabric.representatives()) * static_cast<std::size_t>(strands));
-  for (Rank r = 0; r < fabric.representatives(); ++r) {
-    fabric.endpoint(r).begin(call_of(r));
-    for (int s = 0; s < strands; ++s)
-      all.emplace_back(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
-  }
-  std::int64_t finished = 0;
-  std::vector<int> strands_finished(own.size()), calls_left(own.size(), calls - 1);
-  const auto at = [&](Rank r, int s) -> Strand& {
-    return all[static_cast<std::size_t>(r) * static_cast<std::size_t>(strands) + static_cast<std::size_t>(s)];
-  };
-  const auto call_again = [&](Rank r) {
-    strands_finished[static_cast<std::size_t>(r)] = 0;
-    finished -= strands;
-    for (int s = 0; s < strands; ++s) {
-      at(r, s) = Strand(s, schedule::StrandStream(task, plan, r, s), &own[static_cast<std::size_t>(r)]);
-      fabric.resume_after(r, s, fabric.launch_time());
+// A collective in virtual time, on as many of a fabric's ranks as it has, from plan.first on.
+struct VirtualJob {
+  schedule::Task task;
+  schedule::Plan plan;
+  // So many one after the other; a rank starts its next one when it has finished the last, whatever the others do.
+  // 0: again and again until the first job has ended.
+  int calls = 1;
+};
+
+// Runs jobs on the ranks that a virtual-time fabric carries out, with the same interpreter as everywhere. Lazy:
+// schedules are told step by step, so thousands of ranks need kilobytes each.
+template <class Fabric, class Trace>
+class VirtualRun {
+ public:
+  // `jobs` must outlive this. Requires: no rank has two jobs; one job only, from rank 0 on, where ranks are folded.
+  VirtualRun(Fabric& fabric, std::span<const VirtualJob> jobs, Trace& trace) : fabric_(fabric), trace_(trace) {
+    ranks_.resize(static_cast<std::size_t>(fabric.representatives()));
+    for (const VirtualJob& job : jobs) {
+      const Rank end = std::min(job.plan.first + job.task.ranks, fabric.representatives());
+      for (Rank r = job.plan.first; r < end; ++r) {
+        RankState& rank = ranks_[static_cast<std::size_t>(r)];
+        rank = {.job = &job, .first_strand = strands_.size(), .calls_left = job.calls > 0 ? job.calls - 1 : -1};
+        for (int s = 0; s < strands_of(job); ++s) strands_.push_back(strand_of(r, s));
+      }
     }
+    main_ = jobs.data();
+    most_begun_.assign(jobs.size(), 1);
+    main_left_ = std::min(main_->task.ranks, fabric.representatives()) - main_->plan.first;
+  }
+
+  Result<Duration> run() {
+    auto elapsed = fabric_.run([&](Rank r, int s) { resume(r, s); });
+    if (!elapsed && elapsed.error().code == Code::kNoResources) {  // too long: what is known by then
+      std::int64_t posted = 0;
+      for (const Strand& strand : strands_) posted += strand.posted();
+      elapsed.error().message += fmt::format("; {} operations were under way or done, {} of {} strands had finished",
+                                             posted, finished_, strands_.size());
+    }
+    if (!elapsed) return elapsed;
+    if (finished_ != static_cast<std::int64_t>(strands_.size()))
+      return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck",
+                     static_cast<std::int64_t>(strands_.size()) - finished_, strands_.size());
+    return elapsed;
+  }
+  // When the first job had ended on all ranks.
+  Duration main_ended() const { return main_ended_; }
+
+ private:
+  using Strand = Interpreter<typename Fabric::Endpoint, schedule::StrandStream, Trace>;
+  struct RankState {
+    const VirtualJob* job = nullptr;  // null: the rank is idle
+    std::size_t first_strand = 0;     // of this rank, in strands_
+    int calls_left = 0;               // below 0: until the first job has ended
+    int begun = 1;                    // calls
+    int finished = 0;                 // strands
+    OwnSignals own = {};
   };
-  const auto advance = [&](Rank r, int s) {
-    Strand& strand = at(r, s);
-    if (strand.done() || strand.advance(fabric.endpoint(r), trace) != Progress::kDone) return;
-    ++finished;
-    if (++strands_finished[static_cast<std::size_t>(r)] < strands) return;
-    if (calls_left[static_cast<std::size_t>(r)]-- > 0) call_again(r);
-  };
-  auto elapsed = fabric.run([&](Rank r, int s) {
-    const OwnSignals& signals = own[static_cast<std::size_t>(r)];
+
+  static int strands_of(const VirtualJob& job) { return job.plan.channels * job.plan.algorithm->lanes; }
+  RankState& state(Rank r) { return ranks_[static_cast<std::size_t>(r)]; }
+  Strand& at(Rank r, int s) { return strands_[state(r).first_strand + static_cast<std::size_t>(s)]; }
+  Strand strand_of(Rank r, int s) {
+    const VirtualJob& job = *state(r).job;
+    return Strand(s, schedule::StrandStream(job.task, job.plan, r - job.plan.first, s), &state(r).own);
+  }
+
+  void resume(Rank r, int s) {
+    const VirtualJob* job = state(r).job;
+    if (job == nullptr || s >= strands_of(*job)) return;
+    const OwnSignals& signals = state(r).own;
     std::int64_t seen = signals.sent();
     advance(r, s);
     while (seen != signals.sent()) {  // no fabric wakes strands that wait for strands of their own rank
       seen = signals.sent();
-      for (int other = 0; other < strands; ++other)
+      for (int other = 0; other < strands_of(*job); ++other)
         if (const auto* operation = at(r, other).current(); operation != nullptr && operation->own()) advance(r, other);
     }
-  });
-  if (!elapsed && elapsed.error().code == Code::kNoResources) {  // too long: what is known by then
-    std::int64_t posted = 0;
-    for (const Strand& strand : all) posted += strand.posted();
-    elapsed.error().message += fmt::format("; {} operations were under way or done, {} of {} strands had finished",
-                                           posted, finished, all.size());
   }
-  if (!elapsed) return elapsed;
-  if (finished != static_cast<std::int64_t>(all.size()))
-    return failure(Code::kInternal, Blame::kOperation, "{} of {} strands are stuck",
-                   static_cast<std::int64_t>(all.size()) - finished, all.size());
-  return elapsed;
+
+  void advance(Rank r, int s) {
+    Strand& strand = at(r, s);
+    if (strand.done() || strand.advance(fabric_.endpoint(r), trace_) != Progress::kDone) return;
+    ++finished_;
+    RankState& rank = state(r);
+    if (++rank.finished < strands_of(*rank.job)) return;
+    // A call that one rank has begun is made by all.
+    const bool endless = rank.calls_left < 0 && (main_left_ > 0 || rank.begun < most_begun(rank));
+    if (rank.calls_left > 0 || endless) return call_again(r);
+    if (rank.job == main_ && --main_left_ == 0) main_ended_ = fabric_.now();
+  }
+
+  void call_again(Rank r) {
+    RankState& rank = state(r);
+    if (rank.calls_left > 0) --rank.calls_left;
+    most_begun(rank) = std::max(most_begun(rank), ++rank.begun);
+    finished_ -= rank.finished;
+    rank.finished = 0;
+    for (int s = 0; s < strands_of(*rank.job); ++s) {
+      at(r, s) = strand_of(r, s);
+      fabric_.resume_after(r, s, fabric_.launch_time());
+    }
+  }
+
+  int& most_begun(const RankState& rank) { return most_begun_[static_cast<std::size_t>(rank.job - main_)]; }
+
+  Fabric& fabric_;
+  Trace& trace_;
+  std::vector<RankState> ranks_;
+  std::vector<Strand> strands_;
+  const VirtualJob* main_ = nullptr;
+  std::vector<int> most_begun_;  // by job: the most calls that one of its ranks has begun
+  Rank main_left_ = 0;  // ranks on which the first job has not ended
+  Duration main_ended_;
+  std::int64_t finished_ = 0;
+};
+
+// One collective on all ranks. `call_of(rank)`: the rank's memories (may be empty where the fabric moves no data).
+// Returns the virtual time until the last strand has finished, or all `calls` of them. Errors: the fabric's; kInternal
+// if strands are stuck (a schedule that verify() rejects).
+template <class Fabric, class CallOf, class Trace = NoTrace>
+Result<Duration> run_virtually(Fabric& fabric, const schedule::Task& task, const schedule::Plan& plan, CallOf&& call_of,
+                               Trace&& trace = {}, int calls = 1) {
+  for (Rank r = 0; r < fabric.representatives(); ++r) fabric.endpoint(r).begin(call_of(r));
+  const VirtualJob job{task, plan, calls};
+  return VirtualRun<Fabric, std::remove_reference_t<Trace>>(fabric, {&job, 1}, trace).run();
+}
+
+// Several jobs beside each other, all with one protocol, without data. Returns when the first one had ended.
+template <class Fabric>
+Result<Duration> run_together(Fabric& fabric, std::span<const VirtualJob> jobs) {
+  for (Rank r = 0; r < fabric.representatives(); ++r)
+    fabric.endpoint(r).begin({.protocol = jobs.front().plan.protocol});
+  NoTrace trace;
+  VirtualRun<Fabric, NoTrace> run(fabric, jobs, trace);
+  WEFT_TRY(const Duration elapsed, run.run());
+  return std::min(elapsed, run.main_ended());
 }
 
 }  // namespace weft::exec

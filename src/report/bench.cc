@@ -42,6 +42,7 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"rates", report.rates},
                          {"rows", rows}};
   if (!report.faults.empty()) json["faults"] = report.faults;
+  if (!report.beside.empty()) json["beside"] = report.beside;
   return json;
 }
 

@@ -55,17 +55,29 @@ class Simulation {
     const auto packets = [&] {
       return sim::packet_carrier(machine_.topology(), *options_.packets, watched, &outcome.packets);
     };
-    sim::FlowFabric fabric(machine_.topology(), machine_.routes(), task.ranks,
+    Rank ranks = task.ranks;
+    int strands = plan.channels * plan.algorithm->lanes;
+    for (const exec::VirtualJob& job : options_.beside) {
+      ranks = std::max(ranks, job.plan.first + job.task.ranks);
+      strands = std::max(strands, job.plan.channels * job.plan.algorithm->lanes);
+    }
+    sim::FlowFabric fabric(machine_.topology(), machine_.routes(), ranks,
                            {.costs = machine_.costs(),
-                            .strands = plan.channels * plan.algorithm->lanes,
+                            .strands = strands,
                             .max_events = options_.max_events,
-                            .turn = turn,
+                            .turn = options_.beside.empty() ? turn : 0,
                             .disturbances = options_.disturbances,
                             .timeline = watched,
                             .carrier = options_.packets ? packets() : nullptr});
-    const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
-    WEFT_TRY(outcome.time, exec::run_virtually(
-                               fabric, task, plan, [&](Rank) { return call; }, exec::NoTrace{}, options_.calls));
+    if (options_.beside.empty()) {
+      const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
+      WEFT_TRY(outcome.time, exec::run_virtually(
+                                 fabric, task, plan, [&](Rank) { return call; }, exec::NoTrace{}, options_.calls));
+    } else {
+      std::vector<exec::VirtualJob> jobs{{task, plan, options_.calls}};
+      jobs.insert(jobs.end(), options_.beside.begin(), options_.beside.end());
+      WEFT_TRY(outcome.time, exec::run_together(fabric, jobs));
+    }
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     const auto busiest = fabric.busiest();
@@ -93,7 +105,7 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
   Options options = asked;
   if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
-  if (options.packets || options.disturbances.any() || options.trace != nullptr)
+  if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&

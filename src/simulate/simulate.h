@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cost/machine_view.h"
+#include "exec/virtual_run.h"
 #include "schedule/lower/lower.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
@@ -18,6 +19,9 @@ struct Options {
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};             // with any, everything is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
+  // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
+  // Requires: no rank has two jobs.
+  std::vector<exec::VirtualJob> beside = {};
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 

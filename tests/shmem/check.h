@@ -14,8 +14,5 @@
     }                                                                                       \
   } while (0)
 
-/* Started so that no PE maps another's memory? */
-static inline int over_tcp(void) {
-  const char* transport = getenv("WEFT_TRANSPORT");
-  return transport != NULL && strcmp(transport, "tcp") == 0;
-}
+/* Started so that some PEs do not map each other's memory? */
+static inline int over_tcp(void) { return getenv("WEFT_JOIN") != NULL; }

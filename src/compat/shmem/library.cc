@@ -12,13 +12,13 @@ Library::Library(std::unique_ptr<api::Pe> own, int level) : pe(std::move(own)), 
   // The Pe owns the team of all; this handle only points there.
   world_.team = std::shared_ptr<api::Team>(std::shared_ptr<void>(), &pe->everybody());
   if (space().agent() == nullptr) return;
-  auto alone = pe->make_team({pe->rank(), 1, 1});
-  if (!alone) space().misuse("shmem_init", alone.error().message);
-  alone_.team = std::move(*alone);
+  auto near = pe->make_team(pe->neighbours());
+  if (!near) space().misuse("shmem_init", near.error().message);
+  near_.team = std::move(*near);
 }
 
 weft_shmem_team* Library::team(shmem_team_t handle) {
-  if (handle == SHMEM_TEAM_SHARED) return alone_.team != nullptr ? &alone_ : &world_;
+  if (handle == SHMEM_TEAM_SHARED) return near_.team != nullptr ? &near_ : &world_;
   return handle == SHMEM_TEAM_WORLD ? &world_ : handle;
 }
 

@@ -54,7 +54,7 @@ class Library {
   Rank of_context(const char* call, shmem_ctx_t ctx, int pe) const;
 
   weft_shmem_team world_;
-  weft_shmem_team alone_;  // SHMEM_TEAM_SHARED where no PE maps another's memory
+  weft_shmem_team near_;  // SHMEM_TEAM_SHARED where some PEs do not map each other's memory
   std::atomic<std::size_t> turns_{0};
   std::mutex mutex_;
   std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_

@@ -102,6 +102,7 @@ Result<std::optional<Job>> own_job(const env::Settings& s) {
   Job job{.rank = s.rank.value_or(0), .ranks = *s.size, .launcher = "WEFT_SIZE", .local_name = s.id};
   if (!s.join.empty()) {
     WEFT_TRY(job.id, UniqueId::parse("WEFT_JOIN", s.join));
+    job.local_name.clear();
   }
   return job;
 }

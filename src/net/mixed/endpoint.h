@@ -37,6 +37,8 @@ class Endpoint {
   bool near_message(const protocol::End& end) const {
     return end.kind == protocol::End::Kind::kMessage && is_near(end.peer);
   }
+  // The ranks of this machine, in the order of the segment.
+  const std::vector<Rank>& members() const { return members_; }
   // The number in the segment of a rank of this machine.
   Rank local(Rank peer) const { return local_[static_cast<std::size_t>(peer)]; }
 

@@ -1,12 +1,6 @@
 #include "net/mixed/mixed.h"
 
 namespace weft::net::mixed {
-namespace {
-
-constexpr Bytes kNoHeap = 4096;  // buffers are not shared
-
-}  // namespace
-
 World::World(std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across, std::vector<Rank> members,
              Patience::Limits limits)
     : near(std::move(shared)),
@@ -15,7 +9,7 @@ World::World(std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World
       patience(endpoint, near->patience, far->endpoint, limits) {}
 
 Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const tcp::Options& options,
-                                    Patience::Limits limits) {
+                                    Patience::Limits limits, Bytes heap_bytes) {
   const auto ranks = static_cast<Rank>(meeting.ranks.size());
   std::vector<Rank> members;
   Rank own = 0;
@@ -27,7 +21,7 @@ Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const
   WEFT_TRY(auto near, shm::attach({.id = fmt::format("{}-{}", meeting.name, members.front()),
                                    .rank = own,
                                    .ranks = static_cast<Rank>(members.size()),
-                                   .heap_bytes = kNoHeap,
+                                   .heap_bytes = heap_bytes,
                                    .limits = {.timeout = limits.timeout},
                                    .names = members}));
   auto far = tcp::open(std::move(meeting), rank, options, limits);

@@ -27,9 +27,12 @@ struct World {
   Patience patience;
 };
 
+inline constexpr Bytes kNoHeap = 4096;  // buffers are not shared
+
 // Joins those who have met: first the ranks of this machine share a segment; connections to others open when they are
 // used. Errors: those of shm::attach.
+// `heap_bytes`: of every rank's part of that segment, for who puts something there himself.
 Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const tcp::Options& options,
-                                    Patience::Limits limits);
+                                    Patience::Limits limits, Bytes heap_bytes = kNoHeap);
 
 }  // namespace weft::net::mixed

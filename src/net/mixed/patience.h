@@ -25,6 +25,12 @@ class Patience {
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
   Status health();
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
+  // How long to wait from now on.
+  void set_timeout(std::chrono::milliseconds timeout) {
+    limits_.timeout = timeout;
+    near_.set_timeout(timeout);
+    far_.set_timeout(timeout);
+  }
   Status look(const WaitingFor& waiting_for);
   Status pause(const WaitingFor& waiting_for) {
     if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0) [[likely]]

@@ -130,7 +130,7 @@ const protocol::Operation* StrandStream::next() {
     if (step_->kind == Step::Kind::kMove) continue;
     operation_.kind =
         step_->kind == Step::Kind::kSignal ? protocol::Operation::Kind::kSignal : protocol::Operation::Kind::kWait;
-    operation_.peer = step_->peer;
+    operation_.peer = step_->peer + plan_.first;
     operation_.strand = step_->lane == Operand::kSameLane
                             ? std::int16_t{-1}
                             : static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + step_->lane);
@@ -203,9 +203,17 @@ bool StrandStream::cut() {
   at_ += operation_.bytes;
   address(step_->sources, operation_.sources, false);
   address(step_->destinations, operation_.destinations, true);
+  if (plan_.first > 0) shift();
   if (at_ >= end_) closes_ = false;
   if (parts_) forget_closed();
   return true;
+}
+
+// From the task's ranks to the fabric's.
+void StrandStream::shift() {
+  for (auto* ends : {&operation_.sources, &operation_.destinations})
+    for (protocol::End& end : *ends)
+      if (end.kind != protocol::End::Kind::kLocal) end.peer += plan_.first;
 }
 
 // Requires: at_ is the slice's end.

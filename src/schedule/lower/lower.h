@@ -44,6 +44,7 @@ struct Plan {
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
   int told = 0;              // simulations only, see Story
   std::shared_ptr<const RingOrders> rings = nullptr;
+  Rank first = 0;  // simulations only: the fabric's rank that is the task's rank 0
 
   bool operator==(const Plan&) const = default;
 };
@@ -88,6 +89,7 @@ class StrandStream {
   bool next_step();
   bool cut();
   void address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends, bool destination);
+  void shift();
   void forget_closed();
   Bytes& filled(const Operand& message, bool destination);
 
