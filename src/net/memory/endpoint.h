@@ -81,7 +81,8 @@ class Endpoint {
   std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
   // By which a message of so many bytes crosses.
   protocol::Protocol protocol_of(Bytes bytes) const {
-    return bytes <= call_.lines_up_to ? protocol::Protocol::kLL64 : call_.protocol;
+    const bool in_lines = call_.lines_up_to > 0 && bytes <= call_.lines_up_to;  // parts of a message may be empty
+    return in_lines ? protocol::Protocol::kLL64 : call_.protocol;
   }
   // Has the next message come as another than the one that is waited for? Requires: the call has lines_up_to.
   bool came_otherwise(const Link& link, const protocol::End& end, Bytes bytes) const;
