@@ -2,6 +2,7 @@
 
 #include "exec/interpreter.h"
 #include "exec/kernels/fold.h"
+#include "sim/packet/packets.h"
 #include "tests/conformance/job.h"
 #include "topology/machine.h"
 
@@ -15,14 +16,15 @@ struct Machine {
   topology::Routes routes{topology};
   sim::FlowFabric fabric;
 
-  explicit Machine(Rank ranks)
+  Machine(Rank ranks, bool packets)
       : fabric(topology, routes, ranks,
                {.costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu),
                 .strands = kStrands,
-                .moves_data = true}) {}
+                .moves_data = true,
+                .carrier = packets ? sim::packet_carrier(topology, {}, nullptr, nullptr) : nullptr}) {}
 };
 
-fabric::Capabilities capabilities() { return Machine(2).fabric.endpoint(0).capabilities(); }
+fabric::Capabilities capabilities() { return Machine(2, false).fabric.endpoint(0).capabilities(); }
 
 using Strand = exec::Interpreter<sim::FlowFabric::Endpoint, exec::ProgramCursor>;
 
@@ -43,8 +45,8 @@ std::string run_phase(sim::FlowFabric& fabric, const Job::Phase& phase) {
   return "";
 }
 
-std::vector<std::string> run(const Job& job) {
-  Machine machine(job.ranks());
+std::vector<std::string> run(const Job& job, bool packets) {
+  Machine machine(job.ranks(), packets);
   std::vector<std::vector<std::byte>> in, out;
   for (Rank r = 0; r < job.ranks(); ++r) {
     in.emplace_back(static_cast<std::size_t>(job.bytes()));
@@ -69,7 +71,13 @@ std::vector<std::string> run(const Job& job) {
 
 }  // namespace
 
-const FabricUnderTest kFlow{
-    "flow", {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL128}, capabilities, run};
+const FabricUnderTest kFlow{"flow",
+                            {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL128},
+                            capabilities,
+                            [](const Job& job) { return run(job, false); }};
+const FabricUnderTest kPacket{"packet",
+                              {protocol::Protocol::kSimple, protocol::Protocol::kLL, protocol::Protocol::kLL128},
+                              capabilities,
+                              [](const Job& job) { return run(job, true); }};
 
 }  // namespace weft::conformance

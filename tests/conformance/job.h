@@ -88,5 +88,6 @@ extern const FabricUnderTest kUcxAcross;   // the same as if every rank had a ma
 extern const FabricUnderTest kMixedInTurn;   // even ranks on one, odd ranks on the other
 extern const FabricUnderTest kMixedInPairs;  // two on each
 extern const FabricUnderTest kFlow;          // ranks are GPUs of a simulated machine
+extern const FabricUnderTest kPacket;        // the same, with packets
 
 }  // namespace weft::conformance

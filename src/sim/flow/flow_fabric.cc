@@ -119,9 +119,9 @@ bool FlowFabric::step() {
   if (events_waiting_.empty() || events_waiting_.next_time() > now_) carrier_->settle();
   if (busy_ == 0) return false;
   if (events_waiting_.empty()) {
-    failure_ = Error{Code::kInternal, Blame::kOperation,
-                     fmt::format("{} loads are stuck at {:.3f} us of virtual time: they wait for each other's room",
-                                 busy_, now_.us())};
+    failure_ = Error{
+        Code::kNoResources, Blame::kOperation,
+        fmt::format("deadlock at {:.3f} us of virtual time: {} loads wait for each other's room", now_.us(), busy_)};
     return false;
   }
   const auto [time, order, event] = events_waiting_.pop();

@@ -63,8 +63,8 @@ class FlowFabric : private Carrier::Surroundings {
   int strands() const { return options_.strands; }
 
   // Calls resume(rank, strand) for every strand at the start and whenever what it waited for has happened, until
-  // nothing is left to happen. Returns the time of the last event. Errors: kNoResources past max_events; a problem of
-  // talk().
+  // nothing is left to happen. Returns the time of the last event. Errors: kNoResources past max_events, or where loads
+  // wait for each other (packets with too little room); a problem of talk().
   template <class Resume>
   Result<Duration> run(Resume&& resume) {
     launch();
