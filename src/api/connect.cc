@@ -14,7 +14,7 @@ Result<Joined> joined(Result<Opened> opened) {
                 .transport = opened->transport,
                 .machine = opened->machine,
                 .shm = opened->shm,
-                .tcp = opened->tcp,
+                .messages = opened->messages,
                 .mixed = opened->mixed};
 }
 

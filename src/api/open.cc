@@ -116,10 +116,10 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
   const bool ucx = origin->ucx != nullptr;
   WEFT_TRY(auto world, ucx ? net::ucx::open(origin->ucx, std::move(meeting), place.rank, limits)
                            : net::tcp::open(std::move(meeting), place.rank, options_of(origin->settings), limits));
-  net::messages::World* const tcp = ucx ? nullptr : world.get();
+  net::messages::World* const messages = world.get();
   const char* const transport = ucx ? "ucx" : "tcp";
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
-  return Opened{std::move(session), transport, machine, nullptr, tcp};
+  return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {

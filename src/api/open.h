@@ -40,7 +40,7 @@ struct Opened {
   std::string transport;
   std::shared_ptr<cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
-  net::messages::World* tcp = nullptr;         // of transport tcp; likewise
+  net::messages::World* messages = nullptr;    // of transports tcp and ucx; likewise
   net::mixed::World* mixed = nullptr;          // of transport shm+tcp; likewise
 };
 

@@ -104,7 +104,6 @@ Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_
     WEFT_TRY(auto alone, open_pgas_threads(1, settings, std::move(others)));
     return std::move(alone.front());
   }
-  if (settings.transport == "ucx") return bad_input("one-sided operations go over shm or tcp, not ucx");
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
   env::Settings roomy = settings;
   roomy.heap_bytes = page_up(settings.symmetric_bytes) + Pe::kMostAlignment + team_space(job->ranks) +

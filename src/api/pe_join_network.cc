@@ -2,7 +2,7 @@
 
 #include "api/chooser.h"
 #include "api/pe_join.h"
-#include "net/rma/agent.h"
+#include "net/rma/over_ucx.h"
 #include "net/shm/program_data.h"
 
 namespace weft::api {
@@ -52,13 +52,31 @@ Result<Symmetric> own_memory(Communicator& comm, Bytes bytes, bool share_data) {
   return own;
 }
 
+// The same memory by UCX. `has_ended`: tells of peers' processes.
+Result<std::unique_ptr<net::ucx::RemoteMemory>> reached_by_ucx(Communicator& comm, const Symmetric& memory,
+                                                               std::function<bool(Rank)> has_ended) {
+  using net::ucx::RemoteMemory;
+  const auto bytes_of = [](const pgas::Region& r) { return std::span(r.own, static_cast<std::size_t>(r.bytes)); };
+  std::vector<std::span<std::byte>> own{bytes_of(memory.heap)};
+  for (const pgas::Region& region : memory.others) own.push_back(bytes_of(region));
+  WEFT_TRY(auto remote, RemoteMemory::open(own, std::move(has_ended)));
+  std::vector<std::byte> cards(RemoteMemory::kCardBytes * static_cast<std::size_t>(comm.ranks()));
+  WEFT_CHECK(comm.run({.collective = Collective::kAllGather,
+                       .in = remote->card().data(),
+                       .out = cards.data(),
+                       .count = RemoteMemory::kCardBytes,
+                       .type = DataType::kUint8}));
+  WEFT_CHECK(remote->connect(cards));
+  return remote;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& settings, bool share_data) {
   const Rank rank = joined.comm.rank(), ranks = joined.comm.ranks();
   net::mixed::World* const mixed = joined.mixed;
   const auto limits = mixed != nullptr ? patient_limits(joined, settings, mixed->patience)
-                                       : patient_limits(joined, settings, joined.tcp->patience);
+                                       : patient_limits(joined, settings, joined.messages->patience);
   const Bytes bytes = page_up(settings.symmetric_bytes);
   WEFT_TRY(Symmetric memory,
            mixed != nullptr ? shared_memory({*mixed->near, mixed->endpoint.members()}, joined.comm, bytes, share_data)
@@ -66,22 +84,27 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
 
   // Derived from what only the job knows, so that a key of its own protects these connections.
   constexpr std::array<std::uint8_t, 8> kPurpose = {'o', 'n', 'e', 's', 'i', 'd', 'e', 'd'};
-  const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.tcp).endpoint.meeting();
+  const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.messages).endpoint.meeting();
   const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
   WEFT_TRY(auto server, net::rma::Server::open(here, key, ranks));
   WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
   const auto known = std::make_shared<std::weak_ptr<net::rma::Agent>>();
   const std::chrono::milliseconds timeout(settings.timeout_ms);
+  const auto has_ended = [known](Rank r) {
+    const auto opened = known->lock();
+    return opened != nullptr && opened->has_left(r);
+  };
+  std::unique_ptr<net::ucx::RemoteMemory> by_ucx;
+  if (joined.transport == "ucx") {
+    WEFT_TRY(by_ucx, reached_by_ucx(joined.comm, memory, has_ended));
+  }
   const auto agent = [&](const pgas::Space& space) -> Result<std::shared_ptr<pgas::Agent>> {
     server->serve(space);
     WEFT_TRY(auto opened, net::rma::Agent::open(space, std::move(server), servers, key, timeout));
     *known = opened;
-    return std::shared_ptr<pgas::Agent>(std::move(opened));
-  };
-  const auto has_ended = [known](Rank r) {
-    const auto opened = known->lock();
-    return opened != nullptr && opened->has_left(r);
+    if (by_ucx) return std::make_shared<net::rma::UcxAgent>(space, std::move(by_ucx), std::move(opened));
+    return opened;
   };
   return Pe::open(
       Pe::Parts{.comm = joined.comm,

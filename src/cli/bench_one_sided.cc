@@ -173,15 +173,16 @@ Result<std::vector<Row>> atomic_rows(World& world, const Stage& s) {
     cell.compare_exchange_strong(expected, 1);
     kept = expected;
   }));
-  // All ranks at once on one cell, where the line travels between the cores.
-  Word* const home = world.pointer(s.flag, 0);
+  // All ranks at once on one cell, where the line travels between the cores: not on that of rank 0, which reports.
+  const Rank last = world.ranks() - 1;
+  Word* const home = world.pointer(s.flag, last);
   std::function<void(std::int64_t)> plain;
   if (s.mapped())
     plain = [&](std::int64_t n) {
       while (n-- > 0) kept = std::atomic_ref(*home).fetch_add(1);
     };
   const auto all = [&](std::int64_t n) {
-    while (n-- > 0) world.fetch_add(s.flag, Word{1}, 0);
+    while (n-- > 0) world.fetch_add(s.flag, Word{1}, last);
   };
   WEFT_TRY(const auto times, medians(world, s.mapped() ? 5000 : 200, all, plain));
   rows.push_back({sizeof(Word), "fetch_add by all", times.first * 1e6, times.second * 1e6});
@@ -218,8 +219,10 @@ Status measure(const BenchSpec& spec, World& world) {
   if (spec.collective_name == "atomic") sizes = {sizeof(Word)};
   const bool prints = world.rank() == 0, mapped = s.mapped();
   OneSidedTable table(spec, "real", "this", world.ranks());
+  WEFT_TRY(const env::Settings settings, env::read());
+  const std::string across = settings.transport == "ucx" ? "ucx" : "tcp";
   if (prints)
-    table.header(mapped ? "this (real, shm)" : "this (real, tcp)",
+    table.header(fmt::format("this (real, {})", mapped ? "shm" : across),
                  mapped ? "the same by plain loads and stores" : "none, memory is not mapped");
   for (const Bytes bytes : sizes) {
     WEFT_TRY(auto rows, rows_of(spec.collective_name, world, s, bytes));
@@ -247,8 +250,7 @@ Result<int> bench_one_sided(const BenchSpec& spec) {
   if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
     return bad_input("bench {}: --algo, --proto and --channels are for collectives", name);
   if (!spec.on.empty()) return bench_one_sided_simulated(spec);
-  if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
-    return bad_input("bench {}: one-sided operations go over shm or tcp, not {}", name, spec.transport);
+  if (spec.transport == "threads") return bad_input("bench {}: one-sided operations are between processes", name);
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
   WEFT_TRY(const env::Settings settings, env::read());

@@ -15,13 +15,15 @@ void tighten(Limit& limit, Duration time, std::string resource) {
   if (time > limit.time) limit = {time, std::move(resource), {}};
 }
 
-// What a rank's device can send: over its scale-up links where it has them, else over PCIe.
+// What a rank's device can send to others: over its scale-up links where it has them (not those to its CPU), else over
+// PCIe.
 BytesPerSecond port_rate(const MachineView& machine, topology::DeviceId device) {
   BytesPerSecond fabric, pcie;
   for (const topology::LinkId id : machine.topology().links_of(device)) {
     const topology::Link& l = machine.topology().link(id);
     const BytesPerSecond out = l.a == device ? l.rate_ab : l.rate_ba;
-    if (is_scale_up(l.kind)) fabric = fabric + out;
+    const bool to_host = machine.topology().device(machine.topology().other_end(id, device)).kind == DeviceKind::kCpu;
+    if (is_scale_up(l.kind) && !to_host) fabric = fabric + out;
     if (l.kind == LinkKind::kPcie) pcie = pcie + out;
   }
   return fabric.value() > 0 ? fabric : pcie;

@@ -18,7 +18,8 @@ Rank behind(const bootstrap::Meeting& meeting) { return static_cast<Rank>(meetin
 Aggregator::Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting,
                        std::chrono::milliseconds timeout, FoldOf fold_of, const Endpoint::MakeCarrier& make_carrier)
     : fold_of_(fold_of),
-      endpoint_(capabilities, std::move(meeting), behind(meeting), timeout, make_carrier),
+      number_(behind(meeting)),
+      endpoint_(capabilities, std::move(meeting), number_, timeout, make_carrier),
       thread_([this](const std::stop_token& stopped) { run(stopped); }) {}
 
 Aggregator::~Aggregator() {

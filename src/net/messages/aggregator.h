@@ -27,6 +27,7 @@ class Aggregator {
   void look_for_failures();
 
   FoldOf fold_of_;
+  Rank number_;  // behind the last rank
   Endpoint endpoint_;
   Rank missing_ = -1;  // whose part others have waited for since the last look
   std::jthread thread_;

@@ -1,5 +1,6 @@
 // In place of context.cc and ucx.cc where UCX's headers were missing when weft was built.
 
+#include "net/ucx/remote_memory.h"
 #include "net/ucx/ucx.h"
 
 namespace weft::net::ucx {
@@ -17,6 +18,11 @@ Result<std::shared_ptr<Context>> open_context() { return absent(); }
 
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context>, bootstrap::Meeting, Rank,
                                               messages::Patience::Limits) {
+  return absent();
+}
+
+Result<std::unique_ptr<RemoteMemory>> RemoteMemory::open(const std::vector<std::span<std::byte>>&,
+                                                         std::function<bool(Rank)>) {
   return absent();
 }
 

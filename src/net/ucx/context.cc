@@ -12,11 +12,11 @@ tl::unexpected<Error> refusal(const Library& library, const char* what, ucs_stat
 
 }  // namespace
 
-Result<std::shared_ptr<Context>> Context::open() {
+Result<std::shared_ptr<Context>> Context::open(std::uint64_t features) {
   WEFT_TRY(const Library* const ucp, ucx::library());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME;
-  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.features = features | UCP_FEATURE_WAKEUP;
   params.mt_workers_shared = 1;  // communicators of one rank may be used from different threads
   params.name = "weft";
   ucp_context_h context = nullptr;

@@ -9,7 +9,8 @@ namespace weft::net::ucx {
 
 class Context {
  public:
-  static Result<std::shared_ptr<Context>> open();
+  // `features`: what of UCX is used besides waking up.
+  static Result<std::shared_ptr<Context>> open(std::uint64_t features);
   Context(const Library& library, ucp_context_h context) : library_(library), context_(context) {}
   ~Context() { library_.cleanup(context_); }
   Context(const Context&) = delete;

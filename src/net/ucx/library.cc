@@ -30,6 +30,17 @@ Result<Library> load() {
   find(l.ep_close_nbx, "ucp_ep_close_nbx");
   find(l.am_send_nbx, "ucp_am_send_nbx");
   find(l.am_recv_data_nbx, "ucp_am_recv_data_nbx");
+  find(l.mem_map, "ucp_mem_map");
+  find(l.mem_unmap, "ucp_mem_unmap");
+  find(l.rkey_pack, "ucp_rkey_pack");
+  find(l.rkey_buffer_release, "ucp_rkey_buffer_release");
+  find(l.ep_rkey_unpack, "ucp_ep_rkey_unpack");
+  find(l.rkey_destroy, "ucp_rkey_destroy");
+  find(l.put_nbx, "ucp_put_nbx");
+  find(l.get_nbx, "ucp_get_nbx");
+  find(l.ep_flush_nbx, "ucp_ep_flush_nbx");
+  find(l.worker_flush_nbx, "ucp_worker_flush_nbx");
+  find(l.worker_fence, "ucp_worker_fence");
   find(l.request_check_status, "ucp_request_check_status");
   find(l.request_free, "ucp_request_free");
   find(l.status_string, "ucs_status_string");

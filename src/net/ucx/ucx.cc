@@ -9,7 +9,7 @@ Status available() {
   return loaded ? Status{} : tl::make_unexpected(loaded.error());
 }
 
-Result<std::shared_ptr<Context>> open_context() { return Context::open(); }
+Result<std::shared_ptr<Context>> open_context() { return Context::open(UCP_FEATURE_AM); }
 
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context> context, bootstrap::Meeting meeting, Rank rank,
                                               messages::Patience::Limits limits) {

@@ -42,6 +42,14 @@ TEST(Incast, WithoutPausePacketsAreLostAndSentAgain) {
   EXPECT_GE(without.all_us, 8000);
 }
 
+TEST(Incast, ABufferSmallerThanAPacketStillTakesOne) {
+  for (const bool pause : {true, false}) {
+    TestNetwork net(3, "roce", {.pause = pause, .congestion_control = false, .buffer = 1});
+    for (const int from : {0, 1}) net.send(net.path({2 * from, 2 * 2 + 1}), 20 * TestNetwork::kPayload);
+    EXPECT_TRUE(net.run());
+  }
+}
+
 TEST(Incast, PauseMakesAVictimThatCongestionControlHelps) {
   // Alone with its share of the first host's link it takes 1000 packets x 8/7. Paused like its neighbour it goes at the
   // neighbour's rate, an eighth. DCQCN slows the neighbour down instead.

@@ -24,11 +24,11 @@ Result<double> parse_probability(std::string_view key, std::string_view value) {
   return p;
 }
 
-Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes least) {
-  constexpr Bytes kMost = Bytes{1} << 30;
+Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes least, Bytes most) {
   auto bytes = parse_bytes(value);
-  if (!bytes || *bytes < least || *bytes > kMost)
-    return bad_input("--level packet: {}={}: a size from {} to 1G", key, value, format_bytes(least));
+  if (!bytes || *bytes < least || *bytes > most)
+    return bad_input("--level packet: {}={}: a size from {} to {}", key, value, format_bytes(least),
+                     format_bytes(most));
   return bytes;
 }
 
@@ -50,9 +50,9 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
   } else if (key == "ber") {
     WEFT_TRY(options.bit_error_rate, parse_probability(key, value));
   } else if (key == "buffer") {
-    WEFT_TRY(options.buffer, parse_size(key, value, 1));
+    WEFT_TRY(options.buffer, parse_size(key, value, 1, Bytes{1} << 30));
   } else if (key == "payload") {
-    WEFT_TRY(options.payload, parse_size(key, value, 16));
+    WEFT_TRY(options.payload, parse_size(key, value, 16, Bytes{64} << 10));
   } else if (key == "seed") {
     WEFT_TRY(const auto seed, parse_integer("--level packet: seed", value, 0, 1'000'000'000));
     options.seed = static_cast<std::uint64_t>(seed);

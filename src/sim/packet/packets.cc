@@ -40,6 +40,7 @@ Port& Packets::port(std::int32_t link) {
   r.pauses = !r.credits && options_.pause;
   r.stop_at = std::max(0.0, r.room - headroom(r.rate, r.round_trip, largest));
   r.resume_at = r.stop_at * rules_.resume_part;
+  r.marks = !r.credits && topology_.device(link % 2 == 0 ? l.a : l.b).kind == topology::DeviceKind::kNetworkSwitch;
   return known.emplace(r, options_.weights);
 }
 
@@ -187,8 +188,13 @@ void Packets::sent(std::int32_t link) {
 void Packets::arrive(std::int32_t packet) {
   const Packet p = packets_[packet];
   const Flow& flow = flow_of(p);
+  const std::vector<std::int32_t>& nexts = flow.way.hops[at(p.hop)].next;
+  if (nexts.size() == 1 && flow.way.hops[at(nexts[0])].before == 1) {
+    packets_[packet].hop = nexts[0];
+    return enter(flow.queues[at(nexts[0])], packet);
+  }
   std::vector<std::int32_t> on;
-  for (const std::int32_t next : flow.way.hops[at(p.hop)].next)
+  for (const std::int32_t next : nexts)
     if (completes(p, next)) on.push_back(next);
   packets_.remove(packet);
   rooms_[p.room].packets = on.size();

@@ -23,6 +23,7 @@ class Port {
     bool credits = true;  // else the receiver takes what comes, and drops what has no room
     bool pauses = false;  // … but says stop above `stop_at` and go on below `resume_at`
     double stop_at = 0, resume_at = 0;
+    bool marks = false;  // its sender is a switch that marks packets which queue for it
   };
 
   // One class per weight.
@@ -78,10 +79,10 @@ class Port {
     return earliest;
   }
 
-  // A packet of that size sets out. False: the receiver has no room and drops it.
+  // A packet of that size sets out. False: the receiver has no room and drops it. (Empty room takes any packet.)
   bool fill(std::size_t service, double size) {
     Line& line = lines_[service];
-    if (!rules_.credits && line.room < size) return false;
+    if (!rules_.credits && line.room < size && line.room < rules_.room) return false;
     line.room -= size;
     return true;
   }

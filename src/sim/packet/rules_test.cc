@@ -41,8 +41,8 @@ TEST(PacketOptions, AreRead) {
 }
 
 TEST(PacketOptions, NameWhatCannotBeRead) {
-  for (const char* wrong : {"voq", "voq=maybe", "colour=red", "ber=2", "ber=x", "buffer=0", "payload=2", "seed=-1",
-                            "switching=none", ",", "voq=on,,seed=1"}) {
+  for (const char* wrong : {"voq", "voq=maybe", "colour=red", "ber=2", "ber=x", "buffer=0", "payload=2", "payload=128K",
+                            "seed=-1", "switching=none", ",", "voq=on,,seed=1"}) {
     const auto parsed = PacketOptions::parse(wrong);
     ASSERT_FALSE(parsed.has_value()) << wrong;
     EXPECT_EQ(parsed.error().blame, Blame::kInput);

@@ -144,7 +144,7 @@ void Packets::resend(std::int32_t packet) {
 // Switches mark what has to wait long for an output of a link that may drop packets.
 void Packets::mark(Packet& p, std::int32_t link) {
   const Port::Rules& rules = port(link).rules();
-  if (rules.credits || !flow_of(p).control) return;
+  if (!rules.marks || !flow_of(p).control) return;
   const CongestionRules& when = rules_.congestion;
   const double wait = queued_[at(link)] / rules.rate;
   if (wait <= when.mark_from.s()) return;
