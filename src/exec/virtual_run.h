@@ -119,7 +119,7 @@ class VirtualRun {
   std::vector<Strand> strands_;
   const VirtualJob* main_ = nullptr;
   std::vector<int> most_begun_;  // by job: the most calls that one of its ranks has begun
-  Rank main_left_ = 0;  // ranks on which the first job has not ended
+  Rank main_left_ = 0;           // ranks on which the first job has not ended
   Duration main_ended_;
   std::int64_t finished_ = 0;
 };
