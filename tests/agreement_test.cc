@@ -180,7 +180,7 @@ TEST(Agreement, MoreChannelsThanARankCanPostToAreSlower) {
 }
 
 // The message in one direction over a rank's port, and 1/n of it for what the rank itself sums or sends, at the rate
-// that such traffic gets.
+// that such traffic gets; and what every chunk costs besides.
 TEST(Agreement, AnAllReduceThroughASwitchTakesTheTimeOfItsTrafficAndIsWhatTheCostModelSays) {
   const cost::MachineView machine(topology::load_machine("dgx-h100").value(),
                                   protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
@@ -198,7 +198,7 @@ TEST(Agreement, AnAllReduceThroughASwitchTakesTheTimeOfItsTrafficAndIsWhatTheCos
     const double rate = 450e9 * machine.costs().through_switch("NVL", protocol::Protocol::kSimple)->efficiency;
     const double traffic = 4.0 * (1 << 28) * (1 + 1.0 / 8) / rate * 1e6;
     EXPECT_GT(time->us(), traffic) << algorithm;
-    EXPECT_LT(time->us(), traffic * 1.02) << algorithm;
+    EXPECT_LT(time->us(), traffic * 1.03) << algorithm;
   }
 }
 

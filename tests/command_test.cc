@@ -63,8 +63,8 @@ TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
 
 TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
   const std::string bench =
-      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto LL128 --channels 16 "
-      "--min 64M --max 64M --json -";
+      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto Simple --channels 16 "
+      "--min 256M --max 256M --json -";
   const json folded = json::parse(weft(bench).out).at("rows")[0],
              full = json::parse(weft(bench + " --no-fold").out).at("rows")[0];
   EXPECT_EQ(folded.at("carried_out").at("folded"), 2);

@@ -59,8 +59,21 @@ std::vector<int> channel_counts(const cost::MachineView& machine, const Question
   return counts;
 }
 
-Candidate best_channels(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
-                        Protocol protocol, const Rings& rings) {
+// The plan, and the same with larger slices: of these hops overlap less, but where a channel rests after every message
+// it rests less often.
+std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
+  std::vector<schedule::Plan> all{plan};
+  if (!machine.costs().gpu() || plan.protocol != Protocol::kSimple) return all;
+  const Bytes most = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
+  for (Bytes slice = 2 * plan.slice_bytes; slice <= most; slice *= 2) {
+    all.push_back(plan);
+    all.back().slice_bytes = slice;
+  }
+  return all;
+}
+
+Candidate best_plan(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
+                    Protocol protocol, const Rings& rings) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), rings);
   const int connections = algorithm.connections_of_channel();
@@ -77,19 +90,21 @@ Candidate best_channels(const cost::MachineView& machine, const Question& q, con
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
       continue;
     }
-    // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
-    schedule::Plan costed = plan;
-    costed.aggregation &= q.can.virtual_time;
-    auto estimate = cost::estimate(machine, q.task, costed);
-    if (!estimate) {
-      best.reason = estimate.error().message;
-      return best;
+    for (const schedule::Plan& sliced : slicings(machine, q, plan)) {
+      // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
+      schedule::Plan costed = sliced;
+      costed.aggregation &= q.can.virtual_time;
+      auto estimate = cost::estimate(machine, q.task, costed);
+      if (!estimate) {
+        best.reason = estimate.error().message;
+        return best;
+      }
+      if (!best.possible || estimate->total < best.estimate.total) {
+        best.plan = sliced;
+        best.estimate = *estimate;
+      }
+      best.possible = true;
     }
-    if (!best.possible || estimate->total < best.estimate.total) {
-      best.plan = plan;
-      best.estimate = *estimate;
-    }
-    best.possible = true;
   }
   return best;
 }
@@ -129,7 +144,7 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
-        all.push_back(best_channels(machine, q, *algorithm, protocol, rings));
+        all.push_back(best_plan(machine, q, *algorithm, protocol, rings));
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);
