@@ -161,7 +161,7 @@ TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
   const std::string file = testing::TempDir() + "/place.json";
   // Leaves of 6 nodes, four NICs to an uplink: nodes at four leaves share far fewer ports than nodes at one.
   const Answer done =
-      weft("place --on dgx-h100:nodes=64,wires=fat-tree,oversub=4 --given node[0,6,12,18] --bytes 64M --json " + file);
+      weft("place --on dgx-h100:nodes=64,wires=fat-tree,oversub=4 --given node[0,6,12,18] --bytes 256M --json " + file);
   ASSERT_EQ(done.code, 0) << done.err;
   std::ifstream stream(file);
   const json report = json::parse(stream);
