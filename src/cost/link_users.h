@@ -42,7 +42,7 @@ class LinkUsers {
 
  private:
   void settle() {
-    for (const auto [link, connections] : strand_) {
+    for (const auto& [link, connections] : strand_) {
       std::vector<int>& users = by_place_[link];
       if (users.size() <= place_) users.resize(place_ + 1);
       users[place_] += static_cast<int>(std::min(connections, at_once_));

@@ -75,10 +75,12 @@ Rank Sockets::reader_of(const std::byte* begin, const std::byte* end) const {
 
 bool Sockets::drain(Wire& wire) {
   const bool moved = wire.receive(receiver_);
-  if (wire.ended()) {
-    receiver_.ended(wire.peer(), wire.end_reason());
-    if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
-  }
+  if (!wire.ended()) return moved;
+  if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
+  // One that was closed may have left others unread, with the goodbye or what was sent before it.
+  const Wires& all = wires(wire.peer());
+  const auto open = [](const auto& w) { return w->attached() && !w->ended(); };
+  if (wire.broke() || std::none_of(all.begin(), all.end(), open)) receiver_.ended(wire.peer(), wire.end_reason());
   return moved;
 }
 

@@ -193,6 +193,7 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
     if (n > 0) return n;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+    closed_ = n == 0;
     end(n == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno)));
     return -1;
   }

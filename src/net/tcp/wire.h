@@ -42,6 +42,8 @@ class Wire {
 
   // The peer's side is closed; why.
   bool ended() const { return ended_; }
+  // … otherwise than by closing it.
+  bool broke() const { return ended_ && !closed_; }
   const std::string& end_reason() const { return end_reason_; }
   void end(const std::string& reason);
   void close() { fd_.reset(); }
@@ -69,7 +71,7 @@ class Wire {
   Rank peer_;
   ZeroCopy zero_copy_;
   bootstrap::UniqueFd fd_;
-  bool ended_ = false;
+  bool ended_ = false, closed_ = false;
   std::string end_reason_;
 
   std::uint32_t frames_sent_ = 0;
