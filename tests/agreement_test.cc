@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collectives/registry.h"
+#include "cost/shipped.h"
 #include "exec/executor.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
@@ -177,6 +178,20 @@ TEST(Agreement, MoreChannelsThanARankCanPostToAreSlower) {
   }
   EXPECT_GT(simulated[64], 8 * 30 * posting);
   EXPECT_GT(simulated[64], 1.4 * simulated[8]);
+}
+
+// Where a channel rests after every message, larger slices pay; but what is given, as NCCL's slices are, holds.
+TEST(Agreement, SlicesGrowWhereThatPaysUnlessTheyAreGiven) {
+  const auto machine = cost::shipped_view(topology::load_machine("dgx-h100:nodes=16,net=ib-ndr").value()).value();
+  const Task task{.ranks = 128, .ranks_per_node = 8, .elements = 1 << 28, .element_bytes = 4};
+  tune::Question question{.task = task,
+                          .can = sim::flow_capabilities(machine.topology()),
+                          .algorithm = "ring",
+                          .protocol = "Simple",
+                          .channels = 16};
+  EXPECT_GT(tune::choose(machine, question)->plan.slice_bytes, 128 << 10);  // a quarter of a channel's chunk
+  question.slice = 64 << 10;
+  EXPECT_EQ(tune::choose(machine, question)->plan.slice_bytes, 64 << 10);
 }
 
 // The message in one direction over a rank's port, and 1/n of it for what the rank itself sums or sends, at the rate

@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"place --on dgx-h100:nodes=4 --given node[0,9]", "'node9'"},
         BadInput{"catalog warp-drive", "'warp-drive'"},
         BadInput{"topo --on dgx-h100 --svg /no/such/folder/x.svg", "/no/such/folder/x.svg"},
-        BadInput{"run -n 0 -- true", "-n 0"}),
+        BadInput{"bench put --transport bogus", "'bogus'"}, BadInput{"run -n 0 -- true", "-n 0"}),
     name_of);
 
 TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {

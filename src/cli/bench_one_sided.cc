@@ -251,6 +251,7 @@ Result<int> bench_one_sided(const BenchSpec& spec) {
     return bad_input("bench {}: --algo, --proto and --channels are for collectives", name);
   if (!spec.on.empty()) return bench_one_sided_simulated(spec);
   if (spec.transport == "threads") return bad_input("bench {}: one-sided operations are between processes", name);
+  WEFT_CHECK(env::check_transport("--transport", spec.transport));
   WEFT_TRY(const auto sizes, sizes_of(spec));
   (void)sizes;
   WEFT_TRY(const env::Settings settings, env::read());

@@ -9,8 +9,7 @@ namespace weft::tune {
 
 // Orders in which rings use as many as possible of the links that join the GPUs of a node pairwise, all equally much:
 // over several nodes whose GPUs are all joined to each other, zigzags; else rings that share no link, found as NCCL's
-// search does. Null where GPUs are not joined so (switches, PCIe, CPUs): any
-// order serves.
+// search does. Null where GPUs are not joined so (switches, PCIe, CPUs): any order serves.
 std::shared_ptr<const schedule::RingOrders> ring_orders(const cost::MachineView& machine, Rank ranks);
 
 }  // namespace weft::tune

@@ -55,15 +55,17 @@ std::vector<int> channel_counts(const cost::MachineView& machine, const Question
   std::vector<int> counts{1, 2, 4, 8, 16};
   if (rings != nullptr)  // each of them equally often
     for (const int times : {1, 2}) counts.push_back(times * static_cast<int>(rings->size()));
+  std::ranges::sort(counts);
+  counts.erase(std::ranges::unique(counts).begin(), counts.end());
   std::erase_if(counts, [&](int c) { return c * connections > q.can.max_strands; });
   return counts;
 }
 
 // The plan, and the same with larger slices: of these hops overlap less, but where a channel rests after every message
-// it rests less often.
+// it rests less often. What the question says of slices holds.
 std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
   std::vector<schedule::Plan> all{plan};
-  if (!machine.costs().gpu() || plan.protocol != Protocol::kSimple) return all;
+  if (!machine.costs().gpu() || plan.protocol != Protocol::kSimple || q.slice > 0) return all;
   const Bytes most = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
   for (Bytes slice = 2 * plan.slice_bytes; slice <= most; slice *= 2) {
     all.push_back(plan);

@@ -347,7 +347,7 @@ TEST_P(Conformance, NoFlagIsSeenBeforeItsDataUnderLoad) {
   }
 }
 
-// Two groups in turn on one strand, a third on another; more messages than a connection has slots.
+// Two groups in turn on one strand, a third on another, for more rounds than a connection has slots.
 TEST_P(Conformance, NodesOfTheNetworkSumMessagesOfGroups) {
   if (!can.aggregation) GTEST_SKIP() << can.name << " does not advertise aggregation";
   constexpr Rank kRanks = 6;

@@ -4,6 +4,13 @@
 
 namespace weft::net::messages {
 
+fabric::Capabilities capabilities(std::string_view name) {
+  return {.name = name,
+          .max_strands = kStrands,
+          .max_slice = kSlotBytes,
+          .scratch_bytes = static_cast<Bytes>(kScratchBytes)};
+}
+
 World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
              const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node)
     : aggregator(std::move(node)),

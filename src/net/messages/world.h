@@ -5,6 +5,9 @@
 
 namespace weft::net::messages {
 
+// What every fabric can do whose ranks only send messages. `name` outlives the answer.
+fabric::Capabilities capabilities(std::string_view name);
+
 // One rank of a job whose ranks send each other messages. See exec::WorldExecutor for what it is used as.
 struct World {
   using Endpoint = messages::Endpoint;

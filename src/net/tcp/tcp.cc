@@ -4,12 +4,7 @@
 
 namespace weft::net::tcp {
 
-fabric::Capabilities capabilities() {
-  return {.name = "tcp",
-          .max_strands = messages::kStrands,
-          .max_slice = messages::kSlotBytes,
-          .scratch_bytes = static_cast<Bytes>(messages::kScratchBytes)};
-}
+fabric::Capabilities capabilities() { return messages::capabilities("tcp"); }
 
 std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
                                       messages::Patience::Limits limits) {

@@ -2,11 +2,6 @@
 
 namespace weft::net::ucx {
 
-fabric::Capabilities capabilities() {
-  return {.name = "ucx",
-          .max_strands = messages::kStrands,
-          .max_slice = messages::kSlotBytes,
-          .scratch_bytes = static_cast<Bytes>(messages::kScratchBytes)};
-}
+fabric::Capabilities capabilities() { return messages::capabilities("ucx"); }
 
 }  // namespace weft::net::ucx

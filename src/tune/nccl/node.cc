@@ -130,7 +130,10 @@ bool Node::extend(Attempt& attempt, std::size_t at) const {
 std::vector<std::vector<std::size_t>> Node::ring_orders(double speed, int most, bool nvlink) const {
   constexpr int kBudget = 1 << 14;
   std::vector<std::vector<std::size_t>> orders;
-  if (gpus_.size() == 1) return {static_cast<std::size_t>(most), {0}};
+  if (gpus_.size() == 1) {
+    orders.assign(static_cast<std::size_t>(most), {0});
+    return orders;
+  }
   std::vector<double> free;
   for (const double rate : rates_) free.insert(free.end(), 2, rate);
   std::vector<std::size_t> order;
