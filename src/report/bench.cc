@@ -43,6 +43,7 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"rows", rows}};
   if (!report.faults.empty()) json["faults"] = report.faults;
   if (!report.beside.empty()) json["beside"] = report.beside;
+  if (!report.loads.empty()) json["loads"] = report.loads;
   return json;
 }
 

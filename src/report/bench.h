@@ -23,7 +23,7 @@ struct BenchRow {
   std::int64_t errors = -1;     // wrong elements; -1: not checked
   std::string busiest_link;     // simulated: what carried most, …
   double busiest_share = 0;     // … and how much of its capacity it used
-  Duration healthy;             // simulated with faults or other jobs: the time without them; else 0
+  Duration healthy;             // simulated with faults, other jobs or loads: the time without; else 0
   Rank folded = 1;              // simulated: one rank was carried out for so many
   bool fast_forwarded = false;  // repetitions at the same pace were not carried out
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
@@ -50,6 +50,7 @@ struct BenchReport {
   std::string rates;                     // where the machine's rates come from
   std::vector<std::string> faults = {};  // simulated: as given on the command line
   std::vector<std::string> beside = {};  // simulated: other jobs, as given
+  std::vector<std::string> loads = {};   // simulated: background traffic, as given
   std::vector<BenchRow> rows;
 };
 

@@ -67,6 +67,7 @@ class Simulation {
                             .max_events = options_.max_events,
                             .turn = options_.beside.empty() ? turn : 0,
                             .disturbances = options_.disturbances,
+                            .background = options_.background,
                             .timeline = watched,
                             .carrier = options_.packets ? packets() : nullptr});
     if (options_.beside.empty()) {
@@ -107,6 +108,7 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
   if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
+  if (!options.background.streams.empty()) options.fold = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);

@@ -6,6 +6,7 @@
 #include "cost/machine_view.h"
 #include "exec/virtual_run.h"
 #include "schedule/lower/lower.h"
+#include "sim/flow/background.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
 #include "sim/packet/statistics.h"
@@ -18,6 +19,7 @@ struct Options {
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};             // with any, everything is carried out
+  sim::Background background = {};                 // with any, every rank is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
   // Requires: no rank has two jobs.

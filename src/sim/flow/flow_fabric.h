@@ -9,6 +9,7 @@
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/flow/background.h"
 #include "sim/flow/carrier.h"
 #include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
@@ -30,6 +31,7 @@ struct FlowOptions {
   Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
                   // no disturbances
   Disturbances disturbances = {};
+  Background background = {};    // requires, if any: nothing is folded
   Timeline* timeline = nullptr;  // gets what happens, if given; must outlive the fabric
   // Who carries bytes instead of Flows, if given. Requires, else: nothing is folded.
   std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> carrier = {};
@@ -134,15 +136,16 @@ class FlowFabric : private Carrier::Surroundings {
       kPartArrives,  // of a message that a switch sums
       kSumArrives,
       kResume,
-      kFlap  // of a link that goes down or comes back
+      kFlap,       // of a link that goes down or comes back
+      kBackground  // a stream's next load starts
     };
     Kind kind;
     std::uint8_t reminder;  // the carrier's kind
-    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation or flapping link
+    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation, flapping link or stream
     std::uint32_t version;  // the carrier's; of a rank's posting; the rank whose part arrives; 1: the link goes down
 
     // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
-    bool keeps_going() const { return kind != kCarrier && kind != kFlap; }
+    bool keeps_going() const { return kind < kFlap && kind != kCarrier; }
   };
 
   std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
@@ -206,6 +209,8 @@ class FlowFabric : private Carrier::Surroundings {
   std::vector<double> carried_;   // bytes per resource
   std::vector<double> slowness_;  // by rank; empty: none is slow
   Delays delays_;
+  std::vector<BackgroundSource> streams_;
+  std::mt19937_64 bursts_;  // when streams send
   EventQueue<Event> events_waiting_;
   std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
