@@ -10,6 +10,7 @@
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
+#include "simulate/computing.h"
 #include "simulate/faults.h"
 #include "simulate/loads.h"
 #include "simulate/simulate.h"
@@ -72,6 +73,14 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
           .marked = s.marked,
           .longest_queue = s.longest,
           .at = at};
+}
+
+BenchRow::Computing computing_of(Duration alone, const simulate::Outcome& outcome) {
+  const Duration together = std::max(outcome.time, outcome.computed);
+  return {.alone = alone,
+          .beside = outcome.computed,
+          .together = together,
+          .overlap = simulate::overlap(outcome.time, alone, together)};
 }
 
 // Carries the bytes along: the row's time, busiest link and wrong elements.
@@ -151,6 +160,7 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
   trouble.disturbances = std::move(faulted.disturbances);
   const auto view = std::make_shared<cost::MachineView>(std::move(faulted.machine), healthy.view->costs());
   WEFT_TRY(trouble.background, simulate::background_of(*view, spec.loads));
+  for (const auto& stream : trouble.background.streams) WEFT_CHECK(check_class(spec, "--load", stream.service));
   view->set_left(simulate::left_by(trouble.background, view->topology()));
   trouble.machine.view = view;
   return trouble;
@@ -196,8 +206,13 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   if (job.others) {
     WEFT_TRY(options.beside, jobs_beside(spec, view, task.ranks, row.protocol));
   }
+  if (!spec.compute.empty()) {
+    WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
+    WEFT_CHECK(simulate::check_engine(plan, task, options.computing));
+  }
   WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
   row.time = outcome.time;
+  if (options.computing.any()) row.computing = computing_of(options.computing.alone, outcome);
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
@@ -229,6 +244,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .faults = spec.faults,
                      .beside = spec.beside,
                      .loads = spec.loads,
+                     .compute = spec.compute,
                      .rows = {}};
   const BenchTable table(report, terminal_width(), spec.verbose);
   const bool shows = spec.json != "-";

@@ -46,6 +46,7 @@ void BenchTable::header() const {
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);
   for (const std::string& load : report_.loads) fmt::print("# load {}\n", load);
+  if (!report_.compute.empty()) fmt::print("# compute {}\n", report_.compute);
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
                "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
@@ -73,6 +74,11 @@ void BenchTable::row(const BenchRow& r) const {
   if (r.healthy.ps() > 0)
     fmt::print("#   without {0} {1} us: {2} it {3:.2f}x as long\n", only_faults ? "faults" : "them",
                time_text(r.healthy), only_faults ? "the faults make" : "they make", r.time / r.healthy);
+  if (const auto& c = r.computing)
+    fmt::print(
+        "#   computing takes {} us alone, {} us beside it: {:.2f}x as long; both have ended after {} us: "
+        "{:.0f} % of the shorter one is hidden\n",
+        time_text(c->alone), time_text(c->beside), c->beside / c->alone, time_text(c->together), 100 * c->overlap);
   if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);

@@ -33,6 +33,13 @@ struct BenchRow {
     std::string at;
   };
   std::optional<Packets> packets = {};
+  // Simulated with a kernel beside: what that takes alone and beside, both from start to end, and how much of the
+  // shorter one is hidden behind the other (1: all). The collective is the row itself.
+  struct Computing {
+    Duration alone, beside, together;
+    double overlap = 0;
+  };
+  std::optional<Computing> computing = {};
   Bytes enlarged = 0;  // so much was added to the message to make all ranks' chunks equal
 
   double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
@@ -51,6 +58,7 @@ struct BenchReport {
   std::vector<std::string> faults = {};  // simulated: as given on the command line
   std::vector<std::string> beside = {};  // simulated: other jobs, as given
   std::vector<std::string> loads = {};   // simulated: background traffic, as given
+  std::string compute = {};              // simulated: the kernel beside, as given
   std::vector<BenchRow> rows;
 };
 

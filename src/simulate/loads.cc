@@ -25,7 +25,7 @@ struct Asked {
   std::string_view where;
   Amount amount;
   std::int64_t flows = 8;  // a choice of the model's: as many as a job has that sends over eight channels
-  std::int64_t seed = 1;
+  std::int64_t seed = 1, service = 0;
 };
 
 Result<Asked> parse(const std::string& text) {
@@ -41,17 +41,16 @@ Result<Asked> parse(const std::string& text) {
   if (part && *part > 1) return bad_input("--load {}: more than all of a link", text);
   asked.amount = {part.value_or(0), rate.value_or(BytesPerSecond())};
   for (rest.remove_prefix(amount.size()); !rest.empty();) {
-    rest.remove_prefix(1);
-    const std::string_view pair = rest.substr(0, rest.find(','));
-    rest.remove_prefix(pair.size());
-    const auto [key, value] = cut(pair, '=').value_or(std::pair(pair, std::string_view()));
+    const auto [key, value] = next_pair(rest);
     const std::string what = fmt::format("--load {}: {}", text, key);
     if (key == "flows") {
       WEFT_TRY(asked.flows, parse_integer(what, value, 1, 1024));
     } else if (key == "seed") {
       WEFT_TRY(asked.seed, parse_integer(what, value, 0, 1'000'000'000));
+    } else if (key == "class") {
+      WEFT_TRY(asked.service, parse_integer(what, value, 0, sim::kMostClasses - 1));
     } else {
-      return bad_input("--load {}: '{}' is not flows or seed", text, key);
+      return bad_input("--load {}: '{}' is not flows, seed or class", text, key);
     }
   }
   return asked;
@@ -97,7 +96,8 @@ class Loads {
     if (all > path.rate)
       return bad_input("--load {}: the way from {} to {} carries {}", text, topology_.name_of(from),
                        topology_.name_of(to), format_rate(path.rate));
-    background_.streams.push_back({path, all / static_cast<double>(asked.flows)});
+    background_.streams.push_back(
+        {path, all / static_cast<double>(asked.flows), static_cast<std::uint8_t>(asked.service)});
     return {};
   }
 

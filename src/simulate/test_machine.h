@@ -7,19 +7,22 @@
 
 namespace weft::simulate {
 
-// Four nodes of one GPU; 0 and 2 hang at one switch, 1 and 3 at another. All links carry 20 GB/s.
-inline topology::Topology two_switches() {
+// Nodes of one GPU; the even ones hang at one switch, the others at another. All links carry 20 GB/s, and
+// take 0.5 us, so that packets have room for some behind each.
+inline topology::Topology two_switches(std::int32_t nodes = 4) {
   using topology::DeviceId, topology::DeviceKind, topology::LinkKind;
   topology::Topology t;
   const auto join = [&](LinkKind kind, DeviceId a, DeviceId b) {
-    t.connect({.kind = kind, .a = a, .b = b, .rate_ab = BytesPerSecond(20e9), .rate_ba = BytesPerSecond(20e9)});
+    const BytesPerSecond rate(20e9);
+    const Duration latency = Duration::microseconds(0.5);
+    t.connect({.kind = kind, .a = a, .b = b, .rate_ab = rate, .rate_ba = rate, .latency = latency});
   };
   const auto device = [&](DeviceKind kind, std::int32_t node, std::int32_t index) {
     return t.add({.kind = kind, .node = node, .index = index, .model = {}, .bus_id = {}, .port_rate = {}});
   };
   const DeviceId switches[] = {device(DeviceKind::kNetworkSwitch, -1, 0), device(DeviceKind::kNetworkSwitch, -1, 1)};
   join(LinkKind::kNetwork, switches[0], switches[1]);
-  for (std::int32_t node = 0; node < 4; ++node) {
+  for (std::int32_t node = 0; node < nodes; ++node) {
     const DeviceId gpu = device(DeviceKind::kGpu, node, 0), pcie = device(DeviceKind::kPcieSwitch, node, 0);
     const DeviceId nic = device(DeviceKind::kNic, node, 0);
     join(LinkKind::kPcie, gpu, pcie);

@@ -13,6 +13,13 @@ std::optional<std::pair<std::string_view, std::string_view>> cut(std::string_vie
   return std::pair(text.substr(0, where), text.substr(where + 1));
 }
 
+std::pair<std::string_view, std::string_view> next_pair(std::string_view& text) {
+  text.remove_prefix(1);
+  const std::string_view pair = text.substr(0, text.find(','));
+  text.remove_prefix(pair.size());
+  return cut(pair, '=').value_or(std::pair(pair, std::string_view()));
+}
+
 std::optional<double> number_with(std::string_view text, std::span<const Unit> units) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

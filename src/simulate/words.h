@@ -14,6 +14,9 @@ namespace weft::simulate {
 // Text before and after the first `at`.
 std::optional<std::pair<std::string_view, std::string_view>> cut(std::string_view text, char at);
 
+// ",key=value,…": the first pair; `text` is then what follows it. Requires: text starts with a comma.
+std::pair<std::string_view, std::string_view> next_pair(std::string_view& text);
+
 struct Unit {
   std::string_view name;
   double factor;

@@ -16,6 +16,7 @@ struct Background {
   struct Stream {
     topology::Path path;
     BytesPerSecond rate;  // raw link bytes
+    std::uint8_t service = 0;
   };
   std::vector<Stream> streams;
   std::uint64_t seed = 1;  // of when bursts come
@@ -31,12 +32,13 @@ class BackgroundSource {
   // `path`: of the stream, as resources; must outlive this.
   BackgroundSource(const Background::Stream& stream, MaxMin::Path path, bool bursts)
       : path_(path),
+        service_(stream.service),
         bytes_(bursts ? kBurst : stream.rate.value()),
         cap_(bursts ? stream.path.rate.value() : stream.rate.value()),
         interval_(bursts ? kBurst / stream.rate.value() : 0) {}
 
   Carrier::Load load(std::int32_t number) const {
-    return {.number = number, .path = path_, .bytes = bytes_, .cap = cap_};
+    return {.number = number, .path = path_, .bytes = bytes_, .cap = cap_, .service = service_};
   }
   // How long after `now`, when the last load is through, the next one starts.
   Duration pause(std::mt19937_64& random, Duration now) {
@@ -47,6 +49,7 @@ class BackgroundSource {
 
  private:
   MaxMin::Path path_;
+  std::uint8_t service_;
   double bytes_, cap_, interval_;
   Duration due_;
 };

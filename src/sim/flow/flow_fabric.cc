@@ -114,6 +114,18 @@ void FlowFabric::launch() {
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
   for (std::size_t s = 0; s < streams_.size(); ++s)
     push(streams_[s].pause(bursts_, now_), Event::kBackground, static_cast<std::int32_t>(s));
+  const Computing& computing = options_.computing;
+  kernels_.assign(index(std::min(computing.ranks, fold_.representatives())), Kernel(computing));
+  for (Rank r = 0; r < static_cast<Rank>(kernels_.size()); ++r)
+    push(computing.alone, Event::kComputed, r, kernels_[index(r)].turn());
+}
+
+void FlowFabric::hold(Rank rank, int blocks) {
+  if (index(rank) >= kernels_.size()) return;
+  Kernel& kernel = kernels_[index(rank)];
+  kernel.hold(blocks * options_.computing.held_by_channel, now_);
+  const std::uint32_t turn = kernel.turn();
+  if (kernel.runs()) push(kernel.left(), Event::kComputed, rank, turn);
 }
 
 // A link goes down, or comes back; either happens again a period later.
@@ -138,6 +150,7 @@ bool FlowFabric::step() {
   const auto [time, order, event] = events_waiting_.pop();
   busy_ -= event.keeps_going();
   if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
+  if (event.kind == Event::kComputed && !kernels_[index(event.subject)].is_turn(event.version)) return true;
   if (++events_ > options_.max_events) {
     failure_ =
         Error{Code::kNoResources, Blame::kOperation,
@@ -170,6 +183,10 @@ bool FlowFabric::step() {
       break;
     case Event::kFlap:
       flap(event.subject, event.version == 1);
+      break;
+    case Event::kComputed:
+      kernels_[index(event.subject)].end();
+      computed_ = now_;
       break;
     case Event::kBackground:
       carrier_->start(streams_[index(event.subject)].load(kFirstStream + event.subject));
@@ -218,7 +235,18 @@ void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, doubl
   }
   ++busy_;
   if (load >= 0) ++actors_[index(load)].outstanding;
-  carrier_->start({.number = load, .path = path, .bytes = bytes, .cap = cap, .raw_per_wire = raw_per_wire});
+  carrier_->start({.number = load,
+                   .path = path,
+                   .bytes = bytes,
+                   .cap = cap,
+                   .raw_per_wire = raw_per_wire,
+                   .service = service_of(load)});
+}
+
+// Of what a rank sends, or of the sum of what a group's first member sent.
+std::uint8_t FlowFabric::service_of(std::int32_t load) const {
+  if (options_.service.empty()) return 0;
+  return options_.service[index(load >= 0 ? load / options_.strands : aggregations_[index(-1 - load)].group().first)];
 }
 
 void FlowFabric::through(std::int32_t load) {
