@@ -60,10 +60,7 @@ Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
 }
 
 net::tcp::Options options_of(const env::Settings& settings) {
-  const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
-                         : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
-                                                       : net::tcp::ZeroCopy::kAuto;
-  return {.sockets = settings.sockets, .zero_copy = zero_copy, .fold_of = exec::fold_of_reduction};
+  return {.sockets = settings.sockets, .zero_copy = settings.zero_copy != "off", .fold_of = exec::fold_of_reduction};
 }
 
 // As over shared memory.
