@@ -79,7 +79,8 @@ TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
 
 TEST(Simulated, SaysWhatComputingAndOthersTrafficCost) {
   const std::string bench =
-      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr --algo ring --proto Simple --channels 16 --min 256M --max 256M "
+      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr --algo ring --proto Simple --channels 16 --min 256M --max "
+      "256M "
       "--json - ";
   const json computing = json::parse(weft(bench + "--compute 1ms").out);
   EXPECT_EQ(computing.at("compute"), "1ms");
@@ -137,8 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on dgx-h100 --max-events 0", "--max-events"},
         BadInput{"bench all_reduce --on dgx-h100 --timeline t.json", "--timeline"},
         BadInput{"bench all_reduce --timeline t.json", "--on"}, BadInput{"bench all_reduce --fault nic:3=down", "--on"},
-        BadInput{"bench all_reduce --load uniform=30%", "--on"},
-        BadInput{"bench all_reduce --compute 5ms", "--on"},
+        BadInput{"bench all_reduce --load uniform=30%", "--on"}, BadInput{"bench all_reduce --compute 5ms", "--on"},
         BadInput{"bench all_reduce --on dgx-h100 --compute 5m", "5m"},
         BadInput{"bench all_reduce --on dgx-h100 --compute 5ms,by=copy-engine", "copy engines"},
         BadInput{"bench all_reduce --on gb200-nvl72 --compute 5ms", "GB200"},
