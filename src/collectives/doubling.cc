@@ -183,7 +183,8 @@ Algorithm recursive_doubling_all_reduce() {
           .when = "small messages on many ranks: fewest steps of equal length",
           .source = kSource,
           .chunks = [](const Story&) { return 1; },
-          .steps = doubling_all_reduce_steps};
+          .steps = doubling_all_reduce_steps,
+          .growth = Growth::kPerDoubling};
 }
 Algorithm recursive_doubling_all_gather() {
   return {.name = "recursive_doubling",

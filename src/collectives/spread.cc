@@ -69,7 +69,8 @@ Algorithm spread_of(std::string_view when) {
           .in_order = true,
           .uneven = true,
           .steps = [](Story story) { return spread_steps(kCollective, story); },
-          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
+          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank,
+          .growth = Growth::kPerNode};
 }
 
 }  // namespace
@@ -94,7 +95,8 @@ Algorithm all_pairs_all_reduce() {
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
           .steps = all_pairs_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kPerNode};
 }
 
 Algorithm pairwise_all_to_all() {
@@ -105,7 +107,8 @@ Algorithm pairwise_all_to_all() {
       .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
       .uneven = true,
       .steps = pairwise_steps,
-      .turn = by_one_rank};
+      .turn = by_one_rank,
+      .growth = Growth::kPerNode};
 }
 
 }  // namespace weft::collectives

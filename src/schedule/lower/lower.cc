@@ -56,6 +56,7 @@ Cut cut_of(const Task& task, const Plan& plan) {
   }
   if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
     round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
+  if (plan.most_round > 0) round = std::min(round, plan.most_round);
   return {piece, round, messages ? plan.slice_bytes : round};
 }
 
@@ -73,6 +74,15 @@ Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
   shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
   WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));
   return shorter;
+}
+
+Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks) {
+  Task fewer = task;
+  fewer.ranks = ranks;
+  fewer.root = std::min(task.root, ranks - 1);
+  if (plan.algorithm->chunks_for(story_of(task, plan)) >= task.ranks)
+    fewer.elements = std::max<Bytes>(1, task.elements / task.ranks) * ranks;
+  return fewer;
 }
 
 Task with_equal_chunks(const Task& task, const Plan& plan) {

@@ -43,6 +43,7 @@ struct Plan {
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
   int told = 0;              // simulations only, see Story
+  Bytes most_round = 0;      // simulations only: of a chunk in a round, at most; 0: as much as fits
   std::shared_ptr<const RingOrders> rings = nullptr;
   Rank first = 0;  // simulations only: the fabric's rank that is the task's rank 0
 
@@ -72,6 +73,9 @@ Story story_of(const Task& task, const Plan& plan);
 std::int64_t rounds_of(const Task& task, const Plan& plan);
 // … a task of `fewer` less with the same plan. Requires: fewer < rounds_of.
 Task shortened(const Task& task, const Plan& plan, std::int64_t fewer);
+// The same with fewer ranks, whose chunks are as large: where there is a chunk per rank, they share a smaller message.
+Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks);
+
 // The least message not below the task's whose chunks are all equally large.
 Task with_equal_chunks(const Task& task, const Plan& plan);
 

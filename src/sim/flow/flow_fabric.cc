@@ -412,6 +412,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
 }
 
 fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
+  ++operations_;
   if (operation.kind == Operation::Kind::kSignal) {
     const std::int32_t c = connection_index(rank, operation.peer, strand);
     push(connections_[index(c)].latency, Event::kSignalArrives, c);

@@ -81,6 +81,7 @@ class FlowFabric : private Carrier::Surroundings {
   }
 
   std::int64_t events() const { return events_; }
+  std::int64_t operations() const { return operations_; }  // that were posted
   Duration now() const { return now_; }
   // Starting a call on a rank.
   Duration launch_time() const;
@@ -210,7 +211,7 @@ class FlowFabric : private Carrier::Surroundings {
   std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
-  std::int64_t events_ = 0;
+  std::int64_t events_ = 0, operations_ = 0;
   std::optional<Error> failure_;
 };
 
