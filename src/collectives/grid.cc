@@ -91,12 +91,12 @@ Generator<Step> scatter_steps(Story story, Phase scatter) {
 Generator<Step> hierarchical_all_to_all_steps(Story story) {
   const Grid grid(story);
   const Rank n = story.ranks, self = story.rank, row = grid.row(self), column = grid.column(self);
-  const auto chunk = [=](Rank source, Rank destination) { return source * n + destination; };
+  const auto chunk = [=](Rank source, Rank destination) { return ChunkId{source} * n + destination; };
   const auto slot = [=](Rank from_column, Rank to_row) { return scratch(from_column * grid.rows + to_row); };
   for (Rank k = 0; k < grid.columns; ++k) {  // to my node's rank in column c: all that is for its column
     const Rank c = (column + k) % grid.columns, peer = grid.at(row, c);
     for (Rank r = 0; r < grid.rows; ++r) {
-      const int what = chunk(self, grid.at(r, c));
+      const ChunkId what = chunk(self, grid.at(r, c));
       Operand destination = peer != self ? to(peer).continued(r + 1 < grid.rows)
                             : r == row   ? out(what)
                                          : slot(column, r);
@@ -106,7 +106,7 @@ Generator<Step> hierarchical_all_to_all_steps(Story story) {
   for (Rank k = 1; k < grid.columns; ++k) {
     const Rank c = (column - k + grid.columns) % grid.columns;
     for (Rank r = 0; r < grid.rows; ++r) {
-      const int what = chunk(grid.at(row, c), grid.at(r, column));
+      const ChunkId what = chunk(grid.at(row, c), grid.at(r, column));
       co_yield move(what, {from(grid.at(row, c)).continued(r + 1 < grid.rows)}, {r == row ? out(what) : slot(c, r)});
     }
   }
@@ -117,7 +117,7 @@ Generator<Step> hierarchical_all_to_all_steps(Story story) {
                     {to(grid.at(r, column)).continued(c + 1 < grid.columns)});
     const Rank back = (row - k + grid.rows) % grid.rows;
     for (Rank c = 0; c < grid.columns; ++c) {
-      const int what = chunk(grid.at(back, c), self);
+      const ChunkId what = chunk(grid.at(back, c), self);
       co_yield move(what, {from(grid.at(back, column)).continued(c + 1 < grid.columns)}, {out(what)});
     }
   }

@@ -36,7 +36,7 @@ Generator<Step> meet(Node node) {
   for (Rank k = 1; k < node.size; ++k) co_yield wait(node.at(node.number, (node.place + k) % node.size));
 }
 
-Generator<Step> copy_chunks(int count, Operand (*source)(int), Operand (*target)(int)) {
+Generator<Step> copy_chunks(int count, Operand (*source)(ChunkId), Operand (*target)(ChunkId)) {
   for (int c = 0; c < count; ++c) co_yield move(c, {source(c)}, {target(c)});
 }
 

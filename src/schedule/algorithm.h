@@ -82,7 +82,7 @@ struct Algorithm {
   std::function<int(const Story&)> repeats;
   Growth growth = Growth::kUnknown;
 
-  int chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
+  ChunkId chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
   int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }

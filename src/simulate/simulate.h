@@ -17,7 +17,7 @@ struct Options {
   int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
-  double affordable = 4e6;
+  double affordable = 1e6;
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};             // with any, everything is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out

@@ -79,12 +79,24 @@ Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks);
 // The least message not below the task's whose chunks are all equally large.
 Task with_equal_chunks(const Task& task, const Plan& plan);
 
-// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time. Both ends of a message cut alike
-// because they compute from the same task and plan.
+// What all strands of a task have in common. Both ends of a message cut alike because they compute from the same.
+// Owns: copies of what it needs, but the algorithm.
+struct Cutting {
+  Cutting(const Task& task, const Plan& plan);
+
+  Plan plan;
+  Layout layout;
+  Story story;  // of rank 0
+  Cut sizes;
+  int rounds = 0;
+};
+
+// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time.
 class StrandStream {
  public:
-  // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected.
-  StrandStream(const Task& task, const Plan& plan, Rank rank, int strand);
+  // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected. `cutting` must
+  // outlive this.
+  StrandStream(const Cutting& cutting, Rank rank, int strand);
 
   // Null at the end; valid until the next call.
   const protocol::Operation* next();
@@ -103,12 +115,12 @@ class StrandStream {
     bool destination;
     Bytes filled;
   };
-  Plan plan_;
-  Layout layout_;
-  Story story_;
-  int channel_;
-  Cut cut_sizes_;
-  int rounds_ = 0, round_ = 0;
+  Story story() const;
+
+  const Cutting* cutting_;
+  Rank rank_;
+  int channel_, lane_;
+  int round_ = 0;
   Generator<Step> steps_;
   const Step* step_ = nullptr;
   Bytes round_begin_ = 0;   // where the round begins in the step's chunk
