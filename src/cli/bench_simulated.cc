@@ -177,6 +177,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
   row.folded = outcome.folded;
   row.fast_forwarded = outcome.fast_forwarded;
+  row.continued_from = outcome.continued_from;
+  row.uncertainty = outcome.uncertainty;
+  row.steps = outcome.operations;
   row.enlarged = outcome.enlarged;
   return row;
 }

@@ -28,7 +28,12 @@ nlohmann::json to_json(const BenchReport& report) {
                         {"pauses", r.packets->pauses},   {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
+      row["carried_out"] = {{"folded", r.folded},
+                            {"fast_forwarded", r.fast_forwarded},
+                            {"enlarged_bytes", r.enlarged},
+                            {"continued_from_ranks", r.continued_from},
+                            {"uncertainty", r.uncertainty},
+                            {"steps", r.steps}};
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/1"},

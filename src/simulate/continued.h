@@ -14,8 +14,8 @@ namespace weft::simulate {
 // What a collective takes on many nodes is continued from what it takes on few, once three sizes agree on what more
 // nodes add. How far they may disagree, as a part of the result, before larger sizes are tried, …
 inline constexpr double kAgreement = 5e-4;
-// … and what the next size may cost, in operations: some ten seconds. Beyond that what is known has to do.
-inline constexpr double kMostOperations = 5e6;
+// … and what the next size may cost, in operations: some seconds. Beyond that what is known has to do.
+inline constexpr double kMostOperations = 2e6;
 
 // Sizes that the time is continued from, and the unit that it grows with.
 class Sizes {
