@@ -72,6 +72,7 @@ cost::MachineView machine_of(const std::string& name) {
 
 struct Case {
   const char* machine;
+  std::string_view algorithms;  // whose names begin so
   Bytes bytes;
   int channels;
 };
@@ -84,7 +85,7 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
   const Rank ranks = machine.endpoints();
   int count = 0;
   for (const schedule::Algorithm& a : collectives::algorithms()) {
-    if (a.growth == Growth::kUnknown || a.needs.aggregation) continue;
+    if (a.growth == Growth::kUnknown || a.needs.aggregation || !a.name.starts_with(GetParam().algorithms)) continue;
     const schedule::Task task{.collective = a.collective,
                               .ranks = ranks,
                               .ranks_per_node = machine.ranks_per_node(ranks),
@@ -100,16 +101,17 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
     ++count;
     EXPECT_NEAR(quick->time / full->time, 1, std::max(1e-3, quick->uncertainty))
         << a.name << " " << schedule::name(a.collective) << " from " << quick->continued_from << " of " << ranks;
-    if (quick->uncertainty > kAgreement)
-      fmt::print("{} {}: +-{:.2f} %, off by {:.2f} %\n", a.name, schedule::name(a.collective), 100 * quick->uncertainty,
-                 100 * (quick->time / full->time - 1));
   }
-  EXPECT_GE(count, 10);
+  EXPECT_GE(count, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
-                         testing::Values(Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", 1 << 20, 1},
-                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", 16 << 20, 8}),
+                         testing::Values(Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "ring", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "recursive", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 256 << 20, 2},
+                                         Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1},
+                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "tree", 16 << 20, 8}),
                          [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
 
 }  // namespace
