@@ -27,13 +27,15 @@ nlohmann::json to_json(const BenchReport& report) {
                         {"lost", r.packets->lost},       {"marked", r.packets->marked},
                         {"pauses", r.packets->pauses},   {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
+    if (r.computing)
+      row["computing"] = {{"alone_us", r.computing->alone.us()},
+                          {"beside_us", r.computing->beside.us()},
+                          {"together_us", r.computing->together.us()},
+                          {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"folded", r.folded},
-                            {"fast_forwarded", r.fast_forwarded},
-                            {"enlarged_bytes", r.enlarged},
-                            {"continued_from_ranks", r.continued_from},
-                            {"uncertainty", r.uncertainty},
-                            {"steps", r.steps}};
+      row["carried_out"] = {{"folded", r.folded},           {"fast_forwarded", r.fast_forwarded},
+                            {"enlarged_bytes", r.enlarged}, {"continued_from_ranks", r.continued_from},
+                            {"uncertainty", r.uncertainty}, {"steps", r.steps}};
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/1"},
@@ -48,6 +50,8 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"rows", rows}};
   if (!report.faults.empty()) json["faults"] = report.faults;
   if (!report.beside.empty()) json["beside"] = report.beside;
+  if (!report.loads.empty()) json["loads"] = report.loads;
+  if (!report.compute.empty()) json["compute"] = report.compute;
   return json;
 }
 

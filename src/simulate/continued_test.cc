@@ -36,7 +36,7 @@ struct Lawful {
 TEST(Continued, AddsOneLinkPerDoublingOrPerNode) {
   Lawful tree{[](double n) { return 100 + 5 * std::ceil(std::log2(n)); }};
   EXPECT_NEAR(tree.at(Growth::kPerDoubling, 16384).time.us(), 100 + 5 * 14, 1e-6);
-  EXPECT_EQ(tree.most, 32);  // 8, 16, 32 agree
+  EXPECT_EQ(tree.most, 32);                                                        // 8, 16, 32 agree
   EXPECT_NEAR(tree.at(Growth::kPerDoubling, 1000).time.us(), 100 + 5 * 10, 1e-6);  // 8, 16, 32 of 1000 halved
 
   Lawful chain{[](double n) { return 100 + 5 * n; }};

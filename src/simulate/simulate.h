@@ -6,6 +6,8 @@
 #include "cost/machine_view.h"
 #include "exec/virtual_run.h"
 #include "schedule/lower/lower.h"
+#include "sim/flow/background.h"
+#include "sim/flow/computing.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
 #include "sim/packet/statistics.h"
@@ -19,24 +21,28 @@ struct Options {
   // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
   double affordable = 1e6;
   std::int64_t max_events = std::int64_t{1} << 40;
-  sim::Disturbances disturbances = {};             // with any, everything is carried out
+  sim::Disturbances disturbances = {};  // with any, everything is carried out
+  // A kernel beside the calls of the first job; then no steps are left out.
+  sim::Computing computing = {};
+  sim::Background background = {};                 // with any, every rank is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
-  // Requires: no rank has two jobs.
+  // Requires: no rank has two jobs; classes that the packets have (flows have none).
   std::vector<exec::VirtualJob> beside = {};
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
 struct Outcome {
-  Duration time;    // of all calls
-  Rank folded = 1;  // so many ranks did the same as the one that was carried out
+  Duration time;      // of all calls
+  Duration computed;  // when the last rank had computed what it should
+  Rank folded = 1;    // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Rank continued_from = 0;      // 0, or the ranks of the largest part of the machine that was simulated, …
   double uncertainty = 0;       // … and what such parts disagreed by, as a part of the time
   std::int64_t operations = 0;  // posted in the last run, from which the time is
-  Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
-  std::string busiest_link;  // what carried most, e.g. "gpu3 -> nvswitch0" …
-  double busiest_share = 0;  // … and how much of its capacity it used
+  Bytes enlarged = 0;           // the message was simulated this much larger, so that all ranks' chunks are equal
+  std::string busiest_link;     // what carried most, e.g. "gpu3 -> nvswitch0" …
+  double busiest_share = 0;     // … and how much of its capacity it used
   sim::PacketStatistics packets = {};
   std::string longest_queue = {};  // of packets: the link that it waited for
 };
@@ -48,8 +54,8 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 //   Folded: the algorithm claims by how many ranks its schedule can be turned; the least multiple of that by which the
 //   machine looks the same is found by trying. Exact, but for messages that do not divide into equal chunks: they are
 //   enlarged, by at most 0.1 %, or else not folded.
-//   Continued: the first nodes do the same collective with chunks of the same size; three such sizes tell what more nodes
-//   add (Algorithm::growth). Only where the machine beyond is as these nodes are: the least size reaches as far.
+//   Continued: the first nodes do the same collective with chunks of the same size; three such sizes tell what more
+//   nodes add (Algorithm::growth). Only where the machine beyond is as these nodes are: the least size reaches as far.
 //   Fast forward: the same with fewer repeated steps, and with fewer rounds. Once three runs of growing length differ
 //   by the same time, further ones only add more of it. Otherwise everything is carried out.
 // Errors: the fabric's (see FlowFabric); kInternal if the schedule gets stuck; of check_packets.
