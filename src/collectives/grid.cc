@@ -152,7 +152,7 @@ Algorithm hierarchical_all_reduce() {
           .parts = grid_rows,
           .steps = hierarchical_all_reduce_steps,
           .turn = by_one_row,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_all_gather() {
   return {.name = "hierarchical",
@@ -162,7 +162,7 @@ Algorithm hierarchical_all_gather() {
           .parts = grid_rows,
           .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
           .turn = by_one_row,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_reduce_scatter() {
   return {.name = "hierarchical",
@@ -173,7 +173,7 @@ Algorithm hierarchical_reduce_scatter() {
           .parts = grid_rows,
           .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
           .turn = by_one_row,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_all_to_all() {
   return {.name = "hierarchical",
@@ -184,7 +184,7 @@ Algorithm hierarchical_all_to_all() {
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
           .turn = by_one_row,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm torus_all_reduce() {
   return {.name = "torus2d",
@@ -196,7 +196,7 @@ Algorithm torus_all_reduce() {
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
           .turn = by_one_row,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_all_reduce() {
   return {.name = "mesh",
@@ -206,7 +206,7 @@ Algorithm mesh_all_reduce() {
           .chunks = chunk_per_rank,
           .parts = grid_rows,
           .steps = mesh_all_reduce_steps,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_all_gather() {
   return {.name = "mesh",
@@ -215,7 +215,7 @@ Algorithm mesh_all_gather() {
           .source = kMeshSource,
           .parts = grid_rows,
           .steps = [](Story s) { return gather_steps(s, line_all_gather_on); },
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_reduce_scatter() {
   return {.name = "mesh",
@@ -225,7 +225,7 @@ Algorithm mesh_reduce_scatter() {
           .scratch = grid_rows,
           .parts = grid_rows,
           .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); },
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm line_all_gather() {
   return {.name = "line",
@@ -233,7 +233,7 @@ Algorithm line_all_gather() {
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
           .steps = [](Story s) { return line_steps(s, true); },
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm line_reduce_scatter() {
   return {.name = "line",
@@ -241,7 +241,7 @@ Algorithm line_reduce_scatter() {
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
           .steps = [](Story s) { return line_steps(s, false); },
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 
 }  // namespace weft::collectives

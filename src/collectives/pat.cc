@@ -132,7 +132,7 @@ Algorithm pat_all_gather() {
           .parts = most_parts,
           .steps = all_gather_steps,
           .turn = by_one_rank,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm pat_reduce_scatter() {
   return {.name = "pat",
@@ -143,7 +143,7 @@ Algorithm pat_reduce_scatter() {
           .parts = most_parts,
           .steps = reduce_scatter_steps,
           .turn = by_one_rank,
-          .growth = Growth::kPerNode};
+          .growth = Growth::kAboutPerNode};
 }
 
 }  // namespace weft::collectives

@@ -75,7 +75,7 @@ Algorithm spread_of(std::string_view when) {
           .uneven = true,
           .steps = [](Story story) { return spread_steps(kCollective, story); },
           .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank,
-          .growth = Growth::kPerNode};
+          .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ struct WrittenFor {
 enum class Growth {
   kUnknown,
   kPerDoubling,  // twice the nodes: one link of the chain more, as trees have
-  kPerNode,      // so many further nodes: so many links more, as chains and exchanges of all with all have
+  kPerNode,      // so many further nodes: so many links more, as chains have
+  kAboutPerNode  // the same to 1 %: what bounds a step may change with the nodes
 };
 
 // One way to perform one collective. A value; the registry in collectives/ lists them all.

@@ -181,7 +181,8 @@ Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::spa
     block_bytes_ = largest_block_ = elements / message_parts(shape.collective, shape.ranks) * element_bytes;
     return;
   }
-  WEFT_REQUIRE(static_cast<ChunkId>(counts.size()) == block_count, "{} counts of {} blocks", counts.size(), block_count);
+  WEFT_REQUIRE(static_cast<ChunkId>(counts.size()) == block_count, "{} counts of {} blocks", counts.size(),
+               block_count);
   sizes_.reserve(counts.size());
   for (const Bytes c : counts) sizes_.push_back(c * element_bytes);
   largest_block_ = *std::max_element(sizes_.begin(), sizes_.end());

@@ -70,8 +70,8 @@ using Operands = SmallList<Operand, 2>;
 struct Step {
   enum class Kind : std::uint8_t { kMove, kSignal, kWait };
   Kind kind = Kind::kMove;
-  Rank peer = -1;           // signal, wait
-  ChunkId chunk = -1;       // move: whose size it has
+  Rank peer = -1;      // signal, wait
+  ChunkId chunk = -1;  // move: whose size it has
   Operands sources, destinations;
   std::int8_t lane = Operand::kSameLane;  // signal, wait: the other lane, of the same rank
 

@@ -11,6 +11,7 @@
 
 namespace weft::simulate {
 
+inline constexpr double kAbout = 1e-2;  // what kAboutPerNode is unsure by in any case, as a part of the result
 // What a collective takes on many nodes is continued from what it takes on few, once three sizes agree on what more
 // nodes add. How far they may disagree, as a part of the result, before larger sizes are tried, …
 inline constexpr double kAgreement = 5e-4;
@@ -70,10 +71,10 @@ auto continued(schedule::Growth growth, Rank nodes, Rank least, double affordabl
     const double before = (b.seconds - a.seconds) / (b.units - a.units);
     const double last = (c.seconds - b.seconds) / (c.units - b.units);
     const double more = left * (c.seconds - a.seconds) / (c.units - a.units);
-    const double unsure = left * std::abs(last - before) / 2 / (c.seconds + more);
+    const double unsure = left * std::abs(last - before) / (c.seconds + more);
     if (unsure > kAgreement && predicted(sizes.at(i + 1)) <= kMostOperations) continue;
     outcome.time += Duration::seconds(more);
-    outcome.uncertainty = unsure;
+    outcome.uncertainty = growth == schedule::Growth::kAboutPerNode ? std::max(unsure, kAbout) : unsure;
     return outcome;
   }
   return run(nodes);

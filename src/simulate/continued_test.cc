@@ -36,7 +36,7 @@ struct Lawful {
 TEST(Continued, AddsOneLinkPerDoublingOrPerNode) {
   Lawful tree{[](double n) { return 100 + 5 * std::ceil(std::log2(n)); }};
   EXPECT_NEAR(tree.at(Growth::kPerDoubling, 16384).time.us(), 100 + 5 * 14, 1e-6);
-  EXPECT_EQ(tree.most, 32);  // 8, 16, 32 agree
+  EXPECT_EQ(tree.most, 32);                                                        // 8, 16, 32 agree
   EXPECT_NEAR(tree.at(Growth::kPerDoubling, 1000).time.us(), 100 + 5 * 10, 1e-6);  // 8, 16, 32 of 1000 halved
 
   Lawful chain{[](double n) { return 100 + 5 * n; }};
@@ -72,6 +72,7 @@ cost::MachineView machine_of(const std::string& name) {
 
 struct Case {
   const char* machine;
+  std::string_view algorithms;  // whose names begin so
   Bytes bytes;
   int channels;
 };
@@ -84,7 +85,7 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
   const Rank ranks = machine.endpoints();
   int count = 0;
   for (const schedule::Algorithm& a : collectives::algorithms()) {
-    if (a.growth == Growth::kUnknown || a.needs.aggregation) continue;
+    if (a.growth == Growth::kUnknown || a.needs.aggregation || !a.name.starts_with(GetParam().algorithms)) continue;
     const schedule::Task task{.collective = a.collective,
                               .ranks = ranks,
                               .ranks_per_node = machine.ranks_per_node(ranks),
@@ -100,16 +101,17 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
     ++count;
     EXPECT_NEAR(quick->time / full->time, 1, std::max(1e-3, quick->uncertainty))
         << a.name << " " << schedule::name(a.collective) << " from " << quick->continued_from << " of " << ranks;
-    if (quick->uncertainty > kAgreement)
-      fmt::print("{} {}: +-{:.2f} %, off by {:.2f} %\n", a.name, schedule::name(a.collective), 100 * quick->uncertainty,
-                 100 * (quick->time / full->time - 1));
   }
-  EXPECT_GE(count, 10);
+  EXPECT_GE(count, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
-                         testing::Values(Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", 1 << 20, 1},
-                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", 16 << 20, 8}),
+                         testing::Values(Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "ring", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "recursive", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 256 << 20, 2},
+                                         Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1},
+                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "tree", 16 << 20, 8}),
                          [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
 
 }  // namespace

@@ -85,8 +85,8 @@ class Simulation {
     }
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
-    outcome.computed = fabric.computed();
     outcome.operations = fabric.operations();
+    outcome.computed = fabric.computed();
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
     outcome.busiest_share = busiest.utilisation;
@@ -133,20 +133,81 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
   return none;
 }
 
+Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                               const Options& options) {
+  WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks));
+  if (outcome) return *std::move(outcome);
+  return Simulation(machine, task, plan, options).run(task.ranks);
+}
+
+// The same on the first nodes of the machine. Of many rounds two short runs tell how long a further one takes; whether
+// that is so is seen on the least part.
+class PartsOfMachine {
+ public:
+  PartsOfMachine(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options)
+      : machine_(machine), task_(task), plan_(plan), options_(options) {
+    plan_.most_round = cut_of(task, plan).round;
+  }
+
+  Result<Outcome> continue_from(Rank least) {
+    WEFT_TRY(Outcome outcome, continued(plan_.algorithm->growth, machine_.nodes(task_.ranks), least,
+                                        options_.affordable, [&](Rank nodes) { return run(nodes); }));
+    if (outcome.continued_from > 0) outcome.uncertainty += unsteady_.value_or(0);
+    return outcome;
+  }
+
+ private:
+  Result<Outcome> run(Rank nodes) {
+    const Task part = on_fewer_ranks(task_, plan_, nodes * task_.ranks_per_node);
+    if (part.ranks == task_.ranks) return folded_or_full(machine_, part, plan_, options_);
+    WEFT_TRY(Outcome outcome, run_part(part));
+    outcome.continued_from = part.ranks;
+    return outcome;
+  }
+
+  Result<Outcome> run_part(const Task& part) {
+    const int period = plan_.algorithm->slots;  // of rounds, after which slots are where they were
+    const std::int64_t rounds = rounds_of(part, plan_), few = kFewPeriods * period;
+    if (rounds < 3 * few) return folded_or_full(machine_, part, plan_, options_);
+    const auto run = [&](std::int64_t n) {
+      return folded_or_full(machine_, shortened(part, plan_, rounds - n), plan_, options_);
+    };
+    WEFT_TRY(const Outcome shorter, run(few));
+    WEFT_TRY(Outcome outcome, run(few + period));
+    outcome.time += (outcome.time - shorter.time) * (static_cast<double>(rounds - few - period) / period);
+    outcome.fast_forwarded = true;
+    if (!unsteady_) {
+      WEFT_TRY(const Outcome all, folded_or_full(machine_, part, plan_, options_));
+      unsteady_ = std::abs(outcome.time / all.time - 1);
+    }
+    return outcome;
+  }
+
+  static constexpr int kFewPeriods = 3;
+
+  const cost::MachineView& machine_;
+  const Task& task_;
+  Plan plan_;
+  const Options& options_;
+  std::optional<double> unsteady_;  // by what the two runs were wrong on the least part
+};
+
 // So many nodes reach over as many links as any do, and are enough for a tree to be one. 0: nothing is to be continued.
 Rank least_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
-  constexpr Rank kLeast = 8;
-  constexpr Rank kWorthwhile = 8;  // times as many
+  // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
+  const Rank enough = plan.algorithm->growth == schedule::Growth::kPerDoubling ? 8 : 32;
+  constexpr Rank kWorthwhile = 4;  // times as many
   const Rank per_node = task.ranks_per_node, nodes = machine.nodes(task.ranks);
-  if (!options.fast_forward || options.affordable < 0 || plan.algorithm->growth == schedule::Growth::kUnknown ||
-      !machine.costs().gpu() || task.ranks > machine.endpoints() || schedule::uneven(task.collective) ||
+  if (!options.fast_forward || options.affordable < 0 || !options.background.streams.empty() ||
+      plan.algorithm->growth == schedule::Growth::kUnknown || !machine.costs().gpu() ||
+      task.ranks > machine.endpoints() || schedule::uneven(task.collective) ||
       per_node != machine.ranks_per_node(task.ranks))
     return 0;
-  Rank least = kLeast;
+  Rank least = enough;
   std::size_t furthest = 0;
   for (Rank n = 2; n <= nodes; n *= 2) {
     const std::size_t hops = machine.path(0, (n - 1) * per_node).hops.size();
-    if (hops > furthest) least = std::max(n, kLeast);
+    if (hops > furthest) least = std::max(n, enough);
     furthest = std::max(furthest, hops);
   }
   return nodes / kWorthwhile >= least ? least : 0;
@@ -175,18 +236,7 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   WEFT_TRY(const auto folded, fold(machine, task, plan, options, least > 0 ? kMostRepresentatives : task.ranks));
   if (folded) return *folded;
   if (least == 0) return Simulation(machine, task, plan, options).run(task.ranks);
-  Plan like = plan;
-  like.most_round = cut_of(task, plan).round;
-  return continued(plan.algorithm->growth, machine.nodes(task.ranks), least, options.affordable,
-                   [&](Rank nodes) -> Result<Outcome> {
-                     const Task part = on_fewer_ranks(task, plan, nodes * task.ranks_per_node);
-                     WEFT_TRY(auto outcome, fold(machine, part, like, options, part.ranks));
-                     if (!outcome) {
-                       WEFT_TRY(outcome, Simulation(machine, part, like, options).run(part.ranks));
-                     }
-                     if (part.ranks < task.ranks) outcome->continued_from = part.ranks;
-                     return *std::move(outcome);
-                   });
+  return PartsOfMachine(machine, task, plan, options).continue_from(least);
 }
 
 }  // namespace weft::simulate

@@ -270,7 +270,8 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
       if (end.last) have = 0;
     }
     if (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation) {
-      const bool by_switch = o.kind == Operand::Kind::kMulticast ? cutting_->plan.multicast : cutting_->plan.aggregation;
+      const bool by_switch =
+          o.kind == Operand::Kind::kMulticast ? cutting_->plan.multicast : cutting_->plan.aggregation;
       if (by_switch && o.count > 1) {
         ends.push_back(end);
         continue;
