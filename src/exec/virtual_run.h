@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/interpreter.h"
+#include "exec/own_signals.h"
 #include "schedule/lower/lower.h"
 
 namespace weft::exec {
