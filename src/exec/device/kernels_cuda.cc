@@ -1,0 +1,46 @@
+#include <cuda_runtime.h>
+
+#include "exec/device/kernel_families.h"
+#include "exec/device/kernels.h"
+
+namespace weft::exec::device {
+namespace {
+
+Status checked(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return {};
+  return failure(Code::kSystem, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
+}
+
+const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
+
+}  // namespace
+
+Status launch(const Frame& frame, DataType type, int strands, int threads, void* stream) {
+  const void* arguments[] = {&frame};
+  return checked(cudaLaunchKernel(kernel_of(type), dim3(static_cast<unsigned>(strands)),
+                                  dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
+                                  static_cast<cudaStream_t>(stream)),
+                 "cudaLaunchKernel");
+}
+
+Result<int> resident_blocks(DataType type, int threads) {
+  cudaFuncAttributes attributes{};
+  WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel_of(type)), "cudaFuncGetAttributes"));
+  int device = 0, processors = 0, each = 0;
+  WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
+  WEFT_CHECK(checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                     "cudaDeviceGetAttribute"));
+  WEFT_CHECK(checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(type), threads, 0),
+                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+  return processors * each;
+}
+
+Status divide_on_device(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) {
+  constexpr unsigned kBlocks = 128, kThreads = 256;
+  const void* arguments[] = {&data, &bytes, &divisor};
+  return checked(cudaLaunchKernel(divide_kernel(type), dim3(kBlocks), dim3(kThreads), const_cast<void**>(arguments), 0,
+                                  static_cast<cudaStream_t>(stream)),
+                 "cudaLaunchKernel");
+}
+
+}  // namespace weft::exec::device
