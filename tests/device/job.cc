@@ -36,10 +36,7 @@ Status DeviceJob::prepare(const schedule::Task& task, const schedule::Plan& plan
     WEFT_TRY(images_.emplace_back(), exec::device::flatten(schedule::lower(task, plan, r), plan.protocol));
     auto& in = inputs_.emplace_back(static_cast<std::size_t>(layout.buffer_bytes(Buffer::kIn, r)));
     outputs_.emplace_back(static_cast<std::size_t>(layout.buffer_bytes(Buffer::kOut, r)));
-    for (std::size_t at = 0; at + sizeof(std::int32_t) <= in.size(); at += sizeof(std::int32_t)) {
-      const std::int32_t value = pattern(r, at / sizeof value);
-      std::memcpy(in.data() + at, &value, sizeof value);
-    }
+    fill(r, in);
   }
   for (Rank r = 0; r < task.ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -67,26 +64,6 @@ Status DeviceJob::run(int threads) {
       if (header(r, s).trouble != exec::device::Trouble::kNone)
         return failure(Code::kTimeout, Blame::kCommunicator, "rank {} strand {}: trouble {} at step {}, peer {}", r, s,
                        static_cast<int>(header(r, s).trouble), header(r, s).step, header(r, s).peer);
-  return {};
-}
-
-std::string DeviceJob::compare() const {
-  const schedule::Layout layout = layout_of(task_);
-  const schedule::Shape& shape = layout.shape();
-  for (Rank r = 0; r < task_.ranks; ++r)
-    for (int block = 0; block < shape.chunks; ++block) {
-      if (!schedule::holds(shape, Buffer::kOut, block, r)) continue;
-      const schedule::Run from = schedule::contributors(shape, block);
-      for (Bytes i = 0; i < layout.block_bytes(block) / 4; ++i) {
-        std::uint32_t sum = 0;
-        for (int k = 0; k < from.count; ++k)
-          sum += static_cast<std::uint32_t>(
-              pattern(from.at(k), static_cast<std::size_t>(layout.offset(Buffer::kIn, block) / 4 + i)));
-        std::uint32_t got = 0;
-        std::memcpy(&got, outputs_[static_cast<std::size_t>(r)].data() + layout.offset(Buffer::kOut, block) + 4 * i, 4);
-        if (got != sum) return fmt::format("rank {} block {} element {}: {} instead of {}", r, block, i, got, sum);
-      }
-    }
   return {};
 }
 

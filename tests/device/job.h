@@ -6,6 +6,7 @@
 
 #include "exec/device/frame.h"
 #include "schedule/lower/lower.h"
+#include "tests/device/expected.h"
 
 namespace weft::tests {
 
@@ -26,11 +27,8 @@ class DeviceJob {
   // What was prepared, again at every call. Errors: the first trouble of a block.
   Status run(int threads);
   // "" or the first int32 that is not the sum (or the copy) that the collective promises.
-  std::string compare() const;
+  std::string compare() const { return tests::compare(task_, outputs_); }
 
-  static std::int32_t pattern(Rank rank, std::size_t at) {
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(at) * 2654435761u + static_cast<std::uint32_t>(rank));
-  }
   exec::device::Header& header(Rank rank, int strand);
   exec::device::Outgoing& link(Rank rank, Rank peer, int strand);
   std::vector<exec::device::Frame>& frames() { return frames_; }

@@ -2,7 +2,8 @@
 
 #include "weft/types.h"
 
-// The kernels as CUDA's runtime takes them, each family of types compiled in a file of its own. Null: not of the family.
+// The kernels as CUDA's runtime takes them, each family of types compiled in a file of its own. Null: not of the
+// family.
 namespace weft::exec::device {
 
 inline constexpr int kMostThreads = 512;  // of a block: 128 registers each fill a multiprocessor's 65536

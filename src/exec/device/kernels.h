@@ -11,8 +11,8 @@ namespace weft::exec::device {
 // One rank's part of a collective: a block per strand. `stream`: a cudaStream_t. Returns at once.
 // Requires: the kernels of all ranks fit on their devices at the same time, see resident_blocks.
 Status launch(const Frame& frame, DataType type, int strands, int threads, void* stream);
-// How many blocks of so many threads a device can hold at once. Also loads the kernel, which CUDA otherwise does when it
-// is first launched, and then waits for kernels that run and may be waiting for this one.
+// How many blocks of so many threads a device can hold at once. Also loads the kernel, which CUDA otherwise does when
+// it is first launched, and then waits for kernels that run and may be waiting for this one.
 Result<int> resident_blocks(DataType type, int threads);
 // The end of an average of integers, in stream order.
 Status divide_on_device(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream);

@@ -17,10 +17,10 @@ const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type
 
 Status launch(const Frame& frame, DataType type, int strands, int threads, void* stream) {
   const void* arguments[] = {&frame};
-  return checked(cudaLaunchKernel(kernel_of(type), dim3(static_cast<unsigned>(strands)),
-                                  dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
-                                  static_cast<cudaStream_t>(stream)),
-                 "cudaLaunchKernel");
+  return checked(
+      cudaLaunchKernel(kernel_of(type), dim3(static_cast<unsigned>(strands)), dim3(static_cast<unsigned>(threads)),
+                       const_cast<void**>(arguments), 0, static_cast<cudaStream_t>(stream)),
+      "cudaLaunchKernel");
 }
 
 Result<int> resident_blocks(DataType type, int threads) {
@@ -28,8 +28,8 @@ Result<int> resident_blocks(DataType type, int threads) {
   WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel_of(type)), "cudaFuncGetAttributes"));
   int device = 0, processors = 0, each = 0;
   WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
-  WEFT_CHECK(checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-                     "cudaDeviceGetAttribute"));
+  WEFT_CHECK(
+      checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute"));
   WEFT_CHECK(checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(type), threads, 0),
                      "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
   return processors * each;

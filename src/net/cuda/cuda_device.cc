@@ -116,7 +116,8 @@ class CudaBaton final : public Baton {
 };
 
 void CUDART_CB reach(void* reached) {
-  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> own(static_cast<std::shared_ptr<std::atomic<bool>>*>(reached));
+  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> own(
+      static_cast<std::shared_ptr<std::atomic<bool>>*>(reached));
   (*own)->store(true, std::memory_order_release);
 }
 
@@ -164,8 +165,8 @@ class CudaDevice final : public Device {
     auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);
     WEFT_CHECK(checked(cudaLaunchHostFunc(of(stream), reach, callback.get()), "cudaLaunchHostFunc"));
     callback.release();  // the callback's own now
-    const CUresult waits = wait_value_(of(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value,
-                                       CU_STREAM_WAIT_VALUE_GEQ);
+    const CUresult waits =
+        wait_value_(of(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value, CU_STREAM_WAIT_VALUE_GEQ);
     if (waits != CUDA_SUCCESS)
       return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
     return std::make_unique<CudaBaton>(std::move(reached), words_, word);
@@ -188,8 +189,9 @@ Result<std::unique_ptr<Device>> cuda_device() {
   if (devices == 0) return failure(Code::kNotFound, Blame::kProcess, "no CUDA device: none is visible");
   void* wait_value = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  WEFT_CHECK(checked(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &wait_value, 12000, cudaEnableDefault, &found),
-                     "cudaGetDriverEntryPointByVersion"));
+  WEFT_CHECK(
+      checked(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &wait_value, 12000, cudaEnableDefault, &found),
+              "cudaGetDriverEntryPointByVersion"));
   if (found != cudaDriverEntryPointSuccess || wait_value == nullptr)
     return failure(Code::kUnsupported, Blame::kProcess, "no CUDA device: the driver lacks cuStreamWaitValue32");
   return std::make_unique<CudaDevice>(reinterpret_cast<WaitValue>(wait_value));
