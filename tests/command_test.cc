@@ -77,6 +77,24 @@ TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
   EXPECT_GT(dead.at("rows")[0].at("busiest").at("utilisation").get<double>(), 0.5);
 }
 
+TEST(Simulated, SaysWhatComputingAndOthersTrafficCost) {
+  const std::string bench =
+      "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr --algo ring --proto Simple --channels 16 --min 256M --max "
+      "256M "
+      "--json - ";
+  const json computing = json::parse(weft(bench + "--compute 1ms").out);
+  EXPECT_EQ(computing.at("compute"), "1ms");
+  const json both = computing.at("rows")[0].at("computing");
+  EXPECT_EQ(both.at("alone_us"), 1000);
+  EXPECT_NEAR(both.at("beside_us").get<double>(), 1000 * 132 / 116.0, 2);  // 16 of 132 multiprocessors are held
+  EXPECT_NEAR(both.at("overlap").get<double>(), 1, 1e-9);                  // the collective takes longer
+  const json loaded = json::parse(weft(bench + "--load uniform=50%").out);
+  EXPECT_EQ(loaded.at("loads")[0], "uniform=50%");
+  const json row = loaded.at("rows")[0];
+  EXPECT_GT(row.at("time_us").get<double>(), 1.5 * row.at("healthy_us").get<double>());
+  EXPECT_LT(row.at("time_us").get<double>(), 2.1 * row.at("healthy_us").get<double>());
+}
+
 TEST(Simulated, ARunOfTooManyEventsStopsWithWhatItKnows) {
   const Answer a = weft("bench all_reduce --on dgx-h100 --min 1M --max 1M --no-fold --max-events 10");
   EXPECT_EQ(a.code, 1);
@@ -120,6 +138,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on dgx-h100 --max-events 0", "--max-events"},
         BadInput{"bench all_reduce --on dgx-h100 --timeline t.json", "--timeline"},
         BadInput{"bench all_reduce --timeline t.json", "--on"}, BadInput{"bench all_reduce --fault nic:3=down", "--on"},
+        BadInput{"bench all_reduce --load uniform=30%", "--on"}, BadInput{"bench all_reduce --compute 5ms", "--on"},
+        BadInput{"bench all_reduce --on dgx-h100 --compute 5m", "5m"},
+        BadInput{"bench all_reduce --on dgx-h100 --compute 5ms,by=copy-engine", "copy engines"},
+        BadInput{"bench all_reduce --on gb200-nvl72 --compute 5ms", "GB200"},
+        BadInput{"bench all_reduce --on dgx-h100 --level packet:weights=3//1", "weights"},
+        BadInput{"bench all_reduce --on dgx-h100:nodes=2 --load uniform=30%,class=1", "class 1"},
+        BadInput{"bench all_reduce --on dgx-h100 --load gpu0-gpu9=30%", "gpu0-gpu9=30%"},
+        BadInput{"bench all_reduce --on dgx-h100 --load uniform=130%", "uniform=130%"},
+        BadInput{"bench all_reduce --on dgx-h100 --check --load uniform=30%", "--check"},
         BadInput{"bench all_reduce --on dgx-h100 --fault nic:99=down", "nic:99=down"},
         BadInput{"bench all_reduce --on dgx-h100 --fault link:gpu0-gpu1=down", "link:gpu0-gpu1=down"},
         BadInput{"bench all_reduce --on dgx-h100 --fault nvswitch:0=down --fault gpu:0=sick", "gpu:0=sick"},

@@ -294,15 +294,15 @@ std::vector<std::string> through(Proxy::Mischief mischief, std::chrono::millisec
       .join();
 }
 
-// The stream: 2 greetings of 96 bytes, then frames: a header of 56 bytes and 20000 of data, 30 times.
-constexpr std::int64_t kGreetings = 2 * 96, kFrame = 56 + 20000;
+// The stream: 2 greetings of 96 bytes, then frames: a header of 64 bytes and 20000 of data, 30 times.
+constexpr std::int64_t kGreetings = 2 * 96, kHeader = 64, kFrame = kHeader + 20000;
 
 TEST(TcpDamage, AProxyThatDoesNothingIsNotNoticed) {
   for (const std::string& s : through({}, kLong)) EXPECT_EQ(s, "well");
 }
 
 TEST(TcpDamage, AFlippedBitInTheDataIsFoundAndNamesPeerMessageAndChecksum) {
-  for (const std::int64_t at : {kGreetings + 56, kGreetings + 7 * kFrame + 12345, kGreetings + 20 * kFrame - 1}) {
+  for (const std::int64_t at : {kGreetings + kHeader, kGreetings + 7 * kFrame + 12345, kGreetings + 20 * kFrame - 1}) {
     const auto said = through({at, Proxy::Mischief::kFlipBit}, kLong);
     for (const char* word : {"code", "rank 0", "damaged", "message", "checksum"})
       EXPECT_TRUE(contains(said[1], word)) << said[1];
@@ -311,7 +311,7 @@ TEST(TcpDamage, AFlippedBitInTheDataIsFoundAndNamesPeerMessageAndChecksum) {
 }
 
 TEST(TcpDamage, AFlippedBitInAHeaderIsFound) {
-  for (std::int64_t byte = 0; byte < 56; byte += 5) {
+  for (std::int64_t byte = 0; byte < kHeader; byte += 5) {
     const auto said = through({kGreetings + 3 * kFrame + byte, Proxy::Mischief::kFlipBit}, kLong);
     EXPECT_TRUE(contains(said[1], "rank 0") && contains(said[1], "damaged")) << byte << ": " << said[1];
   }

@@ -70,7 +70,7 @@ Result<Communicator> Communicator::from_environment() {
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
   WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
   if (!job) {  // one rank that needs no name
-    WEFT_TRY(auto machine, api::shared(api::this_machine(rates)));
+    WEFT_TRY(auto machine, api::this_machine(rates));
     WEFT_TRY(auto alone, api::open_threads(1, settings, rates, std::move(machine)));
     return std::move(alone.front());
   }
@@ -82,7 +82,7 @@ Result<std::vector<Communicator>> Communicator::threads(Rank ranks) {
   if (ranks < 1) return bad_input("{} ranks", ranks);
   WEFT_TRY(env::Settings settings, env::read());
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
-  WEFT_TRY(auto machine, api::shared(api::this_machine(rates)));
+  WEFT_TRY(auto machine, api::this_machine(rates));
   return api::open_threads(ranks, settings, rates, std::move(machine));
 }
 

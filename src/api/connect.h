@@ -22,10 +22,10 @@ protocol::Capabilities capabilities_of(const std::string& transport);
 struct Joined {
   Communicator comm;
   std::string transport;
-  std::shared_ptr<cost::MachineView> machine;  // what it chooses by
-  net::shm::World* shm = nullptr;              // of transport shm; lives as long as `comm`
-  net::messages::World* messages = nullptr;    // of transports tcp and ucx; likewise
-  net::mixed::World* mixed = nullptr;          // of transport shm+tcp; likewise
+  std::shared_ptr<const cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;                    // of transport shm; lives as long as `comm`
+  net::messages::World* messages = nullptr;          // of transports tcp and ucx; likewise
+  net::mixed::World* mixed = nullptr;                // of transport shm+tcp; likewise
 };
 
 // Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces

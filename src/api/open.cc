@@ -60,10 +60,7 @@ Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
 }
 
 net::tcp::Options options_of(const env::Settings& settings) {
-  const auto zero_copy = settings.zero_copy == "on"    ? net::tcp::ZeroCopy::kOn
-                         : settings.zero_copy == "off" ? net::tcp::ZeroCopy::kOff
-                                                       : net::tcp::ZeroCopy::kAuto;
-  return {.sockets = settings.sockets, .zero_copy = zero_copy, .fold_of = exec::fold_of_reduction};
+  return {.sockets = settings.sockets, .zero_copy = settings.zero_copy != "off", .fold_of = exec::fold_of_reduction};
 }
 
 // As over shared memory.
@@ -89,14 +86,14 @@ Result<calibrate::Rates> rates_of(const env::Settings& settings) {
   return calibrate::from_text(settings.rates);
 }
 
-Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine) {
+Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine) {
   if (!machine) return tl::make_unexpected(machine.error());
-  return std::make_shared<cost::MachineView>(std::move(*machine));
+  return std::make_shared<const cost::MachineView>(std::move(*machine));
 }
 
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         std::function<bool(Rank)> has_ended) {
-  WEFT_TRY(auto machine, shared(this_machine(origin->rates)));
+  WEFT_TRY(const auto machine, this_machine(origin->rates));
   WEFT_TRY(auto world, net::shm::attach({.id = name,
                                          .rank = place.rank,
                                          .ranks = place.ranks,
@@ -127,8 +124,8 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   WEFT_TRY(auto machine, shared(these_machines(origin->rates, place.ranks / ranks_per_node, ranks_per_node)));
   const net::tcp::Options options = options_of(origin->settings);
   const Rank here = ranks_beside(meeting, place.rank);
-  WEFT_TRY(const cost::MachineView cores, this_machine(origin->rates));
-  auto limits = message_limits_of(origin->settings, here, cores);
+  WEFT_TRY(const auto cores, this_machine(origin->rates));
+  auto limits = message_limits_of(origin->settings, here, *cores);
   // Machines may be containers that share their cores, which none of them can see.
   constexpr int kBriefly = 100;
   limits.spins = std::min(limits.spins, kBriefly);

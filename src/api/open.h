@@ -38,14 +38,14 @@ inline bool sends_only(const std::string& transport) { return transport == "tcp"
 struct Opened {
   std::shared_ptr<session::Session> session;
   std::string transport;
-  std::shared_ptr<cost::MachineView> machine;  // what it chooses by
-  net::shm::World* shm = nullptr;              // of transport shm; lives as long as the session
-  net::messages::World* messages = nullptr;    // of transports tcp and ucx; likewise
-  net::mixed::World* mixed = nullptr;          // of transport shm+tcp; likewise
+  std::shared_ptr<const cost::MachineView> machine;  // what it chooses by
+  net::shm::World* shm = nullptr;                    // of transport shm; lives as long as the session
+  net::messages::World* messages = nullptr;          // of transports tcp and ucx; likewise
+  net::mixed::World* mixed = nullptr;                // of transport shm+tcp; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
-Result<std::shared_ptr<cost::MachineView>> shared(Result<cost::MachineView> machine);
+Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine);
 net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
 
 // Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.

@@ -67,8 +67,7 @@ Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env
                                                            std::vector<pgas::Region> others) {
   if (ranks < 1) return bad_input("{} ranks", ranks);
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
-  WEFT_TRY(auto view, this_machine(rates));
-  const auto machine = std::make_shared<cost::MachineView>(std::move(view));
+  WEFT_TRY(const auto machine, this_machine(rates));
   WEFT_TRY(auto comms, open_threads(ranks, settings, rates, machine));
   const Bytes bytes = heap_up(settings.symmetric_bytes);
   WEFT_TRY(const auto rooms, Rooms::open(ranks, bytes));

@@ -9,29 +9,33 @@
 namespace weft::api {
 namespace {
 
-// Looking at the hardware takes a tenth of a second, and it does not change while a process runs; a program that makes
-// many communicators looks once.
-Result<topology::Topology> detected(const calibrate::Rates& rates) {
-  static std::mutex mutex;
-  static std::map<std::string, topology::Topology> known;  // by the rates
-  const std::lock_guard guard(mutex);
-  const std::string key = calibrate::to_text(rates);
-  if (const auto found = known.find(key); found != known.end()) return found->second;
+using Machine = std::shared_ptr<const cost::MachineView>;
+
+Result<Machine> look(const calibrate::Rates& rates) {
   WEFT_TRY(auto topology, topology::detect(topology::ThisHost(),
                                            topology::MeasuredRates{.memory = rates.memory,
                                                                    .core = rates.core,
                                                                    .core_to_core = rates.core_to_core,
                                                                    .source = rates.source},
                                            topology::Endpoints::kCores));
-  return known.emplace(key, std::move(topology)).first->second;
+  const cost::CpuCaches caches{.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared};
+  return std::make_shared<const cost::MachineView>(
+      std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu), caches);
 }
 
 }  // namespace
 
-Result<cost::MachineView> this_machine(const calibrate::Rates& rates) {
-  WEFT_TRY(auto topology, detected(rates));
-  return cost::MachineView(std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu),
-                           {.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared});
+// Looking at the hardware takes a tenth of a second, and it does not change while a process runs; a program that makes
+// many communicators looks once.
+Result<Machine> this_machine(const calibrate::Rates& rates) {
+  static std::mutex mutex;
+  static std::map<std::string, Machine> known;  // by the rates
+  const std::lock_guard guard(mutex);
+  Machine& machine = known[calibrate::to_text(rates)];
+  if (!machine) {
+    WEFT_TRY(machine, look(rates));
+  }
+  return machine;
 }
 
 namespace {
@@ -73,15 +77,16 @@ topology::Topology side_by_side(int machines, Rank ranks_each, BytesPerSecond co
 }  // namespace
 
 Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here) {
-  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
-  const protocol::HopCost hop = tcp_hop(cores, rates, ranks_here);
-  const Duration launch = *cores.costs().launch(protocol::Protocol::kSimple);
-  return cost::MachineView(cores.topology(), protocol::HopCosts::over_network(hop, launch, cores.costs().rank_switch()),
-                           cores.caches());
+  WEFT_TRY(const Machine cores, this_machine(rates));
+  const protocol::HopCost hop = tcp_hop(*cores, rates, ranks_here);
+  const Duration launch = *cores->costs().launch(protocol::Protocol::kSimple);
+  return cost::MachineView(
+      cores->topology(), protocol::HopCosts::over_network(hop, launch, cores->costs().rank_switch()), cores->caches());
 }
 
 Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each) {
-  WEFT_TRY(const cost::MachineView cores, this_machine(rates));
+  WEFT_TRY(const Machine machine, this_machine(rates));
+  const cost::MachineView& cores = *machine;
   protocol::HopCost within = *cores.costs().find("PHB", protocol::Protocol::kSimple);
   // Every rank has a place of its own in the model; those that share a core wait for their turn.
   const Duration turn = cores.costs().rank_switch() * (cores.sharing(ranks_each) - 1);

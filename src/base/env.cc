@@ -29,7 +29,8 @@ constexpr Variable kTable[] = {
     {"WEFT_IFACE", "text", "by route", "interface or subnet that tcp listens on, e.g. eth0 or 10.1.0.0/16"},
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
-    {"WEFT_TCP_ZEROCOPY", "text", "auto", "auto, on or off: large messages leave from where they lie"},
+    {"WEFT_TCP_ZEROCOPY", "text", "on",
+     "on or off: large messages leave from where they lie, where the kernel can do that"},
     {"WEFT_TCP_AGGREGATION", "number", "0", "1: rank 0 hosts a node that sums messages, as SHARP's switches do"},
     {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
     {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
@@ -125,8 +126,8 @@ Result<Settings> read() {
   WEFT_TRY(const std::int64_t sockets, number("WEFT_TCP_SOCKETS", 1, 1, 16));
   s.sockets = static_cast<int>(sockets);
   s.zero_copy = text("WEFT_TCP_ZEROCOPY");
-  if (!s.zero_copy.empty() && s.zero_copy != "auto" && s.zero_copy != "on" && s.zero_copy != "off")
-    return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither auto, on nor off", s.zero_copy);
+  if (!s.zero_copy.empty() && s.zero_copy != "on" && s.zero_copy != "off")
+    return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither on nor off", s.zero_copy);
   WEFT_TRY(const auto aggregates, number("WEFT_TCP_AGGREGATION", 0, 0, 1));
   s.aggregates = aggregates == 1;
   WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));

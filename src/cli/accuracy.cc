@@ -139,7 +139,8 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(auto tables, tables_for(spec));
   const auto all = accuracy::score_all(std::move(tables), [&](const std::string& on) -> Result<accuracy::Predictor> {
     WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
-    return accuracy::Predictor(std::move(*machine.view));
+    return accuracy::Predictor(
+        cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
   });
   if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
   if (spec.json != "-") print(all);

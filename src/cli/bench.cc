@@ -24,6 +24,7 @@ Examples:
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
+  weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
@@ -82,9 +83,11 @@ Result<int> run(BenchSpec& spec) {
     return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
   if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
     return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
-  if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.timeline.empty()))
-    return bad_input("--fault, --beside and --timeline are for machines named by --on");
-  if (spec.check && !spec.beside.empty()) return bad_input("--check and --beside do not go together");
+  if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
+                          !spec.compute.empty() || !spec.timeline.empty()))
+    return bad_input("--fault, --beside, --load, --compute and --timeline are for machines named by --on");
+  if (spec.check && (!spec.beside.empty() || !spec.loads.empty() || !spec.compute.empty()))
+    return bad_input("--check does not go together with --beside, --load and --compute");
   WEFT_CHECK(set_level(spec));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
@@ -149,14 +152,21 @@ Command add_bench(CLI::App& app) {
       ->allow_extra_args(false);
   sub->add_option("--beside", spec->beside,
                   "with --on: what other ranks do meanwhile, again and again, e.g. all_to_all:bytes=64M,ranks=8-15; "
-                  "also algo=, channels=; may be given several times (docs/simulation.md)")
+                  "also algo=, channels=, class=; may be given several times (docs/simulation.md)")
       ->allow_extra_args(false);
+  sub->add_option("--load", spec->loads,
+                  "with --on: what others send over the machine's links meanwhile: A-B=40%, A-B=100Gb/s, uniform=30%; "
+                  "also ,flows=, ,seed=, ,class=; may be given several times (docs/simulation.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--compute", spec->compute,
+                  "with --on: a kernel of so long on every GPU meanwhile, e.g. 5ms; also ,by=copy-engine, "
+                  ",multiprocessors= (docs/simulation.md)");
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
   sub->add_flag("--no-fold", spec->no_fold,
                 "with --on: carry out every rank and every step, also those that are alike");
   sub->add_option("--level", spec->level,
                   "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,"
-                  "buffer=64K,payload=1K,seed=7] (docs/simulation.md)")
+                  "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);

@@ -28,6 +28,8 @@ struct BenchSpec {
   bool check = false, in_place = false, unregistered = false, reproducible = false;
   std::vector<std::string> faults;                 // simulated
   std::vector<std::string> beside;                 // simulated: other jobs
+  std::vector<std::string> loads;                  // simulated: background traffic
+  std::string compute;                             // simulated: a kernel beside
   std::string timeline;                            // simulated: a file
   bool no_fold = false, verbose = false;           // simulated
   std::string level = "flow";                      // simulated: or "packet", "packet:KEY=VALUE,..."

@@ -10,7 +10,9 @@
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
+#include "simulate/computing.h"
 #include "simulate/faults.h"
+#include "simulate/loads.h"
 #include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
 #include "tune/nccl/search.h"
@@ -73,6 +75,14 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
           .at = at};
 }
 
+BenchRow::Computing computing_of(Duration alone, const simulate::Outcome& outcome) {
+  const Duration together = std::max(outcome.time, outcome.computed);
+  return {.alone = alone,
+          .beside = outcome.computed,
+          .together = together,
+          .overlap = simulate::overlap(outcome.time, alone, together)};
+}
+
 // Carries the bytes along: the row's time, busiest link and wrong elements.
 Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, const schedule::Task& task,
                         const schedule::Plan& plan, BenchRow& row) {
@@ -118,6 +128,7 @@ struct Job {
   Rank ranks;
   std::optional<tune::nccl::System> nccl;  // what NCCL knows of the machine, if it shall choose
   sim::Disturbances disturbances = {};
+  sim::Background background = {};
   bool others = false;  // run beside it
 };
 
@@ -133,6 +144,26 @@ Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturban
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
   }
   return job;
+}
+
+// The machine as the job finds it: with faults, while others use its links.
+struct Trouble {
+  Machine machine;
+  sim::Disturbances disturbances = {};
+  sim::Background background = {};
+  bool any = false;
+};
+Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
+  Trouble trouble{.machine = healthy, .any = !spec.faults.empty() || !spec.loads.empty()};
+  if (!trouble.any) return trouble;
+  WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(healthy.view->topology(), spec.faults));
+  trouble.disturbances = std::move(faulted.disturbances);
+  const auto view = std::make_shared<cost::MachineView>(std::move(faulted.machine), healthy.view->costs());
+  WEFT_TRY(trouble.background, simulate::background_of(*view, spec.loads));
+  for (const auto& stream : trouble.background.streams) WEFT_CHECK(check_class(spec, "--load", stream.service));
+  view->set_left(simulate::left_by(trouble.background, view->topology()));
+  trouble.machine.view = view;
+  return trouble;
 }
 
 // `trace`: gets the timeline, if given.
@@ -169,13 +200,19 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                             .fast_forward = !spec.no_fold,
                             .max_events = spec.max_events,
                             .disturbances = job.disturbances,
+                            .background = job.background,
                             .packets = spec.packets,
                             .trace = trace};
   if (job.others) {
     WEFT_TRY(options.beside, jobs_beside(spec, view, task.ranks, row.protocol));
   }
+  if (!spec.compute.empty()) {
+    WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
+    WEFT_CHECK(simulate::check_engine(plan, task, options.computing));
+  }
   WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
   row.time = outcome.time;
+  if (options.computing.any()) row.computing = computing_of(options.computing.alone, outcome);
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
@@ -192,13 +229,9 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   if (!spec.timeline.empty() && (sizes.size() > 1 || spec.check))
     return bad_input("--timeline draws one size, unchecked: give --min and --max the same");
   WEFT_TRY(const Job healthy, job_on(spec, machine));
-  Job job = healthy;
-  Machine left = machine;
-  if (!spec.faults.empty()) {
-    WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(machine.view->topology(), spec.faults));
-    left.view = std::make_shared<cost::MachineView>(std::move(faulted.machine), machine.view->costs());
-    WEFT_TRY(job, job_on(spec, left, std::move(faulted.disturbances)));
-  }
+  WEFT_TRY(const Trouble trouble, trouble_of(spec, machine));
+  WEFT_TRY(Job job, job_on(spec, trouble.machine, trouble.disturbances));
+  job.background = trouble.background;
   job.others = !spec.beside.empty();
   BenchReport report{.world = "simulated",
                      .machine = machine.name,
@@ -210,6 +243,8 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
                      .faults = spec.faults,
                      .beside = spec.beside,
+                     .loads = spec.loads,
+                     .compute = spec.compute,
                      .rows = {}};
   const BenchTable table(report, terminal_width(), spec.verbose);
   const bool shows = spec.json != "-";
@@ -218,7 +253,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   for (const Bytes bytes : sizes) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), job.ranks));
     WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
-    if (!spec.faults.empty() || job.others) {
+    if (trouble.any || job.others) {
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes));
       row.healthy = whole.time;
     }

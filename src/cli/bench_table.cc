@@ -45,6 +45,8 @@ void BenchTable::header() const {
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);
+  for (const std::string& load : report_.loads) fmt::print("# load {}\n", load);
+  if (!report_.compute.empty()) fmt::print("# compute {}\n", report_.compute);
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
                "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
@@ -68,9 +70,15 @@ void BenchTable::row(const BenchRow& r) const {
   else
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
+  const bool only_faults = report_.beside.empty() && report_.loads.empty();
   if (r.healthy.ps() > 0)
-    fmt::print("#   without {0} {1} us: {2} it {3:.2f}x as long\n", report_.beside.empty() ? "faults" : "them",
-               time_text(r.healthy), report_.beside.empty() ? "the faults make" : "they make", r.time / r.healthy);
+    fmt::print("#   without {0} {1} us: {2} it {3:.2f}x as long\n", only_faults ? "faults" : "them",
+               time_text(r.healthy), only_faults ? "the faults make" : "they make", r.time / r.healthy);
+  if (const auto& c = r.computing)
+    fmt::print(
+        "#   computing takes {} us alone, {} us beside it: {:.2f}x as long; both have ended after {} us: "
+        "{:.0f} % of the shorter one is hidden\n",
+        time_text(c->alone), time_text(c->beside), c->beside / c->alone, time_text(c->together), 100 * c->overlap);
   if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);

@@ -15,7 +15,7 @@ struct Asked {
   Bytes bytes = 0;
   Rank first = -1, last = -1;
   std::string algorithm;
-  std::int64_t channels = 0;
+  std::int64_t channels = 0, service = 0;
 };
 
 Result<Asked> parse(const std::string& text, Rank endpoints) {
@@ -42,8 +42,10 @@ Result<Asked> parse(const std::string& text, Rank endpoints) {
       job.algorithm = value;
     } else if (key == "channels") {
       WEFT_TRY(job.channels, parse_integer(what, value, 1, sim::kMostStrands));
+    } else if (key == "class") {
+      WEFT_TRY(job.service, parse_integer(what, value, 0, sim::kMostClasses - 1));
     } else {
-      return bad_input("--beside {}: '{}' is not bytes, ranks, algo or channels", text, key);
+      return bad_input("--beside {}: '{}' is not bytes, ranks, algo, channels or class", text, key);
     }
   }
   if (job.bytes <= 0 || job.first < 0 || job.last <= job.first)
@@ -59,6 +61,12 @@ Rank per_node(const cost::MachineView& view, Rank first, Rank count) {
 }
 
 }  // namespace
+
+Status check_class(const BenchSpec& spec, std::string_view what, std::int64_t service) {
+  const std::size_t classes = spec.packets ? spec.packets->weights.size() : 1;
+  if (static_cast<std::size_t>(service) < classes) return {};
+  return bad_input("{}: there is no class {}; classes have weights: --level packet:weights=4/1", what, service);
+}
 
 Result<std::vector<exec::VirtualJob>> jobs_beside(const BenchSpec& spec, const cost::MachineView& view, Rank used,
                                                   std::string_view protocol) {
@@ -82,7 +90,8 @@ Result<std::vector<exec::VirtualJob>> jobs_beside(const BenchSpec& spec, const c
                                       .channels = static_cast<int>(asked.channels)});
     if (!choice) return bad_input("--beside {}: {}", text, choice.error().message);
     choice->plan.first = asked.first;
-    jobs.push_back({.task = task, .plan = choice->plan, .calls = 0});
+    WEFT_CHECK(check_class(spec, "--beside " + text, asked.service));
+    jobs.push_back({.task = task, .plan = choice->plan, .calls = 0, .service = static_cast<int>(asked.service)});
   }
   return jobs;
 }

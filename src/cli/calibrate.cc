@@ -63,7 +63,8 @@ Result<int> fit_to_tables(const Spec& spec) {
   if (!machine.simulated || !machine.view->costs().gpu())
     return bad_input("--from fits machines with GPUs, not '{}'", spec.on);
   WEFT_TRY(const auto conditions, cost::conditions_of(machine.view->topology()));
-  accuracy::Predictor predictor(std::move(*machine.view));
+  accuracy::Predictor predictor(
+      cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
   WEFT_TRY(const accuracy::Fit fit, accuracy::fit(predictor, conditions, tables));
   std::string names;
   for (const accuracy::Table& t : tables) names += (names.empty() ? "" : ", ") + t.name;

@@ -30,8 +30,7 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
     if (!calibration.empty()) return bad_input("--calibration is for machines named by --on; this one is measured");
     machine.name = "this";
     WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
-    WEFT_TRY(auto view, api::this_machine(rates));
-    machine.view = std::make_shared<cost::MachineView>(std::move(view));
+    WEFT_TRY(machine.view, api::this_machine(rates));
     return machine;
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));

@@ -31,7 +31,7 @@ struct Command {
 struct Machine {
   std::string name;
   bool simulated = false;
-  std::shared_ptr<cost::MachineView> view;
+  std::shared_ptr<const cost::MachineView> view;
 };
 // `calibration`: a file of weft.calibration/1 for it; empty: WEFT_CALIBRATION, else what weft ships. Errors (bad
 // input): see topology::load_machine; a calibration that is none, or for this machine, which is measured.

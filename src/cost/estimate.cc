@@ -154,11 +154,8 @@ class Walk {
       }
     }
     for (auto& [key, link] : links_) {
-      for (const std::int64_t h : hops[key]) {
-        const topology::Link& l = machine_.topology().link(static_cast<topology::LinkId>(h / 2));
-        const double rate = (h % 2 == 0 ? l.rate_ab : l.rate_ba).value() * efficiency_[key] / users.most(h);
-        link.rate = std::min(link.rate, rate);
-      }
+      for (const std::int64_t h : hops[key])
+        link.rate = std::min(link.rate, machine_.rate(h).value() * efficiency_[key] / users.most(h));
     }
   }
 

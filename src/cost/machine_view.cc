@@ -22,6 +22,12 @@ MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, 
   }
 }
 
+BytesPerSecond MachineView::rate(std::int64_t direction) const {
+  if (!left_.empty()) return left_[static_cast<std::size_t>(direction)];
+  const topology::Link& l = topology_->link(static_cast<topology::LinkId>(direction / 2));
+  return direction % 2 == 0 ? l.rate_ab : l.rate_ba;
+}
+
 Rank MachineView::ranks_per_node(Rank ranks) const {
   Rank first_node = 0;
   while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node)

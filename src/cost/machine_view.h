@@ -35,6 +35,11 @@ class MachineView {
   // How many ranks share an endpoint.
   int sharing(Rank ranks) const { return (ranks + endpoints() - 1) / endpoints(); }
 
+  // What plans can use of a link's direction: its rate, or what others leave of it. By 2 * link, + 1 from b to a.
+  BytesPerSecond rate(std::int64_t direction) const;
+  // Requires: one rate per direction.
+  void set_left(std::vector<BytesPerSecond> left) { left_ = std::move(left); }
+
   topology::Path path(Rank from, Rank to) const { return routes_->path(device(from), device(to)); }
 
   // CPU machines: what one core does in its own cache.
@@ -52,6 +57,7 @@ class MachineView {
   protocol::HopCosts costs_;
   CpuCaches caches_;
   std::vector<topology::DeviceId> devices_;
+  std::vector<BytesPerSecond> left_;  // empty: nobody else is there
   BytesPerSecond core_rate_, memory_rate_;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "exec/own_signals.h"
@@ -15,6 +17,7 @@ struct VirtualJob {
   // So many one after the other; a rank starts its next one when it has finished the last, whatever the others do.
   // 0: again and again until the first job has ended.
   int calls = 1;
+  int service = 0;  // class of what its ranks send, where the fabric tells classes apart
 };
 
 // Runs jobs on the ranks that a virtual-time fabric carries out, with the same interpreter as everywhere. Lazy:
@@ -63,6 +66,7 @@ class VirtualRun {
     int calls_left = 0;               // below 0: until the first job has ended
     int begun = 1;                    // calls
     int finished = 0;                 // strands
+    bool began = false;               // this call's kernel
     OwnSignals own = {};
   };
 
@@ -77,6 +81,7 @@ class VirtualRun {
   void resume(Rank r, int s) {
     const VirtualJob* job = state(r).job;
     if (job == nullptr || s >= strands_of(*job)) return;
+    if (!std::exchange(state(r).began, true)) fabric_.hold(r, job->plan.channels);
     const OwnSignals& signals = state(r).own;
     std::int64_t seen = signals.sent();
     advance(r, s);
@@ -92,11 +97,20 @@ class VirtualRun {
     if (strand.done() || strand.advance(fabric_.endpoint(r), trace_) != Progress::kDone) return;
     ++finished_;
     RankState& rank = state(r);
+    if (channel_done(r, s)) fabric_.hold(r, -1);
     if (++rank.finished < strands_of(*rank.job)) return;
     // A call that one rank has begun is made by all.
     const bool endless = rank.calls_left < 0 && (main_left_ > 0 || rank.begun < most_begun(rank));
     if (rank.calls_left > 0 || endless) return call_again(r);
     if (rank.job == main_ && --main_left_ == 0) main_ended_ = fabric_.now();
+  }
+
+  // Has the last lane of the strand's channel finished, so that the channel's block ends?
+  bool channel_done(Rank r, int s) {
+    const int lanes = state(r).job->plan.algorithm->lanes, first = s - s % lanes;
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!at(r, first + lane).done()) return false;
+    return true;
   }
 
   void call_again(Rank r) {
@@ -105,6 +119,7 @@ class VirtualRun {
     most_begun(rank) = std::max(most_begun(rank), ++rank.begun);
     finished_ -= rank.finished;
     rank.finished = 0;
+    rank.began = false;
     for (int s = 0; s < strands_of(*rank.job); ++s) {
       at(r, s) = strand_of(r, s);
       fabric_.resume_after(r, s, fabric_.launch_time());

@@ -27,6 +27,11 @@ nlohmann::json to_json(const BenchReport& report) {
                         {"lost", r.packets->lost},       {"marked", r.packets->marked},
                         {"pauses", r.packets->pauses},   {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
+    if (r.computing)
+      row["computing"] = {{"alone_us", r.computing->alone.us()},
+                          {"beside_us", r.computing->beside.us()},
+                          {"together_us", r.computing->together.us()},
+                          {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
       row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
     rows.push_back(std::move(row));
@@ -43,6 +48,8 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"rows", rows}};
   if (!report.faults.empty()) json["faults"] = report.faults;
   if (!report.beside.empty()) json["beside"] = report.beside;
+  if (!report.loads.empty()) json["loads"] = report.loads;
+  if (!report.compute.empty()) json["compute"] = report.compute;
   return json;
 }
 

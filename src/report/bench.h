@@ -23,7 +23,7 @@ struct BenchRow {
   std::int64_t errors = -1;     // wrong elements; -1: not checked
   std::string busiest_link;     // simulated: what carried most, …
   double busiest_share = 0;     // … and how much of its capacity it used
-  Duration healthy;             // simulated with faults or other jobs: the time without them; else 0
+  Duration healthy;             // simulated with faults, other jobs or loads: the time without; else 0
   Rank folded = 1;              // simulated: one rank was carried out for so many
   bool fast_forwarded = false;  // repetitions at the same pace were not carried out
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
@@ -33,6 +33,13 @@ struct BenchRow {
     std::string at;
   };
   std::optional<Packets> packets = {};
+  // Simulated with a kernel beside: what that takes alone and beside, both from start to end, and how much of the
+  // shorter one is hidden behind the other (1: all). The collective is the row itself.
+  struct Computing {
+    Duration alone, beside, together;
+    double overlap = 0;
+  };
+  std::optional<Computing> computing = {};
   Bytes enlarged = 0;  // so much was added to the message to make all ranks' chunks equal
 
   double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
@@ -50,6 +57,8 @@ struct BenchReport {
   std::string rates;                     // where the machine's rates come from
   std::vector<std::string> faults = {};  // simulated: as given on the command line
   std::vector<std::string> beside = {};  // simulated: other jobs, as given
+  std::vector<std::string> loads = {};   // simulated: background traffic, as given
+  std::string compute = {};              // simulated: the kernel beside, as given
   std::vector<BenchRow> rows;
 };
 

@@ -1,48 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "collectives/registry.h"
-#include "cost/shipped.h"
-#include "sim/flow/flow_fabric.h"
 #include "simulate/simulate.h"
+#include "simulate/test_machine.h"
 #include "topology/machine.h"
 
 namespace weft::simulate {
 namespace {
-
-using topology::DeviceId;
-using topology::DeviceKind;
-using topology::LinkKind;
-
-// Four nodes of one GPU; 0 and 2 hang at one switch, 1 and 3 at another. All links carry 20 GB/s.
-topology::Topology two_switches() {
-  topology::Topology t;
-  const auto join = [&](LinkKind kind, DeviceId a, DeviceId b) {
-    t.connect({.kind = kind, .a = a, .b = b, .rate_ab = BytesPerSecond(20e9), .rate_ba = BytesPerSecond(20e9)});
-  };
-  const auto device = [&](DeviceKind kind, std::int32_t node, std::int32_t index) {
-    return t.add({.kind = kind, .node = node, .index = index, .model = {}, .bus_id = {}, .port_rate = {}});
-  };
-  const DeviceId switches[] = {device(DeviceKind::kNetworkSwitch, -1, 0), device(DeviceKind::kNetworkSwitch, -1, 1)};
-  join(LinkKind::kNetwork, switches[0], switches[1]);
-  for (std::int32_t node = 0; node < 4; ++node) {
-    const DeviceId gpu = device(DeviceKind::kGpu, node, 0), pcie = device(DeviceKind::kPcieSwitch, node, 0);
-    const DeviceId nic = device(DeviceKind::kNic, node, 0);
-    join(LinkKind::kPcie, gpu, pcie);
-    join(LinkKind::kPcie, nic, pcie);
-    join(LinkKind::kNetwork, nic, switches[node % 2]);
-  }
-  return t;
-}
-
-exec::VirtualJob broadcast(const cost::MachineView& machine, Rank first) {
-  const schedule::Task task{
-      .collective = Collective::kBroadcast, .ranks = 2, .elements = Bytes{64} << 20, .element_bytes = 4};
-  exec::VirtualJob job{.task = task, .calls = 0};
-  job.plan = make_plan(task, **collectives::find_algorithm(Collective::kBroadcast, "ring"), protocol::Protocol::kSimple,
-                       4, sim::flow_capabilities(machine.topology(), 64), true);
-  job.plan.first = first;
-  return job;
-}
 
 double slowdown(const cost::MachineView& machine, Rank first) {
   const exec::VirtualJob own = broadcast(machine, 0), other = broadcast(machine, first);
@@ -75,6 +38,42 @@ TEST(Beside, APausingJobTakesLess) {
              beside = simulate(machine, own.task, own.plan, {.beside = {other}});
   ASSERT_TRUE(alone && beside);
   EXPECT_NEAR(beside->time / alone->time, 1.25, 0.02);
+}
+
+// 64 MiB from rank 0 to rank 1 as packets, compared with the same alone.
+double slowdown_by(const cost::MachineView& machine, const exec::VirtualJob& other, std::vector<double> weights) {
+  const exec::VirtualJob own = broadcast(machine, 0);
+  const sim::PacketOptions packets{.weights = std::move(weights)};
+  const auto alone = simulate(machine, own.task, own.plan, {.packets = packets}),
+             beside = simulate(machine, own.task, own.plan, {.packets = packets, .beside = {other}});
+  EXPECT_TRUE(alone && beside) << (beside ? "" : beside.error().message);
+  return alone && beside ? beside->time / alone->time : 0;
+}
+
+TEST(Classes, ShareALinkByWeight) {
+  const auto machine = cost::shipped_view(two_switches()).value();
+  exec::VirtualJob other = broadcast(machine, 2);
+  EXPECT_NEAR(slowdown_by(machine, other, {3, 1}), 2, 0.1);  // both are of class 0
+  other.service = 1;
+  EXPECT_NEAR(slowdown_by(machine, other, {3, 1}), 4.0 / 3, 0.05);
+  EXPECT_NEAR(slowdown_by(machine, other, {1, 3}), 4, 0.2);
+}
+
+TEST(Classes, ProtectAJobFromAnothersIncast) {
+  // Ranks 2, 4 and 5 send to 3, of which 2 and 4 use the link that 0 needs on its way to 1. What waits there for 3
+  // takes up the room behind that link, also for what goes to 1; a class has room of its own, and 16 of 17 parts of the
+  // link.
+  const auto machine = cost::shipped_view(two_switches(6)).value();
+  exec::VirtualJob incast = broadcast(machine, 2);
+  incast.task.collective = Collective::kGather;
+  incast.task.ranks = 4;
+  incast.task.root = 1;
+  incast.plan = make_plan(incast.task, **collectives::find_algorithm(Collective::kGather, "direct"),
+                          protocol::Protocol::kSimple, 4, sim::flow_capabilities(machine.topology(), 64), true);
+  incast.plan.first = 2;
+  EXPECT_GT(slowdown_by(machine, incast, {16, 1}), 1.6);
+  incast.service = 1;
+  EXPECT_LT(slowdown_by(machine, incast, {16, 1}), 17.0 / 16 + 0.05);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "simulate/faults.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/text.h"
+#include "simulate/words.h"
 
 namespace weft::simulate {
 namespace {
@@ -16,42 +16,10 @@ using topology::Topology;
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// "2.5us" with one of the units given, as a multiple of the first; nothing: not a number above zero with a unit.
-struct Unit {
-  std::string_view name;
-  double factor;
-};
-std::optional<double> number_with(std::string_view text, std::span<const Unit> units) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !(value > 0) || value > 1e15) return std::nullopt;
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  for (const Unit& u : units)
-    if (unit == u.name) return value * u.factor;
-  return std::nullopt;
-}
-std::optional<Duration> duration(std::string_view text) {
-  constexpr Unit kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
-  const auto seconds = number_with(text, kUnits);
-  return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
-}
-std::optional<double> share(std::string_view text) {
-  constexpr Unit kPercent[] = {{"%", 0.01}};
-  const auto part = number_with(text, kPercent);
+// "30%", less than all.
+std::optional<double> part_of(std::string_view text) {
+  const auto part = percent_of(text);
   return part && *part < 1 ? part : std::nullopt;
-}
-
-// Text before and after the first `at`; nothing if there is none.
-std::optional<std::pair<std::string_view, std::string_view>> cut(std::string_view text, char at) {
-  const std::size_t where = text.find(at);
-  if (where == std::string_view::npos) return std::nullopt;
-  return std::pair(text.substr(0, where), text.substr(where + 1));
-}
-
-std::optional<DeviceId> device_named(const Topology& machine, std::string_view name) {
-  for (DeviceId id = 0; id < static_cast<DeviceId>(machine.devices().size()); ++id)
-    if (machine.name_of(id) == name) return id;
-  return std::nullopt;
 }
 
 // "nic", "3" or "5/3" -> the device.
@@ -125,7 +93,7 @@ class Faults {
                                                   : Kind::kNone;
     if (kind == Kind::kNone) return bad_input("--fault {}: expected exp:TIME or uniform:TIME", fault);
     const auto seeded = cut(parts->second, ',');
-    const auto mean = duration(seeded ? seeded->first : parts->second);
+    const auto mean = duration_of(seeded ? seeded->first : parts->second);
     if (!mean) return bad_input("--fault {}: expected a time such as 2us", fault);
     std::int64_t seed = 1;
     if (seeded) {
@@ -145,19 +113,18 @@ class Faults {
   }
 
   Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
-    const auto ends = cut(place, '-');
-    const auto a = ends ? device_named(machine_, ends->first) : std::nullopt;
-    const auto b = ends ? device_named(machine_, ends->second) : std::nullopt;
-    if (!a || !b)
-      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them", fault);
+    const auto ends = devices_between(machine_, place);
+    if (!ends) return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them", fault);
     bool any = false;
     for (std::size_t l = 0; l < links_.size(); ++l) {
       topology::Link& link = links_[l];
-      if (!((link.a == *a && link.b == *b) || (link.a == *b && link.b == *a))) continue;
+      if (!joins(link, ends->first, ends->second)) continue;
       any = true;
       WEFT_CHECK(change(fault, static_cast<LinkId>(l), how));
     }
-    if (!any) return bad_input("--fault {}: there is no link between {} and {}", fault, ends->first, ends->second);
+    if (!any)
+      return bad_input("--fault {}: there is no link between {} and {}", fault, machine_.name_of(ends->first),
+                       machine_.name_of(ends->second));
     return {};
   }
 
@@ -167,15 +134,15 @@ class Faults {
       link.count = 0;
     } else if (how.starts_with("flap:")) {
       const auto parts = cut(how.substr(5), ',');
-      const auto period = parts ? duration(parts->first) : std::nullopt;
-      const auto down = parts ? share(parts->second) : std::nullopt;
+      const auto period = parts ? duration_of(parts->first) : std::nullopt;
+      const auto down = parts ? part_of(parts->second) : std::nullopt;
       if (!period || !down) return bad_input("--fault {}: expected flap:PERIOD,PART, e.g. flap:10ms,20%", fault);
       disturbances_.flaps.push_back({id, *period, *down});
     } else if (how.starts_with('+')) {
-      const auto later = duration(how.substr(1));
+      const auto later = duration_of(how.substr(1));
       if (!later) return bad_input("--fault {}: expected a time such as +5us", fault);
       link.latency += *later;
-    } else if (const auto part = share(how)) {
+    } else if (const auto part = part_of(how)) {
       link.rate_ab = link.rate_ab * *part;
       link.rate_ba = link.rate_ba * *part;
     } else {

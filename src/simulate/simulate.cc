@@ -67,9 +67,12 @@ class Simulation {
                             .max_events = options_.max_events,
                             .turn = options_.beside.empty() ? turn : 0,
                             .disturbances = options_.disturbances,
+                            .background = options_.background,
+                            .computing = options_.computing,
+                            .service = classes(ranks),
                             .timeline = watched,
                             .carrier = options_.packets ? packets() : nullptr});
-    if (options_.beside.empty()) {
+    if (options_.beside.empty() && !options_.computing.any()) {
       const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
       WEFT_TRY(outcome.time, exec::run_virtually(
                                  fabric, task, plan, [&](Rank) { return call; }, exec::NoTrace{}, options_.calls));
@@ -80,11 +83,21 @@ class Simulation {
     }
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
+    outcome.computed = fabric.computed();
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
     outcome.busiest_share = busiest.utilisation;
     if (outcome.packets.at >= 0) outcome.longest_queue = fabric.name_of(outcome.packets.at);
     return outcome;
+  }
+
+  // By rank.
+  std::vector<std::uint8_t> classes(Rank ranks) const {
+    std::vector<std::uint8_t> of_rank(static_cast<std::size_t>(options_.packets ? ranks : 0));
+    for (const exec::VirtualJob& job : options_.beside)
+      std::fill_n(of_rank.begin() + job.plan.first, options_.packets ? job.task.ranks : 0,
+                  static_cast<std::uint8_t>(job.service));
+    return of_rank;
   }
 
   const cost::MachineView& machine_;
@@ -107,6 +120,8 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
   if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
+  if (!options.background.streams.empty()) options.fold = false;
+  if (options.computing.any()) options.fast_forward = false;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);

@@ -6,6 +6,8 @@
 #include "cost/machine_view.h"
 #include "exec/virtual_run.h"
 #include "schedule/lower/lower.h"
+#include "sim/flow/background.h"
+#include "sim/flow/computing.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
 #include "sim/packet/statistics.h"
@@ -17,17 +19,21 @@ struct Options {
   int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   std::int64_t max_events = std::int64_t{1} << 40;
-  sim::Disturbances disturbances = {};             // with any, everything is carried out
+  sim::Disturbances disturbances = {};  // with any, everything is carried out
+  // A kernel beside the calls of the first job; then no steps are left out.
+  sim::Computing computing = {};
+  sim::Background background = {};                 // with any, every rank is carried out
   std::optional<sim::PacketOptions> packets = {};  // instead of flows; then everything is carried out
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
-  // Requires: no rank has two jobs.
+  // Requires: no rank has two jobs; classes that the packets have (flows have none).
   std::vector<exec::VirtualJob> beside = {};
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
 struct Outcome {
-  Duration time;    // of all calls
-  Rank folded = 1;  // so many ranks did the same as the one that was carried out
+  Duration time;      // of all calls
+  Duration computed;  // when the last rank had computed what it should
+  Rank folded = 1;    // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
   std::string busiest_link;  // what carried most, e.g. "gpu3 -> nvswitch0" …

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string_view>
 
 #include "base/text.h"
 
@@ -43,6 +44,17 @@ bool parse_ip(const std::string& text, Address& a) {
   if (inet_pton(AF_INET, text.c_str(), a.ip) == 1) return a.family = 4, true;
   if (inet_pton(AF_INET6, text.c_str(), a.ip) == 1) return a.family = 6, true;
   return false;
+}
+
+// BBR sends by a timer, also after another congestion control has taken over: only sockets that never had it are free
+// of that. Between ranks a timer's interrupt per packet costs more than the queues that BBR avoids (bench/results,
+// tcp). Reno is in every kernel, and no process needs a privilege for it. What a listener accepts has the listener's.
+void avoid_bbr(int fd) {
+  char name[16] = {};
+  socklen_t length = sizeof name - 1;
+  constexpr std::string_view kReno = "reno";
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && std::string_view(name) == "bbr")
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
 }  // namespace
@@ -177,6 +189,7 @@ Result<UniqueFd> listen_on(const Address& address) {
   if (!fd.open()) return socket_failure("socket for", address.text(), errno);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  avoid_bbr(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
     return socket_failure("cannot listen on", address.text(), errno);
   if (listen(fd.get(), kBacklog) != 0) return socket_failure("cannot listen on", address.text(), errno);
@@ -190,6 +203,7 @@ Result<UniqueFd> start_connect(const Address& to) {
   if (!fd.open()) return socket_failure("socket to", to.text(), errno);
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  avoid_bbr(fd.get());
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS)
     return socket_failure("cannot connect to", to.text(), errno);
   return fd;

@@ -19,7 +19,7 @@ std::chrono::milliseconds Patience::lately() const { return std::max(Endpoint::k
 
 Status Patience::look(const WaitingFor& waiting_for) {
   endpoint_.give_back();
-  endpoint_.pump_all();
+  moved_ = endpoint_.pump_all();
   const auto now = Clock::now();
   if (looks_ == 0) looks_ = 1;
   if (since_ == Clock::time_point{}) since_ = examined_ = now;
@@ -32,7 +32,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
   const bool much = limits_.spins <= 1 && endpoint_.awaits_much();
-  if (looks_ < limits_.spins && !much) return {};
+  if (moved_ || (looks_ < limits_.spins && !much)) return {};  // what is waited for may just have come
   looks_ = limits_.spins;
   if (!much && Clock::now() - since_ < limits_.yielding)
     sched_yield();

@@ -33,6 +33,8 @@ class Patience {
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Call when nothing has moved and the caller does not want to wait.
   Status look(const WaitingFor& waiting_for);
+  // Has anything come or gone in the last look? Then the caller tries again before it sleeps.
+  bool moved() const { return moved_; }
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
   // kNoResources.
   Status pause(const WaitingFor& waiting_for) {
@@ -53,6 +55,7 @@ class Patience {
   Endpoint& endpoint_;
   Limits limits_;
   int looks_ = 0;
+  bool moved_ = false;
   Clock::time_point since_{}, examined_{};
 };
 

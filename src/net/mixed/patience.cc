@@ -56,7 +56,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
 
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
-  if (looks_ < limits_.spins) return {};
+  if (far_.moved() || looks_ < limits_.spins) return {};
   looks_ = limits_.spins;
   const bool sends = sockets_.unsettled() >= 0;  // far peers wait for what the kernel has not yet taken
   if (sends || messages::Clock::now() - since_ < limits_.yielding) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -85,10 +86,25 @@ Status check_absent(const Options& options, Rank absent) {
   return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended before it came", absent);
 }
 
+// Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds.
+class Wait {
+ public:
+  void pause() {
+    if (Clock::now() - since_ < kSoon)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+
+ private:
+  static constexpr std::chrono::microseconds kSoon{300};
+  const Clock::time_point since_ = Clock::now();
+};
+
 // Waits for rank 0's file to exist at its full size.
 Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
-  for (;;) {
+  for (Wait wait;;) {
     FileDescriptor fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 && errno != ENOENT) return system_failure("shm_open", name);
@@ -101,7 +117,7 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
                      options.limits.timeout.count());
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    wait.pause();
   }
 }
 
@@ -119,6 +135,7 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
     return bad_input("two processes claim rank {} of job '{}'", options.rank, options.id);
   self.state.store(RankState::kPresent, std::memory_order_release);
   header.attached.fetch_add(1, std::memory_order_acq_rel);
+  Wait wait;
   while (header.attached.load(std::memory_order_acquire) < static_cast<std::uint32_t>(options.ranks)) {
     for (Rank r = 0; r < options.ranks; ++r)
       if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)
@@ -131,7 +148,7 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
                      options.limits.timeout.count(), missing);
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    wait.pause();
   }
   if (header.ready.load(std::memory_order_acquire) != 1 || header.magic != memory::kMagic)
     return bad_input("shared memory {} was made by another version of weft", name_of(options.id));

@@ -2,10 +2,12 @@
 
 #include "net/messages/frame.h"
 
-// What crosses a connection between two ranks: headers of 56 bytes, little-endian, each followed by `frame.length`
+// What crosses a connection between two ranks: headers of 64 bytes, little-endian, each followed by `frame.length`
 // bytes.
 //   The header's own checksum covers all fields before it; `payload_crc` the bytes that follow. Headers are numbered
 //   per connection, from 1, so that a lost, repeated or exchanged frame is found like a damaged one.
+//   Memory that is sent without a copy (kHeld) is read by the receiver's kernel until the receiver has taken the bytes
+//   out of it; `received` says so, with whatever goes the other way, or with a header for that alone (kBare).
 namespace weft::net::tcp {
 
 using messages::Frame;
@@ -13,17 +15,22 @@ using messages::FrameKind;
 
 inline constexpr std::uint16_t kFrameMagic = 0xf177;
 
+inline constexpr std::uint16_t kHeld = 1;  // the sender waits until this frame has been received
+inline constexpr std::uint16_t kBare = 2;  // only `received`; the frame means nothing
+
 struct Header {
   std::uint16_t magic = kFrameMagic;
-  std::uint16_t reserved = 0;
+  std::uint16_t flags = 0;
   std::uint32_t sequence = 0;  // of the frame on its connection
   Frame frame;
+  std::uint32_t received = 0;  // frames of this connection that the sender of the header has whole, modulo 2^32
+  std::uint32_t reserved = 0;
   std::uint32_t payload_crc = 0;
   std::uint32_t header_crc = 0;
 
   bool operator==(const Header&) const = default;
 };
-static_assert(sizeof(Header) == 56 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
 // Fills in the header's checksum.
 void seal(Header& header);

@@ -82,8 +82,10 @@ struct Collector final : Receiver {
 };
 
 struct Pair {
-  Wire one{1, ZeroCopy::kOff}, other{0, ZeroCopy::kOff};
-  Pair() {
+  Splicer splicer;
+  Wire one, other{0, nullptr};
+  // `holds`: large frames of `one` are not copied.
+  explicit Pair(bool holds = false) : one(1, holds ? &splicer : nullptr) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     one.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
@@ -98,9 +100,11 @@ Frame data(std::size_t bytes) {
           .total = static_cast<std::uint32_t>(bytes)};
 }
 
-TEST(Wires, FramesOfAllSizesArriveThroughAFullSocket) {
-  Pair pair;
-  Collector got;
+class AllSizes : public testing::TestWithParam<bool> {};
+
+TEST_P(AllSizes, ArriveThroughAFullSocket) {
+  Pair pair(GetParam());
+  Collector got, back;
   std::mt19937 random(3);
   std::string all;
   std::deque<std::string> kept;  // memory of frames under way is the sender's
@@ -111,12 +115,56 @@ TEST(Wires, FramesOfAllSizesArriveThroughAFullSocket) {
                   random() % 4 == 0);
     if (random() % 5 == 0) pair.other.receive(got);
   }
-  while (!pair.one.flush()) pair.other.receive(got);
+  while (!pair.one.flush()) {
+    pair.other.receive(got);
+    pair.other.confirm();
+    pair.one.receive(back);
+  }
   while (pair.other.receive(got)) {
   }
   EXPECT_EQ(got.problem, "");
   EXPECT_EQ(got.frames, 400);
   EXPECT_TRUE(got.text == all);
+  EXPECT_EQ(back.frames, 0);  // confirmations are nobody's business but the wires'
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, AllSizes, testing::Bool(), [](const auto& i) { return i.param ? "Held" : "Copied"; });
+
+TEST(Wires, LargeMemoryIsTheirsUntilThePeerHasReadIt) {
+  Pair pair(true);
+  Collector got, back;
+  const std::string large(60000, 'L'), small(600, 's');
+  const auto bytes = [](const std::string& text) { return reinterpret_cast<const std::byte*>(text.data()); };
+  const auto touches = [&](const std::string& text) {
+    return pair.one.touches(bytes(text), bytes(text) + text.size());
+  };
+  pair.one.send(data(large.size()), bytes(large), Block());
+  pair.one.send(data(small.size()), bytes(small), Block());
+  while (pair.other.receive(got)) {
+  }
+  ASSERT_EQ(got.text, large + small);
+  EXPECT_TRUE(touches(large));
+  EXPECT_FALSE(touches(small));
+  EXPECT_FALSE(pair.one.wants_output());
+  EXPECT_FALSE(pair.one.flush());
+  ASSERT_TRUE(pair.other.owes_confirmation());
+  pair.other.send(data(small.size()), bytes(small), Block());  // says it, too
+  EXPECT_FALSE(pair.other.owes_confirmation());
+  pair.one.receive(back);
+  EXPECT_FALSE(touches(large));
+  EXPECT_TRUE(pair.one.flush());
+}
+
+TEST(Wires, APeerThatClosesWhileLargeMemoryIsUnderWayIsAnEndAndNoSignal) {
+  Pair pair(true);
+  Collector back;
+  const std::string large(1 << 20, 'L');
+  pair.one.send(data(large.size()), reinterpret_cast<const std::byte*>(large.data()), Block());
+  EXPECT_TRUE(pair.one.wants_output());
+  pair.other.close();
+  while (pair.one.wants_output()) pair.one.flush();
+  pair.one.receive(back);
+  EXPECT_TRUE(pair.one.ended());
 }
 
 // Streams that were mutated at seeded places: what arrives unnoticed is what was sent.

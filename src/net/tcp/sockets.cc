@@ -12,7 +12,7 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
+Sockets::Sockets(std::size_t ranks, int lanes, bool zero_copy, std::chrono::milliseconds timeout,
                  messages::Receiver& receiver, int epoll)
     : lanes_(lanes), zero_copy_(zero_copy), timeout_(timeout), receiver_(receiver), epoll_(epoll), peers_(ranks) {}
 
@@ -20,7 +20,7 @@ Sockets::Wires& Sockets::wires(Rank peer) {
   Wires& own = peers_[static_cast<std::size_t>(peer)];
   if (own.empty()) [[unlikely]]
     for (int lane = 0; lane < lanes_; ++lane)
-      all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, zero_copy_)).get());
+      all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, zero_copy_ ? &splicer_ : nullptr)).get());
   return own;
 }
 
@@ -62,7 +62,17 @@ void Sockets::note_busy(Wire& wire) {
   if (!wire.idle() && std::find(busy_.begin(), busy_.end(), &wire) == busy_.end()) busy_.push_back(&wire);
 }
 
+// Also of a connection that has ended: nothing happens then.
+void Sockets::confirm() {
+  for (Wire* wire : owing_) {
+    wire->confirm();
+    note_busy(*wire);
+  }
+  owing_.clear();
+}
+
 Rank Sockets::unsettled() {
+  confirm();
   std::erase_if(busy_, [](Wire* wire) { return wire->flush() || wire->ended(); });
   return busy_.empty() ? -1 : busy_.front()->peer();
 }
@@ -74,7 +84,9 @@ Rank Sockets::reader_of(const std::byte* begin, const std::byte* end) const {
 }
 
 bool Sockets::drain(Wire& wire) {
+  const bool owed = wire.owes_confirmation();
   const bool moved = wire.receive(receiver_);
+  if (!owed && wire.owes_confirmation()) owing_.push_back(&wire);
   if (!wire.ended()) return moved;
   if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
   // One that was closed may have left others unread, with the goodbye or what was sent before it.
@@ -95,6 +107,7 @@ bool Sockets::pump(Rank peer) {
 
 bool Sockets::pump_all() {
   bool moved = false;
+  confirm();
   for (Wire* wire : busy_) wire->flush();
   std::erase_if(busy_, [](Wire* wire) { return wire->idle() || wire->ended(); });
   for (std::size_t i = 0; i < all_.size(); ++i)
@@ -103,12 +116,13 @@ bool Sockets::pump_all() {
 }
 
 bool Sockets::may_sleep() {
+  confirm();  // a peer may sleep until then
   for (Wire* wire : all_) {
     if (!wire->attached() || wire->ended()) continue;
     if (wire->holds_bytes()) return false;
-    if (wire->idle() == !wire->watched_for_output) continue;
-    wire->watched_for_output = !wire->idle();
-    epoll_event event{.events = EPOLLIN | (wire->idle() ? 0u : unsigned{EPOLLOUT}), .data = {.ptr = wire}};
+    if (wire->wants_output() == wire->watched_for_output) continue;
+    wire->watched_for_output = wire->wants_output();
+    epoll_event event{.events = EPOLLIN | (wire->wants_output() ? unsigned{EPOLLOUT} : 0u), .data = {.ptr = wire}};
     epoll_ctl(epoll_, EPOLL_CTL_MOD, wire->fd(), &event);
   }
   return true;

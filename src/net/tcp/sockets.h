@@ -12,8 +12,8 @@ namespace weft::net::tcp {
 class Sockets final : public messages::Carrier {
  public:
   // `ranks`: of the job. Owns: neither the receiver nor the epoll set; both outlive it.
-  Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
-          messages::Receiver& receiver, int epoll);
+  Sockets(std::size_t ranks, int lanes, bool zero_copy, std::chrono::milliseconds timeout, messages::Receiver& receiver,
+          int epoll);
 
   int lanes() const override { return lanes_; }
   void attach(Rank peer, int lane, bootstrap::UniqueFd fd) override;
@@ -34,15 +34,18 @@ class Sockets final : public messages::Carrier {
   Wires& wires(Rank peer);
   bool drain(Wire& wire);
   void note_busy(Wire& wire);
+  void confirm();
 
   int lanes_;
-  ZeroCopy zero_copy_;
+  bool zero_copy_;
+  Splicer splicer_;
   std::chrono::milliseconds timeout_;
   messages::Receiver& receiver_;
   int epoll_;
   std::vector<Wires> peers_;  // empty: never needed
   std::vector<Wire*> all_;
-  std::vector<Wire*> busy_;  // with frames that the kernel has not taken
+  std::vector<Wire*> busy_;   // with frames that the kernel has not taken, or the peer has not confirmed
+  std::vector<Wire*> owing_;  // whose peers may wait for a confirmation
 };
 
 }  // namespace weft::net::tcp

@@ -7,8 +7,8 @@
 namespace weft::net::tcp {
 
 struct Options {
-  int sockets = 1;  // connections per pair of ranks; large messages are spread over them
-  ZeroCopy zero_copy = ZeroCopy::kAuto;
+  int sockets = 1;        // connections per pair of ranks; large messages are spread over them
+  bool zero_copy = true;  // large messages leave from where they lie, where the kernel can do that
   messages::Aggregator::FoldOf fold_of = nullptr;  // needed where this process has the node that sums messages
 };
 

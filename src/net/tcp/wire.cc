@@ -1,6 +1,5 @@
 #include "net/tcp/wire.h"
 
-#include <linux/errqueue.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/uio.h>
@@ -14,11 +13,11 @@
 namespace weft::net::tcp {
 namespace {
 
-constexpr std::size_t kZeroCopyFrom = 64 << 10;  // below, pinning pages costs more than copying
-constexpr int kProbes = 8;                       // zero copy that the kernel turns into copies so often is given up
+constexpr std::size_t kSpliceFrom = 48 << 10;  // below, two system calls cost more than a copy (bench/results, tcp)
 
 constexpr std::uint32_t kNear = 200;    // microseconds to and fro
 constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
+constexpr int kNearHeldBuffer = 512 << 10;
 
 }  // namespace
 
@@ -32,154 +31,152 @@ void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
   // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
   tcp_info info{};
   socklen_t length = sizeof info;
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear) {
-    set(SOL_SOCKET, SO_SNDBUF, kNearBuffer);
-    choose_congestion_control();
-  }
-  const auto here = bootstrap::local_address(fd_.get());
-  if (zero_copy_ == ZeroCopy::kAuto && here.loopback()) zero_copy_ = ZeroCopy::kOff;  // the kernel copies anyway
-  if (zero_copy_ != ZeroCopy::kOff && !set(SOL_SOCKET, SO_ZEROCOPY, 1)) zero_copy_ = ZeroCopy::kOff;
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear)
+    set(SOL_SOCKET, SO_SNDBUF, splicer_ != nullptr ? kNearHeldBuffer : kNearBuffer);
   flush();
-}
-
-// BBR sends small bursts by a timer; between near peers that costs more than the queues that it avoids (bench/results,
-// tcp). Reno is in every kernel, and no process needs a privilege for it.
-void Wire::choose_congestion_control() {
-  char name[16] = {};
-  socklen_t length = sizeof name - 1;
-  constexpr std::string_view kReno = "reno";
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && std::string_view(name) == "bbr")
-    setsockopt(fd_.get(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
 void Wire::end(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
   end_reason_ = reason;
-  queue_.clear();
-  unconfirmed_.clear();
+  drop_queue();
 }
 
-ssize_t Wire::write_some(const iovec* parts, int count, int flags) {
+ssize_t Wire::write_some(const iovec* parts, int count) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = static_cast<std::size_t>(count);
   for (;;) {
-    const ssize_t n = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+    const ssize_t n = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) return n;
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return 0;
-    // What the peer sent before may still be there to be read: receive() finds the end.
-    if (errno != EPIPE && errno != ECONNRESET) end(std::strerror(errno));
-    queue_.clear();
-    unconfirmed_.clear();
-    return -1;
+    return write_failed();
   }
 }
 
+// What the peer sent before may still be there to be read: receive() finds the end.
+ssize_t Wire::write_failed() {
+  if (errno != EPIPE && errno != ECONNRESET) end(std::strerror(errno));
+  drop_queue();
+  return -1;
+}
+
+void Wire::drop_queue() {
+  queue_.clear();
+  gone_ = 0;
+  if (pipe_) splicer_->give_back(std::move(pipe_));
+}
+
+void Wire::number(Header& header) {
+  header.sequence = ++frames_sent_;
+  header.received = frames_received_ - (in_payload_ ? 1 : 0);
+  owes_confirmation_ = false;
+  seal(header);
+}
+
 void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows) {
-  if (ended_) return;
-  Outgoing out{.header = {.sequence = ++frames_sent_, .frame = frame}, .payload = payload, .block = std::move(block)};
+  Outgoing out{.header = {.frame = frame}, .payload = payload, .block = std::move(block)};
+  if (splicer_ != nullptr && frame.length >= kSpliceFrom) out.header.flags = kHeld;
   if (frame.length > 0) out.header.payload_crc = crc32c(0, payload, frame.length);
-  seal(out.header);
-  const bool zero = zero_copy_ != ZeroCopy::kOff && frame.length >= kZeroCopyFrom;
-  if (!attached() || !queue_.empty() || more_follows || zero) {
+  send(std::move(out), more_follows);
+}
+
+void Wire::confirm() {
+  if (owes_confirmation_) send({.header = {.flags = kBare}, .payload = nullptr, .block = Block()}, false);
+}
+
+void Wire::send(Outgoing out, bool more_follows) {
+  if (ended_) return;
+  number(out.header);
+  if (!attached() || wants_output() || more_follows || out.held()) {
     queue_.push_back(std::move(out));
     if (!more_follows) flush();
     return;
   }
-  const iovec parts[2] = {{&out.header, sizeof(Header)}, {const_cast<std::byte*>(payload), frame.length}};
-  const ssize_t n = write_some(parts, frame.length > 0 ? 2 : 1, 0);
+  iovec parts[2];
+  const ssize_t n = write_some(parts, out.rest(parts));
   if (n < 0 || static_cast<std::size_t>(n) == out.bytes()) return;
   out.sent = static_cast<std::size_t>(n);
   queue_.push_back(std::move(out));
 }
 
-bool Wire::flush() {
-  if (!unconfirmed_.empty()) confirm();
-  if (!attached()) return queue_.empty();
-  while (!queue_.empty()) {
-    Outgoing& front = queue_.front();
-    if (zero_copy_ != ZeroCopy::kOff && front.header.frame.length >= kZeroCopyFrom) {
-      if (!flush_zero_copy(front)) return queue_.empty() && unconfirmed_.empty();
-      continue;
-    }
-    constexpr int kMost = 16;
-    iovec parts[kMost];
-    int count = 0;
-    for (const Outgoing& o : queue_) {
-      if (count + 2 > kMost) break;
-      if (o.header.frame.length >= kZeroCopyFrom && zero_copy_ != ZeroCopy::kOff) break;
-      const std::size_t skip = o.sent;
-      if (skip < sizeof(Header))
-        parts[count++] = {const_cast<char*>(reinterpret_cast<const char*>(&o.header)) + skip, sizeof(Header) - skip};
-      const std::size_t done = skip < sizeof(Header) ? 0 : skip - sizeof(Header);
-      if (done < o.header.frame.length)
-        parts[count++] = {const_cast<std::byte*>(o.payload) + done, o.header.frame.length - done};
-    }
-    ssize_t n = write_some(parts, count, 0);
-    if (n <= 0) return queue_.empty() && unconfirmed_.empty();
-    while (n > 0) {
-      Outgoing& o = queue_.front();
-      const std::size_t part = std::min(static_cast<std::size_t>(n), o.bytes() - o.sent);
-      o.sent += part;
-      n -= static_cast<ssize_t>(part);
-      if (o.sent == o.bytes()) queue_.pop_front();
-    }
-  }
-  return unconfirmed_.empty();
+// What is not sent yet, in up to two pieces; how many.
+int Wire::Outgoing::rest(iovec* parts) {
+  int count = 0;
+  if (sent < sizeof(Header)) parts[count++] = {reinterpret_cast<char*>(&header) + sent, sizeof(Header) - sent};
+  const std::size_t done = sent < sizeof(Header) ? 0 : sent - sizeof(Header);
+  if (done < header.frame.length) parts[count++] = {const_cast<std::byte*>(payload) + done, header.frame.length - done};
+  return count;
 }
 
-// One step of a large frame: its header by copy, its bytes from where they lie. False: the socket takes no more.
-bool Wire::flush_zero_copy(Outgoing& front) {
-  if (front.sent < sizeof(Header)) {
-    const iovec part{reinterpret_cast<char*>(&front.header) + front.sent, sizeof(Header) - front.sent};
-    const ssize_t n = write_some(&part, 1, MSG_MORE);
-    if (n <= 0) return false;
-    front.sent += static_cast<std::size_t>(n);
+bool Wire::flush() {
+  while (attached() && wants_output()) {
+    const bool moved = splicer_ != nullptr && queue_[gone_].held() ? flush_held() : flush_copied();
+    if (!moved) break;
+  }
+  return idle();
+}
+
+// The next frame, without a copy. False: the socket takes no more.
+bool Wire::flush_held() {
+  if (!pipe_) pipe_ = splicer_->take();
+  if (!pipe_) return flush_copied();
+  iovec parts[2];
+  if (pipe_->empty() && !pipe_->fill(parts, queue_[gone_].rest(parts))) {
+    splicer_->give_back(std::move(pipe_));
+    splicer_ = nullptr;  // from now on, and what is left of this frame, by copies
     return true;
   }
-  const std::size_t done = front.sent - sizeof(Header);
-  const iovec part{const_cast<std::byte*>(front.payload) + done, front.header.frame.length - done};
-  const ssize_t n = write_some(&part, 1, MSG_ZEROCOPY);
+  const ssize_t n = pipe_->drain(fd_.get());
+  if (n < 0) (void)write_failed();
   if (n <= 0) return false;
-  front.last_id = next_id_++;
-  front.zero_copied = true;
-  front.sent += static_cast<std::size_t>(n);
-  if (front.sent == front.bytes()) {
-    unconfirmed_.push_back(std::move(front));
-    queue_.pop_front();
-  }
+  advance(static_cast<std::size_t>(n));
+  if (pipe_->empty()) splicer_->give_back(std::move(pipe_));
   return true;
 }
 
-// Takes the kernel's word that it has done reading; it comes in order on a TCP socket.
-void Wire::confirm() {
-  for (;;) {
-    char control[128];
-    msghdr message{};
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (recvmsg(fd_.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      sock_extended_err error;
-      std::memcpy(&error, CMSG_DATA(c), sizeof error);
-      if (error.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
-      confirmed_ = error.ee_data + 1;
-      copied_ = (error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0 ? copied_ + 1 : 0;
-      if (zero_copy_ == ZeroCopy::kAuto && copied_ >= kProbes) zero_copy_ = ZeroCopy::kOff;
-    }
+bool Wire::flush_copied() {
+  constexpr int kMost = 16;
+  iovec parts[kMost];
+  int count = 0;
+  for (std::size_t i = gone_; i < queue_.size() && count + 2 <= kMost; ++i) {
+    if (i > gone_ && splicer_ != nullptr && queue_[i].held()) break;
+    count += queue_[i].rest(parts + count);
   }
-  while (!unconfirmed_.empty() && static_cast<std::int32_t>(confirmed_ - unconfirmed_.front().last_id) > 0)
-    unconfirmed_.pop_front();
+  const ssize_t n = write_some(parts, count);
+  if (n > 0) advance(static_cast<std::size_t>(n));
+  return n > 0;
+}
+
+void Wire::advance(std::size_t bytes) {
+  while (bytes > 0) {
+    Outgoing& next = queue_[gone_];
+    const std::size_t part = std::min(bytes, next.bytes() - next.sent);
+    next.sent += part;
+    bytes -= part;
+    if (next.all_sent()) ++gone_;
+  }
+  retire();
+}
+
+// Forgets what has been sent and is not read any more.
+void Wire::retire() {
+  const auto is_read = [&](const Outgoing& o) {
+    return o.held() && static_cast<std::int32_t>(confirmed_ - o.header.sequence) < 0;
+  };
+  while (gone_ > 0 && !is_read(queue_.front())) {
+    queue_.pop_front();
+    --gone_;
+  }
 }
 
 bool Wire::touches(const std::byte* begin, const std::byte* end) const {
-  const auto overlaps = [&](const Outgoing& o) {
-    return !o.block && o.payload != nullptr && o.payload < end && begin < o.payload + o.header.frame.length;
-  };
-  return std::any_of(queue_.begin(), queue_.end(), overlaps) ||
-         std::any_of(unconfirmed_.begin(), unconfirmed_.end(), overlaps);
+  return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
+    return !o.block && o.payload != nullptr && (o.held() || !o.all_sent()) && o.payload < end &&
+           begin < o.payload + o.header.frame.length;
+  });
 }
 
 // Into `first`, what more there is into staging. Requires: staging is used up, or `first` is staging's free end.
@@ -245,6 +242,9 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     }
     ++frames_received_;
     begin_ += sizeof(Header);
+    confirmed_ = header_.received;
+    retire();
+    if ((header_.flags & kBare) != 0) return true;
     if (header_.frame.kind != FrameKind::kData) {
       pauses = receiver.arrived(peer_, header_.frame, nullptr);
       return true;
@@ -275,6 +275,7 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     end(what);
     return true;
   }
+  if ((header_.flags & kHeld) != 0) owes_confirmation_ = true;
   pauses = receiver.arrived(peer_, header_.frame, placed_);
   return true;
 }

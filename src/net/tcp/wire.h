@@ -2,24 +2,25 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "net/messages/carrier.h"
 #include "net/tcp/frame.h"
+#include "net/tcp/splicer.h"
 
 namespace weft::net::tcp {
 
 using messages::Block;
 using messages::Receiver;
 
-enum class ZeroCopy { kAuto, kOn, kOff };
-
 // One connection to a peer: frames out of where they lie, and frames in to where they belong.
 // Before it is attached, frames queue. Thread: the endpoint's. Owns: its socket; blocks of queued frames. Memory of
 // queued frames without a block is the caller's until touches() says otherwise.
 class Wire {
  public:
-  Wire(Rank peer, ZeroCopy zero_copy) : peer_(peer), zero_copy_(zero_copy) {}
+  // With a splicer, which outlives the wire, large frames are not copied.
+  Wire(Rank peer, Splicer* splicer) : peer_(peer), splicer_(splicer) {}
 
   Rank peer() const { return peer_; }
   int fd() const { return fd_.get(); }
@@ -31,7 +32,11 @@ class Wire {
   void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false);
   // False: something is left.
   bool flush();
-  bool idle() const { return queue_.empty() && unconfirmed_.empty(); }
+  bool idle() const { return queue_.empty(); }
+  bool wants_output() const { return queue_.size() > gone_; }
+  // Tells the peer, if it waits for that, that its memory has been read. What is sent anyway says so too.
+  void confirm();
+  bool owes_confirmation() const { return owes_confirmation_; }
   // Does a frame under way still read these bytes?
   bool touches(const std::byte* begin, const std::byte* end) const;
 
@@ -55,33 +60,42 @@ class Wire {
     Header header;
     const std::byte* payload;
     Block block;
-    std::size_t sent = 0;       // header and payload together
-    std::uint32_t last_id = 0;  // zero copy: of the last send that read it …
-    bool zero_copied = false;   // … if any did
+    std::size_t sent = 0;  // header and payload together
     std::size_t bytes() const { return sizeof(Header) + header.frame.length; }
+    bool held() const { return (header.flags & kHeld) != 0; }
+    bool all_sent() const { return sent == bytes(); }
+    int rest(iovec* parts);
   };
-  void choose_congestion_control();
+  void send(Outgoing out, bool more_follows);
+  void drop_queue();
+  void number(Header& header);
   // Outcome of a system call: bytes, 0: would block, -1: ended.
-  ssize_t write_some(const iovec* parts, int count, int flags);
-  bool flush_zero_copy(Outgoing& front);
-  void confirm();
+  ssize_t write_some(const iovec* parts, int count);
+  ssize_t write_failed();
+  bool flush_held();
+  bool flush_copied();
+  // So many bytes more have been sent.
+  void advance(std::size_t bytes);
+  void retire();
   ssize_t read_some(std::byte* first, std::size_t first_bytes);
   bool next_frame(Receiver& receiver, bool& pauses);
 
   Rank peer_;
-  ZeroCopy zero_copy_;
+  Splicer* splicer_;
+  std::unique_ptr<Pipe> pipe_;  // while it holds a part of the next frame
   bootstrap::UniqueFd fd_;
   bool ended_ = false, closed_ = false;
   std::string end_reason_;
 
   std::uint32_t frames_sent_ = 0;
-  std::deque<Outgoing> queue_, unconfirmed_;
-  std::uint32_t next_id_ = 0, confirmed_ = 0;  // of sends with zero copy
-  int copied_ = 0;                             // confirmations that say that the kernel copied after all
+  std::deque<Outgoing> queue_;   // stays where it is: the kernel reads headers from here, too
+  std::size_t gone_ = 0;         // of its front: sent, but the peer has not confirmed the oldest
+  std::uint32_t confirmed_ = 0;  // frames that the peer has whole
 
   // A small frame costs one system call, and so do the last bytes of a large one together with what follows.
   static constexpr std::size_t kStaging = 8192;
-  std::uint32_t frames_received_ = 0;
+  std::uint32_t frames_received_ = 0;  // counting the one whose bytes are coming in
+  bool owes_confirmation_ = false;
   bool in_payload_ = false;
   Header header_;
   std::byte* into_ = nullptr;

@@ -13,6 +13,8 @@ namespace weft::sim {
 //   A load is through when its last byte has come out at the far end, not counting the latency of the way's links: that
 //   is part of the protocol's latency, which the fabric adds. Resources are numbered as by Fold.
 // Thread: one at a time.
+inline constexpr int kMostClasses = 8;  // of service: InfiniBand and 802.1Q have as many priorities that data may use
+
 class Carrier {
  public:
   // What the carrier wants to be reminded of; only the carrier knows what it means.
@@ -33,11 +35,12 @@ class Carrier {
     ~Surroundings() = default;
   };
   struct Load {
-    std::int32_t number;      // the caller's, for through()
-    MaxMin::Path path;        // must stay valid; the same memory means the same way
-    double bytes;             // raw link bytes
-    double cap;               // raw link bytes per second; what its sender can do at the most
-    double raw_per_wire = 1;  // raw link bytes per byte of the message
+    std::int32_t number;       // the caller's, for through()
+    MaxMin::Path path;         // must stay valid; the same memory means the same way
+    double bytes;              // raw link bytes
+    double cap;                // raw link bytes per second; what its sender can do at the most
+    double raw_per_wire = 1;   // raw link bytes per byte of the message
+    std::uint8_t service = 0;  // its class, where links tell classes apart
   };
 
   virtual ~Carrier() = default;

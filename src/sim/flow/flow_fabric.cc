@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +18,10 @@ namespace {
 
 constexpr double kDownRate = 1e-6;  // of a link's rate is what is left of it while it is down: flows wait, none is lost
 constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of a GPU's memory
+
+// Loads of streams are numbered from here up; actors' are not below 0, and those of switches just below.
+constexpr std::int32_t kFirstStream = std::numeric_limits<std::int32_t>::min();
+constexpr std::int32_t kMostStreams = 1 << 30;
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -41,14 +46,16 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       capabilities_(flow_capabilities(topology, options_.strands)),
       fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
       carrier_(carrier_of(*this)),
-      delays_(options_.disturbances.jitter) {
+      delays_(options_.disturbances.jitter),
+      bursts_(options_.background.seed) {
   capabilities_.moves_data = options_.moves_data;
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
-  WEFT_REQUIRE(fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
-                                       !options_.disturbances.any() && !options_.carrier),
-               "folding {} ranks to {}", ranks, fold_.representatives());
+  WEFT_REQUIRE(
+      fold_.images() == 1 || (options_.costs.gpu() && ranks_per_endpoint_ == 1 && !options_.moves_data &&
+                              !options_.disturbances.any() && options_.background.streams.empty() && !options_.carrier),
+      "folding {} ranks to {}", ranks, fold_.representatives());
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
@@ -56,6 +63,8 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
+  for (const Background::Stream& stream : options_.background.streams)
+    streams_.emplace_back(stream, keep([&](Rank) { return stream.path; }), options_.carrier != nullptr);
   if (options_.costs.gpu()) return;
   for (Rank r = 0; r < ranks; ++r) {
     // A core's one link leads to its CPU, forward or backward.
@@ -103,6 +112,20 @@ void FlowFabric::launch() {
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
+  for (std::size_t s = 0; s < streams_.size(); ++s)
+    push(streams_[s].pause(bursts_, now_), Event::kBackground, static_cast<std::int32_t>(s));
+  const Computing& computing = options_.computing;
+  kernels_.assign(index(std::min(computing.ranks, fold_.representatives())), Kernel(computing));
+  for (Rank r = 0; r < static_cast<Rank>(kernels_.size()); ++r)
+    push(computing.alone, Event::kComputed, r, kernels_[index(r)].turn());
+}
+
+void FlowFabric::hold(Rank rank, int blocks) {
+  if (index(rank) >= kernels_.size()) return;
+  Kernel& kernel = kernels_[index(rank)];
+  kernel.hold(blocks * options_.computing.held_by_channel, now_);
+  const std::uint32_t turn = kernel.turn();
+  if (kernel.runs()) push(kernel.left(), Event::kComputed, rank, turn);
 }
 
 // A link goes down, or comes back; either happens again a period later.
@@ -127,6 +150,7 @@ bool FlowFabric::step() {
   const auto [time, order, event] = events_waiting_.pop();
   busy_ -= event.keeps_going();
   if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
+  if (event.kind == Event::kComputed && !kernels_[index(event.subject)].is_turn(event.version)) return true;
   if (++events_ > options_.max_events) {
     failure_ =
         Error{Code::kNoResources, Blame::kOperation,
@@ -159,6 +183,13 @@ bool FlowFabric::step() {
       break;
     case Event::kFlap:
       flap(event.subject, event.version == 1);
+      break;
+    case Event::kComputed:
+      kernels_[index(event.subject)].end();
+      computed_ = now_;
+      break;
+    case Event::kBackground:
+      carrier_->start(streams_[index(event.subject)].load(kFirstStream + event.subject));
       break;
     case Event::kPartArrives:
       part_arrives(event.subject, static_cast<Rank>(event.version));
@@ -204,10 +235,25 @@ void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, doubl
   }
   ++busy_;
   if (load >= 0) ++actors_[index(load)].outstanding;
-  carrier_->start({.number = load, .path = path, .bytes = bytes, .cap = cap, .raw_per_wire = raw_per_wire});
+  carrier_->start({.number = load,
+                   .path = path,
+                   .bytes = bytes,
+                   .cap = cap,
+                   .raw_per_wire = raw_per_wire,
+                   .service = service_of(load)});
+}
+
+// Of what a rank sends, or of the sum of what a group's first member sent.
+std::uint8_t FlowFabric::service_of(std::int32_t load) const {
+  if (options_.service.empty()) return 0;
+  return options_.service[index(load >= 0 ? load / options_.strands : aggregations_[index(-1 - load)].group().first)];
 }
 
 void FlowFabric::through(std::int32_t load) {
+  if (load < kFirstStream + kMostStreams) {
+    const std::int32_t stream = load - kFirstStream;
+    return push(streams_[index(stream)].pause(bursts_, now_), Event::kBackground, stream);
+  }
   --busy_;
   if (load >= 0) return part_done(load);
   const std::int32_t aggregation = -1 - load;

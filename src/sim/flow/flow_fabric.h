@@ -9,7 +9,9 @@
 
 #include "fabric/fabric.h"
 #include "protocol/hop_costs.h"
+#include "sim/flow/background.h"
 #include "sim/flow/carrier.h"
+#include "sim/flow/computing.h"
 #include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
 #include "sim/flow/fold.h"
@@ -30,7 +32,10 @@ struct FlowOptions {
   Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
                   // no disturbances
   Disturbances disturbances = {};
-  Timeline* timeline = nullptr;  // gets what happens, if given; must outlive the fabric
+  Background background = {};              // requires, if any: nothing is folded
+  Computing computing = {};                // beside the calls
+  std::vector<std::uint8_t> service = {};  // class of what each rank sends; empty: 0
+  Timeline* timeline = nullptr;            // gets what happens, if given; must outlive the fabric
   // Who carries bytes instead of Flows, if given. Requires, else: nothing is folded.
   std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> carrier = {};
 };
@@ -88,6 +93,10 @@ class FlowFabric : private Carrier::Surroundings {
   void resume_after(Rank rank, int strand, Duration delay) {
     push(delay, Event::kResume, rank * options_.strands + strand);
   }
+  // A call's kernel on a rank has so many blocks more from now on, or fewer if below 0.
+  void hold(Rank rank, int blocks);
+  // When the last rank had computed what it should.
+  Duration computed() const { return computed_; }
   // The busiest link direction: its share of the capacity over the whole run, and its name, e.g. "gpu3 -> nvswitch0".
   struct Bottleneck {
     std::string link;
@@ -134,15 +143,18 @@ class FlowFabric : private Carrier::Surroundings {
       kPartArrives,  // of a message that a switch sums
       kSumArrives,
       kResume,
-      kFlap  // of a link that goes down or comes back
+      kFlap,        // of a link that goes down or comes back
+      kBackground,  // a stream's next load starts
+      kComputed     // a rank's kernel ends
     };
     Kind kind;
     std::uint8_t reminder;  // the carrier's kind
-    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation or flapping link
-    std::uint32_t version;  // the carrier's; of a rank's posting; the rank whose part arrives; 1: the link goes down
+    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation, flapping link, stream
+    std::uint32_t
+        version;  // the carrier's; of a rank's posting or computing; the rank whose part arrives; 1: the link goes down
 
     // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
-    bool keeps_going() const { return kind != kCarrier && kind != kFlap; }
+    bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kBackground; }
   };
 
   std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
@@ -157,6 +169,7 @@ class FlowFabric : private Carrier::Surroundings {
   static Carrier::Reminder reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
   void flap(std::int32_t number, bool down);
   void carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire);
+  std::uint8_t service_of(std::int32_t load) const;
   double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness);
   void through(std::int32_t load) override;
   void part_done(std::int32_t actor);
@@ -206,6 +219,10 @@ class FlowFabric : private Carrier::Surroundings {
   std::vector<double> carried_;   // bytes per resource
   std::vector<double> slowness_;  // by rank; empty: none is slow
   Delays delays_;
+  std::vector<BackgroundSource> streams_;
+  std::mt19937_64 bursts_;       // when streams send
+  std::vector<Kernel> kernels_;  // by rank, of those that compute
+  Duration computed_;
   EventQueue<Event> events_waiting_;
   std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;

@@ -1,9 +1,11 @@
 #include "sim/packet/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "base/text.h"
+#include "sim/flow/carrier.h"
 
 namespace weft::sim {
 namespace {
@@ -38,6 +40,20 @@ Result<PacketOptions::Switching> parse_switching(std::string_view value) {
   return bad_input("--level packet: switching={}: cut-through or store-and-forward", value);
 }
 
+// "8/1": of class 0, of class 1, …
+Result<std::vector<double>> parse_weights(std::string_view value) {
+  std::vector<double> weights;
+  for (std::size_t at = 0; at <= value.size();) {
+    const std::size_t slash = std::min(value.find('/', at), value.size());
+    WEFT_TRY(const auto weight, parse_integer("--level packet: weights", value.substr(at, slash - at), 1, 1'000'000));
+    weights.push_back(static_cast<double>(weight));
+    at = slash + 1;
+  }
+  if (weights.size() > kMostClasses)
+    return bad_input("--level packet: weights={}: at most {} classes", value, kMostClasses);
+  return weights;
+}
+
 Status set(PacketOptions& options, std::string_view key, std::string_view value) {
   if (key == "voq") {
     WEFT_TRY(options.virtual_queues, parse_switch(key, value));
@@ -53,12 +69,14 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
     WEFT_TRY(options.buffer, parse_size(key, value, 1, Bytes{1} << 30));
   } else if (key == "payload") {
     WEFT_TRY(options.payload, parse_size(key, value, 16, Bytes{64} << 10));
+  } else if (key == "weights") {
+    WEFT_TRY(options.weights, parse_weights(value));
   } else if (key == "seed") {
     WEFT_TRY(const auto seed, parse_integer("--level packet: seed", value, 0, 1'000'000'000));
     options.seed = static_cast<std::uint64_t>(seed);
   } else {
-    return bad_input("--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, ber, buffer, payload, seed",
-                     key);
+    return bad_input(
+        "--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, ber, buffer, payload, weights, seed", key);
   }
   return {};
 }

@@ -22,7 +22,8 @@ struct PacketOptions {
   std::vector<double> weights = {1};  // of the service classes; their number
   std::uint64_t seed = 1;
 
-  // "voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,buffer=64K,payload=1K,seed=7"; may be empty.
+  // "voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,buffer=64K,payload=1K,weights=4/1,seed=7";
+  // may be empty.
   // Errors (bad input): names what cannot be read.
   static Result<PacketOptions> parse(std::string_view text);
 };

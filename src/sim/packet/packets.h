@@ -30,9 +30,8 @@ class Packets : public Carrier {
   Packets(Surroundings& around, const topology::Topology& topology, const PacketRules& rules,
           const PacketOptions& options, Timeline* timeline = nullptr, PacketStatistics* statistics = nullptr);
 
+  // Requires: a class that the options have.
   void start(const Load& load) override;
-  // The same in one of the service classes.
-  void start(const Load& load, std::size_t service);
   void handle(const Reminder& reminder) override;
   void set_capacity(MaxMin::Resource resource, double capacity) override { port(resource).set_rate(capacity); }
 
@@ -98,7 +97,7 @@ class Packets : public Carrier {
   void release(std::int32_t room);
   void tell(std::int32_t link, std::size_t service);
   // senders.cc: loads and congestion
-  std::int32_t flow_of(const Load& load, std::size_t service);
+  std::int32_t flow_of(const Load& load);
   std::int32_t queue_between(std::int32_t from, std::int32_t link, std::size_t service);
   void prepare(std::int32_t source);
   void offer_when_due(std::int32_t source);

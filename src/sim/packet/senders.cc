@@ -6,7 +6,8 @@ namespace weft::sim {
 
 using topology::DeviceKind;
 
-std::int32_t Packets::flow_of(const Load& load, std::size_t service) {
+std::int32_t Packets::flow_of(const Load& load) {
+  const std::size_t service = load.service;
   const auto key = reinterpret_cast<std::uintptr_t>(load.path.data()) * options_.weights.size() + service;
   const auto [known, fresh] = flow_numbers_.try_emplace(key, static_cast<std::int32_t>(flows_.size()));
   if (!fresh) return known->second;
@@ -33,16 +34,14 @@ std::int32_t Packets::queue_between(std::int32_t from, std::int32_t link, std::s
   return known->second;
 }
 
-void Packets::start(const Load& load) { start(load, 0); }
-
-void Packets::start(const Load& load, std::size_t service) {
+void Packets::start(const Load& load) {
   const auto payload = std::max<Bytes>(1, static_cast<Bytes>(load.bytes / load.raw_per_wire + 0.5));
   Carried c{.load = load, .payload = payload, .since = around_.time()};
   if (load.path.empty()) {  // within one device
     around_.remind(Duration::seconds(load.bytes / load.cap), {.kind = kThrough, .subject = carried_.add(std::move(c))});
     return;
   }
-  c.flow = flow_of(load, service);
+  c.flow = flow_of(load);
   const Way& way = flows_[at(c.flow)].way;
   c.packets = (payload + way.payload - 1) / way.payload;
   c.missing = c.packets * way.ends;

@@ -51,7 +51,11 @@ class TestNetwork : public Carrier::Surroundings {
   int send(MaxMin::Path path, Bytes bytes, double cap = kRate, std::size_t service = 0) {
     ends.emplace_back();
     const int number = static_cast<int>(ends.size()) - 1;
-    packets_->start({.number = number, .path = path, .bytes = static_cast<double>(bytes), .cap = cap}, service);
+    packets_->start({.number = number,
+                     .path = path,
+                     .bytes = static_cast<double>(bytes),
+                     .cap = cap,
+                     .service = static_cast<std::uint8_t>(service)});
     ++under_way_;
     return number;
   }

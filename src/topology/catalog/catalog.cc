@@ -13,8 +13,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFolder = "data/catalog/";
-constexpr std::array<std::string_view, 14> kUnits = {"GB/s",  "Gb/s", "GT/s", "ns",   "us",   "GB",     "TFLOP/s",
-                                                     "TOP/s", "bit",  "port", "lane", "link", "engine", "GPU"};
+constexpr std::array<std::string_view, 16> kUnits = {"GB/s",    "Gb/s",  "GT/s", "ns",   "us",   "GB",
+                                                     "TFLOP/s", "TOP/s", "bit",  "port", "lane", "link",
+                                                     "engine",  "GPU",   "SM",   "CU"};
 // What a rate counts: one direction of a link, both together, or all traffic of a memory.
 constexpr std::array<std::string_view, 3> kDirections = {"each", "both", "total"};
 
