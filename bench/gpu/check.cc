@@ -128,7 +128,6 @@ Status try_arithmetic(const Options& options, Count& count) {
 Status check(const Options& options) {
   Count count;
   for (const schedule::Algorithm& algorithm : collectives::algorithms()) {
-    if (algorithm.connections_of_channel() > 8 || algorithm.lanes > 8) continue;
     if (options.brief && algorithm.name != "ring" && algorithm.name != "two_shot") continue;
     for (const Protocol protocol : {Protocol::kSimple, Protocol::kLL, Protocol::kLL128, Protocol::kDirect})
       if (schedule::fits(algorithm, protocol)) WEFT_CHECK(try_algorithm(algorithm, protocol, options, count));

@@ -80,7 +80,7 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
   WEFT_CHECK(grow(outs_, out_bytes_, out_bytes));
   images_.clear(), frames_.clear(), strands_.clear();
   for (std::size_t r = 0; r < programs.size(); ++r) {
-    WEFT_TRY(const auto image, exec::device::flatten(programs[r], protocol));
+    WEFT_TRY(const auto image, exec::device::flatten(programs[r], protocol, geometry_));
     WEFT_TRY(images_.emplace_back(), DeviceMemory::make(image.size()));
     WEFT_CHECK(
         checked(cudaMemcpy(images_.back().data(), image.data(), image.size(), cudaMemcpyHostToDevice), "cudaMemcpy"));

@@ -46,14 +46,13 @@ TEST_P(Device, EveryAlgorithmByEveryProtocol) {
             .element_bytes = 4};
         const auto plan =
             schedule::make_plan(task, algorithm, protocol, 1, exec::device::capabilities(small(n)), each > 1);
-        if (algorithm.connections_of_channel() > 8 || algorithm.lanes > 8) continue;
         if (const auto cut = schedule::cut_of(task, plan); cut.piece > 0 && cut.round == 0) continue;
         Status done = job.prepare(task, plan, {});
         if (done) done = job.run(threads_for(protocol));
         const auto what = fmt::format("{} by {} {} on {}: ", schedule::name(collective), algorithm.name,
                                       protocol::traits(protocol).name, n);
         if (!done && done.error().code == Code::kUnsupported) {
-          EXPECT_NE(protocol, Protocol::kSimple) << what << done.error().message;
+          EXPECT_TRUE(algorithm.parts != nullptr || algorithm.lanes > 8) << what << done.error().message;
           continue;
         }
         ASSERT_TRUE(done) << what << done.error().message;
@@ -62,7 +61,8 @@ TEST_P(Device, EveryAlgorithmByEveryProtocol) {
       }
     }
   }
-  EXPECT_GT(ran, 100);
+  RecordProperty("ran", ran);
+  EXPECT_GT(ran, 200);
 }
 
 // An all-reduce of two ranks, one way or another.
@@ -208,11 +208,12 @@ TEST(DeviceProgram, WhatKernelsCannotDoIsRefused) {
       .sources = protocol::End{},
       .destinations = protocol::End{.kind = protocol::End::Kind::kMessage, .last = false, .peer = 1}};
   const auto refused = [&](Protocol protocol) {
-    const auto image = exec::device::flatten({{part}}, protocol);
+    const auto image = exec::device::flatten({{part}}, protocol, small(2));
     return image ? std::string() : image.error().message;
   };
   EXPECT_EQ(refused(Protocol::kSimple), "");
   EXPECT_EQ(refused(Protocol::kLL128), "kernels do not carry out messages in parts by protocols of lines");
+  EXPECT_FALSE(exec::device::flatten(schedule::Program(9), Protocol::kSimple, small(2))) << "regions have 8 strands";
   part.destinations[0].kind = protocol::End::Kind::kMulticast;
   EXPECT_EQ(refused(Protocol::kSimple), "kernels do not carry out operations through switches");
 }

@@ -33,7 +33,7 @@ Status DeviceJob::prepare(const schedule::Task& task, const schedule::Plan& plan
   const schedule::Layout layout = layout_of(task);
   images_.clear(), inputs_.clear(), outputs_.clear(), frames_.clear();
   for (Rank r = 0; r < task.ranks; ++r) {
-    WEFT_TRY(images_.emplace_back(), exec::device::flatten(schedule::lower(task, plan, r), plan.protocol));
+    WEFT_TRY(images_.emplace_back(), exec::device::flatten(schedule::lower(task, plan, r), plan.protocol, geometry_));
     auto& in = inputs_.emplace_back(static_cast<std::size_t>(layout.buffer_bytes(Buffer::kIn, r)));
     outputs_.emplace_back(static_cast<std::size_t>(layout.buffer_bytes(Buffer::kOut, r)));
     fill(r, in);

@@ -74,6 +74,7 @@ class BlockEndpoint {
   // Call when the strand is blocked: has it waited in vain, for too long or for a peer that gave up? All threads alike;
   // the first to know says so in the header and stops everybody.
   WEFT_DEVICE bool gives_up(const FlatOperation& o) {
+    if (blocked_at_ != &o) blocked_at_ = &o, since_ = 0;
     if (machine_.thread() == 0) look_around(blocker(o));
     if (machine_.all(trouble_ == Trouble::kNone)) return false;
     if (trouble_ != Trouble::kNone) stop_all();
@@ -466,6 +467,7 @@ class BlockEndpoint {
   Trouble trouble_ = Trouble::kNone;  // of this thread
   std::int32_t trouble_peer_ = -1;
   std::int64_t since_ = 0;  // when this thread began to wait; 0: it does not
+  const FlatOperation* blocked_at_ = nullptr;
   std::int64_t steps_ = 0;
   std::uint32_t spins_ = 0;
 };

@@ -38,7 +38,9 @@ void put(std::vector<std::byte>& image, std::int64_t offset, const std::vector<T
 
 }  // namespace
 
-Result<std::vector<std::byte>> flatten(const schedule::Program& program, protocol::Protocol protocol) {
+Result<std::vector<std::byte>> flatten(const schedule::Program& program, protocol::Protocol protocol,
+                                       const Geometry& geometry) {
+  if (program.size() > static_cast<std::size_t>(geometry.strands)) return unsupported("so many strands");
   std::vector<FlatStrand> strands;
   std::vector<FlatOperation> operations;
   std::vector<FlatEnd> ends;
@@ -56,6 +58,7 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
                             .spare = 0});
       for (const auto* side : {&o.sources, &o.destinations})
         for (const End& end : *side) {
+          if (end.strand >= geometry.strands) return unsupported("so many connections");
           WEFT_TRY(ends.emplace_back(), flat(end, protocol));
         }
     }
