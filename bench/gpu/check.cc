@@ -55,7 +55,7 @@ struct Count {
 
 Status try_algorithm(const schedule::Algorithm& algorithm, Protocol protocol, const Options& options, Count& count) {
   const Rank n = options.ranks;
-  WEFT_TRY(const auto ranks, Ranks::open(small(n), options.threads));
+  WEFT_TRY(const auto ranks, Ranks::open(small(n), options.threads, options.together));
   for (const Bytes each : options.brief ? std::vector<Bytes>{601} : std::vector<Bytes>{1, 1181, 70001}) {
     const bool barrier = algorithm.collective == Collective::kBarrier;
     const schedule::Task task{.collective = algorithm.collective,
@@ -85,7 +85,7 @@ Status try_algorithm(const schedule::Algorithm& algorithm, Protocol protocol, co
 Status try_arithmetic(const Options& options, Count& count) {
   constexpr std::size_t kElements = 20011;
   const Rank n = options.ranks;
-  WEFT_TRY(const auto ranks, Ranks::open(small(n), options.threads));
+  WEFT_TRY(const auto ranks, Ranks::open(small(n), options.threads, options.together));
   WEFT_TRY(const auto* algorithm, collectives::find_algorithm(Collective::kAllReduce, "two_shot"));
   for (int t = 0; t < kDataTypes; ++t)
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kXor}) {

@@ -71,7 +71,7 @@ Status collectives(const Options& options) {
                                           .slot_bytes = 256 << 10,
                                           .line_slot_bytes = 64 << 10,
                                           .scratch_bytes = 4 << 20},
-                                         options.threads));
+                                         options.threads, options.together));
   fmt::print("# {} ranks, {} strands of {} threads each; copy within memory {:.0f} GB/s read and written\n", n, strands,
              options.threads, rate / 1e9);
   fmt::print("# collective        size (B)   time (us)    busbw   bound (us)  %bound  way\n");

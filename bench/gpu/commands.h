@@ -10,6 +10,7 @@ struct Options {
   Rank ranks = 2;
   int threads = 512;                   // of a block
   std::int64_t most_bytes = 64 << 20;  // of a message
+  bool together = false;               // one launch for all ranks instead of one for each
   bool brief = false;                  // check: a short case, for compute-sanitizer
 };
 

@@ -65,7 +65,7 @@ Result<double> hop(Ranks& ranks, Protocol protocol, Bytes bytes) {
 Status hops(const Options& options) {
   const exec::device::Geometry geometry{
       .ranks = 2, .strands = 1, .slot_bytes = 512 << 10, .line_slot_bytes = 1 << 20, .scratch_bytes = 4096};
-  WEFT_TRY(const auto ranks, Ranks::open(geometry, options.threads));
+  WEFT_TRY(const auto ranks, Ranks::open(geometry, options.threads, options.together));
   fmt::print("# one hop between two blocks of {} threads; Direct: put, signal, wait\n", options.threads);
   fmt::print("# protocol   size (B)   time (us)   GB/s\n");
   for (const Protocol protocol : {Protocol::kSimple, Protocol::kLL, Protocol::kLL128, Protocol::kDirect})
@@ -79,7 +79,7 @@ Status hops(const Options& options) {
 
 Status launches(const Options& options) {
   const exec::device::Geometry geometry{.ranks = options.ranks};
-  WEFT_TRY(const auto ranks, Ranks::open(geometry, options.threads));
+  WEFT_TRY(const auto ranks, Ranks::open(geometry, options.threads, options.together));
   WEFT_TRY(const auto* ring, collectives::find_algorithm(Collective::kAllReduce, "ring"));
   const schedule::Task task{.ranks = options.ranks, .elements = 2, .element_bytes = 4};
   const auto plan = make_plan(task, *ring, Protocol::kLL, 1, exec::device::capabilities(geometry), true);

@@ -1,7 +1,5 @@
 #include "bench/gpu/ranks.h"
 
-#include <numeric>
-
 #include "exec/device/flatten.h"
 #include "exec/device/kernels.h"
 
@@ -21,8 +19,8 @@ Result<DeviceMemory> DeviceMemory::make(std::size_t bytes) {
   return memory;
 }
 
-Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometry, int threads) {
-  std::unique_ptr<Ranks> ranks(new Ranks(geometry, threads));
+Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometry, int threads, bool together) {
+  std::unique_ptr<Ranks> ranks(new Ranks(geometry, threads, together));
   std::vector<std::byte*> addresses;
   const auto bytes = static_cast<std::size_t>(geometry.total_bytes());
   for (Rank r = 0; r < geometry.ranks; ++r) {
@@ -78,13 +76,13 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
   };
   WEFT_CHECK(grow(ins_, in_bytes_, in_bytes));
   WEFT_CHECK(grow(outs_, out_bytes_, out_bytes));
-  images_.clear(), frames_.clear(), strands_.clear();
+  images_.clear(), frames_.clear();
+  strands_ = static_cast<int>(programs.front().size());
   for (std::size_t r = 0; r < programs.size(); ++r) {
     WEFT_TRY(const auto image, exec::device::flatten(programs[r], protocol, geometry_));
     WEFT_TRY(images_.emplace_back(), DeviceMemory::make(image.size()));
     WEFT_CHECK(
         checked(cudaMemcpy(images_.back().data(), image.data(), image.size(), cudaMemcpyHostToDevice), "cudaMemcpy"));
-    strands_.push_back(static_cast<int>(programs[r].size()));
     frames_.push_back({.image = images_.back().data(),
                        .regions = reinterpret_cast<std::byte* const*>(table_.data()),
                        .geometry = geometry_,
@@ -98,7 +96,7 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
                        .timeout_ns = 5'000'000'000});
   }
   WEFT_TRY(const int resident, exec::device::resident_blocks(type, threads_));
-  if (const int blocks = std::accumulate(strands_.begin(), strands_.end(), 0); blocks > resident)
+  if (const int blocks = strands_ * static_cast<int>(frames_.size()); blocks > resident)
     return failure(Code::kUnsupported, Blame::kInput, "{} blocks of {} threads; the GPU holds {} at once", blocks,
                    threads_, resident);
   return {};
@@ -121,8 +119,9 @@ Status Ranks::join() {
 }
 
 Status Ranks::start() {
+  if (together_) return exec::device::launch(frames_, type_, strands_, threads_, streams_[0]);
   for (std::size_t r = 0; r < frames_.size(); ++r)
-    if (strands_[r] > 0) WEFT_CHECK(exec::device::launch(frames_[r], type_, strands_[r], threads_, streams_[r]));
+    WEFT_CHECK(exec::device::launch({&frames_[r], 1}, type_, strands_, threads_, streams_[r]));
   return {};
 }
 

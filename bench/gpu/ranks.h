@@ -32,11 +32,12 @@ class DeviceMemory {
   void* at_ = nullptr;
 };
 
-// Ranks on the current GPU, each with a stream of its own, and the collectives that their kernels carry out.
+// Ranks on the current GPU, and the collectives that their kernels carry out.
 // Thread: one at a time.
 class Ranks {
  public:
-  static Result<std::unique_ptr<Ranks>> open(const exec::device::Geometry& geometry, int threads);
+  // `together`: one launch for all ranks; otherwise one for each, on its own stream.
+  static Result<std::unique_ptr<Ranks>> open(const exec::device::Geometry& geometry, int threads, bool together);
   ~Ranks();
 
   const exec::device::Geometry& geometry() const { return geometry_; }
@@ -48,7 +49,7 @@ class Ranks {
   std::byte* in(Rank rank) const { return ins_[static_cast<std::size_t>(rank)].data(); }
   std::byte* out(Rank rank) const { return outs_[static_cast<std::size_t>(rank)].data(); }
 
-  // What was prepared, on all ranks' streams, after `begin` and before `end` of the first rank's stream.
+  // What was prepared. Returns at once.
   Status start();
   // Errors: kTimeout, kMismatch, kAborted with rank, strand, peer and step.
   Status wait();
@@ -57,7 +58,8 @@ class Ranks {
   Result<double> time_as_graph(int calls);
 
  private:
-  Ranks(const exec::device::Geometry& geometry, int threads) : geometry_(geometry), threads_(threads) {}
+  Ranks(const exec::device::Geometry& geometry, int threads, bool together)
+      : geometry_(geometry), threads_(threads), together_(together) {}
   Status fork();
   Status join();
   Status check_trouble() const;
@@ -65,6 +67,7 @@ class Ranks {
 
   exec::device::Geometry geometry_;
   int threads_;
+  bool together_;
   std::vector<DeviceMemory> regions_, images_, ins_, outs_;
   std::size_t in_bytes_ = 0, out_bytes_ = 0;  // of each of them
   DeviceMemory table_;                        // of the regions' addresses
@@ -72,7 +75,7 @@ class Ranks {
   std::vector<cudaEvent_t> ends_;  // of every rank's stream
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   std::vector<exec::device::Frame> frames_;
-  std::vector<int> strands_;
+  int strands_ = 0;  // of every rank
   DataType type_ = DataType::kFloat32;
 };
 

@@ -52,19 +52,21 @@ if stage build 200 bash -c build; then
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$out/machine.txt"
   for ranks in 2 4 8; do stage "check-$ranks" 45 $gpu check --ranks $ranks; done
   stage hops 30 $gpu hops
-  stage launches-2 15 $gpu launches --ranks 2
-  stage launches-8 15 $gpu launches --ranks 8
-  for ranks in 2 4 8; do stage "collectives-$ranks" 60 $gpu collectives --ranks $ranks; done
+  for ranks in 2 8; do
+    stage launches-$ranks 15 $gpu launches --ranks $ranks
+    stage launches-$ranks-together 15 $gpu launches --ranks $ranks --together
+  done
+  for ranks in 2 4 8; do stage "collectives-$ranks" 60 $gpu collectives --ranks $ranks --together; done
   stage nccl-cuda 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
   stage nccl-nvidia 30 python3 bench/gpu/nccl_ranks.py --library installed
   LD_PRELOAD=$PWD/build-gpu/lib/libnccl.so.2 stage torch-nccl 60 python3 bench/gpu/torch_ranks.py
   WEFT_DEVICE=host stage nccl-host 30 build-gpu/nccl_test
   for tool in memcheck racecheck; do
-    stage $tool 60 compute-sanitizer --tool $tool --error-exitcode 1 $gpu check --brief --ranks 2 --threads 64
+    stage $tool 60 compute-sanitizer --tool $tool --error-exitcode 1 $gpu check --brief --together --ranks 2 --threads 64
   done
 fi
 
-for name in hops launches-2 launches-8 collectives-2 collectives-4 collectives-8; do
+for name in hops launches-{2,8} launches-{2,8}-together collectives-2 collectives-4 collectives-8; do
   [ -f "$out/$name.txt" ] && { echo "== $name"; cat "$out/$name.txt"; }
 done
 echo "== stages on $(cat "$out/machine.txt" 2>/dev/null)"

@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", options.ranks, "ranks on the GPU")->check(CLI::Range(1, 16));
   app.add_option("--threads", options.threads, "threads of a block")->check(CLI::IsMember({64, 128, 256, 512}));
   app.add_option("--max", options.most_bytes, "largest message, bytes")->check(CLI::Range(8L, 1L << 32));
+  app.add_flag("--together", options.together, "one launch for all ranks instead of one for each");
   app.add_flag("--brief", options.brief, "check: a short case");
   try {
     app.parse(argc, argv);

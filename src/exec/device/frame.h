@@ -28,4 +28,12 @@ struct Frame {
   std::int64_t timeout_ns = 0;  // of one wait
 };
 
+// What one launch carries out: the collective of one rank, or of several ranks of one GPU; a block per rank and strand.
+inline constexpr int kMostTogether = 16;
+struct Frames {
+  std::int32_t count = 0, strands = 0;  // ranks, and strands of each
+  Frame of[kMostTogether];
+};
+static_assert(sizeof(Frames) <= 4096, "what every GPU takes as a kernel's parameters");
+
 }  // namespace weft::exec::device

@@ -9,7 +9,7 @@ tl::unexpected<Error> absent() {
 
 }  // namespace
 
-Status launch(const Frame&, DataType, int, int, void*) { return absent(); }
+Status launch(std::span<const Frame>, DataType, int, int, void*) { return absent(); }
 Result<int> resident_blocks(DataType, int) { return absent(); }
 Status divide_on_device(DataType, void*, std::int64_t, std::int32_t, void*) { return absent(); }
 

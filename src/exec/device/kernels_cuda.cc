@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "exec/device/kernel_families.h"
 #include "exec/device/kernels.h"
 
@@ -11,16 +13,27 @@ Status checked(cudaError_t error, const char* call) {
   return failure(Code::kSystem, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
 }
 
+// Overloads for C and C++ share these names.
+using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
+constexpr Launch launch_alone = cudaLaunchKernel, launch_together = cudaLaunchCooperativeKernel;
+
 const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
 
 }  // namespace
 
-Status launch(const Frame& frame, DataType type, int strands, int threads, void* stream) {
-  const void* arguments[] = {&frame};
-  return checked(
-      cudaLaunchKernel(kernel_of(type), dim3(static_cast<unsigned>(strands)), dim3(static_cast<unsigned>(threads)),
-                       const_cast<void**>(arguments), 0, static_cast<cudaStream_t>(stream)),
-      "cudaLaunchKernel");
+Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) {
+  if (ranks.size() > kMostTogether)
+    return failure(Code::kUnsupported, Blame::kInput, "{} ranks in one launch; at most {}", ranks.size(),
+                   kMostTogether);
+  Frames frames{.count = static_cast<std::int32_t>(ranks.size()), .strands = strands, .of = {}};
+  std::copy(ranks.begin(), ranks.end(), frames.of);
+  const void* arguments[] = {&frames};
+  const dim3 blocks(static_cast<unsigned>(strands) * static_cast<unsigned>(ranks.size()));
+  // A cooperative launch is refused unless all blocks fit, but two of them may not run beside each other.
+  const auto call = ranks.size() > 1 ? launch_together : launch_alone;
+  return checked(call(kernel_of(type), blocks, dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
+                      static_cast<cudaStream_t>(stream)),
+                 "launching a kernel");
 }
 
 Result<int> resident_blocks(DataType type, int threads) {

@@ -7,10 +7,11 @@
 namespace weft::exec::device {
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads) strand_kernel(const __grid_constant__ Frame frame) {
+__global__ void __launch_bounds__(kMostThreads) strand_kernel(const __grid_constant__ Frames frames) {
   __shared__ Operands operands;
   CudaMachine machine(operands);
-  run_strand<T>(machine, frame, static_cast<int>(blockIdx.x));
+  const int block = static_cast<int>(blockIdx.x);
+  run_strand<T>(machine, frames.of[block / frames.strands], block % frames.strands);
 }
 
 }  // namespace weft::exec::device
