@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -257,6 +259,21 @@ TEST(NcclErrors, BadArgumentsAreRefusedWithAText) {
     EXPECT_EQ(text(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage),
               "the communicator is finalized");
   });
+}
+
+// In a process of its own, which has not opened a device yet.
+TEST(NcclDevice, WithoutAGpuEveryCallSaysSo) {
+  if (access("/dev/nvidiactl", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto without = [] {
+    setenv("WEFT_DEVICE", "cuda", 1);
+    ncclComm_t comm = nullptr;
+    const int device = 0;
+    const ncclResult_t result = ncclCommInitAll(&comm, 1, &device);
+    std::fputs(ncclGetLastError(nullptr), stderr);
+    std::_Exit(result == ncclUnhandledCudaError && comm == nullptr ? 1 : 7);
+  };
+  EXPECT_EXIT(without(), testing::ExitedWithCode(1), "no CUDA device: ");
 }
 
 TEST(NcclMemory, IsAllocatedAndRegistered) {
