@@ -105,12 +105,14 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
 // The other streams begin after the first one's place, and it goes on when they are done: so all of it can be timed and
 // captured by the first stream alone.
 Status Ranks::fork() {
+  if (together_) return {};
   WEFT_CHECK(checked(cudaEventRecord(ends_[0], streams_[0]), "cudaEventRecord"));
   for (std::size_t r = 1; r < streams_.size(); ++r)
     WEFT_CHECK(checked(cudaStreamWaitEvent(streams_[r], ends_[0]), "cudaStreamWaitEvent"));
   return {};
 }
 Status Ranks::join() {
+  if (together_) return {};
   for (std::size_t r = 1; r < streams_.size(); ++r) {
     WEFT_CHECK(checked(cudaEventRecord(ends_[r], streams_[r]), "cudaEventRecord"));
     WEFT_CHECK(checked(cudaStreamWaitEvent(streams_[0], ends_[r]), "cudaStreamWaitEvent"));
