@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/interpreter.h"
+#include "exec/own_signals.h"
 #include "schedule/lower/lower.h"
 
 namespace weft::exec {
