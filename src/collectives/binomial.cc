@@ -97,8 +97,7 @@ Algorithm binomial(Collective collective, Generator<Step> (*steps)(Story)) {
           .chunks = parts ? per_rank : whole,
           .scratch = parts ? per_rank : nullptr,
           .parts = parts ? per_rank : nullptr,
-          .steps = steps,
-          .growth = parts ? Growth::kUnknown : Growth::kPerDoubling};
+          .steps = steps};
 }
 
 }  // namespace

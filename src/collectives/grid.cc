@@ -151,8 +151,7 @@ Algorithm hierarchical_all_reduce() {
           .chunks = chunk_per_rank,
           .parts = grid_rows,
           .steps = hierarchical_all_reduce_steps,
-          .turn = by_one_row,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_row};
 }
 Algorithm hierarchical_all_gather() {
   return {.name = "hierarchical",
@@ -161,8 +160,7 @@ Algorithm hierarchical_all_gather() {
           .source = kHierarchicalSource,
           .parts = grid_rows,
           .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
-          .turn = by_one_row,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_row};
 }
 Algorithm hierarchical_reduce_scatter() {
   return {.name = "hierarchical",
@@ -172,8 +170,7 @@ Algorithm hierarchical_reduce_scatter() {
           .scratch = grid_rows,
           .parts = grid_rows,
           .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
-          .turn = by_one_row,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_row};
 }
 Algorithm hierarchical_all_to_all() {
   return {.name = "hierarchical",
@@ -183,8 +180,7 @@ Algorithm hierarchical_all_to_all() {
           .scratch = [](const Story& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
-          .turn = by_one_row,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_row};
 }
 Algorithm torus_all_reduce() {
   return {.name = "torus2d",
@@ -195,8 +191,7 @@ Algorithm torus_all_reduce() {
           .chunks = [](const Story& s) { return 2 * s.ranks; },
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
-          .turn = by_one_row,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_row};
 }
 Algorithm mesh_all_reduce() {
   return {.name = "mesh",
@@ -205,8 +200,7 @@ Algorithm mesh_all_reduce() {
           .source = kMeshSource,
           .chunks = chunk_per_rank,
           .parts = grid_rows,
-          .steps = mesh_all_reduce_steps,
-          .growth = Growth::kAboutPerNode};
+          .steps = mesh_all_reduce_steps};
 }
 Algorithm mesh_all_gather() {
   return {.name = "mesh",
@@ -214,8 +208,7 @@ Algorithm mesh_all_gather() {
           .when = "a two-dimensional mesh",
           .source = kMeshSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); },
-          .growth = Growth::kAboutPerNode};
+          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); }};
 }
 Algorithm mesh_reduce_scatter() {
   return {.name = "mesh",
@@ -224,24 +217,21 @@ Algorithm mesh_reduce_scatter() {
           .source = kMeshSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); },
-          .growth = Growth::kAboutPerNode};
+          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); }};
 }
 Algorithm line_all_gather() {
   return {.name = "line",
           .collective = Collective::kAllGather,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, true); },
-          .growth = Growth::kAboutPerNode};
+          .steps = [](Story s) { return line_steps(s, true); }};
 }
 Algorithm line_reduce_scatter() {
   return {.name = "line",
           .collective = Collective::kReduceScatter,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, false); },
-          .growth = Growth::kAboutPerNode};
+          .steps = [](Story s) { return line_steps(s, false); }};
 }
 
 }  // namespace weft::collectives

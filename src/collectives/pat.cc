@@ -131,8 +131,7 @@ Algorithm pat_all_gather() {
           .source = kSource,
           .parts = most_parts,
           .steps = all_gather_steps,
-          .turn = by_one_rank,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_rank};
 }
 Algorithm pat_reduce_scatter() {
   return {.name = "pat",
@@ -142,8 +141,7 @@ Algorithm pat_reduce_scatter() {
           .scratch = scratch_slots,
           .parts = most_parts,
           .steps = reduce_scatter_steps,
-          .turn = by_one_rank,
-          .growth = Growth::kAboutPerNode};
+          .turn = by_one_rank};
 }
 
 }  // namespace weft::collectives

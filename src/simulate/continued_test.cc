@@ -106,12 +106,13 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
-                         testing::Values(Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "", 1 << 20, 1},
-                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "ring", 64 << 20, 2},
+                         testing::Values(Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "ring", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "recursive", 64 << 20, 2},
-                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 256 << 20, 2},
-                                         Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1},
-                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "tree", 16 << 20, 8}),
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "coll_tree", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "pairwise", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "spread", 1 << 20, 1},
+                                         Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1}),
                          [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
 
 }  // namespace

@@ -79,7 +79,9 @@ TEST(Folding, FindsTheTurnByWhichTheMachineLooksTheSame) {
     const cost::MachineView machine = machine_of(name);
     const Task task = task_on(machine, Collective::kAllReduce, Bytes{512 * 64 * 4});
     const Plan plan = plan_for(machine, task, **collectives::find_algorithm(Collective::kAllReduce, "ring"), 1);
-    EXPECT_EQ(simulate(machine, task, plan)->folded, folded) << name;
+    const auto outcome = simulate(machine, task, plan);
+    ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+    EXPECT_EQ(outcome->folded, folded) << name;
   }
 }
 

@@ -272,8 +272,8 @@ struct Routes::Cache {
     }
     const std::vector<std::uint16_t>& far = distances_to(local[index(target)]);
     for (std::uint64_t level = 0; at != target; ++level) {
-      const std::vector<LinkId> choices =
-          far[index(local[index(at)])] == 1 ? links_between(at, target) : nearer(at, far);
+      const bool last_hop = topology.device(at).node < 0 && far[index(local[index(at)])] == 1;
+      const std::vector<LinkId> choices = last_hop ? links_between(at, target) : nearer(at, far);
       if (choices.empty()) return false;
       const LinkId taken = pick(choices, mix(hash + level), at, false);
       add_hop(path, taken, at);
