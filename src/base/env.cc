@@ -22,6 +22,7 @@ constexpr Variable kTable[] = {
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place", "shm, tcp or ucx; unset: shm within a machine, tcp across"},
+    {"WEFT_DEVICE", "text", "cuda", "what libnccl.so.2 works on: cuda, or host (its memory, streams as queues)"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
@@ -114,6 +115,9 @@ Result<Settings> read() {
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));
+  s.device = text("WEFT_DEVICE");
+  if (!s.device.empty() && s.device != "cuda" && s.device != "host")
+    return bad_input("WEFT_DEVICE '{}' is neither cuda nor host", s.device);
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.store = text("WEFT_STORE");

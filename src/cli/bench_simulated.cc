@@ -135,10 +135,6 @@ struct Job {
 Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturbances disturbances = {}) {
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   if (spec.root >= ranks) return bad_input("--root {} is not one of {} ranks that are left", spec.root, ranks);
-  // Blocks are numbered in 32 bits: one for every pair of ranks.
-  constexpr Rank kMostPairs = 46340;
-  if (schedule::even_form(spec.collective) == Collective::kAllToAll && ranks > kMostPairs)
-    return bad_input("{} on {} ranks: at most {}", spec.collective_name, ranks, kMostPairs);
   Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
   if (spec.tuner == "nccl") {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
@@ -218,6 +214,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
   row.folded = outcome.folded;
   row.fast_forwarded = outcome.fast_forwarded;
+  row.continued_from = outcome.continued_from;
+  row.uncertainty = outcome.uncertainty;
+  row.steps = outcome.operations;
   row.enlarged = outcome.enlarged;
   return row;
 }

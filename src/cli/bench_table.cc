@@ -11,17 +11,24 @@ using report::BenchRow;
 namespace {
 
 constexpr int kWide = 150;
+constexpr double kTold = 1e-3;  // times less sure than this are never without a word about it
 
 std::string time_text(Duration d) {
   const double us = d.us();
   return us < 100 ? fmt::format("{:.2f}", us) : us < 1e6 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
-// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; fast-forwarded"
+// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps carried out; fast-forwarded"
 std::string simulated_text(const BenchRow& r) {
   std::string text;
   if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
-  text += r.folded > 1 ? fmt::format("folded {}:1", r.folded) : "every rank carried out";
+  if (r.continued_from > 0)
+    text += fmt::format("continued from {} ranks +-{:.2f} %; ", r.continued_from, 100 * r.uncertainty);
+  if (r.folded > 1)
+    text += fmt::format("folded {}:1; ", r.folded);
+  else if (r.continued_from == 0)
+    text += "every rank carried out; ";
+  text += fmt::format("{} steps carried out", r.steps);
   if (r.fast_forwarded) text += "; fast-forwarded";
   if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);
   return text;
@@ -79,7 +86,8 @@ void BenchTable::row(const BenchRow& r) const {
         "#   computing takes {} us alone, {} us beside it: {:.2f}x as long; both have ended after {} us: "
         "{:.0f} % of the shorter one is hidden\n",
         time_text(c->alone), time_text(c->beside), c->beside / c->alone, time_text(c->together), 100 * c->overlap);
-  if (verbose_ && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
+  const bool unsure = r.uncertainty > kTold;
+  if ((verbose_ || unsure) && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);
 }

@@ -34,7 +34,8 @@ Algorithm dissemination_barrier() {
           .source = "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988",
           .in_order = true,
           .steps = dissemination_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kPerDoubling};
 }
 Algorithm spread_barrier() {
   return {.name = "spread",
@@ -43,7 +44,8 @@ Algorithm spread_barrier() {
           .source = "all-to-all notification",
           .in_order = true,
           .steps = spread_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kPerNode};
 }
 
 }  // namespace weft::collectives

@@ -97,7 +97,8 @@ Algorithm binomial(Collective collective, Generator<Step> (*steps)(Story)) {
           .chunks = parts ? per_rank : whole,
           .scratch = parts ? per_rank : nullptr,
           .parts = parts ? per_rank : nullptr,
-          .steps = steps};
+          .steps = steps,
+          .growth = parts ? Growth::kUnknown : Growth::kPerDoubling};
 }
 
 }  // namespace

@@ -63,20 +63,21 @@ Generator<Step> all_to_all_steps(Story story) {
   // The part at slot j of rank r before step k comes from the rank that is the lower bits of j before r.
   const auto chunk = [&](int at, int j, int bit) {
     const int source = ((at - j % bit) % n + n) % n;
-    return source * n + (source + j) % n;
+    return ChunkId{source} * n + (source + j) % n;
   };
-  co_yield move(self * n + self, {in(self * n + self)}, {out(self * n + self)});
+  const ChunkId own = chunk(self, 0, 1);
+  co_yield move(own, {in(own)}, {out(own)});
   for (int bit = 1; bit < n; bit *= 2) {
     std::vector<int> slots;
     for (int j = bit; j < n; ++j)
       if ((j & bit) != 0) slots.push_back(j);
     const Rank before = (self - bit + n) % n, after = (self + bit) % n;
     for (const int j : slots) {
-      const int c = chunk(self, j, bit);
+      const ChunkId c = chunk(self, j, bit);
       co_yield move(c, {j % bit == 0 ? in(c) : scratch(j)}, {to(after).continued(j != slots.back())});
     }
     for (const int j : slots) {
-      const int c = chunk(before, j, bit);
+      const ChunkId c = chunk(before, j, bit);
       co_yield move(c, {from(before).continued(j != slots.back())}, {j < 2 * bit ? out(c) : scratch(j)});
     }
   }

@@ -85,7 +85,8 @@ TEST_P(EveryAlgorithm, KeepsToTheScratchAndPartsItAsksFor) {
     for (const bool staged : {false, true}) {
       const Story story{.ranks = n, .root = n / 2, .ranks_per_node = n == 24 ? 8 : n, .staged = staged};
       const Schedule s = write_out(a, story);
-      int most_parts = 1, most_slots = 0;
+      int most_parts = 1;
+      ChunkId most_slots = 0;
       for (const auto& strand : s.strands) {
         std::map<Rank, int> parts;
         for (const Step& step : strand)

@@ -44,12 +44,12 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
   const int n = story.ranks, self = story.rank;
   const Shape shape{collective, n, story.root, blocks(collective, n)};
   const Run own = held_blocks(shape, Buffer::kIn, self), wanted = held_blocks(shape, Buffer::kOut, self);
-  const auto exposed = [&](Rank owner, int block) {
+  const auto exposed = [&](Rank owner, ChunkId block) {
     if (!story.staged) return in(block);
     const Run held = held_blocks(shape, Buffer::kIn, owner);
     return scratch((block - held.first) / held.stride);
   };
-  const auto peers_want = [&](int block) {
+  const auto peers_want = [&](ChunkId block) {
     for (Rank reader = 0; reader < n; ++reader)
       if (reader != self && holds(shape, Buffer::kOut, block, reader)) return true;
     return false;
@@ -62,7 +62,7 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
   for (int k = 1; k < n; ++k)
     if (const Rank owner = (self + k) % n; shared_blocks(shape, owner, self).count > 0) co_yield wait(owner);
   for (int i = 0; i < wanted.count; ++i) {
-    const int block = wanted.at((self + i) % wanted.count);  // not all at the same owner at once
+    const ChunkId block = wanted.at((self + i) % wanted.count);  // not all at the same owner at once
     const Run owners = contributors(shape, block);
     if (owners.count == 1 && owners.first == self) continue;
     Operands sources;

@@ -126,7 +126,8 @@ Algorithm double_binary_tree_all_reduce() {
           "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
       .lanes = kLanes,
       .chunks = [](const Story&) { return 2; },
-      .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); }};
+      .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); },
+      .growth = Growth::kPerDoubling};
 }
 
 Algorithm nested_tree_all_reduce() {
@@ -137,7 +138,8 @@ Algorithm nested_tree_all_reduce() {
               "hierarchical two-level trees; Karonis et al., Exploiting hierarchy in parallel computer networks, 2000",
           .lanes = kLanes,
           .chunks = [](const Story&) { return 2; },
-          .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); }};
+          .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); },
+          .growth = Growth::kPerDoubling};
 }
 
 }  // namespace weft::collectives

@@ -38,7 +38,7 @@ struct Range {
 };
 
 // One message with all these chunks.
-Generator<Step> send_range(Rank peer, Range chunks, Operand (*source)(int)) {
+Generator<Step> send_range(Rank peer, Range chunks, Operand (*source)(ChunkId)) {
   for (int c = chunks.begin; c < chunks.end; ++c)
     co_yield move(c, {source(c)}, {to(peer).continued(c + 1 < chunks.end)});
 }
@@ -69,7 +69,7 @@ Generator<Step> doubling_all_reduce_steps(Story story) {
 
 // Each time half of what a core still works for goes to its partner, half as far away, which adds its own; at the end
 // it has the sums of its own chunks, in `sums`.
-Generator<Step> halve(Cores cores, Operand (*sums)(int)) {
+Generator<Step> halve(Cores cores, Operand (*sums)(ChunkId)) {
   Range mine{0, cores.count()};  // cores
   const bool fresh = cores.ward() < 0;
   for (int distance = cores.count() / 2; distance > 0; distance /= 2) {
@@ -78,7 +78,7 @@ Generator<Step> halve(Cores cores, Operand (*sums)(int)) {
     const bool upper = cores.me() >= middle;
     const Range theirs = upper ? Range{mine.begin, middle} : Range{middle, mine.end};
     mine = upper ? Range{middle, mine.end} : Range{mine.begin, middle};
-    Operand (*const source)(int) = fresh && distance == cores.count() / 2 ? in : sums;
+    Operand (*const source)(ChunkId) = fresh && distance == cores.count() / 2 ? in : sums;
     auto send = send_range(peer, {cores.first_chunk(theirs.begin), cores.first_chunk(theirs.end)}, source);
     while (const Step* step = send.next()) co_yield *step;
     const int end = cores.first_chunk(mine.end);
@@ -101,7 +101,7 @@ Generator<Step> redouble(Cores cores) {
 }
 
 // The neighbour's whole input is added first.
-Generator<Step> take_in(Cores cores, int chunks, Operand (*sums)(int)) {
+Generator<Step> take_in(Cores cores, int chunks, Operand (*sums)(ChunkId)) {
   if (cores.ward() < 0) co_return;
   for (int c = 0; c < chunks; ++c) co_yield move(c, {from(cores.ward()).continued(c + 1 < chunks), in(c)}, {sums(c)});
 }
@@ -183,7 +183,8 @@ Algorithm recursive_doubling_all_reduce() {
           .when = "small messages on many ranks: fewest steps of equal length",
           .source = kSource,
           .chunks = [](const Story&) { return 1; },
-          .steps = doubling_all_reduce_steps};
+          .steps = doubling_all_reduce_steps,
+          .growth = Growth::kPerDoubling};
 }
 Algorithm recursive_doubling_all_gather() {
   return {.name = "recursive_doubling",

@@ -91,12 +91,12 @@ Generator<Step> scatter_steps(Story story, Phase scatter) {
 Generator<Step> hierarchical_all_to_all_steps(Story story) {
   const Grid grid(story);
   const Rank n = story.ranks, self = story.rank, row = grid.row(self), column = grid.column(self);
-  const auto chunk = [=](Rank source, Rank destination) { return source * n + destination; };
+  const auto chunk = [=](Rank source, Rank destination) { return ChunkId{source} * n + destination; };
   const auto slot = [=](Rank from_column, Rank to_row) { return scratch(from_column * grid.rows + to_row); };
   for (Rank k = 0; k < grid.columns; ++k) {  // to my node's rank in column c: all that is for its column
     const Rank c = (column + k) % grid.columns, peer = grid.at(row, c);
     for (Rank r = 0; r < grid.rows; ++r) {
-      const int what = chunk(self, grid.at(r, c));
+      const ChunkId what = chunk(self, grid.at(r, c));
       Operand destination = peer != self ? to(peer).continued(r + 1 < grid.rows)
                             : r == row   ? out(what)
                                          : slot(column, r);
@@ -106,7 +106,7 @@ Generator<Step> hierarchical_all_to_all_steps(Story story) {
   for (Rank k = 1; k < grid.columns; ++k) {
     const Rank c = (column - k + grid.columns) % grid.columns;
     for (Rank r = 0; r < grid.rows; ++r) {
-      const int what = chunk(grid.at(row, c), grid.at(r, column));
+      const ChunkId what = chunk(grid.at(row, c), grid.at(r, column));
       co_yield move(what, {from(grid.at(row, c)).continued(r + 1 < grid.rows)}, {r == row ? out(what) : slot(c, r)});
     }
   }
@@ -117,7 +117,7 @@ Generator<Step> hierarchical_all_to_all_steps(Story story) {
                     {to(grid.at(r, column)).continued(c + 1 < grid.columns)});
     const Rank back = (row - k + grid.rows) % grid.rows;
     for (Rank c = 0; c < grid.columns; ++c) {
-      const int what = chunk(grid.at(back, c), self);
+      const ChunkId what = chunk(grid.at(back, c), self);
       co_yield move(what, {from(grid.at(back, column)).continued(c + 1 < grid.columns)}, {out(what)});
     }
   }
@@ -151,7 +151,8 @@ Algorithm hierarchical_all_reduce() {
           .chunks = chunk_per_rank,
           .parts = grid_rows,
           .steps = hierarchical_all_reduce_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_all_gather() {
   return {.name = "hierarchical",
@@ -160,7 +161,8 @@ Algorithm hierarchical_all_gather() {
           .source = kHierarchicalSource,
           .parts = grid_rows,
           .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_reduce_scatter() {
   return {.name = "hierarchical",
@@ -170,7 +172,8 @@ Algorithm hierarchical_reduce_scatter() {
           .scratch = grid_rows,
           .parts = grid_rows,
           .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm hierarchical_all_to_all() {
   return {.name = "hierarchical",
@@ -180,7 +183,8 @@ Algorithm hierarchical_all_to_all() {
           .scratch = [](const Story& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm torus_all_reduce() {
   return {.name = "torus2d",
@@ -191,7 +195,8 @@ Algorithm torus_all_reduce() {
           .chunks = [](const Story& s) { return 2 * s.ranks; },
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_all_reduce() {
   return {.name = "mesh",
@@ -200,7 +205,8 @@ Algorithm mesh_all_reduce() {
           .source = kMeshSource,
           .chunks = chunk_per_rank,
           .parts = grid_rows,
-          .steps = mesh_all_reduce_steps};
+          .steps = mesh_all_reduce_steps,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_all_gather() {
   return {.name = "mesh",
@@ -208,7 +214,8 @@ Algorithm mesh_all_gather() {
           .when = "a two-dimensional mesh",
           .source = kMeshSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); }};
+          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); },
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm mesh_reduce_scatter() {
   return {.name = "mesh",
@@ -217,21 +224,24 @@ Algorithm mesh_reduce_scatter() {
           .source = kMeshSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); }};
+          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); },
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm line_all_gather() {
   return {.name = "line",
           .collective = Collective::kAllGather,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, true); }};
+          .steps = [](Story s) { return line_steps(s, true); },
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm line_reduce_scatter() {
   return {.name = "line",
           .collective = Collective::kReduceScatter,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, false); }};
+          .steps = [](Story s) { return line_steps(s, false); },
+          .growth = Growth::kAboutPerNode};
 }
 
 }  // namespace weft::collectives

@@ -36,7 +36,7 @@ Generator<Step> meet(Node node) {
   for (Rank k = 1; k < node.size; ++k) co_yield wait(node.at(node.number, (node.place + k) % node.size));
 }
 
-Generator<Step> copy_chunks(int count, Operand (*source)(int), Operand (*target)(int)) {
+Generator<Step> copy_chunks(int count, Operand (*source)(ChunkId), Operand (*target)(ChunkId)) {
   for (int c = 0; c < count; ++c) co_yield move(c, {source(c)}, {target(c)});
 }
 
@@ -229,7 +229,8 @@ Algorithm nvls_tree_all_reduce() {
           .lanes = 4,
           .chunks = two_trees,
           .scratch = if_staged<two_trees>,
-          .steps = tree_steps};
+          .steps = tree_steps,
+          .growth = Growth::kPerDoubling};
 }
 Algorithm nvls_all_gather() {
   return {.name = "nvls",
@@ -240,7 +241,8 @@ Algorithm nvls_all_gather() {
           .scratch = if_staged<all_ranks>,
           .steps = all_gather_steps,
           .turn = by_one_node,
-          .repeats = nodes_between};
+          .repeats = nodes_between,
+          .growth = Growth::kPerNode};
 }
 Algorithm nvls_reduce_scatter() {
   return {.name = "nvls",
@@ -251,7 +253,8 @@ Algorithm nvls_reduce_scatter() {
           .scratch = if_staged<all_ranks>,
           .steps = reduce_scatter_steps,
           .turn = by_one_node,
-          .repeats = nodes_between};
+          .repeats = nodes_between,
+          .growth = Growth::kPerNode};
 }
 Algorithm nvls_broadcast() {
   return {.name = "nvls",
@@ -260,7 +263,8 @@ Algorithm nvls_broadcast() {
           .source = kSource,
           .needs = kSwitch,
           .scratch = if_staged<one>,
-          .steps = broadcast_steps};
+          .steps = broadcast_steps,
+          .growth = Growth::kPerNode};
 }
 Algorithm nvls_reduce() {
   return {.name = "nvls",
@@ -269,7 +273,8 @@ Algorithm nvls_reduce() {
           .source = kSource,
           .needs = kSwitch,
           .scratch = if_staged<one>,
-          .steps = reduce_steps};
+          .steps = reduce_steps,
+          .growth = Growth::kPerNode};
 }
 
 }  // namespace weft::collectives

@@ -131,7 +131,8 @@ Algorithm pat_all_gather() {
           .source = kSource,
           .parts = most_parts,
           .steps = all_gather_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kAboutPerNode};
 }
 Algorithm pat_reduce_scatter() {
   return {.name = "pat",
@@ -141,7 +142,8 @@ Algorithm pat_reduce_scatter() {
           .scratch = scratch_slots,
           .parts = most_parts,
           .steps = reduce_scatter_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kAboutPerNode};
 }
 
 }  // namespace weft::collectives

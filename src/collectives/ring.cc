@@ -154,7 +154,8 @@ Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const
       .chunks = chunks,
       .steps = steps,
       .turn = all_alike ? two_nodes : nullptr,
-      .repeats = all_alike ? ranks_between : nullptr};
+      .repeats = all_alike ? ranks_between : nullptr,
+      .growth = Growth::kPerNode};
 }
 
 }  // namespace

@@ -10,7 +10,9 @@ namespace {
 
 // The blocks of a buffer, beginning with the one that has the rank's own number and going backwards, so that not all
 // ranks turn to the same peer at the same time.
-int rotated(const Run& run, Rank rank, int i) { return run.at(((rank - i) % run.count + run.count) % run.count); }
+ChunkId rotated(const Run& run, Rank rank, ChunkId i) {
+  return run.at(((rank - i) % run.count + run.count) % run.count);
+}
 
 // Every block goes from each rank that has it in its input to each rank that wants it in its output, without detour;
 // the receiver sums all contributions at once, in rank order. One hop: nothing has a lower latency.
@@ -21,14 +23,17 @@ Generator<Step> spread_steps(Collective collective, Story story) {
   for (int k = 1; k < n; ++k) {
     const Rank peer = (self + k) % n;
     const Run given = shared_blocks(shape, self, peer);
-    for (int i = 0; i < given.count; ++i) co_yield move(given.at(i), {in(given.at(i))}, {to(peer)});
+    for (ChunkId i = 0; i < given.count; ++i) co_yield move(given.at(i), {in(given.at(i))}, {to(peer)});
   }
   const Run taken = held_blocks(shape, Buffer::kOut, self);
-  for (int i = 0; i < taken.count; ++i) {
-    const int block = rotated(taken, self, i);
+  for (ChunkId i = 0; i < taken.count; ++i) {
+    const ChunkId block = rotated(taken, self, i);
     const Run givers = contributors(shape, block);
     Operands sources;
-    for (int g = 0; g < givers.count; ++g) sources.push_back(givers.at(g) == self ? in(block) : from(givers.at(g)));
+    for (ChunkId g = 0; g < givers.count; ++g) {
+      const auto giver = static_cast<Rank>(givers.at(g));
+      sources.push_back(giver == self ? in(block) : from(giver));
+    }
     co_yield move(block, sources, {out(block)});
   }
 }
@@ -51,10 +56,10 @@ Generator<Step> all_pairs_steps(Story story) {
 // In step k every rank sends to the one k after it and receives from the one k before it: one partner at a time.
 // Steps: n-1 exchanges. Bytes sent per rank: (n-1)/n of the message.
 Generator<Step> pairwise_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+  const ChunkId n = story.ranks, self = story.rank;  // wide enough for chunks
   co_yield move(self * n + self, {in(self * n + self)}, {out(self * n + self)});
   for (int k = 1; k < n; ++k) {
-    const Rank after = (self + k) % n, before = (self - k + n) % n;
+    const auto after = static_cast<Rank>((self + k) % n), before = static_cast<Rank>((self - k + n) % n);
     co_yield move(self * n + after, {in(self * n + after)}, {to(after)});
     co_yield move(before * n + self, {from(before)}, {out(before * n + self)});
   }
@@ -69,7 +74,8 @@ Algorithm spread_of(std::string_view when) {
           .in_order = true,
           .uneven = true,
           .steps = [](Story story) { return spread_steps(kCollective, story); },
-          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
+          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank,
+          .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};
 }
 
 }  // namespace
@@ -94,7 +100,8 @@ Algorithm all_pairs_all_reduce() {
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
           .steps = all_pairs_steps,
-          .turn = by_one_rank};
+          .turn = by_one_rank,
+          .growth = Growth::kPerNode};
 }
 
 Algorithm pairwise_all_to_all() {
@@ -105,7 +112,8 @@ Algorithm pairwise_all_to_all() {
       .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
       .uneven = true,
       .steps = pairwise_steps,
-      .turn = by_one_rank};
+      .turn = by_one_rank,
+      .growth = Growth::kPerNode};
 }
 
 }  // namespace weft::collectives

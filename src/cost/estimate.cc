@@ -518,13 +518,8 @@ std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& tas
 
 // The i-th of them.
 Task shrunk(const Task& task, const Plan& plan, const Shortcut& shortcut, int i) {
-  Task t = task;
-  t.ranks = (shortcut.nodes * shortcut.per_node) << i;
+  Task t = schedule::on_fewer_ranks(task, plan, (shortcut.nodes * shortcut.per_node) << i);
   if (!shortcut.in_nodes) t.ranks_per_node = std::min(task.ranks_per_node, shortcut.per_node << i);
-  t.root = std::min(task.root, t.ranks - 1);
-  // Chunks stay as they are, so that rounds and slices do: fewer ranks then share a smaller message.
-  if (plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node}) >= task.ranks)
-    t.elements = std::max<Bytes>(1, task.elements / task.ranks) * t.ranks;
   return t;
 }
 

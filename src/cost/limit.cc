@@ -85,8 +85,8 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
     const protocol::HopCost& hop = *machine.costs().find("NET", protocol::Protocol::kSimple);
     tighten(limit,
             Duration::seconds(2 * bytes * schedule::bus_factor(task.collective, task.ranks) / hop.channel.value()),
-            "TCP " + format_rate(hop.channel));
-    tighten(limit, hop.least, "one TCP message");
+            "connection " + format_rate(hop.channel));
+    tighten(limit, hop.least, "one message");
     return;
   }
   const auto level = machine.level_of(static_cast<Bytes>(touched), task.ranks);

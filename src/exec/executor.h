@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "exec/interpreter.h"
 #include "exec/observer.h"
+#include "exec/own_signals.h"
 #include "recorder/format.h"
 #include "schedule/lower/lower.h"
 

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
-#include "base/check.h"
-#include "fabric/fabric.h"
+#include "base/device.h"
+#include "fabric/posted.h"
 
 namespace weft::exec {
 
@@ -13,40 +14,30 @@ enum class Progress { kBlocked, kDone };
 // Observes operations before they are posted, and after those that are done at once, for traces. The default observes
 // nothing and costs nothing.
 struct NoTrace {
-  void posted(Rank, int, const protocol::Operation&) {}
-  void done(int, const protocol::Operation&) {}
+  template <class Operation>
+  WEFT_DEVICE constexpr void posted(std::int32_t, int, const Operation&) {}
+  template <class Operation>
+  WEFT_DEVICE constexpr void done(int, const Operation&) {}
 };
 
-// Signals between the strands of one rank. They cross no fabric: a strand whose operation has finished has seen its
-// effects, and one rank's strands run on one thread.
-class OwnSignals {
- public:
-  void send(int from, int to) { ++count_[{from, to}], ++sent_; }
-  bool take(int from, int to) {
-    const auto found = count_.find({from, to});
-    if (found == count_.end() || found->second == 0) return false;
-    --found->second;
-    return true;
-  }
-  std::int64_t sent() const { return sent_; }
-
- private:
-  std::map<std::pair<int, int>, std::int64_t> count_;
-  std::int64_t sent_ = 0;
-};
+class OwnSignals;
 
 // The interpreter: runs one strand of one rank, in order, as far as the fabric allows. It never scans: it looks at one
 // operation, and returns when that one must wait; whoever drives it calls again when something has completed.
-// Source: anything with `const Operation* next()` (a written-out program, or a lazy StrandStream).
-template <fabric::Endpoint E, class Source, class Trace = NoTrace>
+// The same text runs in a GPU's kernel, where all threads of a block call it together (exec/device).
+// Endpoint: fabric::Endpoint. Source: anything with `const Operation* next()` (a written-out program, or a lazy
+// StrandStream), whose operations say own() and signals(). Own: how strands of one rank signal each other.
+template <class Endpoint, class Source, class Trace = NoTrace, class Own = OwnSignals>
 class Interpreter {
  public:
+  using Operation = std::remove_cvref_t<decltype(*std::declval<Source&>().next())>;
+
   // Owns: not `own`, which all strands of the rank share; null: they do not signal each other.
-  Interpreter(int strand, Source source, OwnSignals* own = nullptr)
+  WEFT_DEVICE constexpr Interpreter(int strand, Source source, Own* own = nullptr)
       : strand_(strand), source_(std::move(source)), own_(own) {}
 
-  Progress advance(E& endpoint, Trace&& trace = {}) { return advance(endpoint, trace); }
-  Progress advance(E& endpoint, Trace& trace) {
+  WEFT_DEVICE constexpr Progress advance(Endpoint& endpoint, Trace&& trace = {}) { return advance(endpoint, trace); }
+  WEFT_DEVICE constexpr Progress advance(Endpoint& endpoint, Trace& trace) {
     if (done_) return Progress::kDone;
     for (;;) {
       if (pending_) {
@@ -68,24 +59,25 @@ class Interpreter {
       if (!endpoint.ready(strand_, *operation_)) return Progress::kBlocked;
       trace.posted(endpoint.rank(), strand_, *operation_);
       ++posted_;
-      if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending)
+      if (endpoint.post(strand_, *operation_) == fabric::Posted::kPending) {
         pending_ = true;
-      else
-        trace.done(strand_, *std::exchange(operation_, nullptr));
+      } else {
+        trace.done(strand_, *operation_);
+        operation_ = nullptr;
+      }
     }
   }
 
-  bool done() const { return done_; }
-  std::int64_t posted() const { return posted_; }
+  WEFT_DEVICE constexpr bool done() const { return done_; }
+  WEFT_DEVICE constexpr std::int64_t posted() const { return posted_; }
   // What the strand is at; null before the start and at the end.
-  const protocol::Operation* current() const { return operation_; }
-  int strand() const { return strand_; }
+  WEFT_DEVICE constexpr const Operation* current() const { return operation_; }
+  WEFT_DEVICE constexpr int strand() const { return strand_; }
 
  private:
-  bool pass_own() {
-    using Kind = protocol::Operation::Kind;
-    WEFT_ASSERT(own_ != nullptr, "strands signal each other, but share nothing");
-    if (operation_->kind == Kind::kSignal)
+  WEFT_DEVICE constexpr bool pass_own() {
+    Own::require(own_);
+    if (operation_->signals())
       own_->send(strand_, operation_->strand);
     else if (!own_->take(operation_->strand, strand_))
       return false;
@@ -96,8 +88,8 @@ class Interpreter {
 
   int strand_;
   Source source_;
-  OwnSignals* own_;
-  const protocol::Operation* operation_ = nullptr;
+  Own* own_;
+  const Operation* operation_ = nullptr;
   std::int64_t posted_ = 0;
   bool pending_ = false;
   bool done_ = false;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "exec/interpreter.h"
+#include "exec/own_signals.h"
 #include "schedule/lower/lower.h"
 
 namespace weft::exec {
@@ -28,6 +29,8 @@ class VirtualRun {
   // `jobs` must outlive this. Requires: no rank has two jobs; one job only, from rank 0 on, where ranks are folded.
   VirtualRun(Fabric& fabric, std::span<const VirtualJob> jobs, Trace& trace) : fabric_(fabric), trace_(trace) {
     ranks_.resize(static_cast<std::size_t>(fabric.representatives()));
+    for (const VirtualJob& job : jobs) cuttings_.emplace_back(job.task, job.plan);
+    main_ = jobs.data();
     for (const VirtualJob& job : jobs) {
       const Rank end = std::min(job.plan.first + job.task.ranks, fabric.representatives());
       for (Rank r = job.plan.first; r < end; ++r) {
@@ -36,7 +39,6 @@ class VirtualRun {
         for (int s = 0; s < strands_of(job); ++s) strands_.push_back(strand_of(r, s));
       }
     }
-    main_ = jobs.data();
     most_begun_.assign(jobs.size(), 1);
     main_left_ = std::min(main_->task.ranks, fabric.representatives()) - main_->plan.first;
   }
@@ -75,7 +77,7 @@ class VirtualRun {
   Strand& at(Rank r, int s) { return strands_[state(r).first_strand + static_cast<std::size_t>(s)]; }
   Strand strand_of(Rank r, int s) {
     const VirtualJob& job = *state(r).job;
-    return Strand(s, schedule::StrandStream(job.task, job.plan, r - job.plan.first, s), &state(r).own);
+    return Strand(s, schedule::StrandStream(cuttings_[index_of(job)], r - job.plan.first, s), &state(r).own);
   }
 
   void resume(Rank r, int s) {
@@ -126,10 +128,12 @@ class VirtualRun {
     }
   }
 
-  int& most_begun(const RankState& rank) { return most_begun_[static_cast<std::size_t>(rank.job - main_)]; }
+  std::size_t index_of(const VirtualJob& job) const { return static_cast<std::size_t>(&job - main_); }
+  int& most_begun(const RankState& rank) { return most_begun_[index_of(*rank.job)]; }
 
   Fabric& fabric_;
   Trace& trace_;
+  std::deque<schedule::Cutting> cuttings_;  // of the jobs
   std::vector<RankState> ranks_;
   std::vector<Strand> strands_;
   const VirtualJob* main_ = nullptr;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "fabric/posted.h"
 #include "protocol/capabilities.h"
 #include "protocol/operation.h"
 #include "weft/types.h"
@@ -52,8 +53,6 @@ inline bool scales(const protocol::End& source) {
   using Kind = protocol::End::Kind;
   return source.kind != Kind::kMessage && source.kind != Kind::kAggregation && source.memory == protocol::Memory::kIn;
 }
-
-enum class Posted { kDone, kPending };
 
 // The seam: what the interpreter asks of the world, as one rank. Completion levels are the same everywhere:
 //   ready     every source message has arrived, every destination has a free slot, a waited-for signal is there

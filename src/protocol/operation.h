@@ -39,6 +39,7 @@ struct Operation {
 
   // A signal to another strand of the same rank, or the wait for one.
   bool own() const { return strand >= 0; }
+  bool signals() const { return kind == Kind::kSignal; }
   bool operator==(const Operation&) const = default;
 };
 

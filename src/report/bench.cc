@@ -33,7 +33,9 @@ nlohmann::json to_json(const BenchReport& report) {
                           {"together_us", r.computing->together.us()},
                           {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"folded", r.folded}, {"fast_forwarded", r.fast_forwarded}, {"enlarged_bytes", r.enlarged}};
+      row["carried_out"] = {{"folded", r.folded},           {"fast_forwarded", r.fast_forwarded},
+                            {"enlarged_bytes", r.enlarged}, {"continued_from_ranks", r.continued_from},
+                            {"uncertainty", r.uncertainty}, {"steps", r.steps}};
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/1"},

@@ -26,6 +26,9 @@ struct BenchRow {
   Duration healthy;             // simulated with faults, other jobs or loads: the time without; else 0
   Rank folded = 1;              // simulated: one rank was carried out for so many
   bool fast_forwarded = false;  // repetitions at the same pace were not carried out
+  Rank continued_from = 0;      // simulated: so many ranks, and what more of them add; 0: all, …
+  double uncertainty = 0;       // … and how unsure the time is by that, as a part of it
+  std::int64_t steps = 0;       // simulated: operations carried out, of all ranks (in the last of several runs)
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
     std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;

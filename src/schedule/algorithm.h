@@ -51,6 +51,14 @@ struct WrittenFor {
   bool serves(bool is_in_place) const { return is_in_place ? in_place : out_of_place; }
 };
 
+// How long the longest chain of steps is on more nodes, where every chunk stays as large as it is.
+enum class Growth {
+  kUnknown,
+  kPerDoubling,  // twice the nodes: one link of the chain more, as trees have
+  kPerNode,      // so many further nodes: so many links more, as chains have
+  kAboutPerNode  // the same to 1 %: what bounds a step may change with the nodes
+};
+
 // One way to perform one collective. A value; the registry in collectives/ lists them all.
 struct Algorithm {
   std::string_view name;
@@ -67,13 +75,15 @@ struct Algorithm {
   std::function<int(const Story&)> chunks, scratch, parts;
   std::function<Generator<Step>(Story)> steps;
   std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
-  // Two claims for simulations of many ranks, which tests hold against the texts. Null or zero: neither.
+  // Claims for simulations of many ranks, which tests hold against the texts. Null or zero: none.
   //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
   //   repeats  how often a story repeats steps that are alike but for their chunks: `told` shortens all such stretches
+  //   growth   what more nodes add
   std::function<Rank(const Story&)> turn;
   std::function<int(const Story&)> repeats;
+  Growth growth = Growth::kUnknown;
 
-  int chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
+  ChunkId chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
   int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }

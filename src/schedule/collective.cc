@@ -72,13 +72,13 @@ bool rooted(Collective collective) {
 bool uneven(Collective collective) { return facts(collective).even != collective; }
 Collective even_form(Collective collective) { return facts(collective).even; }
 
-int blocks(Collective collective, Rank ranks) {
+ChunkId blocks(Collective collective, Rank ranks) {
   const int per_rank = facts(collective).blocks_per_rank;
-  return per_rank == 0 ? 1 : per_rank > 0 ? ranks : ranks * ranks;
+  return per_rank == 0 ? 1 : per_rank > 0 ? ranks : ChunkId{ranks} * ranks;
 }
 
-bool holds(const Shape& s, Buffer buffer, int chunk, Rank rank) {
-  const int block = s.block_of(chunk);
+bool holds(const Shape& s, Buffer buffer, ChunkId chunk, Rank rank) {
+  const ChunkId block = s.block_of(chunk);
   switch (held(s.collective, buffer)) {
     case Held::kAll:
       return true;
@@ -99,7 +99,7 @@ bool holds(const Shape& s, Buffer buffer, int chunk, Rank rank) {
 }
 
 Run held_blocks(const Shape& s, Buffer buffer, Rank rank) {
-  const int all = blocks(s.collective, s.ranks);
+  const ChunkId all = blocks(s.collective, s.ranks);
   switch (held(s.collective, buffer)) {
     case Held::kAll:
       return {0, all};
@@ -110,7 +110,7 @@ Run held_blocks(const Shape& s, Buffer buffer, Rank rank) {
     case Held::kBefore:
       return {(rank - 1 + s.ranks) % s.ranks, 1};
     case Held::kRow:
-      return {rank * s.ranks, s.ranks};
+      return {ChunkId{rank} * s.ranks, s.ranks};
     case Held::kColumn:
       return {rank, s.ranks, s.ranks};
     case Held::kNone:
@@ -119,7 +119,7 @@ Run held_blocks(const Shape& s, Buffer buffer, Rank rank) {
   return {};
 }
 
-Run contributors(const Shape& s, int block) {
+Run contributors(const Shape& s, ChunkId block) {
   switch (held(s.collective, Buffer::kIn)) {
     case Held::kAll:
       return {0, s.ranks};
@@ -134,7 +134,7 @@ Run contributors(const Shape& s, int block) {
 
 Run shared_blocks(const Shape& s, Rank from, Rank to) {
   const Run given = held_blocks(s, Buffer::kIn, from), taken = held_blocks(s, Buffer::kOut, to);
-  if (held(s.collective, Buffer::kIn) == Held::kRow) return {from * s.ranks + to, 1};
+  if (held(s.collective, Buffer::kIn) == Held::kRow) return {ChunkId{from} * s.ranks + to, 1};
   if (given.count == 0 || taken.count == 0) return {};
   // One of the two is everything or a single block.
   const Run& fewer = given.count <= taken.count ? given : taken;
@@ -171,7 +171,7 @@ bool may_be_in_place(Collective collective) { return even_form(collective) != kA
 
 Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::span<const Bytes> counts)
     : shape_(shape), element_bytes_(element_bytes) {
-  const int block_count = blocks(shape.collective, shape.ranks);
+  const ChunkId block_count = blocks(shape.collective, shape.ranks);
   WEFT_REQUIRE(shape.chunks > 0 && shape.chunks % block_count == 0, "{} chunks of {} blocks", shape.chunks,
                block_count);
   WEFT_REQUIRE(element_bytes > 0 && elements >= 0 && divides(shape.collective, shape.ranks, elements),
@@ -181,7 +181,8 @@ Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::spa
     block_bytes_ = largest_block_ = elements / message_parts(shape.collective, shape.ranks) * element_bytes;
     return;
   }
-  WEFT_REQUIRE(static_cast<int>(counts.size()) == block_count, "{} counts of {} blocks", counts.size(), block_count);
+  WEFT_REQUIRE(static_cast<ChunkId>(counts.size()) == block_count, "{} counts of {} blocks", counts.size(),
+               block_count);
   sizes_.reserve(counts.size());
   for (const Bytes c : counts) sizes_.push_back(c * element_bytes);
   largest_block_ = *std::max_element(sizes_.begin(), sizes_.end());
@@ -207,18 +208,18 @@ Bytes Layout::stride_of(Bytes block_bytes) const {
   return (even + grain - 1) / grain * grain;
 }
 
-Bytes Layout::block_bytes(int block) const {
+Bytes Layout::block_bytes(ChunkId block) const {
   return sizes_.empty() ? block_bytes_ : sizes_[static_cast<std::size_t>(block)];
 }
 
-Bytes Layout::chunk_bytes(int chunk) const {
+Bytes Layout::chunk_bytes(ChunkId chunk) const {
   const Bytes block = block_bytes(chunk / per_block_), stride = stride_of(block);
   const Bytes begin = chunk % per_block_ * stride;
   return std::clamp<Bytes>(block - begin, 0, stride);
 }
 
-Bytes Layout::offset(Buffer buffer, int chunk) const {
-  const int block = chunk / per_block_;
+Bytes Layout::offset(Buffer buffer, ChunkId chunk) const {
+  const ChunkId block = chunk / per_block_;
   const Bytes size = block_bytes(block);
   const Bytes within = std::min(size, chunk % per_block_ * stride_of(size));
   if (!sizes_.empty()) return (buffer == Buffer::kIn ? in_ : out_)[static_cast<std::size_t>(block)] + within;
@@ -244,7 +245,7 @@ Bytes Layout::buffer_bytes(Buffer buffer, Rank rank) const {
     const bool single = how == Held::kOwned || how == Held::kBefore;
     return any ? block_bytes_ * (single ? 1 : std::min<Bytes>(n, blocks(shape_.collective, shape_.ranks))) : 0;
   }
-  for (int b = 0; b < static_cast<int>(sizes_.size()); ++b)
+  for (ChunkId b = 0; b < static_cast<ChunkId>(sizes_.size()); ++b)
     if (holds(shape_, buffer, b * per_block_, rank)) sum += block_bytes(b);
   return sum;
 }

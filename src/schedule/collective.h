@@ -30,16 +30,16 @@ Collective even_form(Collective collective);  // all_gather for all_gather_v; ot
 // The message is cut into blocks, which the collective tells apart, and these into chunks, as many as the algorithm
 // wants: one block where all ranks hold everything, a block per rank where ranks own parts, a block per pair of ranks
 // (from * ranks + to) for all_to_all. Chunks are numbered through all blocks.
-int blocks(Collective collective, Rank ranks);
+ChunkId blocks(Collective collective, Rank ranks);
 
 // A collective on so many ranks, cut up: all that its pre- and postcondition depend on.
 struct Shape {
   Collective collective = Collective::kAllReduce;
   Rank ranks = 1;
   Rank root = 0;
-  int chunks = 1;  // a multiple of blocks()
+  ChunkId chunks = 1;  // a multiple of blocks()
 
-  int block_of(int chunk) const { return chunk / (chunks / blocks(collective, ranks)); }
+  ChunkId block_of(ChunkId chunk) const { return chunk / (chunks / blocks(collective, ranks)); }
   bool operator==(const Shape&) const = default;
 };
 
@@ -49,16 +49,16 @@ struct Shape {
 //   Postcondition: rank's out[chunk], where it holds one, is the sum over all contributions to it, each once.
 // A barrier has no chunks that anybody holds; its postcondition is that every rank's end comes after every rank's
 // begin.
-bool holds(const Shape& shape, Buffer buffer, int chunk, Rank rank);
+bool holds(const Shape& shape, Buffer buffer, ChunkId chunk, Rank rank);
 
 // Blocks or ranks in equal distances.
 struct Run {
-  int first = 0, count = 0, stride = 1;
+  ChunkId first = 0, count = 0, stride = 1;
 
-  int at(int i) const { return first + i * stride; }
+  ChunkId at(ChunkId i) const { return first + i * stride; }
 };
 Run held_blocks(const Shape& shape, Buffer buffer, Rank rank);
-Run contributors(const Shape& shape, int block);  // the ranks whose inputs hold it
+Run contributors(const Shape& shape, ChunkId block);  // the ranks whose inputs hold it
 // Blocks of one rank's input that another's output (or its own) takes.
 Run shared_blocks(const Shape& shape, Rank from, Rank to);
 
@@ -86,18 +86,18 @@ class Layout {
 
   const Shape& shape() const { return shape_; }
   Bytes element_bytes() const { return element_bytes_; }
-  int chunks() const { return shape_.chunks; }
-  Bytes chunk_bytes(int chunk) const;
+  ChunkId chunks() const { return shape_.chunks; }
+  Bytes chunk_bytes(ChunkId chunk) const;
   Bytes largest_chunk() const { return std::min(largest_block_, stride_of(largest_block_)); }
   // Where the chunk starts in the buffer of a rank that holds it. (Scratch is laid out by lowering.)
-  Bytes offset(Buffer buffer, int chunk) const;
-  Bytes block_bytes(int block) const;
+  Bytes offset(Buffer buffer, ChunkId chunk) const;
+  Bytes block_bytes(ChunkId block) const;
   Bytes buffer_bytes(Buffer buffer, Rank rank) const;
 
  private:
   Bytes stride_of(Bytes block_bytes) const;
   Shape shape_;
-  int per_block_;  // chunks
+  ChunkId per_block_;  // chunks
   Bytes element_bytes_, block_bytes_ = 0, largest_block_ = 0;
   // Uneven: bytes of every block, and where it starts in an input or output.
   std::vector<Bytes> sizes_, in_, out_;

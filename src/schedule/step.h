@@ -7,6 +7,9 @@
 
 namespace weft::schedule {
 
+// Chunks are numbered in the whole message. An all_to_all has one for every pair of ranks: 32 bits are too few.
+using ChunkId = std::int64_t;
+
 // The memories a schedule may name. Which chunks of an input or output exist is the collective's business
 // (collective.h); scratch has as many slots as the algorithm says, each as large as a chunk.
 enum class Buffer : std::uint8_t {
@@ -40,7 +43,7 @@ struct Operand {
   std::int8_t lane = kSameLane;  // messages: whose connection; each end of a connection belongs to one strand
   bool open = false;             // messages: more of the same message follows
   Rank peer = -1;                // of a group: the first
-  std::int32_t chunk = -1;       // of scratch: the slot
+  ChunkId chunk = -1;            // of scratch: the slot
   Rank count = 0, stride = 0;    // of a group
 
   static constexpr std::int8_t kSameLane = -1;
@@ -67,8 +70,8 @@ using Operands = SmallList<Operand, 2>;
 struct Step {
   enum class Kind : std::uint8_t { kMove, kSignal, kWait };
   Kind kind = Kind::kMove;
-  Rank peer = -1;           // signal, wait
-  std::int32_t chunk = -1;  // move: whose size it has
+  Rank peer = -1;      // signal, wait
+  ChunkId chunk = -1;  // move: whose size it has
   Operands sources, destinations;
   std::int8_t lane = Operand::kSameLane;  // signal, wait: the other lane, of the same rank
 
@@ -76,9 +79,9 @@ struct Step {
 };
 
 // The words algorithms are written in.
-inline Operand in(int chunk) { return {.buffer = Buffer::kIn, .chunk = chunk}; }
-inline Operand out(int chunk) { return {.buffer = Buffer::kOut, .chunk = chunk}; }
-inline Operand scratch(int slot) { return {.buffer = Buffer::kScratch, .chunk = slot}; }
+inline Operand in(ChunkId chunk) { return {.buffer = Buffer::kIn, .chunk = chunk}; }
+inline Operand out(ChunkId chunk) { return {.buffer = Buffer::kOut, .chunk = chunk}; }
+inline Operand scratch(ChunkId slot) { return {.buffer = Buffer::kScratch, .chunk = slot}; }
 inline Operand from(Rank peer, int lane = Operand::kSameLane) {
   return {.kind = Operand::Kind::kMessage, .lane = static_cast<std::int8_t>(lane), .peer = peer};
 }
@@ -103,7 +106,7 @@ inline Operand sum_of(const Group& group, int lane = Operand::kSameLane) {
 inline Operand into(const Group& group, int lane = Operand::kSameLane) { return sum_of(group, lane); }
 
 // Requires: at least one source and one destination; `chunk` is the chunk that is moved.
-inline Step move(int chunk, Operands sources, Operands destinations) {
+inline Step move(ChunkId chunk, Operands sources, Operands destinations) {
   return {Step::Kind::kMove, -1, chunk, std::move(sources), std::move(destinations), Operand::kSameLane};
 }
 inline Step signal(Rank peer, int lane = Operand::kSameLane) {

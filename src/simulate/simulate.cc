@@ -3,6 +3,7 @@
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
+#include "simulate/continued.h"
 #include "simulate/steady.h"
 
 namespace weft::simulate {
@@ -12,6 +13,7 @@ using schedule::Plan;
 using schedule::Task;
 
 constexpr double kMostEnlarged = 1e-3;
+constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to where time can be continued instead
 
 class Simulation {
  public:
@@ -83,6 +85,7 @@ class Simulation {
     }
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
+    outcome.operations = fabric.operations();
     outcome.computed = fabric.computed();
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
@@ -106,6 +109,110 @@ class Simulation {
   const Options& options_;
 };
 
+// By the least turn that the algorithm claims and by which the machine looks the same, if there is one of at most
+// `most` ranks.
+Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                                    const Options& options, Rank most) {
+  const std::optional<Outcome> none;
+  const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
+  const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
+                        !schedule::uneven(task.collective);
+  if (!may_fold) return none;
+  const Task even = schedule::with_equal_chunks(task, plan);
+  if (even.elements - task.elements > kMostEnlarged * static_cast<double>(task.elements)) return none;
+  const Simulation folded(machine, even, plan, options);
+  for (Rank turn = least; turn <= std::min(most, task.ranks / 2); turn += least) {
+    if (task.ranks % turn != 0) continue;
+    auto outcome = folded.run(turn);
+    if (!outcome && outcome.error().code == Code::kUnsupported && outcome.error().blame == Blame::kOperation)
+      continue;  // these ranks are not alike
+    if (!outcome) return tl::make_unexpected(outcome.error());
+    outcome->enlarged = (even.elements - task.elements) * task.element_bytes;
+    return *std::move(outcome);
+  }
+  return none;
+}
+
+Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                               const Options& options) {
+  WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks));
+  if (outcome) return *std::move(outcome);
+  return Simulation(machine, task, plan, options).run(task.ranks);
+}
+
+// The same on the first nodes of the machine. Of many rounds two short runs tell how long a further one takes; whether
+// that is so is seen on the least part.
+class PartsOfMachine {
+ public:
+  PartsOfMachine(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options)
+      : machine_(machine), task_(task), plan_(plan), options_(options) {
+    plan_.most_round = cut_of(task, plan).round;
+  }
+
+  Result<Outcome> continue_from(Rank least) {
+    WEFT_TRY(Outcome outcome, continued(plan_.algorithm->growth, machine_.nodes(task_.ranks), least,
+                                        options_.affordable, [&](Rank nodes) { return run(nodes); }));
+    if (outcome.continued_from > 0) outcome.uncertainty += unsteady_.value_or(0);
+    return outcome;
+  }
+
+ private:
+  Result<Outcome> run(Rank nodes) {
+    const Task part = on_fewer_ranks(task_, plan_, nodes * task_.ranks_per_node);
+    if (part.ranks == task_.ranks) return folded_or_full(machine_, part, plan_, options_);
+    WEFT_TRY(Outcome outcome, run_part(part));
+    outcome.continued_from = part.ranks;
+    return outcome;
+  }
+
+  Result<Outcome> run_part(const Task& part) {
+    const int period = plan_.algorithm->slots;  // of rounds, after which slots are where they were
+    const std::int64_t rounds = rounds_of(part, plan_), few = kFewPeriods * period;
+    if (rounds < 3 * few) return folded_or_full(machine_, part, plan_, options_);
+    const auto run = [&](std::int64_t n) {
+      return folded_or_full(machine_, shortened(part, plan_, rounds - n), plan_, options_);
+    };
+    WEFT_TRY(const Outcome shorter, run(few));
+    WEFT_TRY(Outcome outcome, run(few + period));
+    outcome.time += (outcome.time - shorter.time) * (static_cast<double>(rounds - few - period) / period);
+    outcome.fast_forwarded = true;
+    if (!unsteady_) {
+      WEFT_TRY(const Outcome all, folded_or_full(machine_, part, plan_, options_));
+      unsteady_ = std::abs(outcome.time / all.time - 1);
+    }
+    return outcome;
+  }
+
+  static constexpr int kFewPeriods = 3;
+
+  const cost::MachineView& machine_;
+  const Task& task_;
+  Plan plan_;
+  const Options& options_;
+  std::optional<double> unsteady_;  // by what the two runs were wrong on the least part
+};
+
+// So many nodes reach over as many links as any do, and are enough for a tree to be one. 0: nothing is to be continued.
+Rank least_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
+  // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
+  const Rank enough = plan.algorithm->growth == schedule::Growth::kPerDoubling ? 8 : 32;
+  constexpr Rank kWorthwhile = 4;  // times as many
+  const Rank per_node = task.ranks_per_node, nodes = machine.nodes(task.ranks);
+  if (!options.fast_forward || options.affordable < 0 || !options.background.streams.empty() ||
+      plan.algorithm->growth == schedule::Growth::kUnknown || !machine.costs().gpu() ||
+      task.ranks > machine.endpoints() || schedule::uneven(task.collective) ||
+      per_node != machine.ranks_per_node(task.ranks))
+    return 0;
+  Rank least = enough;
+  std::size_t furthest = 0;
+  for (Rank n = 2; n <= nodes; n *= 2) {
+    const std::size_t hops = machine.path(0, (n - 1) * per_node).hops.size();
+    if (hops > furthest) least = std::max(n, enough);
+    furthest = std::max(furthest, hops);
+  }
+  return nodes / kWorthwhile >= least ? least : 0;
+}
+
 }  // namespace
 
 Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
@@ -120,24 +227,16 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
   if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
-  if (!options.background.streams.empty()) options.fold = false;
-  if (options.computing.any()) options.fast_forward = false;
-  const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
-  const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
-                        !schedule::uneven(task.collective);
-  const Task even = may_fold ? schedule::with_equal_chunks(task, plan) : task;
-  if (may_fold && even.elements - task.elements <= kMostEnlarged * static_cast<double>(task.elements)) {
-    const Simulation folded(machine, even, plan, options);
-    for (Rank turn = least; turn <= task.ranks / 2; turn += least) {
-      if (task.ranks % turn != 0) continue;
-      auto outcome = folded.run(turn);
-      if (!outcome && outcome.error().code == Code::kUnsupported && outcome.error().blame == Blame::kOperation)
-        continue;  // these ranks are not alike
-      if (outcome) outcome->enlarged = (even.elements - task.elements) * task.element_bytes;
-      return outcome;
-    }
+  if (!options.background.streams.empty()) {  // it has a place of its own on the machine
+    options.fold = false;
+    options.affordable = -1;
   }
-  return Simulation(machine, task, plan, options).run(task.ranks);
+  if (options.computing.any()) options.fast_forward = false;
+  const Rank least = least_nodes(machine, task, plan, options);
+  WEFT_TRY(const auto folded, fold(machine, task, plan, options, least > 0 ? kMostRepresentatives : task.ranks));
+  if (folded) return *folded;
+  if (least == 0) return Simulation(machine, task, plan, options).run(task.ranks);
+  return PartsOfMachine(machine, task, plan, options).continue_from(least);
 }
 
 }  // namespace weft::simulate

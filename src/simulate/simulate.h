@@ -18,6 +18,8 @@ struct Options {
   bool fold = true;          // ranks that do the same are carried out once
   int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
+  // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
+  double affordable = 1e6;
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};  // with any, everything is carried out
   // A kernel beside the calls of the first job; then no steps are left out.
@@ -35,9 +37,12 @@ struct Outcome {
   Duration computed;  // when the last rank had computed what it should
   Rank folded = 1;    // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
-  Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal
-  std::string busiest_link;  // what carried most, e.g. "gpu3 -> nvswitch0" …
-  double busiest_share = 0;  // … and how much of its capacity it used
+  Rank continued_from = 0;      // 0, or the ranks of the largest part of the machine that was simulated, …
+  double uncertainty = 0;       // … and what such parts disagreed by, as a part of the time
+  std::int64_t operations = 0;  // posted in the last run, from which the time is
+  Bytes enlarged = 0;           // the message was simulated this much larger, so that all ranks' chunks are equal
+  std::string busiest_link;     // what carried most, e.g. "gpu3 -> nvswitch0" …
+  double busiest_share = 0;     // … and how much of its capacity it used
   sim::PacketStatistics packets = {};
   std::string longest_queue = {};  // of packets: the link that it waited for
 };
@@ -49,6 +54,8 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 //   Folded: the algorithm claims by how many ranks its schedule can be turned; the least multiple of that by which the
 //   machine looks the same is found by trying. Exact, but for messages that do not divide into equal chunks: they are
 //   enlarged, by at most 0.1 %, or else not folded.
+//   Continued: the first nodes do the same collective with chunks of the same size; three such sizes tell what more
+//   nodes add (Algorithm::growth). Only where the machine beyond is as these nodes are: the least size reaches as far.
 //   Fast forward: the same with fewer repeated steps, and with fewer rounds. Once three runs of growing length differ
 //   by the same time, further ones only add more of it. Otherwise everything is carried out.
 // Errors: the fabric's (see FlowFabric); kInternal if the schedule gets stuck; of check_packets.

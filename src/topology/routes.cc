@@ -216,6 +216,31 @@ struct Routes::Cache {
     path.latency += part.latency;
   }
 
+  // A spine has hundreds of links, a leaf fewer: in the order of either's, which is that of their numbers.
+  std::vector<LinkId> links_between(DeviceId a, DeviceId b) const {
+    if (topology.links_of(b).size() < topology.links_of(a).size()) std::swap(a, b);
+    std::vector<LinkId> found;
+    for (const LinkId l : topology.links_of(a))
+      if (topology.other_end(l, a) == b) found.push_back(l);
+    return found;
+  }
+
+  // The links of a switch to those switches that are nearest to where `far` counts from.
+  std::vector<LinkId> nearer(DeviceId at, const std::vector<std::uint16_t>& far) const {
+    std::vector<LinkId> choices;
+    std::uint16_t nearest = kUnreached;
+    for (const LinkId l : topology.links_of(at)) {
+      const DeviceId to = topology.other_end(l, at);
+      if (topology.device(to).node >= 0) continue;
+      const std::uint16_t d = far[index(local[index(to)])];
+      if (d > nearest || d == kUnreached) continue;
+      if (d < nearest) choices.clear();
+      nearest = d;
+      choices.push_back(l);
+    }
+    return choices;
+  }
+
   // From `a` to `b`, each a NIC or a network switch, over network links only. False when there is no way.
   bool add_network(Path& path, DeviceId a, DeviceId b) {
     const std::uint64_t pair = static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b);
@@ -247,17 +272,8 @@ struct Routes::Cache {
     }
     const std::vector<std::uint16_t>& far = distances_to(local[index(target)]);
     for (std::uint64_t level = 0; at != target; ++level) {
-      std::vector<LinkId> choices;
-      std::uint16_t nearest = kUnreached;
-      for (const LinkId l : topology.links_of(at)) {
-        const DeviceId to = topology.other_end(l, at);
-        if (topology.device(to).node >= 0) continue;
-        const std::uint16_t d = far[index(local[index(to)])];
-        if (d > nearest || d == kUnreached) continue;
-        if (d < nearest) choices.clear();
-        nearest = d;
-        choices.push_back(l);
-      }
+      const std::vector<LinkId> choices =
+          far[index(local[index(at)])] == 1 ? links_between(at, target) : nearer(at, far);
       if (choices.empty()) return false;
       const LinkId taken = pick(choices, mix(hash + level), at, false);
       add_hop(path, taken, at);

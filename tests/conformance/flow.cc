@@ -1,7 +1,7 @@
 #include "sim/flow/flow_fabric.h"
 
-#include "exec/interpreter.h"
 #include "exec/kernels/fold.h"
+#include "exec/own_signals.h"
 #include "sim/packet/packets.h"
 #include "tests/conformance/job.h"
 #include "topology/machine.h"

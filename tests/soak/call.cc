@@ -198,9 +198,9 @@ Call Call::draw(Random& random, Rank ranks) {
   do c.op = kOps[random.below(std::size(kOps))];
   while (!applies(c.type, c.op));
   c.root = static_cast<Rank>(random.below(static_cast<std::uint64_t>(ranks)));
-  // Every magnitude is as likely as every other, none included; the very large are rarer, for they take long.
+  // Every magnitude is as likely as every other, none included; large ones are rarer, for checking them takes long.
   std::uint64_t magnitude = 1;
-  for (std::uint64_t bits = random.below(17); bits > 0; --bits) magnitude *= 2;
+  for (std::uint64_t bits = random.below(random.below(16) == 0 ? 17 : 11); bits > 0; --bits) magnitude *= 2;
   c.count = random.below(200) == 0 ? random.below(kMostElements) : random.below(magnitude + 1);
   c.in_place =
       (c.collective == Collective::kAllReduce || c.collective == Collective::kBroadcast) && random.below(2) == 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cmath>
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
@@ -49,16 +49,23 @@ struct Multiply {
   }
 };
 
+// The sign bit, -0 included.
+template <class C>
+constexpr bool negative(C value) {
+  using Bits = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
+  return std::bit_cast<Bits>(value) < 0;
+}
+
 // IEEE 754-2019 minimum and maximum.
 struct Minimum {
   template <class C>
-  static C of(C a, C b) {
+  static constexpr C of(C a, C b) {
     if constexpr (std::integral<C>) {
       return a < b ? a : b;
     } else {
       if (a != a) return a;
       if (b != b) return b;
-      if (a == b) return std::signbit(a) ? a : b;
+      if (a == b) return negative(a) ? a : b;
       return a < b ? a : b;
     }
   }
@@ -66,13 +73,13 @@ struct Minimum {
 
 struct Maximum {
   template <class C>
-  static C of(C a, C b) {
+  static constexpr C of(C a, C b) {
     if constexpr (std::integral<C>) {
       return a < b ? b : a;
     } else {
       if (a != a) return a;
       if (b != b) return b;
-      if (a == b) return std::signbit(a) ? b : a;
+      if (a == b) return negative(a) ? b : a;
       return a < b ? b : a;
     }
   }

@@ -42,7 +42,7 @@ Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach,
 
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
-  tag_ = tag_of(call.signature);
+  tag_ = protocol::tag_of(call.signature);
   if (!call.everybody) return;
   ++calls_;
   Board& board = segment_.block(rank_).boards[calls_ % kBoards];
@@ -67,7 +67,7 @@ bool Endpoint::one_line(const End& end, Bytes bytes) const {
 }
 
 const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
-  const std::size_t index = l.received % kSlots;
+  const std::size_t index = protocol::slot_after(l.received);
   const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kSimple) return l.in->slots[index] + offset;
@@ -87,10 +87,10 @@ const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
 bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const {
   const std::uint64_t expected = l.received + 1;
   const bool simple = l.in->tail.value.load(std::memory_order_acquire) >= expected;
-  const std::uint64_t flag = Lines64::flag_of(l.in->ll64[l.received % kSlots], 1);
-  const bool lines = (flag & kNumber) == expected;
+  const std::uint64_t flag = Lines64::flag_of(l.in->ll64[protocol::slot_after(l.received)], 1);
+  const bool lines = protocol::number_in(flag) == expected;
   if (protocol_of(bytes) != Protocol::kLL64) return lines;
-  return lines ? flag >> kTagShift != end.tag : simple;
+  return lines ? protocol::tag_in(flag) != end.tag : simple;
 }
 
 void Endpoint::release(Link& l, Rank peer) {
@@ -99,7 +99,7 @@ void Endpoint::release(Link& l, Rank peer) {
 }
 
 std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
-  const std::size_t index = l.sent % kSlots;
+  const std::size_t index = protocol::slot_after(l.sent);
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kSimple) return l.out->slots[index] + end.offset;
   if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
@@ -109,10 +109,10 @@ std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
 
 // `packed_from`: where the message's bytes are, for line protocols and messages longer than a line.
 void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* packed_from) {
-  const std::size_t index = l.sent % kSlots;
+  const std::size_t index = protocol::slot_after(l.sent);
   const std::uint64_t number = ++l.sent;
   const std::uint16_t tag = end.tag != 0 ? end.tag : tag_;
-  const std::uint64_t flag = number | std::uint64_t{tag} << kTagShift;
+  const std::uint64_t flag = protocol::flag_of(number, tag);
   const auto size = static_cast<std::size_t>(end.offset + bytes);
   const bool in_place = one_line(end, bytes);
   switch (protocol_of(bytes)) {
@@ -129,10 +129,9 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
         Lines128::pack(l.out->ll128[index], packed_from, size, flag);
       break;
     case Protocol::kLL:
-      // Half of the flags' range before they wrap, all words that may have been left from then are cleared.
-      if ((number & 0x7fffffff) < kSlots) std::memset(l.out->ll[index], 0, kLineSlotBytes);
+      if (protocol::clears_slot(number)) std::memset(l.out->ll[index], 0, kLineSlotBytes);
       l.out->tail.tags[index] = tag;
-      FlaggedWords::pack(l.out->ll[index], packed_from, size, static_cast<std::uint32_t>(number));
+      FlaggedWords::pack(l.out->ll[index], packed_from, size, protocol::short_flag_of(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:

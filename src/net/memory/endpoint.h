@@ -50,7 +50,7 @@ class Endpoint {
   // move of it is ready.
   const std::byte* received(const protocol::End& end) {
     const Link& l = link(end.peer, end.strand);
-    return l.in->slots[l.received % kSlots] + end.offset;
+    return l.in->slots[protocol::slot_after(l.received)] + end.offset;
   }
   // Takes the part; the message's slot is free again after its last.
   void release(const protocol::End& end) {
@@ -58,9 +58,8 @@ class Endpoint {
   }
 
  private:
-  static constexpr std::uint64_t kNumber = (std::uint64_t{1} << kTagShift) - 1;  // of a message, in a line's flag
-  using Lines64 = FlaggedLines<56>;
-  using Lines128 = FlaggedLines<120>;
+  using Lines64 = FlaggedLines<protocol::LineLL64>;
+  using Lines128 = FlaggedLines<protocol::LineLL128>;
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
   struct Link {
     Connection* out = nullptr;
@@ -112,26 +111,26 @@ class Endpoint {
 
 inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   const std::uint64_t expected = l.received + 1;
-  const std::size_t index = l.received % kSlots;
+  const std::size_t index = protocol::slot_after(l.received);
   const auto until = static_cast<std::size_t>(end.offset + bytes);
   std::uint64_t flag = 0;
   std::uint16_t tag = 0;
   switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64:
       flag = Lines64::flag_of(l.in->ll64[index], until);
-      if ((flag & kNumber) != expected) {
+      if (protocol::number_in(flag) != expected) {
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
-      tag = static_cast<std::uint16_t>(flag >> kTagShift);
+      tag = protocol::tag_in(flag);
       break;
     case protocol::Protocol::kLL128:
       flag = Lines128::flag_of(l.in->ll128[index], until);
-      if ((flag & kNumber) != expected) return false;
-      tag = static_cast<std::uint16_t>(flag >> kTagShift);
+      if (protocol::number_in(flag) != expected) return false;
+      tag = protocol::tag_in(flag);
       break;
     case protocol::Protocol::kLL:
-      if (FlaggedWords::flag_of(l.in->ll[index], until) != static_cast<std::uint32_t>(expected)) return false;
+      if (FlaggedWords::flag_of(l.in->ll[index], until) != protocol::short_flag_of(expected)) return false;
       tag = l.in->tail.tags[index];
       break;
     case protocol::Protocol::kSimple:
@@ -150,9 +149,9 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
 }
 
 inline bool Endpoint::has_room(Link& l) const {
-  if (l.sent - l.taken_by_peer < kSlots) return true;
+  if (protocol::has_room(l.sent, l.taken_by_peer)) return true;
   l.taken_by_peer = l.out->head.value.load(std::memory_order_acquire);
-  return l.sent - l.taken_by_peer < kSlots;
+  return protocol::has_room(l.sent, l.taken_by_peer);
 }
 
 inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "protocol/slots.h"
+
 // The line protocols in memory: data and the number of the message they belong to travel in one line, so that a reader
 // who sees the number has the data, without a counter that would cost another cache line.
 //   Writer  stores a line's data, then its flag (release). Reader polls the flag (acquire), then loads the data.
@@ -17,46 +19,46 @@ namespace weft::net::memory {
 
 // LL64 and LL128: lines of 56 + 8 and 120 + 8 bytes. Hardware moves 64 bytes at a time, so that of LL128's two halves
 // the one with the flag is written last and read first: two lines' latency, but 6 % of overhead instead of 12 %.
-template <std::size_t kDataBytes>
-struct FlaggedLines {
+template <class Format>
+struct FlaggedLines : Format {
   using Flag = std::uint64_t;
-  static constexpr std::size_t kData = kDataBytes, kBytes = kDataBytes + sizeof(Flag);
+  using Format::kBytes, Format::kData;
   static_assert(kBytes % 64 == 0 && std::atomic_ref<Flag>::is_always_lock_free);
 
   static std::atomic_ref<Flag> flag(const std::byte* slot, std::size_t line) {
-    return std::atomic_ref<Flag>(*reinterpret_cast<Flag*>(const_cast<std::byte*>(slot) + line * kBytes + kData));
+    return std::atomic_ref<Flag>(
+        *reinterpret_cast<Flag*>(const_cast<std::byte*>(slot) + Format::begin_of(line) + kData));
   }
   // The flag of the line that byte `end` - 1 of the message lies in.
   static Flag flag_of(const std::byte* slot, std::size_t end) {
-    return flag(slot, (end - 1) / kData).load(std::memory_order_acquire);
+    return flag(slot, Format::line_of(end - 1)).load(std::memory_order_acquire);
   }
   static void pack(std::byte* slot, const std::byte* data, std::size_t size, Flag value) {
     for (std::size_t at = 0, i = 0; at < size; at += kData, ++i) {
-      std::memcpy(slot + i * kBytes, data + at, std::min(kData, size - at));
+      std::memcpy(slot + Format::begin_of(i), data + at, std::min(kData, size - at));
       flag(slot, i).store(value, std::memory_order_release);
     }
   }
   // Bytes `offset` … `offset + size` of the message. Requires: their flags were seen.
   static void unpack(const std::byte* slot, std::size_t offset, std::size_t size, std::byte* to) {
     while (size > 0) {
-      const std::size_t within = offset % kData, part = std::min(kData - within, size);
-      std::memcpy(to, slot + offset / kData * kBytes + within, part);
+      const std::size_t part = std::min(kData - offset % kData, size);
+      std::memcpy(to, slot + Format::place_of(offset), part);
       offset += part, to += part, size -= part;
     }
   }
 };
 
-// LL: words of 4 bytes of data and 4 of flag that one 8-byte store writes and one load reads. The flag is the number's
-// low half, so a slot is cleared when numbers wrap (see Endpoint::publish).
-struct FlaggedWords {
+// LL: words of 4 bytes of data and 4 of flag that one 8-byte store writes and one load reads. Their flags
+// repeat, so a slot is cleared before they do (see protocol::clears_slot).
+struct FlaggedWords : protocol::LineLL {
   using Flag = std::uint32_t;
-  static constexpr std::size_t kData = 4, kBytes = 8;
 
   static std::atomic_ref<std::uint64_t> word(const std::byte* slot, std::size_t i) {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(slot) + i * kBytes));
   }
   static Flag flag_of(const std::byte* slot, std::size_t end) {
-    return static_cast<Flag>(word(slot, (end - 1) / kData).load(std::memory_order_acquire) >> 32);
+    return static_cast<Flag>(word(slot, line_of(end - 1)).load(std::memory_order_acquire) >> 32);
   }
   static void pack(std::byte* slot, const std::byte* data, std::size_t size, Flag value) {
     const auto store = [&](std::size_t i, std::size_t part) {
@@ -70,7 +72,7 @@ struct FlaggedWords {
   }
   static void unpack(const std::byte* slot, std::size_t offset, std::size_t size, std::byte* to) {
     const auto load = [&](std::size_t within, std::size_t part) {
-      const auto four = static_cast<std::uint32_t>(word(slot, offset / kData).load(std::memory_order_relaxed));
+      const auto four = static_cast<std::uint32_t>(word(slot, line_of(offset)).load(std::memory_order_relaxed));
       std::memcpy(to, reinterpret_cast<const std::byte*>(&four) + within, part);
       offset += part, to += part, size -= part;
     };

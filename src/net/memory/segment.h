@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/units.h"
+#include "protocol/slots.h"
 
 // The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
 //
@@ -14,22 +15,13 @@
 // same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770005;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770006;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
-inline constexpr int kSlots = 8;
+using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 inline constexpr std::size_t kScratchBytes = 1 << 20;
-
-// The upper 16 bits of a 64-bit flag (lines.h) are the tag of the sender's call: a message that is due but has another
-// tag belongs to a call that the ranks disagree on.
-inline constexpr int kTagShift = 48;
-
-// What of a call's signature travels with every message.
-constexpr std::uint16_t tag_of(std::uint64_t signature) {
-  return static_cast<std::uint16_t>(signature ^ signature >> 16 ^ signature >> 32 ^ signature >> 48);
-}
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;

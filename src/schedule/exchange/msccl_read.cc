@@ -76,7 +76,7 @@ class Reader {
     WEFT_TRY(const std::int64_t root, file_.integer(algo, "root", 0, ranks - 1, 0));
     shape() = {*collective, static_cast<Rank>(ranks), static_cast<Rank>(root), 0};
     // nchunksperloop counts the larger of a rank's buffers.
-    int most = 0;
+    ChunkId most = 0;
     for (Rank r = 0; r < shape().ranks; ++r)
       for (const Buffer buffer : {Buffer::kIn, Buffer::kOut})
         most = std::max(most, held_blocks(shape(), buffer, r).count);

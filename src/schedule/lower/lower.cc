@@ -56,6 +56,7 @@ Cut cut_of(const Task& task, const Plan& plan) {
   }
   if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
     round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
+  if (plan.most_round > 0) round = std::min(round, plan.most_round);
   return {piece, round, messages ? plan.slice_bytes : round};
 }
 
@@ -73,6 +74,15 @@ Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
   shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
   WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));
   return shorter;
+}
+
+Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks) {
+  Task fewer = task;
+  fewer.ranks = ranks;
+  fewer.root = std::min(task.root, ranks - 1);
+  if (plan.algorithm->chunks_for(story_of(task, plan)) >= task.ranks)
+    fewer.elements = std::max<Bytes>(1, task.elements / task.ranks) * ranks;
+  return fewer;
 }
 
 Task with_equal_chunks(const Task& task, const Plan& plan) {
@@ -103,37 +113,44 @@ Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol 
   return plan;
 }
 
-StrandStream::StrandStream(const Task& task, const Plan& plan, Rank rank, int strand)
-    : plan_(plan),
-      layout_(layout_of(task, plan)),
-      channel_(strand / plan.algorithm->lanes),
-      cut_sizes_(cut_of(task, plan)) {
-  story_ = story_of(task, plan);
-  story_.rank = rank;
-  story_.channel = channel_;
-  story_.lane = strand % plan.algorithm->lanes;
+Cutting::Cutting(const Task& task, const Plan& with)
+    : plan(with), layout(layout_of(task, plan)), story(story_of(task, plan)), sizes(cut_of(task, plan)) {
   if (task.collective == Collective::kBarrier) {
-    rounds_ = 1;
-  } else {
-    if (cut_sizes_.piece == 0) return;
-    WEFT_REQUIRE(cut_sizes_.slice > 0 && cut_sizes_.round > 0, "slice {}, round {} of piece {}", cut_sizes_.slice,
-                 cut_sizes_.round, cut_sizes_.piece);
-    rounds_ = static_cast<int>((cut_sizes_.piece + cut_sizes_.round - 1) / cut_sizes_.round);
+    rounds = 1;
+  } else if (sizes.piece > 0) {
+    WEFT_REQUIRE(sizes.slice > 0 && sizes.round > 0, "slice {}, round {} of piece {}", sizes.slice, sizes.round,
+                 sizes.piece);
+    rounds = static_cast<int>((sizes.piece + sizes.round - 1) / sizes.round);
   }
-  steps_ = plan.algorithm->steps(story_);
+}
+
+StrandStream::StrandStream(const Cutting& cutting, Rank rank, int strand)
+    : cutting_(&cutting),
+      rank_(rank),
+      channel_(strand / cutting.plan.algorithm->lanes),
+      lane_(strand % cutting.plan.algorithm->lanes) {
+  if (cutting.rounds > 0) steps_ = cutting.plan.algorithm->steps(story());
+}
+
+Story StrandStream::story() const {
+  Story s = cutting_->story;
+  s.rank = rank_;
+  s.channel = channel_;
+  s.lane = lane_;
+  return s;
 }
 
 const protocol::Operation* StrandStream::next() {
-  while (round_ < rounds_) {
+  while (round_ < cutting_->rounds) {
     if (step_ != nullptr && step_->kind == Step::Kind::kMove && cut()) return &operation_;
     if (!next_step()) continue;
     if (step_->kind == Step::Kind::kMove) continue;
     operation_.kind =
         step_->kind == Step::Kind::kSignal ? protocol::Operation::Kind::kSignal : protocol::Operation::Kind::kWait;
-    operation_.peer = step_->peer + plan_.first;
+    operation_.peer = step_->peer + cutting_->plan.first;
     operation_.strand = step_->lane == Operand::kSameLane
                             ? std::int16_t{-1}
-                            : static_cast<std::int16_t>(channel_ * plan_.algorithm->lanes + step_->lane);
+                            : static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->lanes + step_->lane);
     operation_.bytes = 0;
     operation_.sources.clear();
     operation_.destinations.clear();
@@ -146,14 +163,14 @@ const protocol::Operation* StrandStream::next() {
 bool StrandStream::next_step() {
   step_ = steps_.next();
   if (step_ == nullptr) {
-    if (++round_ < rounds_) steps_ = plan_.algorithm->steps(story_);
+    if (++round_ < cutting_->rounds) steps_ = cutting_->plan.algorithm->steps(story());
     return false;
   }
   if (step_->kind == Step::Kind::kMove) {
-    const Bytes chunk = layout_.chunk_bytes(step_->chunk);
-    const Bytes piece = piece_bytes(chunk, plan_.channels, layout_.element_bytes());
-    round_begin_ = channel_ * piece + round_ * cut_sizes_.round;
-    end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + cut_sizes_.round});
+    const Bytes chunk = cutting_->layout.chunk_bytes(step_->chunk);
+    const Bytes piece = piece_bytes(chunk, cutting_->plan.channels, cutting_->layout.element_bytes());
+    round_begin_ = channel_ * piece + round_ * cutting_->sizes.round;
+    end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + cutting_->sizes.round});
     at_ = std::min(round_begin_, end_);
     parts_ = closes_ = false;
     for (const auto* side : {&step_->sources, &step_->destinations})
@@ -165,7 +182,7 @@ bool StrandStream::next_step() {
 
 // How much of the connection's current message there is.
 Bytes& StrandStream::filled(const Operand& o, bool destination) {
-  const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
+  const int lane = o.lane == Operand::kSameLane ? lane_ : o.lane;
   for (Open& open : open_)
     if (open.peer == o.peer && open.lane == lane && open.destination == destination) return open.filled;
   open_.push_back({o.peer, lane, destination, 0});
@@ -182,14 +199,14 @@ bool StrandStream::cut() {
   operation_.kind = protocol::Operation::Kind::kMove;
   operation_.peer = -1;
   operation_.strand = -1;
-  operation_.bytes = std::min(cut_sizes_.slice, end_ - at_);
+  operation_.bytes = std::min(cutting_->sizes.slice, end_ - at_);
   if (parts_) {
     bool pending = false;  // an open message that this step closes
     for (const auto* side : {&step_->sources, &step_->destinations})
       for (const Operand& o : *side)
         if (o.message()) {
           const Bytes have = filled(o, side == &step_->destinations);
-          operation_.bytes = std::min(operation_.bytes, cut_sizes_.slice - have);
+          operation_.bytes = std::min(operation_.bytes, cutting_->sizes.slice - have);
           pending |= have > 0 && !o.open;
         }
     operation_.bytes = std::max<Bytes>(operation_.bytes, 0);
@@ -203,7 +220,7 @@ bool StrandStream::cut() {
   at_ += operation_.bytes;
   address(step_->sources, operation_.sources, false);
   address(step_->destinations, operation_.destinations, true);
-  if (plan_.first > 0) shift();
+  if (cutting_->plan.first > 0) shift();
   if (at_ >= end_) closes_ = false;
   if (parts_) forget_closed();
   return true;
@@ -213,7 +230,7 @@ bool StrandStream::cut() {
 void StrandStream::shift() {
   for (auto* ends : {&operation_.sources, &operation_.destinations})
     for (protocol::End& end : *ends)
-      if (end.kind != protocol::End::Kind::kLocal) end.peer += plan_.first;
+      if (end.kind != protocol::End::Kind::kLocal) end.peer += cutting_->plan.first;
 }
 
 // Requires: at_ is the slice's end.
@@ -223,7 +240,7 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
   const auto group_member = [&](const Operand& o, Rank i, protocol::End end) {
     end.peer = o.group().member(i);
     if (o.kind == Operand::Kind::kMulticast)
-      end.kind = end.peer == story_.rank ? protocol::End::Kind::kLocal : protocol::End::Kind::kRemote;
+      end.kind = end.peer == rank_ ? protocol::End::Kind::kLocal : protocol::End::Kind::kRemote;
     else
       end.kind = protocol::End::Kind::kMessage;
     if (end.kind == protocol::End::Kind::kLocal) end.peer = -1;
@@ -236,24 +253,25 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
     end.count = o.count;
     end.stride = o.stride;
     if (!o.memory()) {
-      const int lane = o.lane == Operand::kSameLane ? story_.lane : o.lane;
-      end.strand = static_cast<std::int16_t>(channel_ * plan_.algorithm->connections_of_channel() + lane);
+      const int lane = o.lane == Operand::kSameLane ? lane_ : o.lane;
+      end.strand = static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->connections_of_channel() + lane);
     } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
-      const Bytes slots = plan_.algorithm->scratch_for(story_);
+      const Bytes slots = cutting_->plan.algorithm->scratch_for(cutting_->story);
       const Bytes in_round = std::max<Bytes>(0, begin - round_begin_);
-      end.offset = (channel_ * slots + o.chunk) * cut_sizes_.round + in_round;
+      end.offset = (channel_ * slots + o.chunk) * cutting_->sizes.round + in_round;
     } else {
-      end.offset = layout_.offset(o.buffer, o.chunk) + begin;
+      end.offset = cutting_->layout.offset(o.buffer, o.chunk) + begin;
     }
     if (parts_ && o.message()) {
       Bytes& have = filled(o, destination);
       end.offset = have;
       have += operation_.bytes;
-      end.last = have == cut_sizes_.slice || (at_ >= end_ && !o.open);
+      end.last = have == cutting_->sizes.slice || (at_ >= end_ && !o.open);
       if (end.last) have = 0;
     }
     if (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation) {
-      const bool by_switch = o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation;
+      const bool by_switch =
+          o.kind == Operand::Kind::kMulticast ? cutting_->plan.multicast : cutting_->plan.aggregation;
       if (by_switch && o.count > 1) {
         ends.push_back(end);
         continue;
@@ -267,9 +285,10 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
 }
 
 Program lower(const Task& task, const Plan& plan, Rank rank) {
+  const Cutting cutting(task, plan);
   Program program(static_cast<std::size_t>(plan.channels * plan.algorithm->lanes));
   for (std::size_t strand = 0; strand < program.size(); ++strand) {
-    StrandStream stream(task, plan, rank, static_cast<int>(strand));
+    StrandStream stream(cutting, rank, static_cast<int>(strand));
     while (const auto* operation = stream.next()) program[strand].push_back(*operation);
   }
   return program;

@@ -43,6 +43,7 @@ struct Plan {
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
   int told = 0;              // simulations only, see Story
+  Bytes most_round = 0;      // simulations only: of a chunk in a round, at most; 0: as much as fits
   std::shared_ptr<const RingOrders> rings = nullptr;
   Rank first = 0;  // simulations only: the fabric's rank that is the task's rank 0
 
@@ -72,15 +73,30 @@ Story story_of(const Task& task, const Plan& plan);
 std::int64_t rounds_of(const Task& task, const Plan& plan);
 // … a task of `fewer` less with the same plan. Requires: fewer < rounds_of.
 Task shortened(const Task& task, const Plan& plan, std::int64_t fewer);
+// The same with fewer ranks, whose chunks are as large: where there is a chunk per rank, they share a smaller message.
+Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks);
+
 // The least message not below the task's whose chunks are all equally large.
 Task with_equal_chunks(const Task& task, const Plan& plan);
 
-// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time. Both ends of a message cut alike
-// because they compute from the same task and plan.
+// What all strands of a task have in common. Both ends of a message cut alike because they compute from the same.
+// Owns: copies of what it needs, but the algorithm.
+struct Cutting {
+  Cutting(const Task& task, const Plan& plan);
+
+  Plan plan;
+  Layout layout;
+  Story story;  // of rank 0
+  Cut sizes;
+  int rounds = 0;
+};
+
+// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time.
 class StrandStream {
  public:
-  // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected.
-  StrandStream(const Task& task, const Plan& plan, Rank rank, int strand);
+  // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected. `cutting` must
+  // outlive this.
+  StrandStream(const Cutting& cutting, Rank rank, int strand);
 
   // Null at the end; valid until the next call.
   const protocol::Operation* next();
@@ -99,12 +115,12 @@ class StrandStream {
     bool destination;
     Bytes filled;
   };
-  Plan plan_;
-  Layout layout_;
-  Story story_;
-  int channel_;
-  Cut cut_sizes_;
-  int rounds_ = 0, round_ = 0;
+  Story story() const;
+
+  const Cutting* cutting_;
+  Rank rank_;
+  int channel_, lane_;
+  int round_ = 0;
   Generator<Step> steps_;
   const Step* step_ = nullptr;
   Bytes round_begin_ = 0;   // where the round begins in the step's chunk

@@ -124,8 +124,9 @@ TEST(Lower, NothingIsNoOperationAtAll) {
 TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
   const Plan plan{.algorithm = &kPassOn, .channels = 2, .slice_bytes = 640};
   const Program p = lower(floats(10007), plan, 2);
+  const Cutting cutting(floats(10007), plan);
   for (int strand = 0; strand < 2; ++strand) {
-    StrandStream stream(floats(10007), plan, 2, strand);
+    StrandStream stream(cutting, 2, strand);
     for (const Operation& expected : p[static_cast<std::size_t>(strand)]) {
       const Operation* o = stream.next();
       ASSERT_NE(o, nullptr);

@@ -274,7 +274,7 @@ void FlowFabric::part_done(std::int32_t a) {
   Duration fence;
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
-      const std::int32_t c = connection_index(rank, end.peer, end.strand);
+      const std::int32_t c = connection_of(a, end.peer, end.strand, Way::kOut);
       fence = std::max(fence, connections_[index(c)].fence);
       push(connections_[index(c)].latency, Event::kMessageArrives, c);
     } else if (end.kind == End::Kind::kAggregation) {
@@ -286,7 +286,7 @@ void FlowFabric::part_done(std::int32_t a) {
   }
   for (const End& end : operation.sources) {
     if (end.kind == End::Kind::kMessage && end.last) {
-      Connection& c = connect(end.peer, rank, end.strand);
+      Connection& c = connect(a, end.peer, end.strand, Way::kIn);
       --c.in_flight;
       wake(c.sender_waits);
     } else if (end.kind == End::Kind::kAggregation) {
@@ -309,13 +309,21 @@ std::int32_t FlowFabric::connection_index(Rank from, Rank to, int strand) {
     from -= by;
     to = fold_.back(to, by);
   }
-  if (const std::int32_t known = connection_of_.at(from, to, strand); known >= 0) return known;
+  if (const std::int32_t known = opened_.at(from, to, strand); known >= 0) return known;
   const std::int32_t opened = open(from, to, strand);
-  return connection_of_.at(from, to, strand) = opened;
+  return opened_.at(from, to, strand) = opened;
 }
 
-FlowFabric::Connection& FlowFabric::connect(Rank from, Rank to, int strand) {
-  return connections_[index(connection_index(from, to, strand))];
+std::int32_t FlowFabric::connection_of(std::int32_t actor, Rank peer, int strand, Way way) {
+  Actor& a = actors_[index(actor)];
+  const std::int32_t number = 2 * strand + (way == Way::kOut ? 1 : 0);
+  for (const Actor::Known& k : a.known)
+    if (k.peer == peer && k.way == number) return k.connection;
+  const Rank self = actor / options_.strands;
+  const std::int32_t found =
+      way == Way::kOut ? connection_index(self, peer, strand) : connection_index(peer, self, strand);
+  a.known[a.next_known++ % a.known.size()] = {peer, number, found};
+  return found;
 }
 
 std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
@@ -422,7 +430,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
   const std::int32_t self = rank * options_.strands + strand;
   if (operation.kind == Operation::Kind::kSignal) return true;
   if (operation.kind == Operation::Kind::kWait) {
-    Connection& c = connect(operation.peer, rank, strand);
+    Connection& c = connect(self, operation.peer, strand, Way::kIn);
     if (c.signals == 0) c.signal_waits = self;
     return c.signals > 0;
   }
@@ -434,7 +442,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
       return false;
     }
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
-    Connection& c = connect(end.peer, rank, end.strand);
+    Connection& c = connect(self, end.peer, end.strand, Way::kIn);
     if (c.arrived == 0) {
       c.receiver_waits = self;
       return false;
@@ -448,7 +456,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
       return false;
     }
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
-    Connection& c = connect(rank, end.peer, end.strand);
+    Connection& c = connect(self, end.peer, end.strand, Way::kOut);
     if (c.in_flight >= protocol::traits(protocol_).slots) {
       c.sender_waits = self;
       return false;
@@ -458,18 +466,19 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
 }
 
 fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
+  ++operations_;
+  const std::int32_t self = rank * options_.strands + strand;
   if (operation.kind == Operation::Kind::kSignal) {
-    const std::int32_t c = connection_index(rank, operation.peer, strand);
+    const std::int32_t c = connection_of(self, operation.peer, strand, Way::kOut);
     push(connections_[index(c)].latency, Event::kSignalArrives, c);
     return fabric::Posted::kDone;
   }
   if (operation.kind == Operation::Kind::kWait) {
-    --connect(operation.peer, rank, strand).signals;
+    --connect(self, operation.peer, strand, Way::kIn).signals;
     return fabric::Posted::kDone;
   }
   std::vector<std::vector<std::byte>> parts;
   if (options_.moves_data) parts = move_data(rank, operation);
-  const std::int32_t self = rank * options_.strands + strand;
   Actor& actor = actors_[index(self)];
   actor.operation = &operation;
   actor.delayed = false;
@@ -506,7 +515,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       return;
     }
     if (end.kind == End::Kind::kMessage) {
-      Connection& c = source ? connect(end.peer, rank, end.strand) : connect(rank, end.peer, end.strand);
+      Connection& c = connect(self, end.peer, end.strand, source ? Way::kIn : Way::kOut);
       if (end.offset == 0) source ? --c.arrived : ++c.in_flight;
       // A CPU packs and unpacks lines more slowly than it copies.
       if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
@@ -516,7 +525,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
           source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
       return;
     }
-    const Connection& c = source ? connect(end.peer, rank, strand) : connect(rank, end.peer, end.strand);
+    const Connection& c =
+        source ? connect(self, end.peer, strand, Way::kIn) : connect(self, end.peer, end.strand, Way::kOut);
     if (end.last) posting += c.overhead.s();
     carry(self, c.path, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);

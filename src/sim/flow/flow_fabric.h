@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -86,6 +87,7 @@ class FlowFabric : private Carrier::Surroundings {
   }
 
   std::int64_t events() const { return events_; }
+  std::int64_t operations() const { return operations_; }  // that were posted
   Duration now() const { return now_; }
   // Starting a call on a rank.
   Duration launch_time() const;
@@ -131,7 +133,15 @@ class FlowFabric : private Carrier::Surroundings {
     const protocol::Operation* operation = nullptr;  // being carried out
     int outstanding = 0;
     bool delayed = false;  // by jitter
+    std::uint8_t next_known = 0;
     Duration since;
+    // The connections it used last: a strand mostly has few peers, and asks for each several times per operation.
+    struct Known {
+      Rank peer = -1;
+      std::int32_t way = -1;  // 2 * strand + (1 if outgoing)
+      std::int32_t connection = -1;
+    };
+    std::array<Known, 4> known;
   };
   struct Event {
     enum Kind : std::uint8_t {
@@ -174,7 +184,11 @@ class FlowFabric : private Carrier::Surroundings {
   void through(std::int32_t load) override;
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
-  Connection& connect(Rank from, Rank to, int strand);
+  enum class Way : std::int8_t { kIn, kOut };
+  std::int32_t connection_of(std::int32_t actor, Rank peer, int strand, Way way);
+  Connection& connect(std::int32_t actor, Rank peer, int strand, Way way) {
+    return connections_[static_cast<std::size_t>(connection_of(actor, peer, strand, way))];
+  }
   std::int32_t connection_index(Rank from, Rank to, int strand);
   std::int32_t open(Rank from, Rank to, int strand);
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
@@ -211,7 +225,7 @@ class FlowFabric : private Carrier::Surroundings {
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;
   std::vector<Connection> connections_;
-  PairTable connection_of_;                                                        // by sender, receiver and strand
+  PairTable opened_;                                                               // by sender, receiver and strand
   std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
   std::vector<std::vector<MaxMin::Use>> kept_paths_;
@@ -227,7 +241,7 @@ class FlowFabric : private Carrier::Surroundings {
   std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
-  std::int64_t events_ = 0;
+  std::int64_t events_ = 0, operations_ = 0;
   std::optional<Error> failure_;
 };
 

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "base/result.h"
+#include "weft/types.h"
+
+// What `weft_gpu` does; every command prints a table, one row per measurement.
+namespace weft::gpu {
+
+struct Options {
+  Rank ranks = 2;
+  int threads = 512;                   // of a block
+  std::int64_t most_bytes = 64 << 20;  // of a message
+  bool together = false;               // one launch for all ranks instead of one for each
+  bool brief = false;                  // check: a short case, for compute-sanitizer
+};
+
+// Every algorithm by every protocol against what it promises; types and operations against the host's kernels.
+Status check(const Options& options);
+// Microseconds and busbw of collectives by size, the best of several ways, beside the bound of memory traffic.
+Status collectives(const Options& options);
+// Latency and bandwidth of one hop by protocol: two ranks send a message to and fro inside one kernel.
+Status hops(const Options& options);
+// What a call costs that moves next to nothing: launched, and replayed as a graph.
+Status launches(const Options& options);
+
+// Bytes read and written per second by a large copy within the GPU's memory.
+Result<double> copy_rate();
+// So many strands that the blocks of all ranks fit on the GPU at the same time, a power of two.
+Result<int> strands_for(Rank ranks, int threads);
+
+}  // namespace weft::gpu

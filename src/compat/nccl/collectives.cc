@@ -1,0 +1,134 @@
+#include "compat/nccl/group.h"
+#include "compat/nccl/types.h"
+
+namespace weft::compat::nccl {
+namespace {
+
+// `in_parts`, `out_parts`: of `count` elements each; 0: this rank has no such buffer.
+ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_parts, std::size_t out_parts,
+                        ncclComm* comm, void* stream, std::optional<Premultiplied> sum = {}) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  const auto known = type_of(type);
+  if (!known) return result_of(known);
+  request.type = *known;
+  if (request.root < 0 || request.root >= comm->ranks)
+    return refuse(ncclInvalidArgument, "root {} of {} ranks", request.root, comm->ranks);
+  const std::size_t bytes = request.count * static_cast<std::size_t>(size_of(*known));
+  return submit({.comm = comm,
+                 .stream = stream,
+                 .request = request,
+                 .in_bytes = in_parts * bytes,
+                 .out_bytes = out_parts * bytes,
+                 .sum = sum});
+}
+
+ncclResult_t reduction(Request request, ncclDataType_t type, ncclRedOp_t op, std::size_t in_parts,
+                       std::size_t out_parts, ncclComm* comm, void* stream) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  if (op < ncclNumOps) {
+    const auto known = op_of(op);
+    if (!known) return result_of(known);
+    request.op = *known;
+    return collective(request, type, in_parts, out_parts, comm, stream);
+  }
+  const auto known = type_of(type);
+  const auto sum = comm->sum(op);
+  if (!known || !sum || sum->type != *known)
+    return refuse(ncclInvalidArgument, "{} is no operation of this communicator for such elements",
+                  static_cast<int>(op));
+  request.op = ReduceOp::kPremulSum;
+  return collective(request, type, in_parts, out_parts, comm, stream, sum);
+}
+
+std::size_t ranks_of(const ncclComm* comm) { return comm == nullptr ? 0 : static_cast<std::size_t>(comm->ranks); }
+bool is_root(const ncclComm* comm, int root) { return comm != nullptr && comm->rank == root; }
+
+ncclResult_t transfer(Transfer t, ncclDataType_t type, ncclComm* comm, void* stream) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  const auto known = type_of(type);
+  if (!known) return result_of(known);
+  if (t.peer < 0 || t.peer >= comm->ranks)
+    return refuse(ncclInvalidArgument, "peer {} of {} ranks", t.peer, comm->ranks);
+  t.type = *known;
+  const std::size_t bytes = t.count * static_cast<std::size_t>(size_of(*known));
+  const bool sends = t.direction == Transfer::Direction::kSend;
+  return submit(
+      {.comm = comm, .stream = stream, .transfer = t, .in_bytes = sends ? bytes : 0, .out_bytes = sends ? 0 : bytes});
+}
+
+}  // namespace
+}  // namespace weft::compat::nccl
+
+using namespace weft::compat::nccl;
+using weft::Collective;
+using weft::Transfer;
+
+WEFT_NCCL_DEFINE(ncclResult_t, AllReduce,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return reduction({.collective = Collective::kAllReduce, .in = in, .out = out, .count = count}, type, op, 1, 1, comm,
+                   stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Reduce,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                  ncclComm_t comm, cudaStream_t stream)) {
+  return reduction({.collective = Collective::kReduce, .in = in, .out = out, .count = count, .root = root}, type, op, 1,
+                   is_root(comm, root), comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, ReduceScatter,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return reduction({.collective = Collective::kReduceScatter, .in = in, .out = out, .count = count}, type, op,
+                   ranks_of(comm), 1, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Broadcast,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return collective({.collective = Collective::kBroadcast, .in = in, .out = out, .count = count, .root = root}, type,
+                    is_root(comm, root), 1, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Bcast,
+                 (void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)) {
+  return pncclBroadcast(data, data, count, type, root, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, AllGather,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
+  return collective({.collective = Collective::kAllGather, .in = in, .out = out, .count = count}, type, 1,
+                    ranks_of(comm), comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, AlltoAll,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
+  return collective({.collective = Collective::kAllToAll, .in = in, .out = out, .count = count}, type, ranks_of(comm),
+                    ranks_of(comm), comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Gather,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return collective({.collective = Collective::kGather, .in = in, .out = out, .count = count, .root = root}, type, 1,
+                    is_root(comm, root) ? ranks_of(comm) : 0, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Scatter,
+                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return collective({.collective = Collective::kScatter, .in = in, .out = out, .count = count, .root = root}, type,
+                    is_root(comm, root) ? ranks_of(comm) : 0, 1, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Send,
+                 (const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream)) {
+  return transfer({Transfer::Direction::kSend, peer, const_cast<void*>(data), count}, type, comm, stream);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, Recv,
+                 (void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)) {
+  return transfer({Transfer::Direction::kReceive, peer, data, count}, type, comm, stream);
+}

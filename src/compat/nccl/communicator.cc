@@ -1,0 +1,164 @@
+// What communicators say of themselves, how they end, and what is registered with them.
+
+#include <cstring>
+
+#include "compat/nccl/library.h"
+#include "compat/nccl/types.h"
+
+using namespace weft::compat::nccl;
+
+WEFT_NCCL_DEFINE(ncclResult_t, GetVersion, (int* version)) {
+  if (version == nullptr) return refuse(ncclInvalidArgument, "ncclGetVersion: null");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(const char*, GetErrorString, (ncclResult_t result)) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "CUDA failed";
+    case ncclSystemError:
+      return "the system failed";
+    case ncclInternalError:
+      return "weft failed";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "another rank failed";
+    case ncclInProgress:
+      return "in progress";
+    default:
+      return "unknown result";
+  }
+}
+
+WEFT_NCCL_DEFINE(const char*, GetLastError, (ncclComm_t comm)) {
+  thread_local std::string text;
+  text = comm != nullptr ? comm->async_text() : std::string();
+  if (text.empty()) text = last_error();
+  return text.c_str();
+}
+
+WEFT_NCCL_DEFINE(void, ResetDebugInit, (void)) {}  // weft logs nothing
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {
+  if (comm == nullptr || error == nullptr) return refuse(ncclInvalidArgument, "ncclCommGetAsyncError: null");
+  *error = comm->async_error();
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommCount, (ncclComm_t comm, int* count)) {
+  if (comm == nullptr || count == nullptr) return refuse(ncclInvalidArgument, "ncclCommCount: null");
+  *count = comm->ranks;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommCuDevice, (ncclComm_t comm, int* device)) {
+  if (comm == nullptr || device == nullptr) return refuse(ncclInvalidArgument, "ncclCommCuDevice: null");
+  *device = comm->device_number;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommUserRank, (ncclComm_t comm, int* rank)) {
+  if (comm == nullptr || rank == nullptr) return refuse(ncclInvalidArgument, "ncclCommUserRank: null");
+  *rank = comm->rank;
+  return ncclSuccess;
+}
+
+// What was issued still ends; nothing more is taken.
+WEFT_NCCL_DEFINE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommFinalize: null");
+  comm->finalized = true;
+  return comm->async_error();
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
+  delete comm;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommAbort, (ncclComm_t comm)) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommAbort: null");
+  comm->abort();
+  delete comm;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags)) {
+  if (comm == nullptr || flags != 0) return refuse(ncclInvalidArgument, "ncclCommRevoke: null or flags {}", flags);
+  comm->abort();
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, MemAlloc, (void** memory, size_t size)) {
+  if (memory == nullptr) return refuse(ncclInvalidArgument, "ncclMemAlloc: null");
+  const auto used = device();
+  if (!used) return result_of(used);
+  const auto made = (*used)->allocate(static_cast<weft::Bytes>(size));
+  if (made) *memory = *made;
+  return result_of(made);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, MemFree, (void* memory)) {
+  const auto used = device();
+  return used ? result_of((*used)->release(memory)) : result_of(used);
+}
+
+// Registration is a hint: data takes the same way with it and without.
+WEFT_NCCL_DEFINE(ncclResult_t, CommRegister, (ncclComm_t comm, void* memory, size_t size, void** handle)) {
+  if (comm == nullptr || memory == nullptr || size == 0 || handle == nullptr)
+    return refuse(ncclInvalidArgument, "ncclCommRegister: null");
+  *handle = memory;
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommDeregister, (ncclComm_t comm, void* handle)) {
+  if (comm == nullptr || handle == nullptr) return refuse(ncclInvalidArgument, "ncclCommDeregister: null");
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommWindowRegister,
+                 (ncclComm_t comm, void* memory, size_t size, ncclWindow_t* window, int)) {
+  if (comm == nullptr || memory == nullptr || size == 0 || window == nullptr)
+    return refuse(ncclInvalidArgument, "ncclCommWindowRegister: null");
+  if (reinterpret_cast<std::uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
+    return refuse(ncclInvalidArgument, "ncclCommWindowRegister: memory is not aligned to {} bytes",
+                  NCCL_WIN_REQUIRED_ALIGNMENT);
+  *window = static_cast<ncclWindow_t>(memory);
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window)) {
+  if (comm == nullptr || window == nullptr) return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: null");
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, RedOpCreatePreMulSum,
+                 (ncclRedOp_t * op, void* scalar, ncclDataType_t type, ncclScalarResidence_t residence,
+                  ncclComm_t comm)) {
+  if (op == nullptr || scalar == nullptr || comm == nullptr)
+    return refuse(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: null");
+  const auto known = type_of(type);
+  if (!known) return result_of(known);
+  if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
+    return refuse(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: residence {}", static_cast<int>(residence));
+  Premultiplied sum{.type = *known};
+  if (residence == ncclScalarHostImmediate)
+    sum.scalar = scalar_from(*known, scalar);
+  else
+    sum.in_device = scalar;
+  *op = comm->add_sum(sum);
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm)) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclRedOpDestroy: null");
+  if (!comm->remove_sum(op))
+    return refuse(ncclInvalidArgument, "ncclRedOpDestroy: {} is no operation of this communicator",
+                  static_cast<int>(op));
+  return ncclSuccess;
+}

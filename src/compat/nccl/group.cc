@@ -1,0 +1,90 @@
+#include "compat/nccl/group.h"
+
+#include "compat/nccl/staging.h"
+
+namespace weft::compat::nccl {
+namespace {
+
+struct Group {
+  int depth = 0;
+  std::vector<Operation> operations;
+  std::vector<std::future<Status>> made;
+};
+thread_local Group group;
+
+// Transfers of one communicator move together; they can be on one stream only.
+Status enqueue_transfers(const std::vector<Operation>& operations, ncclComm* comm) {
+  std::vector<Operation> together;
+  for (const Operation& o : operations) {
+    if (o.comm != comm || !o.transfer) continue;
+    if (!together.empty() && together.front().stream != o.stream)
+      return failure(Code::kUnsupported, Blame::kInput,
+                     "weft does not take sends and receives of one group on several streams of a communicator");
+    together.push_back(o);
+  }
+  return enqueue(together);
+}
+
+Status enqueue_all(const std::vector<Operation>& operations) {
+  std::vector<ncclComm*> done;
+  for (const Operation& o : operations) {
+    if (!o.transfer) {
+      WEFT_CHECK(enqueue({&o, 1}));
+    } else if (std::find(done.begin(), done.end(), o.comm) == done.end()) {
+      done.push_back(o.comm);
+      WEFT_CHECK(enqueue_transfers(operations, o.comm));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool in_group() { return group.depth > 0; }
+void start_group() { ++group.depth; }
+
+ncclResult_t end_group() {
+  if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--group.depth > 0) return ncclSuccess;
+  const std::vector<Operation> operations = std::exchange(group.operations, {});
+  std::vector<std::future<Status>> made = std::exchange(group.made, {});
+  Status status;
+  for (std::future<Status>& m : made)
+    if (Status one = m.get(); status && !one) status = std::move(one);
+  if (status) status = enqueue_all(operations);
+  return result_of(status);
+}
+
+ncclResult_t submit(Operation operation) {
+  if (operation.comm->finalized) return refuse(ncclInvalidUsage, "the communicator is finalized");
+  if (const ncclResult_t error = operation.comm->async_error(); error != ncclSuccess) return error;
+  if (!in_group()) return result_of(enqueue({&operation, 1}));
+  group.operations.push_back(std::move(operation));
+  return ncclSuccess;
+}
+
+ncclResult_t submit(std::future<Status> made) {
+  if (!in_group()) return result_of(made.get());
+  group.made.push_back(std::move(made));
+  return ncclSuccess;
+}
+
+}  // namespace weft::compat::nccl
+
+WEFT_NCCL_DEFINE(ncclResult_t, GroupStart, (void)) {
+  weft::compat::nccl::start_group();
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, GroupEnd, (void)) { return weft::compat::nccl::end_group(); }
+
+WEFT_NCCL_DEFINE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t*)) {
+  return weft::compat::nccl::refuse(ncclInvalidUsage, "weft does not estimate groups; see weft explain");
+}
+
+// Not NCCL's: with WEFT_DEVICE=host there is no cudaStreamSynchronize.
+extern "C" ncclResult_t weft_stream_synchronize(cudaStream_t stream) {
+  const auto used = weft::compat::nccl::device();
+  if (!used) return weft::compat::nccl::result_of(used);
+  return weft::compat::nccl::result_of((*used)->synchronize(stream));
+}

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "compat/nccl/library.h"
+
+// Calls between ncclGroupStart and ncclGroupEnd of a thread.
+namespace weft::compat::nccl {
+
+// A collective, or a message to or from a peer, on a stream.
+struct Operation {
+  ncclComm* comm = nullptr;
+  net::cuda::Stream stream = nullptr;
+  Request request = {};
+  std::optional<Transfer> transfer = {};  // instead of the request
+  std::size_t in_bytes = 0, out_bytes = 0;
+  std::optional<Premultiplied> sum = {};
+};
+
+bool in_group();
+void start_group();
+ncclResult_t end_group();
+
+// Now, or when the group ends. Errors: of the arguments at once, others with the communicator.
+ncclResult_t submit(Operation operation);
+// What all ranks do together besides operations (init, split, shrink): a call that may wait for peers, whose result is
+// waited for now, or when the group ends.
+ncclResult_t submit(std::future<Status> made);
+
+}  // namespace weft::compat::nccl

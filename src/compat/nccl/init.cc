@@ -1,0 +1,146 @@
+// How communicators begin.
+
+#include <cstring>
+
+#include "api/connect.h"
+#include "api/open.h"
+#include "compat/nccl/group.h"
+#include "net/bootstrap/key.h"
+
+namespace weft::compat::nccl {
+namespace {
+
+constexpr char kPrefix[] = "weft-nccl-";
+
+// Ranks of one machine meet under the id's text. Errors: see api::join.
+Result<Communicator> join(const std::string& name, Rank rank, Rank ranks) {
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
+  WEFT_TRY(auto joined,
+           api::join(settings, {.rank = rank, .ranks = ranks, .launcher = "nccl", .local_name = name}, "shm", rates));
+  return std::move(joined.comm);
+}
+
+std::string new_name() {
+  std::array<std::uint8_t, 16> number;
+  net::bootstrap::fill_random(number);
+  return kPrefix + net::bootstrap::hexadecimal(number);
+}
+
+// What `make` makes, as a communicator of the C interface. Runs on a thread of its own: it waits for peers.
+template <class Make>
+std::future<Status> make_on_thread(ncclComm_t* where, int device_number, net::cuda::Device& device, Make make) {
+  return std::async(std::launch::async, [=, &device]() -> Status {
+    WEFT_TRY(Communicator made, make());
+    *where = made ? new ncclComm(std::move(made), device, device_number) : nullptr;
+    return {};
+  });
+}
+
+ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator");
+  if (ranks < 1 || rank < 0 || rank >= ranks)
+    return refuse(ncclInvalidArgument, "ncclCommInitRank: rank {} of {}", rank, ranks);
+  if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
+    return refuse(ncclInvalidArgument, "ncclCommInitRankConfig: the configuration is not initialized");
+  const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
+  if (name.rfind(kPrefix, 0) != 0) return refuse(ncclInvalidArgument, "ncclCommInitRank: not an id of weft's");
+  const auto used = device();
+  if (!used) return result_of(used);
+  const auto number = (*used)->current();
+  if (!number) return result_of(number);
+  *comm = nullptr;
+  return submit(make_on_thread(comm, *number, **used, [=] { return join(name, rank, ranks); }));
+}
+
+// Work that is issued behind what the communicator has to do, and made into a new one.
+template <class Make>
+std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
+  auto promise = std::make_shared<std::promise<Status>>();
+  std::future<Status> future = promise->get_future();
+  *made = nullptr;
+  comm.issue([&comm, made, make, promise] {
+    auto result = make(comm.comm);
+    Status status = result ? Status() : tl::make_unexpected(result.error());
+    if (result && *result) *made = new ncclComm(std::move(*result), comm.device, comm.device_number);
+    promise->set_value(std::move(status));
+  });
+  return future;
+}
+
+}  // namespace
+}  // namespace weft::compat::nccl
+
+using namespace weft::compat::nccl;
+
+WEFT_NCCL_DEFINE(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
+  if (id == nullptr) return refuse(ncclInvalidArgument, "ncclGetUniqueId: null");
+  *id = {};
+  const std::string name = new_name();
+  name.copy(id->internal, sizeof id->internal - 1);
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommInitRankConfig,
+                 (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config)) {
+  return init(comm, ranks, id, rank, config);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank)) {
+  return init(comm, ranks, id, rank, nullptr);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommInitRankScalable,
+                 (ncclComm_t * comm, int ranks, int rank, int ids, ncclUniqueId* id, ncclConfig_t* config)) {
+  if (ids < 1 || id == nullptr) return refuse(ncclInvalidArgument, "ncclCommInitRankScalable: no id");
+  return init(comm, ranks, id[0], rank, config);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int count, const int* devices)) {
+  if (comms == nullptr || count < 1) return refuse(ncclInvalidArgument, "ncclCommInitAll: {} communicators", count);
+  const auto used = device();
+  if (!used) return result_of(used);
+  const auto there = (*used)->count();
+  if (!there) return result_of(there);
+  for (int i = 0; i < count; ++i)
+    if (const int number = devices != nullptr ? devices[i] : i; number < 0 || number >= *there)
+      return refuse(ncclInvalidArgument, "ncclCommInitAll: device {} of {}; a list may name one several times", number,
+                    *there);
+  const std::string name = new_name();
+  std::vector<std::future<weft::Status>> made;
+  for (int i = 0; i < count; ++i)
+    made.push_back(
+        make_on_thread(comms + i, devices != nullptr ? devices[i] : i, **used, [=] { return join(name, i, count); }));
+  weft::Status status;
+  for (auto& m : made)
+    if (weft::Status one = m.get(); status && !one) status = std::move(one);
+  return result_of(status);
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommSplit,
+                 (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
+  if (comm == nullptr || made == nullptr) return refuse(ncclInvalidArgument, "ncclCommSplit: null");
+  if (color < NCCL_SPLIT_NOCOLOR) return refuse(ncclInvalidArgument, "ncclCommSplit: color {}", color);
+  if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
+    return refuse(ncclInvalidArgument, "ncclCommSplit: the configuration is not initialized");
+  return submit(make_from(*comm, made, [=](weft::Communicator& parent) { return parent.split(color, key); }));
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommShrink,
+                 (ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t*, int flags)) {
+  if (comm == nullptr || made == nullptr || count < 0 || (count > 0 && excluded == nullptr))
+    return refuse(ncclInvalidArgument, "ncclCommShrink: null");
+  for (int i = 0; i < count; ++i)
+    if (excluded[i] < 0 || excluded[i] >= comm->ranks || excluded[i] == comm->rank)
+      return refuse(ncclInvalidArgument, "ncclCommShrink: rank {} leaves out rank {} of {}", comm->rank, excluded[i],
+                    comm->ranks);
+  if (flags == NCCL_SHRINK_ABORT) comm->abort();
+  const int left = comm->ranks - count;
+  return submit(make_from(*comm, made, [left](weft::Communicator& parent) -> weft::Result<weft::Communicator> {
+    WEFT_TRY(weft::Communicator smaller, parent.shrink());
+    if (smaller.ranks() != left)
+      return weft::failure(weft::Code::kMismatch, weft::Blame::kCommunicator,
+                           "ncclCommShrink: {} ranks came, not the {} that are not left out", smaller.ranks(), left);
+    return smaller;
+  }));
+}

@@ -1,0 +1,116 @@
+#include "compat/nccl/library.h"
+
+#include "base/env.h"
+
+namespace weft::compat::nccl {
+namespace {
+
+thread_local std::string last_text;
+
+Result<std::unique_ptr<net::cuda::Device>> open_device() {
+  WEFT_TRY(const env::Settings settings, env::read());
+  if (settings.device == "host") return net::cuda::host_device();
+  return net::cuda::cuda_device();
+}
+
+}  // namespace
+
+// The C interface has no handle to pass before there is a communicator: one device per process.
+Result<net::cuda::Device*> device() {
+  static const auto opened = open_device();
+  if (!opened) return tl::make_unexpected(opened.error());
+  return opened->get();
+}
+
+const std::string& last_error() { return last_text; }
+void remember(std::string text) { last_text = std::move(text); }
+
+ncclResult_t result_of(const Status& status) {
+  if (status) return ncclSuccess;
+  last_text = status.error().message;
+  switch (status.error().code) {
+    case Code::kInvalidArgument:
+      return ncclInvalidArgument;
+    case Code::kUnsupported:
+    case Code::kMismatch:
+      return ncclInvalidUsage;
+    case Code::kPeerDied:
+    case Code::kTimeout:
+    case Code::kAborted:
+      return ncclRemoteError;
+    case Code::kNotFound:
+      return ncclUnhandledCudaError;
+    case Code::kNoResources:
+    case Code::kSystem:
+      return ncclSystemError;
+    case Code::kInternal:
+      break;
+  }
+  return ncclInternalError;
+}
+
+}  // namespace weft::compat::nccl
+
+ncclComm::ncclComm(weft::Communicator made, weft::net::cuda::Device& used, int number)
+    : comm(std::move(made)), device(used), device_number(number), rank(comm.rank()), ranks(comm.ranks()) {
+  worker_ = std::thread([this] { run(); });
+}
+
+ncclComm::~ncclComm() {
+  issue({});
+  worker_.join();
+}
+
+void ncclComm::issue(std::function<void()> work) {
+  const std::lock_guard guard(mutex_);
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+void ncclComm::run() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !work_.empty(); });
+    const auto next = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    if (!next) return;
+    next();
+  }
+}
+
+void ncclComm::note(const weft::Status& status) {
+  const std::lock_guard guard(mutex_);
+  if (failed_ && !status) failed_ = status;
+}
+
+ncclResult_t ncclComm::async_error() {
+  const std::lock_guard guard(mutex_);
+  return weft::compat::nccl::result_of(failed_);
+}
+
+std::string ncclComm::async_text() {
+  const std::lock_guard guard(mutex_);
+  return failed_ ? std::string() : failed_.error().message;
+}
+
+ncclRedOp_t ncclComm::add_sum(const weft::compat::nccl::Premultiplied& sum) {
+  const std::lock_guard guard(mutex_);
+  sums_[next_sum_] = sum;
+  return static_cast<ncclRedOp_t>(next_sum_++);
+}
+
+std::optional<weft::compat::nccl::Premultiplied> ncclComm::sum(int op) {
+  const std::lock_guard guard(mutex_);
+  const auto found = sums_.find(op);
+  return found == sums_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool ncclComm::remove_sum(int op) {
+  const std::lock_guard guard(mutex_);
+  return sums_.erase(op) == 1;
+}
+
+void ncclComm::abort() {
+  if (!aborted.exchange(true)) comm.abort();
+}

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "compat/nccl/nccl.h"
+#include "net/cuda/device.h"
+#include "weft/communicator.h"
+
+// What the functions of nccl.h share: errors as results with a text, the device, and communicators whose operations a
+// thread of their own carries out in the order of the calls, while streams wait for it.
+namespace weft::compat::nccl {
+
+// The device of this process: CUDA's, or the host's where WEFT_DEVICE says so. Errors: see net::cuda::cuda_device.
+Result<net::cuda::Device*> device();
+
+// The calling thread's last error, as ncclGetLastError tells it.
+const std::string& last_error();
+ncclResult_t result_of(const Status& status);
+template <class T>
+ncclResult_t result_of(const Result<T>& result) {
+  return result_of(result ? Status() : tl::make_unexpected(result.error()));
+}
+void remember(std::string text);
+// Remembers why, for last_error().
+template <class... Args>
+ncclResult_t refuse(ncclResult_t result, fmt::format_string<Args...> format, Args&&... args) {
+  remember(fmt::format(format, std::forward<Args>(args)...));
+  return result;
+}
+
+// A sum whose contributions are multiplied first.
+struct Premultiplied {
+  DataType type = DataType::kFloat32;
+  Scalar scalar;
+  const void* in_device = nullptr;  // not null: read from there when the operation runs
+};
+
+}  // namespace weft::compat::nccl
+
+struct ncclComm {
+  ncclComm(weft::Communicator made, weft::net::cuda::Device& device, int number);
+  // Waits for what was issued, unless aborted.
+  ~ncclComm();
+
+  // Carried out after everything that was issued before.
+  void issue(std::function<void()> work);
+  // The first failure since the communicator was made.
+  void note(const weft::Status& status);
+  ncclResult_t async_error();
+  std::string async_text();
+  void abort();
+
+  weft::Communicator comm;
+  weft::net::cuda::Device& device;
+  const int device_number;
+  const int rank, ranks;
+  std::atomic<bool> aborted{false}, finalized{false};
+
+  // Operations made at run time, by their numbers.
+  ncclRedOp_t add_sum(const weft::compat::nccl::Premultiplied& sum);
+  std::optional<weft::compat::nccl::Premultiplied> sum(int op);
+  bool remove_sum(int op);
+
+ private:
+  void run();
+  std::mutex mutex_;  // guards what follows
+  weft::Status failed_;
+  std::map<int, weft::compat::nccl::Premultiplied> sums_;
+  int next_sum_ = ncclNumOps;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;  // an empty one ends the thread
+  std::thread worker_;
+};
+
+// Defines pncclNAME, and ncclNAME as its weak alias, so that tools can replace the latter.
+#define WEFT_NCCL_DEFINE(result, name, parameters)                                     \
+  extern "C" result nccl##name parameters __attribute__((weak, alias("pnccl" #name))); \
+  extern "C" result pnccl##name parameters

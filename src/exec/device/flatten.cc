@@ -1,0 +1,85 @@
+#include "exec/device/flatten.h"
+
+#include <cstring>
+
+namespace weft::exec::device {
+namespace {
+
+using protocol::End;
+using protocol::Operation;
+
+static_assert(static_cast<int>(End::Kind::kLocal) == 0 && static_cast<int>(End::Kind::kMessage) == 1 &&
+              static_cast<int>(End::Kind::kRemote) == 2);
+static_assert(static_cast<int>(Operation::Kind::kMove) == 0 && static_cast<int>(Operation::Kind::kSignal) == 1);
+
+tl::unexpected<Error> unsupported(const char* what) {
+  return failure(Code::kUnsupported, Blame::kInput, "kernels do not carry out {}", what);
+}
+
+Result<FlatEnd> flat(const End& end, protocol::Protocol protocol) {
+  if (end.kind > End::Kind::kRemote) return unsupported("operations through switches");
+  const bool whole = end.offset == 0 && end.last;
+  if (end.kind == End::Kind::kMessage && protocol != protocol::Protocol::kSimple && !whole)
+    return unsupported("messages in parts by protocols of lines");
+  return FlatEnd{.offset = end.offset,
+                 .peer = end.peer,
+                 .strand = end.strand,
+                 .tag = end.tag,
+                 .kind = static_cast<std::uint8_t>(end.kind),
+                 .memory = static_cast<std::uint8_t>(end.memory),
+                 .last = end.last,
+                 .spare = {}};
+}
+
+template <class T>
+void put(std::vector<std::byte>& image, std::int64_t offset, const std::vector<T>& values) {
+  if (!values.empty()) std::memcpy(image.data() + offset, values.data(), values.size() * sizeof(T));
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> flatten(const schedule::Program& program, protocol::Protocol protocol,
+                                       const Geometry& geometry) {
+  if (program.size() > static_cast<std::size_t>(geometry.strands)) return unsupported("so many strands");
+  std::vector<FlatStrand> strands;
+  std::vector<FlatOperation> operations;
+  std::vector<FlatEnd> ends;
+  for (const auto& strand : program) {
+    strands.push_back({static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(strand.size())});
+    for (const Operation& o : strand) {
+      if (o.sources.size() + o.destinations.size() > kMostEnds) return unsupported("so many operands of one operation");
+      operations.push_back({.bytes = o.bytes,
+                            .peer = o.peer,
+                            .first_end = static_cast<std::int32_t>(ends.size()),
+                            .sources = static_cast<std::uint16_t>(o.sources.size()),
+                            .destinations = static_cast<std::uint16_t>(o.destinations.size()),
+                            .strand = o.strand,
+                            .kind = static_cast<std::uint8_t>(o.kind),
+                            .spare = 0});
+      for (const auto* side : {&o.sources, &o.destinations})
+        for (const End& end : *side) {
+          if (end.strand >= geometry.strands) return unsupported("so many connections");
+          WEFT_TRY(ends.emplace_back(), flat(end, protocol));
+        }
+    }
+  }
+  const ImageHeader header{kImageMagic, static_cast<std::int32_t>(strands.size()),
+                           static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(ends.size()), 0};
+  std::vector<std::byte> image(static_cast<std::size_t>(header.total_bytes()));
+  std::memcpy(image.data(), &header, sizeof header);
+  put(image, header.strand(0), strands);
+  put(image, header.operation(0), operations);
+  put(image, header.end(0), ends);
+  return image;
+}
+
+protocol::Capabilities capabilities(const Geometry& geometry) {
+  return {.name = "device",
+          .load_store = true,
+          .max_strands = geometry.strands,
+          .max_slice = geometry.slot_bytes,
+          .line_slot_bytes = geometry.line_slot_bytes,
+          .scratch_bytes = geometry.scratch_bytes};
+}
+
+}  // namespace weft::exec::device

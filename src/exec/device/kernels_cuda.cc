@@ -1,0 +1,59 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "exec/device/kernel_families.h"
+#include "exec/device/kernels.h"
+
+namespace weft::exec::device {
+namespace {
+
+Status checked(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return {};
+  return failure(Code::kSystem, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
+}
+
+// Overloads for C and C++ share these names.
+using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
+constexpr Launch launch_alone = cudaLaunchKernel, launch_together = cudaLaunchCooperativeKernel;
+
+const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
+
+}  // namespace
+
+Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) {
+  if (ranks.size() > kMostTogether)
+    return failure(Code::kUnsupported, Blame::kInput, "{} ranks in one launch; at most {}", ranks.size(),
+                   kMostTogether);
+  Frames frames{.count = static_cast<std::int32_t>(ranks.size()), .strands = strands, .of = {}};
+  std::copy(ranks.begin(), ranks.end(), frames.of);
+  const void* arguments[] = {&frames};
+  const dim3 blocks(static_cast<unsigned>(strands) * static_cast<unsigned>(ranks.size()));
+  // A cooperative launch is refused unless all blocks fit, but two of them may not run beside each other.
+  const auto call = ranks.size() > 1 ? launch_together : launch_alone;
+  return checked(call(kernel_of(type), blocks, dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
+                      static_cast<cudaStream_t>(stream)),
+                 "launching a kernel");
+}
+
+Result<int> resident_blocks(DataType type, int threads) {
+  cudaFuncAttributes attributes{};
+  WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel_of(type)), "cudaFuncGetAttributes"));
+  int device = 0, processors = 0, each = 0;
+  WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
+  WEFT_CHECK(
+      checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute"));
+  WEFT_CHECK(checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(type), threads, 0),
+                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+  return processors * each;
+}
+
+Status divide_on_device(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) {
+  constexpr unsigned kBlocks = 128, kThreads = 256;
+  const void* arguments[] = {&data, &bytes, &divisor};
+  return checked(cudaLaunchKernel(divide_kernel(type), dim3(kBlocks), dim3(kThreads), const_cast<void**>(arguments), 0,
+                                  static_cast<cudaStream_t>(stream)),
+                 "cudaLaunchKernel");
+}
+
+}  // namespace weft::exec::device

@@ -1,0 +1,118 @@
+#include "simulate/continued.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "cost/shipped.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/simulate.h"
+#include "topology/machine.h"
+
+namespace weft::simulate {
+namespace {
+
+using schedule::Growth;
+
+struct Timed {
+  Duration time;
+  std::int64_t operations = 0;
+  double uncertainty = 0;
+};
+
+// Runs a law of time; every node costs a thousand operations.
+template <class Law>
+struct Lawful {
+  Law law;
+  Rank most = 0;
+
+  Timed at(Growth growth, Rank nodes, double affordable = 0) {
+    return *continued(growth, nodes, 8, affordable, [&](Rank n) -> Result<Timed> {
+      most = std::max(most, n);
+      return Timed{Duration::microseconds(law(static_cast<double>(n))), std::int64_t{1000} * n};
+    });
+  }
+};
+
+TEST(Continued, AddsOneLinkPerDoublingOrPerNode) {
+  Lawful tree{[](double n) { return 100 + 5 * std::ceil(std::log2(n)); }};
+  EXPECT_NEAR(tree.at(Growth::kPerDoubling, 16384).time.us(), 100 + 5 * 14, 1e-6);
+  EXPECT_EQ(tree.most, 32);                                                        // 8, 16, 32 agree
+  EXPECT_NEAR(tree.at(Growth::kPerDoubling, 1000).time.us(), 100 + 5 * 10, 1e-6);  // 8, 16, 32 of 1000 halved
+
+  Lawful chain{[](double n) { return 100 + 5 * n; }};
+  const Timed far = chain.at(Growth::kPerNode, 16384);
+  EXPECT_NEAR(far.time.us(), 100 + 5 * 16384, 1e-3);
+  EXPECT_EQ(chain.most, 16);  // 8, 12, 16 agree
+  EXPECT_NEAR(far.uncertainty, 0, 1e-9);
+}
+
+TEST(Continued, WhatIsCheapIsRunInFull) {
+  Lawful tree{[](double n) { return std::log2(n); }};
+  EXPECT_EQ(tree.at(Growth::kPerDoubling, 16384, 2e7).uncertainty, 0);
+  EXPECT_EQ(tree.most, 16384);
+}
+
+TEST(Continued, TriesLargerSizesUntilThreeAgreeOrTheyCostTooMuch) {
+  // Up to 64 nodes a link takes 1 us, beyond 3 us.
+  Lawful tiers{[](double n) { return 100 + std::log2(n) + (n > 64 ? 2 * std::log2(n / 64) : 0); }};
+  EXPECT_NEAR(tiers.at(Growth::kPerDoubling, 16384).time.us(), 100 + 8 + 6 + 4, 10);
+  Lawful early{[](double n) { return n < 32 ? 100 + n : 100 + 32 + 5 * std::log2(n / 32); }};
+  EXPECT_NEAR(early.at(Growth::kPerDoubling, 16384).time.us(), 132 + 5 * 9, 1e-6);
+  EXPECT_EQ(early.most, 128);  // 32, 64 and 128 agree
+  // Never: it stops below 2 million operations, 2000 nodes, and says how unsure it is.
+  Lawful wild{[](double n) { return n * n; }};
+  const Timed unsure = wild.at(Growth::kPerNode, 131072);
+  EXPECT_GT(unsure.uncertainty, 0.1);
+  EXPECT_EQ(wild.most, 1536);  // 8, 12, 16, 24, … 1024, 1536, and 2048 would cost more
+}
+
+cost::MachineView machine_of(const std::string& name) {
+  return cost::shipped_view(topology::load_machine(name).value()).value();
+}
+
+struct Case {
+  const char* machine;
+  std::string_view algorithms;  // whose names begin so
+  Bytes bytes;
+  int channels;
+};
+
+class ContinuedAndFull : public testing::TestWithParam<Case> {};
+
+// Every algorithm that claims how it grows, where ways between nodes do not differ by chance.
+TEST_P(ContinuedAndFull, TakeEquallyLong) {
+  const cost::MachineView machine = machine_of(GetParam().machine);
+  const Rank ranks = machine.endpoints();
+  int count = 0;
+  for (const schedule::Algorithm& a : collectives::algorithms()) {
+    if (a.growth == Growth::kUnknown || a.needs.aggregation || !a.name.starts_with(GetParam().algorithms)) continue;
+    const schedule::Task task{.collective = a.collective,
+                              .ranks = ranks,
+                              .ranks_per_node = machine.ranks_per_node(ranks),
+                              .elements = a.collective == Collective::kBarrier ? 0 : GetParam().bytes / 4,
+                              .element_bytes = 4};
+    const schedule::Plan plan = make_plan(task, a, protocol::Protocol::kSimple, GetParam().channels,
+                                          sim::flow_capabilities(machine.topology(), 64), true);
+    if (a.collective != Collective::kBarrier && cut_of(task, plan).round == 0) continue;
+    const auto quick = simulate(machine, task, plan, {.fold = false, .affordable = 0});
+    const auto full = simulate(machine, task, plan, {.fold = false, .affordable = -1});
+    ASSERT_EQ(quick.has_value(), full.has_value()) << a.name;
+    if (!quick || quick->continued_from == 0) continue;
+    ++count;
+    EXPECT_NEAR(quick->time / full->time, 1, std::max(1e-3, quick->uncertainty))
+        << a.name << " " << schedule::name(a.collective) << " from " << quick->continued_from << " of " << ranks;
+  }
+  EXPECT_GE(count, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
+                         testing::Values(Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "ring", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "recursive", 64 << 20, 2},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 256 << 20, 2},
+                                         Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1},
+                                         Case{"dgx-h100:nodes=64,net=ib-ndr,wires=switch", "tree", 16 << 20, 8}),
+                         [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
+
+}  // namespace
+}  // namespace weft::simulate
