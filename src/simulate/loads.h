@@ -14,7 +14,7 @@ namespace weft::simulate {
 //   uniform=30%    from every NIC to NICs of other nodes, and as much to every one; on a machine of one node from every
 //                  GPU to other GPUs
 //   …,flows=4      each of them as so many flows (8 if not given): the more, the less a job gets where both want a link
-//   …,seed=7       of who sends to whom (uniform), and of when packets come (1 if not given)
+//   …,seed=7       of who sends to whom (uniform), and, the last load's, of when packets come (1 if not given)
 //   …,class=1      its service class, at packet level (0 if not given)
 // Errors (bad input): names the load that cannot be read, that names what is not there, or that is more than a link.
 Result<sim::Background> background_of(const cost::MachineView& machine, std::span<const std::string> loads);
