@@ -288,6 +288,7 @@ void Worker::close_endpoints(Clock::time_point deadline) {
     return true;
   };
   progress_until([&] { return std::erase_if(closing, closed), closing.empty(); }, deadline);
+  for (void* request : closing) ucp().request_free(request);  // of peers that died meanwhile; UCX insists on it
 }
 
 }  // namespace weft::net::ucx
