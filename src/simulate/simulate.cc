@@ -140,58 +140,6 @@ Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& tas
   return Simulation(machine, task, plan, options).run(task.ranks);
 }
 
-// The same on the first nodes of the machine. Of many rounds two short runs tell how long a further one takes; whether
-// that is so is seen on the least part.
-class PartsOfMachine {
- public:
-  PartsOfMachine(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options)
-      : machine_(machine), task_(task), plan_(plan), options_(options) {
-    plan_.most_round = cut_of(task, plan).round;
-  }
-
-  Result<Outcome> continue_from(Rank least) {
-    WEFT_TRY(Outcome outcome, continued(plan_.algorithm->growth, machine_.nodes(task_.ranks), least,
-                                        options_.affordable, [&](Rank nodes) { return run(nodes); }));
-    if (outcome.continued_from > 0) outcome.uncertainty += unsteady_.value_or(0);
-    return outcome;
-  }
-
- private:
-  Result<Outcome> run(Rank nodes) {
-    const Task part = on_fewer_ranks(task_, plan_, nodes * task_.ranks_per_node);
-    if (part.ranks == task_.ranks) return folded_or_full(machine_, part, plan_, options_);
-    WEFT_TRY(Outcome outcome, run_part(part));
-    outcome.continued_from = part.ranks;
-    return outcome;
-  }
-
-  Result<Outcome> run_part(const Task& part) {
-    const int period = plan_.algorithm->slots;  // of rounds, after which slots are where they were
-    const std::int64_t rounds = rounds_of(part, plan_), few = kFewPeriods * period;
-    if (rounds < 3 * few) return folded_or_full(machine_, part, plan_, options_);
-    const auto run = [&](std::int64_t n) {
-      return folded_or_full(machine_, shortened(part, plan_, rounds - n), plan_, options_);
-    };
-    WEFT_TRY(const Outcome shorter, run(few));
-    WEFT_TRY(Outcome outcome, run(few + period));
-    outcome.time += (outcome.time - shorter.time) * (static_cast<double>(rounds - few - period) / period);
-    outcome.fast_forwarded = true;
-    if (!unsteady_) {
-      WEFT_TRY(const Outcome all, folded_or_full(machine_, part, plan_, options_));
-      unsteady_ = std::abs(outcome.time / all.time - 1);
-    }
-    return outcome;
-  }
-
-  static constexpr int kFewPeriods = 3;
-
-  const cost::MachineView& machine_;
-  const Task& task_;
-  Plan plan_;
-  const Options& options_;
-  std::optional<double> unsteady_;  // by what the two runs were wrong on the least part
-};
-
 // So many nodes reach over as many links as any do, and are enough for a tree to be one. 0: nothing is to be continued.
 Rank least_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
@@ -236,7 +184,15 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   WEFT_TRY(const auto folded, fold(machine, task, plan, options, least > 0 ? kMostRepresentatives : task.ranks));
   if (folded) return *folded;
   if (least == 0) return Simulation(machine, task, plan, options).run(task.ranks);
-  return PartsOfMachine(machine, task, plan, options).continue_from(least);
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  return continued(plan.algorithm->growth, machine.nodes(task.ranks), least, options.affordable,
+                   [&](Rank nodes) -> Result<Outcome> {
+                     const Task part = on_fewer_ranks(task, plan, nodes * task.ranks_per_node);
+                     WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options));
+                     if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
+                     return outcome;
+                   });
 }
 
 }  // namespace weft::simulate
