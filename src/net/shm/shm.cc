@@ -105,6 +105,10 @@ class Wait {
 Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
   for (Wait wait;;) {
+    // Asked before the file is: a rank that came and then ended has left the file there, and rank 0 still waits for
+    // this one. As long as it has not come, nobody's end can go unnoticed: rank 0 gives up for each who has not.
+    Status absent;
+    for (Rank r = 0; r < options.ranks && absent; ++r) absent = check_absent(options, r);
     FileDescriptor fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 && errno != ENOENT) return system_failure("shm_open", name);
@@ -112,8 +116,7 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
       if (static_cast<std::size_t>(info.st_size) == bytes) return fd;
       return bad_input("rank {} disagrees with rank 0 on the number of ranks or on WEFT_HEAP", options.rank);
     }
-    // As long as this rank has not come, nobody's end can go unnoticed: rank 0 gives up for each of them.
-    for (Rank r = 0; r < options.ranks; ++r) WEFT_CHECK(check_absent(options, r));
+    WEFT_CHECK(absent);
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
                      options.limits.timeout.count());
