@@ -59,6 +59,7 @@ std::string stream_and_shrink(Communicator& comm, Report& report, Rank goal_rank
     auto survivors = current.shrink();
     if (!survivors) return survivors.error().message;
     current = std::move(*survivors);
+    if (current.ranks() < goal_ranks) return fmt::format("only {} go on", current.ranks());
     good = 11;
   }
 }
