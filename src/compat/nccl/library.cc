@@ -52,32 +52,7 @@ ncclResult_t result_of(const Status& status) {
 }  // namespace weft::compat::nccl
 
 ncclComm::ncclComm(weft::Communicator made, weft::net::cuda::Device& used, int number)
-    : comm(std::move(made)), device(used), device_number(number), rank(comm.rank()), ranks(comm.ranks()) {
-  worker_ = std::thread([this] { run(); });
-}
-
-ncclComm::~ncclComm() {
-  issue({});
-  worker_.join();
-}
-
-void ncclComm::issue(std::function<void()> work) {
-  const std::lock_guard guard(mutex_);
-  work_.push_back(std::move(work));
-  changed_.notify_all();
-}
-
-void ncclComm::run() {
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !work_.empty(); });
-    const auto next = std::move(work_.front());
-    work_.pop_front();
-    lock.unlock();
-    if (!next) return;
-    next();
-  }
-}
+    : comm(std::move(made)), device(used), device_number(number), rank(comm.rank()), ranks(comm.ranks()) {}
 
 void ncclComm::note(const weft::Status& status) {
   const std::lock_guard guard(mutex_);

@@ -1,16 +1,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "compat/nccl/nccl.h"
 #include "net/cuda/device.h"
+#include "net/cuda/work_queue.h"
 #include "weft/communicator.h"
 
 // What the functions of nccl.h share: errors as results with a text, the device, and communicators whose operations a
@@ -46,11 +44,9 @@ struct Premultiplied {
 
 struct ncclComm {
   ncclComm(weft::Communicator made, weft::net::cuda::Device& device, int number);
-  // Waits for what was issued, unless aborted.
-  ~ncclComm();
 
   // Carried out after everything that was issued before.
-  void issue(std::function<void()> work);
+  void issue(std::function<void()> work) { work_.push(std::move(work)); }
   // The first failure since the communicator was made.
   void note(const weft::Status& status);
   ncclResult_t async_error();
@@ -69,14 +65,11 @@ struct ncclComm {
   bool remove_sum(int op);
 
  private:
-  void run();
   std::mutex mutex_;  // guards what follows
   weft::Status failed_;
   std::map<int, weft::compat::nccl::Premultiplied> sums_;
   int next_sum_ = ncclNumOps;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // an empty one ends the thread
-  std::thread worker_;
+  weft::net::cuda::WorkQueue work_;  // ends first: waits for what was issued, unless aborted
 };
 
 // Defines pncclNAME, and ncclNAME as its weak alias, so that tools can replace the latter.

@@ -1,48 +1,14 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "net/cuda/device.h"
+#include "net/cuda/work_queue.h"
 
 namespace weft::net::cuda {
 namespace {
-
-// Work in order, on a thread of its own, which ends when the queue has been emptied.
-class Queue {
- public:
-  Queue() : thread_([this] { run(); }) {}
-  ~Queue() {
-    push({});
-    thread_.join();
-  }
-  // An empty function ends the queue.
-  void push(std::function<void()> work) {
-    const std::lock_guard guard(mutex_);
-    work_.push_back(std::move(work));
-    changed_.notify_all();
-  }
-
- private:
-  void run() {
-    for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !work_.empty(); });
-      const auto next = std::move(work_.front());
-      work_.pop_front();
-      lock.unlock();
-      if (!next) return;
-      next();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // guarded by mutex_
-  std::thread thread_;
-};
 
 // Two flags that a stream's thread and a worker tell each other.
 class Meeting {
@@ -124,12 +90,12 @@ class HostDevice final : public Device {
   }
 
  private:
-  Queue& queue(Stream stream) {
+  WorkQueue& queue(Stream stream) {
     const std::lock_guard guard(mutex_);
     return streams_[stream];
   }
   std::mutex mutex_;
-  std::map<Stream, Queue> streams_;  // guarded by mutex_; queues themselves are not
+  std::map<Stream, WorkQueue> streams_;  // guarded by mutex_; queues themselves are not
 };
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include <type_traits>
 
 #include "base/units.h"
+#include "protocol/slots.h"
 
 // What ranks that only send messages tell each other, whatever carries it. Little-endian.
 namespace weft::net::messages {
 
-inline constexpr int kSlots = 8;  // messages that a sender may have under way on one strand: protocol Simple's slots
+inline constexpr int kSlots =
+    protocol::kSlots;  // messages that a sender may have under way on one strand: protocol Simple's slots
 inline constexpr int kStrands = 8;
 inline constexpr Bytes kSlotBytes = Bytes{128} << 10;  // several fit a core's cache; larger ones measured slower
 inline constexpr std::size_t kScratchBytes = 1 << 20;

@@ -30,7 +30,7 @@ class Pipe {
 // The pipes of a rank: a connection needs one only while it sends. Thread: one at a time.
 class Splicer {
  public:
-  // Null: there are enough already.
+  // Null: there are enough already, or no descriptor is left.
   std::unique_ptr<Pipe> take();
   void give_back(std::unique_ptr<Pipe> pipe);
 

@@ -13,11 +13,12 @@
 namespace weft::net::tcp {
 namespace {
 
-constexpr std::size_t kSpliceFrom = 48 << 10;  // below, two system calls cost more than a copy (bench/results, tcp)
+constexpr std::size_t kSpliceFrom =
+    48 << 10;  // below, waiting for the peer costs more than a copy (bench/results, tcp)
 
-constexpr std::uint32_t kNear = 200;    // microseconds to and fro
-constexpr int kNearBuffer = 128 << 10;  // measured: bench/results, tcp
-constexpr int kNearHeldBuffer = 512 << 10;
+constexpr std::uint32_t kNear = 200;        // microseconds to and fro
+constexpr int kNearBuffer = 128 << 10;      // measured: bench/results, tcp
+constexpr int kNearHeldBuffer = 512 << 10;  // of references; more copies nothing, less was not compared
 
 }  // namespace
 
