@@ -535,12 +535,13 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
 
+  const Duration start = *launch + plan.filling;
   // All ranks' steps, if they are alike; stories that do not grow with the ranks need no shortcut.
   const std::int64_t steps = steps_of(task, plan, task.ranks / 2) * task.ranks;
   const std::optional<Shortcut> shortcut = shortcut_for(machine, task, steps);
   if (!shortcut) {
     WEFT_TRY(const Walked result, walk(machine, task, plan));
-    return estimate_of(*launch, result);
+    return estimate_of(start, result);
   }
   Walked at[3];
   for (int i = 0; i < 3; ++i) {
@@ -552,7 +553,7 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
   Walked result;
   result.latency = part([](const Walked& w) { return w.latency; });
   result.total = result.latency + std::max(0.0, part([](const Walked& w) { return w.total - w.latency; }));
-  return estimate_of(*launch, result);
+  return estimate_of(start, result);
 }
 
 }  // namespace weft::cost
