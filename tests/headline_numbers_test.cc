@@ -250,8 +250,8 @@ TEST(Headline, N16TooManyChannelsAreSlower) {
   EXPECT_GT(with(64) / with(32), 1.2);
 }
 
-// N9: every GPU sends 1024 tokens to 8 experts, of 4096 bf16 each: 8 MiB. By messages about 70 us, by a kernel that stores
-// them itself 40 us (as a Direct all_to_all does); a step of few tokens 50-100 us against 5-10 us.
+// N9: every GPU sends 1024 tokens to 8 experts, of 4096 bf16 each: 8 MiB. By messages about 70 us, by a kernel that
+// stores them itself 40 us (as a Direct all_to_all does); a step of few tokens 50-100 us against 5-10 us.
 TEST(Headline, N9AKernelThatStoresBeatsMessages) {
   const auto machine = machine_of("dgx-h100");
   const auto dispatch = [&](Bytes bytes, const std::string& protocol) {
@@ -267,9 +267,9 @@ double figure(const std::string& part, const char* name) {
   return topology::Catalog::load(embedded::files())->find(part)->figure(name)->value;
 }
 
-// N15: reloading a KV cache is up to 14 times as fast as recomputing it, and a GH200 twice as fast as an H100 over PCIe. A
-// model of 70.6 G weights of a byte each, 80 layers, 8 heads of keys and of values, 128 numbers of 2 bytes in each: computed
-// at half of the GPU's fp8 peak, reloaded from host memory; the first token then reads all weights once.
+// N15: reloading a KV cache is up to 14 times as fast as recomputing it, and a GH200 twice as fast as an H100 over
+// PCIe. A model of 70.6 G weights of a byte each, 80 layers, 8 heads of keys and of values, 128 numbers of 2 bytes in
+// each: computed at half of the GPU's fp8 peak, reloaded from host memory; the first token then reads all weights once.
 TEST(Headline, N15ReloadingBeatsRecomputing) {
   constexpr double kWeights = 70.6e9, kPerToken = 2.0 * 80 * 8 * 128 * 2, kTokens = 4096;
   const auto first_token = [](const std::string& gpu) { return kWeights / (figure(gpu, "memory_rate") * 1e9); };

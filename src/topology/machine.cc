@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, peermem, "
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, "
+    "peermem, "
     "routing, seed, pxn, node";
 
 // "dgx-h100:nodes=2" to its two sides.
