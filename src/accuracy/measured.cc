@@ -8,6 +8,7 @@
 
 #include "accuracy/csv.h"
 #include "base/embedded.h"
+#include "base/text.h"
 #include "schedule/collective.h"
 
 namespace weft::embedded {
@@ -52,6 +53,8 @@ Result<double> number(const Csv& csv, const Csv::Row& row, const Source& source)
 Result<Point> point_of(const Csv& csv, const Csv::Row& row, const json& columns, const Table& table, Rank ranks) {
   Point point;
   WEFT_TRY(const double bytes, number(csv, row, source_of(columns, "bytes", "size_bytes")));
+  if (!(bytes >= 1 && bytes <= static_cast<double>(kMostMessage)))
+    return bad_input("{}:{}: a size of {} bytes is not from 1 to 16T", csv.file, row.line, bytes);
   point.bytes = static_cast<Bytes>(bytes);
   WEFT_TRY(const double of,
            number(csv, row, columns.contains("ranks") ? source_of(columns, "ranks", "") : Source{"", 1.0 * ranks}));
@@ -65,8 +68,7 @@ Result<Point> point_of(const Csv& csv, const Csv::Row& row, const json& columns,
     WEFT_TRY(const double us, number(csv, row, source_of(columns, "time", "time_us")));
     point.time = Duration::microseconds(us);
   }
-  if (point.bytes <= 0 || !(point.time > Duration()))
-    return bad_input("{}:{}: size and time must be more than 0", csv.file, row.line);
+  if (!(point.time > Duration())) return bad_input("{}:{}: the time must be more than 0", csv.file, row.line);
   return point;
 }
 

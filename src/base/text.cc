@@ -51,6 +51,12 @@ Result<Bytes> parse_bytes(std::string_view text) {
   return value << shift;
 }
 
+Result<Bytes> parse_message(std::string_view what, std::string_view text) {
+  WEFT_TRY(const Bytes bytes, parse_bytes(text));
+  if (bytes > kMostMessage) return bad_input("{} {} is more than 16T", what, text);
+  return bytes;
+}
+
 Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, std::int64_t low, std::int64_t high) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();

@@ -12,6 +12,11 @@ namespace weft {
 // Errors: not a number, negative, or not representable.
 Result<Bytes> parse_bytes(std::string_view text);
 
+// The largest message that weft handles: all ranks' traffic still counts in 64 bits.
+inline constexpr Bytes kMostMessage = Bytes{1} << 44;
+// A message's size, as parse_bytes. `what` names the option in the error. Errors: also more than kMostMessage.
+Result<Bytes> parse_message(std::string_view what, std::string_view text);
+
 // A whole number in [low, high]. `what` names the option in the error.
 Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, std::int64_t low, std::int64_t high);
 

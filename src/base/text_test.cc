@@ -21,6 +21,12 @@ TEST(ParseBytes, NamesTheTextItCannotRead) {
   }
 }
 
+TEST(ParseMessage, EndsAtSixteenTebibytes) {
+  EXPECT_EQ(parse_message("--max", "16T").value(), kMostMessage);
+  EXPECT_EQ(parse_message("--max", "17592186044417").error().message, "--max 17592186044417 is more than 16T");
+  EXPECT_FALSE(parse_message("--max", "9223372036854775808"));
+}
+
 TEST(FormatBytes, PicksTheLargestUnitThatDivides) {
   EXPECT_EQ(format_bytes(65536), "64 KiB");
   EXPECT_EQ(format_bytes(1000), "1000 B");

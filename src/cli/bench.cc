@@ -105,10 +105,8 @@ Result<int> run(BenchSpec& spec) {
 }  // namespace
 
 Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
-  WEFT_TRY(const Bytes smallest, parse_bytes(spec.smallest));
-  WEFT_TRY(const Bytes largest, parse_bytes(spec.largest));
-  constexpr Bytes kMost = Bytes{1} << 44;
-  if (largest > kMost) return bad_input("--max {} is more than 16T", spec.largest);
+  WEFT_TRY(const Bytes smallest, parse_message("--min", spec.smallest));
+  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
   if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
   if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
   std::vector<Bytes> sizes;

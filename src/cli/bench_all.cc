@@ -61,7 +61,7 @@ constexpr Bytes kOdd[] = {1, 4 * 1009, 4 * 20011};
 // One rank of one job: tries every way.
 Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way>& ways, std::size_t job,
                 Cells& cells) {
-  WEFT_TRY(const Bytes timed, parse_bytes(spec.largest));
+  WEFT_TRY(const Bytes timed, parse_message("--max", spec.largest));
   const auto task = [&](Collective c, Bytes bytes) {
     schedule::Task t = task_of(c, comm.ranks(), comm.ranks(), bytes, spec.type);
     t.root = static_cast<Rank>(spec.root) % comm.ranks();

@@ -30,7 +30,7 @@ Result<Asked> parse(const std::string& text, Rank endpoints) {
     const std::string key = pair.substr(0, equals), value = equals < pair.size() ? pair.substr(equals + 1) : "";
     const std::string what = "--beside " + text + ": " + key;
     if (key == "bytes") {
-      WEFT_TRY(job.bytes, parse_bytes(value));
+      WEFT_TRY(job.bytes, parse_message(what, value));
     } else if (key == "ranks") {
       const std::size_t dash = std::min(value.find('-'), value.size());
       WEFT_TRY(const auto first, parse_integer(what, value.substr(0, dash), 0, endpoints - 1));

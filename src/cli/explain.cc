@@ -76,7 +76,7 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
 // Writes the tuning table instead of explaining one size.
 Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Question& question) {
   if (!machine.simulated) return bad_input("--table needs --on MACHINE: NCCL runs on GPUs");
-  WEFT_TRY(const Bytes largest, parse_bytes(spec.largest));
+  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
   WEFT_TRY(const tune::nccl::System system, tune::nccl::system_of(*machine.view, question.task.ranks));
   WEFT_TRY(const auto table, tune::nccl::tuning_table(*machine.view, system, question, largest));
   WEFT_CHECK(write_text(spec.table, tune::nccl::to_csv(table, system, question.task.collective)));
@@ -85,13 +85,13 @@ Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Qu
 
 Result<int> run(const Spec& spec) {
   if (spec.collective == "access") {
-    WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
+    WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   WEFT_TRY(const DataType type, parse_type(spec.type));
-  WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));

@@ -103,7 +103,7 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   const topology::Topology& cluster = machine.view->topology();
   WEFT_TRY(const topology::NodeGroups groups, topology::node_groups(cluster));
-  WEFT_TRY(const Bytes bytes, parse_bytes(spec.bytes));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   const std::vector<std::string> names = topology::host_names(cluster);
   Nodes free(names.size());
   std::iota(free.begin(), free.end(), 0);

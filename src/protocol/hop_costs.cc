@@ -113,7 +113,8 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
             Duration::microseconds(e.contains("added_us") ? number(e, "added_us", 0) : 0),
             Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
             Duration::microseconds(e.contains("fence_us") ? number(e, "fence_us", 0) : 0),
-            BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)), efficiency.at(path),
+            BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)),
+            e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path),
             e.contains("lines") ? number(e, "lines", 1) : 0}});
     }
     for (const json& e : root.at("same_as")) {
@@ -123,7 +124,7 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
         if (costs.hops_[i].path != as) continue;
         Hop copy = costs.hops_[i];
         copy.path = path;
-        copy.cost.efficiency = efficiency.at(path);
+        copy.cost.efficiency *= efficiency.at(path) / efficiency.at(as);
         costs.hops_.push_back(std::move(copy));
       }
     }

@@ -74,7 +74,8 @@ class Faults {
           result.disturbances.flaps.push_back(flap);
         }
     }
-    WEFT_CHECK(result.machine.validate());
+    if (const Status whole = result.machine.validate(); !whole)
+      return bad_input("with these faults {}", whole.error().message);
     const auto ranks = static_cast<Rank>(result.machine.endpoints().size());
     for (const auto& slow : disturbances_.slow)
       if (slow.rank >= ranks) return bad_input("--fault rank:{}: there are {} ranks", slow.rank, ranks);

@@ -83,7 +83,7 @@ TEST(Faults, AMachineThatFallsApartIsRefusedWithThePair) {
   const std::vector<std::string> faults{"switch:0=down"};
   const auto faulted = apply_faults(topology::load_machine(kFour).value(), faults);
   ASSERT_FALSE(faulted.has_value());
-  EXPECT_EQ(faulted.error().message, "node1/gpu0 cannot reach node0/gpu0");
+  EXPECT_EQ(faulted.error().message, "with these faults node1/gpu0 cannot reach node0/gpu0");
 }
 
 TEST(Faults, WhatCannotBeReadIsNamed) {

@@ -85,6 +85,7 @@ class Simulation {
       jobs.insert(jobs.end(), options_.beside.begin(), options_.beside.end());
       WEFT_TRY(outcome.time, exec::run_together(fabric, jobs));
     }
+    outcome.time += plan.filling * options_.calls;
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     outcome.operations = fabric.operations();

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, acs, peermem, "
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, "
+    "peermem, "
     "routing, seed, pxn, node";
 
 // "dgx-h100:nodes=2" to its two sides.
@@ -85,7 +86,7 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"adaptive", Routing::Policy::kAdaptive}};
   for (const auto& [name, text] :
        {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
-        std::pair("iommu", &c.iommu), std::pair("node", &options.node)})
+        std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb), std::pair("node", &options.node)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = value;

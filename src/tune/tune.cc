@@ -39,6 +39,7 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
                        const Rings& rings) {
   schedule::Plan plan = schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
   plan.rings = rings;
+  plan.filling = q.filling;
   // Whole lines, at least one.
   constexpr Bytes kLine = 64;
   if (q.slice > 0 && plan.slice_bytes > 0)

@@ -16,7 +16,8 @@ struct Question {
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
   int channels = 0;
-  Bytes slice = 0;  // of data in one message, at most
+  Bytes slice = 0;   // of data in one message, at most
+  Duration filling;  // of every plan, see there
 };
 
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.

@@ -42,6 +42,7 @@ struct Plan {
   Bytes scratch_bytes = 0;   // how much scratch a rank has
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
+  Duration filling;          // of the first buffers and emptying of the last, where a library copies through its own
   int told = 0;              // simulations only, see Story
   Bytes most_round = 0;      // simulations only: of a chunk in a round, at most; 0: as much as fits
   std::shared_ptr<const RingOrders> rings = nullptr;

@@ -42,7 +42,7 @@ struct FlowOptions {
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
-inline constexpr int kMostStrands = 64;  // connections between two ranks; a choice of the model's
+inline constexpr int kMostStrands = 128;  // connections between two ranks; a choice of the model's
 protocol::Capabilities flow_capabilities(const topology::Topology& topology, int strands = kMostStrands);
 
 // A fabric in virtual time: messages are flows over the topology's links with max-min fair shares, plus a latency per

@@ -35,6 +35,7 @@ struct ClusterOptions {
   std::int32_t mnnvl = 1;    // so many of the node joined into one NVLink domain by a second level of NVSwitches
   bool sharp = false;        // the network's switches sum, with the software and licences that this takes
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
+  std::string tlb;           // of GPUs' memory management: "hit", "miss"; empty: not said, counts as hit
   std::string acs, peermem;  // "on", "off"; empty: not said, count as off and on
 };
 

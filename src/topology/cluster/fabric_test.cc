@@ -182,6 +182,17 @@ TEST(PeerAccess, SaysWhetherAndWhy) {
   EXPECT_EQ(verdict("gb200-nvl72", "gpu0", "nic0"), "yes: a coherent link to the CPU that the NIC hangs at");
 }
 
+// A hit takes 10 ns, which measured latencies have; a miss 150: 140 more at each of the two GPUs.
+TEST(HostSettings, TranslationsThatMissDelayWhatEntersAndLeavesAGpu) {
+  const auto latency = [](const std::string& options) {
+    const Topology t = machine("dgx-h100" + options);
+    return Routes(t).path(named(t, "gpu0"), named(t, "gpu1")).latency.ns();
+  };
+  EXPECT_EQ(latency(":tlb=hit"), latency(""));
+  EXPECT_EQ(latency(":tlb=miss"), latency("") + 2 * 140);
+  EXPECT_FALSE(load_machine("dgx-h100:tlb=maybe"));
+}
+
 TEST(PeerAccess, WithoutItTheWayGoesThroughHostMemory) {
   const Topology direct = machine("dgx-h100:nodes=2,net=ib-ndr"),
                  staged = machine("dgx-h100:nodes=2,net=ib-ndr,peermem=off");

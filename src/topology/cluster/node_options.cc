@@ -131,18 +131,30 @@ Result<Topology> join_domains(const Topology& node, std::int32_t copies) {
   return all;
 }
 
+// The node with links at a device of this kind slower by so much.
+Topology delayed(const Topology& node, DeviceKind at, Duration latency, bool pcie_only) {
+  return with_links(node, [&](Link link) {
+    const bool there = node.device(link.a).kind == at || node.device(link.b).kind == at;
+    if (there && (link.kind == LinkKind::kPcie || !pcie_only)) link.latency += latency;
+    return link;
+  });
+}
+
 Status apply_host_settings(const Catalog& catalog, const ClusterOptions& options, Topology& node) {
   const std::vector<DeviceId> cpus = of_kind(node, DeviceKind::kCpu);
   if (!options.iommu.empty()) {
     const Part* part = catalog.find("iommu-" + options.iommu);
     if (!part || !part->figure("latency")) return bad_input("iommu={}: there are off, pt, on", options.iommu);
-    // Every DMA that crosses a root port is translated there.
-    const Duration translation = duration_of(*part->figure("latency"));
-    node = with_links(node, [&](Link link) {
-      const bool root = node.device(link.a).kind == DeviceKind::kCpu || node.device(link.b).kind == DeviceKind::kCpu;
-      if (link.kind == LinkKind::kPcie && root) link.latency += translation * 0.5;  // a path crosses two root ports
-      return link;
-    });
+    // Every DMA that crosses a root port is translated there; a path crosses two.
+    node = delayed(node, DeviceKind::kCpu, duration_of(*part->figure("latency")) * 0.5, true);
+  }
+  if (!options.tlb.empty()) {
+    const Part *part = catalog.find("gpu-tlb-" + options.tlb), *hit = catalog.find("gpu-tlb-hit");
+    if (!part || !hit || !part->figure("latency") || !hit->figure("latency"))
+      return bad_input("tlb={}: there are hit, miss", options.tlb);
+    // Latencies of links were measured with hits. Whatever enters or leaves a GPU's memory is translated there.
+    node = delayed(node, DeviceKind::kGpu, duration_of(*part->figure("latency")) - duration_of(*hit->figure("latency")),
+                   false);
   }
   for (const DeviceId cpu : cpus) {
     if (!options.iommu.empty()) node.set_fact(cpu, "iommu", options.iommu);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tune/nccl/constants.h"
+
 namespace weft::tune::nccl {
 namespace {
 
@@ -53,6 +55,16 @@ Bytes slice_of(const System& s, Collective c, const Row& row, Bytes bytes) {
   if (row.algorithm == Algorithm::kRing && row.protocol == Protocol::kSimple) return of_simple_ring(s, c, row, bytes);
   if (row.algorithm == Algorithm::kTree && row.protocol == Protocol::kLL128) return of_ll128_tree(s, row, bytes, slot);
   return slot;
+}
+
+Duration filling_of(const System& s, Collective c, const Row& row, Bytes bytes) {
+  if (row.algorithm != Algorithm::kNvls && row.algorithm != Algorithm::kNvlsTree) return {};
+  const int copying = kNvlsWarps - (s.per_node() <= 6 ? kNvlsSummingOfFew : kNvlsSumming);
+  const double rate = kCopyRate * copying / 2 / kNvlsWarps;
+  const double chunk = static_cast<double>(std::min(row.slice * s.nvls.channels, bytes / row.channels));
+  const int times = c == Collective::kAllReduce ? 2 : 1;  // all_gather copies out only, reduce_scatter in only
+  const Duration hand_over = Duration::microseconds(kHopLatency[kNvlink][static_cast<int>(Algorithm::kRing)][2]);
+  return (hand_over + Duration::seconds(chunk / BytesPerSecond::gigabytes(rate).value())) * times;
 }
 
 }  // namespace weft::tune::nccl

@@ -39,6 +39,12 @@ inline constexpr double kInterSpeeds90[] = {48, 45, 42, 40, 30, 24, 22, 20, 17.5
 inline constexpr double kIntraSpeeds100[] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18};
 inline constexpr double kInterSpeeds100[] = {96, 86,   80, 48, 45.1, 42, 40,  30,  24,  22,
                                              20, 17.5, 15, 12, 6,    3,  2.4, 1.2, .24, .12};
+// Warps of a block that go through NVLS: those that sum, of up to 6 GPUs and of more; the rest copies, half of it into
+// NCCL's buffers, half out of them. src/device/all_reduce.h.
+inline constexpr int kNvlsWarps = 20, kNvlsSummingOfFew = 7, kNvlsSumming = 5;
+// What a multiprocessor copies with all its warps: smBw of src/sym_kernels.cc.
+inline constexpr double kCopyRate = 65;
+
 inline constexpr int kMostChannels = 64, kMostSearched = 32;
 
 // One NVLink, GB/s, of GPUs with at least this compute capability (86 has its own).
