@@ -29,9 +29,10 @@ Result<double> copy_rate() {
 }
 
 Result<int> strands_for(Rank ranks, int threads) {
+  WEFT_TRY(const auto kernels, exec::device::cuda_kernels());
   int least = 1 << 20;
   for (const DataType type : {DataType::kInt32, DataType::kFloat32, DataType::kBfloat16}) {
-    WEFT_TRY(const int resident, exec::device::resident_blocks(type, threads));
+    WEFT_TRY(const int resident, kernels->resident_blocks(type, threads));
     least = std::min(least, resident);
   }
   int strands = 1;

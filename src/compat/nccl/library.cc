@@ -1,6 +1,7 @@
 #include "compat/nccl/library.h"
 
 #include "base/env.h"
+#include "net/cuda/host_device.h"
 
 namespace weft::compat::nccl {
 namespace {
@@ -9,7 +10,7 @@ thread_local std::string last_text;
 
 Result<std::unique_ptr<net::cuda::Device>> open_device() {
   WEFT_TRY(const env::Settings settings, env::read());
-  if (settings.device == "host") return net::cuda::host_device();
+  if (settings.device == "host") return std::make_unique<net::cuda::HostDevice>();
   return net::cuda::cuda_device();
 }
 

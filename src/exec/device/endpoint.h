@@ -39,7 +39,7 @@ template <class T, class Machine>
 class BlockEndpoint {
  public:
   WEFT_DEVICE BlockEndpoint(Machine& machine, const Frame& frame, int strand)
-      : machine_(machine), frame_(frame), strand_(strand), call_(own_header().calls + 1) {
+      : machine_(machine), frame_(frame), strand_(strand), call_(own_header().calls + 1), scale_(own_scale(frame)) {
     if (frame.publishes && machine.thread() == 0) publish_board();
   }
 
@@ -114,6 +114,9 @@ class BlockEndpoint {
   WEFT_DEVICE std::uint16_t tag(const FlatEnd& e) const {
     return e.tag != 0 ? e.tag : protocol::tag_of(frame_.signature);
   }
+  WEFT_DEVICE static Scalar own_scale(const Frame& frame) {
+    return frame.scale_at == nullptr ? frame.scale : scalar_of(*static_cast<const T*>(frame.scale_at));
+  }
   WEFT_DEVICE bool in_lines() const { return frame_.crossing == Crossing::kLL || frame_.crossing == Crossing::kLL128; }
 
   WEFT_DEVICE void publish_board() {
@@ -122,8 +125,8 @@ class BlockEndpoint {
     b.signature = frame_.signature;
     b.in = reinterpret_cast<std::uint64_t>(frame_.in);
     b.out = reinterpret_cast<std::uint64_t>(frame_.out);
-    b.scale_real = frame_.scale.real;
-    b.scale_integer = frame_.scale.integer;
+    b.scale_real = scale_.real;
+    b.scale_integer = scale_.integer;
     machine_.store_release(&b.call, call_);
   }
 
@@ -209,7 +212,7 @@ class BlockEndpoint {
   // Inputs are scaled where they are read, wherever they are; what was made of them is not again.
   WEFT_DEVICE Scalar scale_of(const FlatEnd& e) const {
     if (e.message() || e.memory != 0) return {};
-    if (!e.remote()) return frame_.scale;
+    if (!e.remote()) return scale_;
     return {board(e.peer).scale_real, board(e.peer).scale_integer};
   }
 
@@ -464,6 +467,7 @@ class BlockEndpoint {
   const Frame& frame_;
   const int strand_;
   const std::uint64_t call_;
+  const Scalar scale_;
   Trouble trouble_ = Trouble::kNone;  // of this thread
   std::int32_t trouble_peer_ = -1;
   std::int64_t since_ = 0;  // when this thread began to wait; 0: it does not
