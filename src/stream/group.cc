@@ -29,7 +29,7 @@ const char* said(Trouble trouble) {
     case Trouble::kMismatch:
       return "called something else than";
     default:
-      return "was stopped while it waited for";
+      return "was aborted while it waited for";
   }
 }
 

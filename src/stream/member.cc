@@ -10,6 +10,10 @@ namespace weft::stream {
 
 using schedule::Buffer;
 
+Member::~Member() {
+  if (done_) (void)group_->device().finish(*done_);
+}
+
 Result<Prepared> Member::lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const {
   const schedule::Layout layout = layout_of(task);
   Prepared made{.plan = plan,

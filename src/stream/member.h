@@ -30,6 +30,10 @@ struct Prepared {
 class Member {
  public:
   Member(std::shared_ptr<Group> group, Rank rank) : group_(std::move(group)), rank_(rank) {}
+  // Waits for what was queued, but not for replays of graphs.
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
 
   Group& group() const { return *group_; }
   Rank rank() const { return rank_; }

@@ -80,9 +80,13 @@ class BlockEndpoint {
     if (trouble_ != Trouble::kNone) stop_all();
     return true;
   }
+  // The last operation may have waited in vain for its lines.
   WEFT_DEVICE void end_call() {
-    machine_.barrier();
-    if (machine_.thread() == 0) own_header().calls = call_;
+    if (!machine_.all(trouble_ == Trouble::kNone)) {
+      if (trouble_ != Trouble::kNone) stop_all();
+    } else if (machine_.thread() == 0) {
+      own_header().calls = call_;
+    }
   }
 
  private:

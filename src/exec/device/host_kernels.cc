@@ -14,7 +14,7 @@ class HostKernels final : public Kernels {
 
   int threads() const override { return HostBlock::kWarp; }
   // The host runs any number of threads side by side; more only cost time.
-  Result<int> resident_blocks(DataType, int) override { return 16; }
+  Result<int> resident_blocks(DataType, int) override { return 8; }
   Status launch(std::span<const Frame> ranks, DataType type, int, int threads, void* stream) override {
     return in_stream_(stream, [frames = std::vector<Frame>(ranks.begin(), ranks.end()), type, threads] {
       run_on_host(frames, type, threads);

@@ -114,6 +114,10 @@ class CudaDevice final : public Device {
     return checked(cudaStreamWaitEvent(of(stream), static_cast<CudaEvent&>(event).event), "cudaStreamWaitEvent");
   }
 
+  Status finish(Event& event) override {
+    return checked(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "cudaEventSynchronize");
+  }
+
   Status copy(void* to, const void* from, Bytes bytes, Stream stream) override {
     return checked(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, of(stream)),
                    "cudaMemcpyAsync");

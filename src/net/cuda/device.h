@@ -66,6 +66,8 @@ class Device {
   virtual Status record(Event& event, Stream stream) = 0;
   // The stream waits for the place that was last recorded; for none if there is none.
   virtual Status wait(Event& event, Stream stream) = 0;
+  // The caller waits for it.
+  virtual Status finish(Event& event) = 0;
 
   // Stream-ordered, between host and device in any direction.
   virtual Status copy(void* to, const void* from, Bytes bytes, Stream stream) = 0;

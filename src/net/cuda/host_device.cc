@@ -203,6 +203,16 @@ Status HostDevice::wait(Event& event, Stream stream) {
   streams_[stream].push([inner, number = inner->recorded()] { inner->wait_for(number); });
   return {};
 }
+Status HostDevice::finish(Event& event) {
+  const auto inner = static_cast<SharedEvent&>(event).inner;
+  std::uint64_t recorded = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    recorded = inner->recorded();
+  }
+  inner->wait_for(recorded);
+  return {};
+}
 Status HostDevice::copy(void* to, const void* from, Bytes bytes, Stream stream) {
   return run(stream, [=] { std::memmove(to, from, static_cast<std::size_t>(bytes)); });
 }

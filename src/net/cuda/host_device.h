@@ -49,6 +49,7 @@ class HostDevice final : public Device {
   Result<std::unique_ptr<Event>> make_event() override;
   Status record(Event& event, Stream stream) override;
   Status wait(Event& event, Stream stream) override;
+  Status finish(Event& event) override;
   Status copy(void* to, const void* from, Bytes bytes, Stream stream) override;
   // Errors (kUnsupported): the stream is captured, and the host's work would be no part of the graph.
   Result<std::unique_ptr<Baton>> hand_over(Stream stream) override;
