@@ -85,4 +85,9 @@ struct Call {
 // Errors: as Communicator::start; bad input: ranks in one stream that do not call the same.
 Status start(std::span<const Call> calls);
 
+// The same without a kernel: copy engines do it all, and the multiprocessors stay with the application. For collectives
+// that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start; bad input: a
+// rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
+Status start_copies(std::span<const Call> calls);
+
 }  // namespace weft::cuda

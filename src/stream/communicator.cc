@@ -1,5 +1,5 @@
 #include "base/env.h"
-#include "stream/start.h"
+#include "stream/copies.h"
 #include "weft/cuda.h"
 
 namespace weft::cuda {
@@ -46,11 +46,18 @@ weft::Communicator::Choice Communicator::last_choice() const {
   return {std::string(plan.algorithm->name), std::string(protocol::traits(plan.protocol).name), plan.channels};
 }
 
-Status start(std::span<const Call> calls) {
+namespace {
+
+std::vector<stream::Call> calls_of(std::span<const Call> calls) {
   std::vector<stream::Call> own;
   for (const Call& c : calls)
     own.push_back({.member = &c.member(), .request = c.request, .stream = c.stream, .scalar = c.scalar});
-  return stream::start(own);
+  return own;
 }
+
+}  // namespace
+
+Status start(std::span<const Call> calls) { return stream::start(calls_of(calls)); }
+Status start_copies(std::span<const Call> calls) { return stream::start_copies(calls_of(calls)); }
 
 }  // namespace weft::cuda

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "schedule/element.h"
+#include "stream/copies.h"
 #include "tests/stream/job.h"
 
 namespace weft {
@@ -156,6 +157,81 @@ TEST(Stream, ScalarsMayLieInDeviceMemoryAndAreReadWhenTheOperationRuns) {
   EXPECT_EQ(out[1], 8.5f);
   calls[0].scalar = nullptr;
   EXPECT_EQ(stream::start(calls).error().message, "all_reduce: mulsum needs a scalar");
+}
+
+TEST(StreamCopies, EveryCollectiveThatReducesNothing) {
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{0}, {0, 0, 1, 1}}) {
+    StreamJob job(devices);
+    int ran = 0;
+    for (const Collective collective : even_collectives()) {
+      const Request request = request_of(collective, 5000);
+      job.make_buffers(request);
+      const Status done = stream::start_copies(job.calls(request));
+      ASSERT_EQ(done.has_value(), !schedule::reduces(collective)) << schedule::name(collective);
+      if (!done) {
+        EXPECT_EQ(done.error().code, Code::kUnsupported);
+        continue;
+      }
+      OK(job.wait());
+      ASSERT_EQ(job.compare(request), "") << schedule::name(collective);
+      ++ran;
+    }
+    EXPECT_EQ(ran, 6);
+  }
+}
+
+// All in one stream, in place, and kernels and copies in turns.
+TEST(StreamCopies, FollowWhatIsBeforeThemInTheirStreams) {
+  StreamJob job({0, 0, 0});
+  const Request gather = request_of(Collective::kAllGather, 100), sum = request_of(Collective::kAllReduce, 300);
+  std::vector<std::vector<std::int32_t>> values;
+  for (int r = 0; r < 3; ++r) values.emplace_back(300, r);
+  std::vector<Call> gathers, sums;
+  for (Rank r = 0; r < 3; ++r) {
+    auto& own = values[static_cast<std::size_t>(r)];
+    Request in_place = gather, summed = sum;
+    in_place.in = own.data() + 100 * r, in_place.out = own.data();
+    summed.in = summed.out = own.data();
+    gathers.push_back({.member = &job.member(r), .request = in_place, .stream = job.stream(0)});
+    sums.push_back({.member = &job.member(r), .request = summed, .stream = job.stream(r)});
+  }
+  OK(stream::start_copies(gathers));  // 0 … 1 … 2 …
+  OK(stream::start(sums));            // 0 … 3 … 6 …
+  OK(stream::start_copies(gathers));
+  OK(stream::start(sums));  // 0 … 9 … 18 …
+  OK(job.wait());
+  for (const auto& own : values)
+    for (std::size_t i = 0; i < own.size(); ++i) ASSERT_EQ(own[i], 9 * static_cast<int>(i / 100));
+}
+
+TEST(StreamCopies, CanBeCapturedAndReplayed) {
+  StreamJob job({0, 0, 0});
+  const Request request = request_of(Collective::kAllToAll, 1000);
+  job.make_buffers(request);
+  const auto fork = job.device().make_event().value();
+  job.device().begin_capture(job.stream(0));
+  OK(job.device().record(*fork, job.stream(0)));
+  for (Rank r = 1; r < job.ranks(); ++r) OK(job.device().wait(*fork, job.stream(r)));
+  OK(stream::start_copies(job.calls(request)));
+  const net::cuda::HostGraph graph = job.device().end_capture();
+  for (int replay = 0; replay < 2; ++replay) {
+    for (auto& out : job.outputs()) std::fill(out.begin(), out.end(), std::byte{0x55});
+    graph.replay();
+    ASSERT_EQ(job.compare(request), "");
+  }
+}
+
+TEST(StreamCopies, NeedAllRanksInOneCall) {
+  StreamJob job({0, 0});
+  const Request request = request_of(Collective::kAllGather, 100);
+  job.make_buffers(request);
+  std::vector<Call> calls = job.calls(request);
+  EXPECT_EQ(stream::start_copies({&calls[0], 1}).error().message,
+            "copies: all ranks are needed in one call; rank 1 is missing");
+  calls[1].request.count = 50;
+  EXPECT_EQ(stream::start_copies(calls).error().message, "copies: all_gather of rank 1 is not what rank 0 calls");
+  calls[1] = calls[0];
+  EXPECT_EQ(stream::start_copies(calls).error().message, "copies: rank 0 is there twice");
 }
 
 TEST(StreamTrouble, ARankThatDoesNotComeIsATimeoutAndEndsWhatFollows) {
