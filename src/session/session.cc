@@ -166,17 +166,19 @@ Status Session::run(const Request& request) {
     return wait(*pending);
   }
   WEFT_CHECK(intact());
-  Pending now{.request = request};
-  WEFT_TRY(now.prepared, prepare(request));
-  if (overwrites_input(request)) keep_input(now);
-  return run_now(now);
+  WEFT_TRY(now_.prepared, prepare(request));
+  now_.request = request;
+  now_.transfers.clear();
+  if (overwrites_input(request)) keep_input(now_);
+  return run_now();
 }
 
-Status Session::run_now(Pending& now) {
-  now.number = ++operations_;
-  begin(now);
-  finish(now, executor_->wait());
-  return std::move(now.status);
+Status Session::run_now() {
+  now_.number = ++operations_;
+  begin(now_);
+  finish(now_, executor_->wait());
+  if (!now_.input.empty()) now_.input = {};  // may be as large as memory
+  return now_.status;
 }
 
 void Session::keep_input(Pending& p) {

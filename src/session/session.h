@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -102,8 +103,8 @@ class Session {
   std::shared_ptr<const schedule::Program> program_of(std::span<const Transfer> transfers) const;
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
-  // Requires: the queue is empty.
-  Status run_now(Pending& now);
+  // Runs now_. Requires: the queue is empty.
+  Status run_now();
   std::shared_ptr<Pending> enqueue(Pending pending);
   static void keep_input(Pending& pending);
   void begin(const Pending& pending);
@@ -135,9 +136,14 @@ class Session {
   Request last_request_;
   bool last_registered_ = false;
   std::shared_ptr<const Prepared> last_;
-  std::vector<Transfer> last_transfers_;           // their addresses count only relative to each other
-  std::shared_ptr<const Prepared> last_exchange_;  // null: none yet
+  struct KnownExchange {
+    std::vector<Transfer> transfers;  // their addresses count only relative to each other
+    std::shared_ptr<const Prepared> prepared;
+  };
+  std::array<KnownExchange, 8> known_exchanges_;  // the latest; programs alternate between a few, such as send, receive
+  std::size_t exchanges_prepared_ = 0;
   std::deque<std::shared_ptr<Pending>> queue_;
+  Pending now_;           // an operation that its caller waits for at once; a member to keep its memory
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
   int children_ = 0;  // calls of split

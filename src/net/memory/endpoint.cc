@@ -2,12 +2,22 @@
 
 #include <algorithm>
 
+#include "base/streamed_copy.h"
+
 namespace weft::net::memory {
 
 using protocol::End;
 using protocol::Memory;
 using protocol::Operation;
 using protocol::Protocol;
+
+namespace {
+
+// From here on parts are streamed into slots: between near cores it costs as much as it gains at 8 KiB for a single
+// message and half as much at 4 KiB for many; between far ones it gains from 2 KiB (bench/results/2026-11-22-slots.md).
+constexpr Bytes kStreamedBytes = Bytes{8} << 10;
+
+}  // namespace
 
 protocol::Capabilities capabilities(std::string_view name) {
   return {.name = name,
@@ -66,19 +76,31 @@ bool Endpoint::one_line(const End& end, Bytes bytes) const {
          (protocol == Protocol::kLL128 && bytes <= static_cast<Bytes>(Lines128::kData));
 }
 
-const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
+// Where the bytes lie one after the other; null: their lines must be unpacked.
+const std::byte* Endpoint::whole(const Link& l, const End& end, Bytes bytes) const {
+  const std::size_t index = protocol::slot_after(l.received);
+  const Protocol protocol = protocol_of(bytes);
+  if (protocol == Protocol::kSimple) return l.in->slots[index] + end.offset;
+  if (!one_line(end, bytes)) return nullptr;
+  return protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
+}
+
+void Endpoint::unpack(const Link& l, const End& end, Bytes bytes, std::byte* to) const {
   const std::size_t index = protocol::slot_after(l.received);
   const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
   const Protocol protocol = protocol_of(bytes);
-  if (protocol == Protocol::kSimple) return l.in->slots[index] + offset;
-  if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
-  l.unpacked.resize(kLineSlotBytes);
   if (protocol == Protocol::kLL64)
-    Lines64::unpack(l.in->ll64[index], offset, size, l.unpacked.data());
+    Lines64::unpack(l.in->ll64[index], offset, size, to);
   else if (protocol == Protocol::kLL128)
-    Lines128::unpack(l.in->ll128[index], offset, size, l.unpacked.data());
+    Lines128::unpack(l.in->ll128[index], offset, size, to);
   else
-    FlaggedWords::unpack(l.in->ll[index], offset, size, l.unpacked.data());
+    FlaggedWords::unpack(l.in->ll[index], offset, size, to);
+}
+
+const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
+  if (const std::byte* bytes_there = whole(l, end, bytes)) return bytes_there;
+  l.unpacked.resize(kLineSlotBytes);
+  unpack(l, end, bytes, l.unpacked.data());
   return l.unpacked.data();
 }
 
@@ -185,12 +207,29 @@ Scalar Endpoint::scale_of(const End& end) const {
   return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
 }
 
-// A whole message of more than a line is packed from wherever its bytes are, without a copy in between.
+// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple, and
+// whole messages of several lines.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
-  return protocol_of(bytes) != Protocol::kSimple && end.offset == 0 && end.last && !one_line(end, bytes);
+  if (protocol_of(bytes) == Protocol::kSimple) return bytes >= kStreamedBytes;
+  return end.offset == 0 && end.last && !one_line(end, bytes);
+}
+
+// A message that only has to be copied out of its lines needs no copy in between.
+bool Endpoint::unpacks_only(const Operation& operation) const {
+  if (operation.sources.size() != 1 || operation.destinations.size() != 1) return false;
+  const End &from = operation.sources[0], &to = operation.destinations[0];
+  return from.kind == End::Kind::kMessage && to.kind == End::Kind::kLocal &&
+         protocol_of(operation.bytes) != Protocol::kSimple && !one_line(from, operation.bytes);
 }
 
 void Endpoint::move(const Operation& operation) {
+  if (unpacks_only(operation)) {
+    const End &from = operation.sources[0], &to = operation.destinations[0];
+    Link& l = link(from.peer, from.strand);
+    unpack(l, from, operation.bytes, local(to.memory) + to.offset);
+    if (from.last) release(l, from.peer);
+    return;
+  }
   sources_.clear();
   destinations_.clear();
   for (const End& end : operation.sources) {
@@ -219,36 +258,43 @@ void Endpoint::move(const Operation& operation) {
     }
   }
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
-  if (sources_.size() == 1 && !scaled) value = sources_[0];
+  bool any_packs = false;
   for (const End& end : operation.destinations) {
     switch (end.kind) {
       case End::Kind::kLocal:
         destinations_.push_back(local(end.memory) + end.offset);
+        value = destinations_.back();
         break;
       case End::Kind::kRemote:
         destinations_.push_back(remote(end.peer, end.memory) + end.offset);
         break;
       case End::Kind::kMessage:
-        if (packs(end, operation.bytes)) {
-          if (value != nullptr) continue;  // packed straight from where it is
-          value = slot(link(end.peer, end.strand), end, operation.bytes);
-          destinations_.push_back(const_cast<std::byte*>(value));
-        } else {
+        if (packs(end, operation.bytes))
+          any_packs = true;
+        else
           destinations_.push_back(slot(link(end.peer, end.strand), end, operation.bytes));
-        }
         break;
       case End::Kind::kMulticast:
       case End::Kind::kAggregation:
         WEFT_ASSERT(false, "no such switch");
     }
   }
+  if (sources_.size() == 1 && !scaled) value = sources_[0];
+  if (any_packs && value == nullptr) {
+    value_.resize(std::max(value_.size(), static_cast<std::size_t>(operation.bytes)));
+    value = value_.data();
+    destinations_.push_back(value_.data());
+  }
   if (!destinations_.empty() && operation.bytes > 0)
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
                static_cast<int>(sources_.size()), operation.bytes, scaled ? scales_.data() : nullptr);
   for (const End& end : operation.destinations) {
-    if (end.kind != End::Kind::kMessage || !end.last) continue;
+    if (end.kind != End::Kind::kMessage) continue;
     Link& l = link(end.peer, end.strand);
-    publish(l, end, operation.bytes, packs(end, operation.bytes) ? value : l.unsent.data());
+    const bool packed = packs(end, operation.bytes);
+    if (packed && protocol_of(operation.bytes) == Protocol::kSimple)
+      streamed_copy(slot(l, end, operation.bytes), value, static_cast<std::size_t>(operation.bytes));
+    if (end.last) publish(l, end, operation.bytes, packed ? value : l.unsent.data());
   }
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end.peer);

@@ -74,6 +74,8 @@ class Endpoint {
   // Messages: `end` is the operation's part of one, `bytes` its length.
   bool arrived(Link& link, const protocol::End& end, Bytes bytes);
   bool has_room(Link& link) const;
+  const std::byte* whole(const Link& link, const protocol::End& end, Bytes bytes) const;
+  void unpack(const Link& link, const protocol::End& end, Bytes bytes, std::byte* to) const;
   const std::byte* take(Link& link, const protocol::End& end, Bytes bytes);
   void release(Link& link, Rank peer);
   void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
@@ -87,6 +89,7 @@ class Endpoint {
   // Is the message one line that sums can be stored into at once?
   bool one_line(const protocol::End& end, Bytes bytes) const;
   bool packs(const protocol::End& end, Bytes bytes) const;
+  bool unpacks_only(const protocol::Operation& operation) const;
   std::byte* local(protocol::Memory memory) const;
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
@@ -106,7 +109,8 @@ class Endpoint {
   std::vector<Link> links_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
-  std::vector<Scalar> scales_;  // of the sources, if one is scaled
+  std::vector<Scalar> scales_;    // of the sources, if one is scaled
+  std::vector<std::byte> value_;  // what goes only into messages that are packed
 };
 
 inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
