@@ -207,8 +207,8 @@ Scalar Endpoint::scale_of(const End& end) const {
   return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
 }
 
-// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple, and
-// whole messages of several lines.
+// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple,
+// and whole messages of several lines.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
   if (protocol_of(bytes) == Protocol::kSimple) return bytes >= kStreamedBytes;
   return end.offset == 0 && end.last && !one_line(end, bytes);
