@@ -64,12 +64,13 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
     const std::lock_guard guard(shelf().mutex);
     shelf().groups.emplace(key, std::move(path));
   }
-  WEFT_CHECK(comm.barrier());
-  const auto path = [&] {
+  const Status there = comm.barrier();
+  Result<stream::Path> path = failure(Code::kAborted, Blame::kCommunicator, "rank 0 gave up meanwhile");
+  if (there) {
     const std::lock_guard guard(shelf().mutex);
-    return shelf().groups.at(key);
-  }();
-  const Status taken = comm.barrier();
+    if (const auto found = shelf().groups.find(key); found != shelf().groups.end()) path = found->second;
+  }
+  const Status taken = there ? comm.barrier() : there;
   if (comm.rank() == 0) {
     const std::lock_guard guard(shelf().mutex);
     shelf().groups.erase(key);

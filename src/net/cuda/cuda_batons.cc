@@ -1,4 +1,4 @@
-#include "net/cuda/cuda_batons.h"
+#include "net/cuda/cuda_batons.cuh"
 
 #include <atomic>
 #include <bit>

@@ -1,7 +1,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include "net/cuda/cuda_batons.h"
+#include "net/cuda/cuda_batons.cuh"
 
 namespace weft::net::cuda {
 namespace {
