@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"explain all_reduce --table -", "--table needs --on"},
-        BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"},
+        BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"}, BadInput{"explain devices", "--gpus"},
         BadInput{"explain access --on dgx-h100 --fraction 1.5", "--fraction 1.5"},
         BadInput{"explain access --on dgx-h100 --peer 8", "--peer 8"},
         BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
@@ -278,6 +278,20 @@ TEST(Command, RunReturnsTheFailingRanksCodeAndNamesASignal) {
   const Answer killed = weft("run -n 2 -- sh -c '[ $WEFT_RANK = 0 ] || kill -KILL $$'");
   EXPECT_EQ(killed.code, 137);
   EXPECT_NE(killed.err.find("rank 1"), std::string::npos) << killed.err;
+}
+
+TEST(Command, ExplainsHowRanksOnGpusReachEachOther) {
+  setenv("WEFT_DEVICE", "host", 1);
+  const auto path = [](const std::string& arguments) {
+    return json::parse(weft("explain devices --json - " + arguments).out).at("path").get<std::string>();
+  };
+  EXPECT_EQ(path("--gpus 0,0"), "kernels");
+  EXPECT_EQ(path("--gpus 0,0 --processes"), "host memory");
+  EXPECT_EQ(path("--gpus 0,0,0,0,0,0,0,0,0"), "host memory") << "more than fit";
+  const Answer absent = weft("explain devices --gpus 0,7");
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_NE(absent.err.find("device 7 of 1"), std::string::npos) << absent.err;
+  unsetenv("WEFT_DEVICE");
 }
 
 TEST(Command, ExplainsEveryCandidateWithAReason) {

@@ -22,6 +22,12 @@ Status collectives(const Options& options);
 Status hops(const Options& options);
 // What a call costs that moves next to nothing: launched, and replayed as a graph.
 Status launches(const Options& options);
+// Every even collective on streams (weft/cuda.h), by kernels and by copy engines, called and as a replayed graph.
+Status streams(const Options& options);
+// A collective by copy engines, and by kernels, beside a kernel that computes: how much of it costs no time.
+Status overlap(const Options& options);
+// Kernels that communicate themselves: tokens to experts, a transposition across ranks; checked and timed.
+Status device_side(const Options& options);
 
 // Bytes read and written per second by a large copy within the GPU's memory.
 Result<double> copy_rate();

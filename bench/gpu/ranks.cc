@@ -1,7 +1,6 @@
 #include "bench/gpu/ranks.h"
 
 #include "exec/device/flatten.h"
-#include "exec/device/kernels.h"
 
 namespace weft::gpu {
 
@@ -21,6 +20,7 @@ Result<DeviceMemory> DeviceMemory::make(std::size_t bytes) {
 
 Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometry, int threads, bool together) {
   std::unique_ptr<Ranks> ranks(new Ranks(geometry, threads, together));
+  WEFT_TRY(ranks->kernels_, exec::device::cuda_kernels());
   std::vector<std::byte*> addresses;
   const auto bytes = static_cast<std::size_t>(geometry.total_bytes());
   for (Rank r = 0; r < geometry.ranks; ++r) {
@@ -95,7 +95,7 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
                        .signature = 1,
                        .timeout_ns = 5'000'000'000});
   }
-  WEFT_TRY(const int resident, exec::device::resident_blocks(type, threads_));
+  WEFT_TRY(const int resident, kernels_->resident_blocks(type, threads_));
   if (const int blocks = strands_ * static_cast<int>(frames_.size()); blocks > resident)
     return failure(Code::kUnsupported, Blame::kInput, "{} blocks of {} threads; the GPU holds {} at once", blocks,
                    threads_, resident);
@@ -121,9 +121,9 @@ Status Ranks::join() {
 }
 
 Status Ranks::start() {
-  if (together_) return exec::device::launch(frames_, type_, strands_, threads_, streams_[0]);
+  if (together_) return kernels_->launch(frames_, type_, strands_, threads_, streams_[0]);
   for (std::size_t r = 0; r < frames_.size(); ++r)
-    WEFT_CHECK(exec::device::launch({&frames_[r], 1}, type_, strands_, threads_, streams_[r]));
+    WEFT_CHECK(kernels_->launch({&frames_[r], 1}, type_, strands_, threads_, streams_[r]));
   return {};
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/device/frame.h"
+#include "exec/device/kernels.h"
 #include "exec/device/layout.h"
 #include "schedule/lower/lower.h"
 
@@ -68,6 +68,7 @@ class Ranks {
   exec::device::Geometry geometry_;
   int threads_;
   bool together_;
+  std::unique_ptr<exec::device::Kernels> kernels_;
   std::vector<DeviceMemory> regions_, images_, ins_, outs_;
   std::size_t in_bytes_ = 0, out_bytes_ = 0;  // of each of them
   DeviceMemory table_;                        // of the regions' addresses

@@ -56,8 +56,12 @@ if stage build 200 bash -c build; then
     stage launches-$ranks 15 $gpu launches --ranks $ranks
     stage launches-$ranks-together 15 $gpu launches --ranks $ranks --together
   done
-  for ranks in 2 4 8; do stage "collectives-$ranks" 60 $gpu collectives --ranks $ranks --together; done
+  for ranks in 2 4; do stage "streams-$ranks" 30 $gpu streams --ranks $ranks; done
+  stage overlap 20 $gpu overlap --ranks 4
+  stage device-side 30 $gpu device-side --ranks 4
+  for ranks in 2 4 8; do stage "collectives-$ranks" 45 $gpu collectives --ranks $ranks --together; done
   stage nccl-cuda 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
+  WEFT_DEVICE_PATH=host stage nccl-cuda-host 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
   stage nccl-nvidia 30 python3 bench/gpu/nccl_ranks.py --library installed
   LD_PRELOAD=$PWD/build-gpu/lib/libnccl.so.2 stage torch-nccl 60 python3 bench/gpu/torch_ranks.py
   WEFT_DEVICE=host stage nccl-host 30 build-gpu/nccl_test
@@ -66,7 +70,7 @@ if stage build 200 bash -c build; then
   done
 fi
 
-for name in hops launches-{2,8} launches-{2,8}-together collectives-2 collectives-4 collectives-8; do
+for name in hops launches-{2,8} launches-{2,8}-together overlap device-side collectives-2 collectives-4 collectives-8; do
   [ -f "$out/$name.txt" ] && { echo "== $name"; cat "$out/$name.txt"; }
 done
 echo "== stages on $(cat "$out/machine.txt" 2>/dev/null)"

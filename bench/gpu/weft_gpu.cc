@@ -29,9 +29,10 @@ Result<double> copy_rate() {
 }
 
 Result<int> strands_for(Rank ranks, int threads) {
+  WEFT_TRY(const auto kernels, exec::device::cuda_kernels());
   int least = 1 << 20;
   for (const DataType type : {DataType::kInt32, DataType::kFloat32, DataType::kBfloat16}) {
-    WEFT_TRY(const int resident, exec::device::resident_blocks(type, threads));
+    WEFT_TRY(const int resident, kernels->resident_blocks(type, threads));
     least = std::min(least, resident);
   }
   int strands = 1;
@@ -47,6 +48,9 @@ Status run(const std::string& command, const Options& options) {
     return failure(Code::kNotFound, Blame::kProcess, "no CUDA device: {}", cudaGetErrorString(error));
   if (command == "check") return check(options);
   if (command == "collectives") return collectives(options);
+  if (command == "streams") return streams(options);
+  if (command == "overlap") return overlap(options);
+  if (command == "device-side") return device_side(options);
   return command == "hops" ? hops(options) : launches(options);
 }
 
@@ -59,7 +63,7 @@ int main(int argc, char** argv) {
   std::string command;
   app.add_option("command", command, "what to do")
       ->required()
-      ->check(CLI::IsMember({"check", "collectives", "hops", "launches"}));
+      ->check(CLI::IsMember({"check", "collectives", "hops", "launches", "streams", "overlap", "device-side"}));
   app.add_option("--ranks", options.ranks, "ranks on the GPU")->check(CLI::Range(1, 16));
   app.add_option("--threads", options.threads, "threads of a block")->check(CLI::IsMember({64, 128, 256, 512}));
   app.add_option("--max", options.most_bytes, "largest message, bytes")->check(CLI::Range(8L, 1L << 32));

@@ -22,7 +22,9 @@ constexpr Variable kTable[] = {
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place", "shm, tcp or ucx; unset: shm within a machine, tcp across"},
-    {"WEFT_DEVICE", "text", "cuda", "what libnccl.so.2 works on: cuda, or host (its memory, streams as queues)"},
+    {"WEFT_DEVICE", "text", "cuda",
+     "what libnccl.so.2 and weft/cuda.h work on: cuda, or host (its memory, streams as queues)"},
+    {"WEFT_DEVICE_PATH", "text", "by place", "host: libnccl.so.2 goes through host memory where kernels could serve"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
@@ -118,6 +120,9 @@ Result<Settings> read() {
   s.device = text("WEFT_DEVICE");
   if (!s.device.empty() && s.device != "cuda" && s.device != "host")
     return bad_input("WEFT_DEVICE '{}' is neither cuda nor host", s.device);
+  s.device_path = text("WEFT_DEVICE_PATH");
+  if (!s.device_path.empty() && s.device_path != "host")
+    return bad_input("WEFT_DEVICE_PATH '{}' is not host", s.device_path);
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.store = text("WEFT_STORE");

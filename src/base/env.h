@@ -39,6 +39,7 @@ struct Settings {
   std::string calibration;                      // WEFT_CALIBRATION
   std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp", "ucx"; empty: by where the ranks are
   std::string device;                           // WEFT_DEVICE: "cuda" (as if empty), "host"
+  std::string device_path;                      // WEFT_DEVICE_PATH: "host", or empty
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   int sockets = 1;                              // WEFT_TCP_SOCKETS

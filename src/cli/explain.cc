@@ -1,8 +1,10 @@
+#include "base/env.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/explain_access.h"
 #include "cli/explain_nccl.h"
 #include "cost/limit.h"
+#include "stream/path.h"
 #include "tune/nccl/table.h"
 
 namespace weft::cli {
@@ -13,6 +15,8 @@ struct Spec {
                           largest = "16G";
   std::int64_t ranks = -1, channels = 0;
   AccessSpec access;
+  std::vector<int> gpus;
+  bool processes = false;
 };
 
 constexpr const char* kExamples = R"(
@@ -32,6 +36,10 @@ tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
 `weft explain access`: shall a rank use a peer's array through a pointer, or get it once and use the copy?
   weft explain access --bytes 64M --reuse 3 --on dgx-h100               all of it, three times
   weft explain access --bytes 64M --reuse 3 --fraction 0.01 --on dgx-h100
+
+`weft explain devices`: how ranks on these GPUs of this machine reach each other, and why so
+  weft explain devices --gpus 0,0,1                       three ranks of one process, two of them on GPU 0
+  weft explain devices --gpus 0,0 --processes             two ranks, each a process
 )";
 
 nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
@@ -83,7 +91,26 @@ Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Qu
   return 0;
 }
 
+Result<int> explain_devices(const Spec& spec) {
+  if (spec.gpus.empty()) return bad_input("explain devices needs --gpus: the GPU of every rank");
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(auto runtime, stream::open_runtime(settings.device));
+  WEFT_TRY(const stream::Path path,
+           stream::choose_path(std::move(runtime), spec.gpus, !spec.processes, settings.device_path,
+                               std::chrono::milliseconds(settings.timeout_ms)));
+  if (spec.json != "-")
+    fmt::print("# {} ranks on GPUs {}: {}\n", spec.gpus.size(), fmt::join(spec.gpus, ","), path.why);
+  if (!spec.json.empty())
+    WEFT_CHECK(write_json(spec.json, {{"schema", "weft.explain_devices/1"},
+                                      {"gpus", spec.gpus},
+                                      {"processes", spec.processes},
+                                      {"path", path.group ? "kernels" : "host memory"},
+                                      {"why", path.why}}));
+  return 0;
+}
+
 Result<int> run(const Spec& spec) {
+  if (spec.collective == "devices") return explain_devices(spec);
   if (spec.collective == "access") {
     WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
@@ -119,7 +146,8 @@ Command add_explain(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
-  sub->add_option("collective", spec->collective, "all_reduce, broadcast, … (weft algorithms lists them), or access")
+  sub->add_option("collective", spec->collective,
+                  "all_reduce, broadcast, … (weft algorithms lists them), access, or devices")
       ->required();
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
@@ -135,6 +163,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
       ->capture_default_str();
   sub->add_option("--peer", spec->access.peer, "access: the array's rank; rank 0 uses it")->capture_default_str();
+  sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
+  sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

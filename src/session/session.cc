@@ -1,7 +1,5 @@
 #include "session/session.h"
 
-#include <numeric>
-
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "recorder/json.h"
@@ -19,35 +17,6 @@ bool same_shape(const Request& a, const Request& b) {
          a.protocol == b.protocol && a.scalar.has_value() == b.scalar.has_value() && a.counts.empty() &&
          a.receive_counts.empty() && !schedule::uneven(a.collective);
 }
-
-// What all ranks must agree on; of an all_to_all_v they know different counts.
-std::string key_of(const Request& r, bool registered) {
-  std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count, static_cast<int>(r.type),
-                  static_cast<int>(r.op), r.root, r.reproducible, r.algorithm, r.protocol, r.channels, registered);
-  if (r.collective == Collective::kAllGatherV || r.collective == Collective::kReduceScatterV)
-    key += fmt::format("|{}", fmt::join(r.counts, ","));
-  return key;
-}
-
-// What the choice goes by. All ranks must choose alike, but of an all_to_all_v each knows other sizes: it is chosen for
-// parts of one size, whatever they are.
-Task chosen_for(const Task& task) {
-  if (task.collective != Collective::kAllToAllV) return task;
-  constexpr Bytes kPart = 16384;  // elements: where neither latency nor bandwidth alone decides
-  Task nominal = task;
-  nominal.elements = kPart * task.ranks;
-  nominal.counts = std::make_shared<std::vector<Bytes>>(task.counts->size(), kPart);
-  return nominal;
-}
-
-bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
-  return first < second + static_cast<std::uintptr_t>(b_bytes) && second < first + static_cast<std::uintptr_t>(a_bytes);
-}
-
-// The call would overwrite input that peers still want.
-bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.collective) && r.in == r.out; }
 
 }  // namespace
 
@@ -81,95 +50,26 @@ void Session::leave_record(const Error& error) const {
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
-Status Session::check(const Request& r) const {
-  const auto name = schedule::name(r.collective);
-  const auto ranks = static_cast<std::size_t>(executor_->ranks());
-  const auto parts = static_cast<std::size_t>(schedule::message_parts(r.collective, executor_->ranks()));
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
-      bytes > kAddressSpace)
-    return bad_input("{}: {} elements do not fit into memory", name, r.count);
-  if (r.root < 0 || r.root >= executor_->ranks())
-    return bad_input("{}: root {} of {} ranks", name, r.root, executor_->ranks());
-  if (schedule::uneven(r.collective)) {
-    if (r.counts.size() != ranks) return bad_input("{}: {} counts for {} ranks", name, r.counts.size(), ranks);
-    if (r.collective == Collective::kAllToAllV && r.receive_counts.size() != ranks)
-      return bad_input("{}: {} receive counts for {} ranks", name, r.receive_counts.size(), ranks);
-    for (const auto& counts : {r.counts, r.receive_counts})
-      for (const std::size_t c : counts)
-        if (c > kAddressSpace / ranks / static_cast<std::size_t>(size_of(r.type)))
-          return bad_input("{}: {} elements do not fit into memory", name, c);
-  } else if (!r.counts.empty() || !r.receive_counts.empty()) {
-    return bad_input("{}: counts are for all_gather_v, reduce_scatter_v and all_to_all_v", name);
-  }
-  if (schedule::reduces(r.collective)) {
-    if (!applies(r.type, r.op))
-      return bad_input("{}: {} is for integers, not for {}", name, schedule::name(r.op), schedule::name(r.type));
-    if (r.op == ReduceOp::kPremulSum && !r.scalar)
-      return bad_input("{}: {} needs a scalar", name, schedule::name(r.op));
-    if (r.op != ReduceOp::kPremulSum && r.scalar)
-      return bad_input("{}: a scalar is for {}, not for {}", name, schedule::name(ReduceOp::kPremulSum),
-                       schedule::name(r.op));
-  }
-  if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
-  return {};
-}
-
-Task Session::task_of(const Request& r) const {
-  const Rank n = executor_->ranks(), self = executor_->rank();
-  Task task{.collective = r.collective,
-            .ranks = n,
-            .root = r.root,
-            .ranks_per_node = ranks_per_node_,
-            .elements = static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
-            .element_bytes = size_of(r.type)};
-  if (r.collective == Collective::kBarrier) task.elements = 0;
-  if (schedule::uneven(r.collective)) {
-    auto counts = std::make_shared<std::vector<Bytes>>(r.counts.begin(), r.counts.end());
-    if (r.collective == Collective::kAllToAllV) {  // this rank's row and column
-      counts->assign(static_cast<std::size_t>(schedule::blocks(r.collective, n)), 0);
-      for (Rank peer = 0; peer < n; ++peer) {
-        (*counts)[static_cast<std::size_t>(peer * n + self)] =
-            static_cast<Bytes>(r.receive_counts[static_cast<std::size_t>(peer)]);
-        (*counts)[static_cast<std::size_t>(self * n + peer)] =
-            static_cast<Bytes>(r.counts[static_cast<std::size_t>(peer)]);
-      }
-    }
-    task.elements = std::accumulate(counts->begin(), counts->end(), Bytes{0});
-    task.counts = std::move(counts);
-  }
-  return task;
-}
-
 Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   const bool known_shape = last_ && same_shape(r, last_request_);
-  if (!known_shape) WEFT_CHECK(check(r));
+  if (!known_shape) WEFT_CHECK(check_request(r, executor_->ranks()));
   const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
     return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
   };
-  const auto has_buffers = [&](const Prepared& p) -> Status {
-    if ((p.in_bytes > 0 && r.in == nullptr) || (p.out_bytes > 0 && r.out == nullptr))
-      return bad_input("{} of {} elements: null buffer", schedule::name(r.collective), r.count);
-    if (p.in_bytes == 0 || p.out_bytes == 0) return {};
-    return schedule::check_place(*p.plan.algorithm, overlap(r.in, p.in_bytes, r.out, p.out_bytes));
-  };
   if (known_shape) {
-    WEFT_CHECK(has_buffers(*last_));
+    WEFT_CHECK(check_buffers(r, *last_->plan.algorithm, last_->in_bytes, last_->out_bytes));
     if (is_registered(last_->in_bytes, last_->out_bytes) == last_registered_) return last_;
   }
 
-  const Task task = task_of(r);
+  const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
   const schedule::Layout layout = layout_of(task);
   const bool registered = is_registered(layout.buffer_bytes(Buffer::kIn, executor_->rank()),
                                         layout.buffer_bytes(Buffer::kOut, executor_->rank()));
-  std::string key = key_of(r, registered);
-  if (r.collective == Collective::kAllToAllV)
-    key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
-  auto& known = prepared_[key];
+  auto& known = prepared_[cache_key_of(r, registered)];
   if (!known) {
     WEFT_TRY(known, plan(r, task, layout, registered));
   }
-  WEFT_CHECK(has_buffers(*known));
+  WEFT_CHECK(check_buffers(r, *known->plan.algorithm, known->in_bytes, known->out_bytes));
   last_request_ = r;
   last_request_.counts = last_request_.receive_counts = {};  // the caller's; not kept
   last_registered_ = registered;

@@ -11,11 +11,9 @@
 #include "exec/executor.h"
 #include "recorder/recorder.h"
 #include "session/groups.h"
-#include "weft/communicator.h"
+#include "session/request.h"
 
 namespace weft::session {
-
-inline constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
 
 // The choice of a plan, handed in: `request` may force parts of it; `registered`: peers reach in and out.
 // Errors (bad input): a forced algorithm or protocol that cannot serve.
@@ -100,8 +98,6 @@ class Session {
   Result<std::shared_ptr<const Prepared>> prepare(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
-  Status check(const Request& request) const;
-  schedule::Task task_of(const Request& request) const;
   Status check(const Transfer& transfer) const;
   Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);
   std::shared_ptr<const schedule::Program> program_of(std::span<const Transfer> transfers) const;

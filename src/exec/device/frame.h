@@ -19,9 +19,10 @@ struct Frame {
   std::int32_t rank = 0;
   Crossing crossing = Crossing::kSimple;
   ReduceOp op = ReduceOp::kSum;
-  bool publishes = false;  // peers will load and store in and out
-  bool scales = false;     // inputs are multiplied by their rank's scale
-  Scalar scale;            // this rank's
+  bool publishes = false;          // peers will load and store in and out
+  bool scales = false;             // inputs are multiplied by their rank's scale
+  Scalar scale;                    // this rank's, unless …
+  const void* scale_at = nullptr;  // … it is an element in device memory, read when the kernel begins
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::uint64_t signature = 0;  // equal on all ranks that call the same thing

@@ -38,10 +38,12 @@ struct HostBlock {
   explicit HostBlock(int count) : threads(count), everybody(count) {
     for (int first = 0; first < count; first += kWarp)
       warps.push_back(std::make_unique<Ballot>(std::min(kWarp, count - first)));
+    firsts.resize(warps.size());
   }
   const int threads;
   Ballot everybody;
   std::vector<std::unique_ptr<Ballot>> warps;
+  std::vector<std::uint64_t> firsts;  // of each warp: what its first lane says to the others
   Operands operands;
 };
 
@@ -62,6 +64,16 @@ class HostMachine {
   bool all(bool yes) { return block_.everybody.all(yes, votes_++); }
   bool warp_any(bool yes) { return !warp_all(!yes); }
 
+  void warp_barrier() { warp_all(true); }
+  std::uint64_t warp_first(std::uint64_t value) {
+    std::uint64_t& first = block_.firsts[static_cast<std::size_t>(thread_ / kWarp)];
+    if (thread_ % kWarp == 0) first = value;
+    warp_all(true);
+    const std::uint64_t said = first;
+    warp_all(true);
+    return said;
+  }
+
   template <class Value>
   std::uint64_t load_acquire(const Value* from) const {
     return word(from).load(std::memory_order_acquire);
@@ -71,6 +83,12 @@ class HostMachine {
   // Returns what was there.
   std::uint32_t compare_swap(std::uint32_t* at, std::uint32_t expected, std::uint32_t value) const {
     std::atomic_ref(*at).compare_exchange_strong(expected, value);
+    return expected;
+  }
+
+  std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t value) const { return word(at).fetch_add(value); }
+  std::uint64_t compare_swap_word(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) const {
+    word(at).compare_exchange_strong(expected, value);
     return expected;
   }
 

@@ -19,9 +19,15 @@ constexpr Launch launch_alone = cudaLaunchKernel, launch_together = cudaLaunchCo
 
 const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
 
-}  // namespace
+class CudaKernels final : public Kernels {
+ public:
+  int threads() const override { return kMostThreads; }
+  Result<int> resident_blocks(DataType type, int threads) override;
+  Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) override;
+  Status divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) override;
+};
 
-Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) {
+Status CudaKernels::launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) {
   if (ranks.size() > kMostTogether)
     return failure(Code::kUnsupported, Blame::kInput, "{} ranks in one launch; at most {}", ranks.size(),
                    kMostTogether);
@@ -36,7 +42,7 @@ Status launch(std::span<const Frame> ranks, DataType type, int strands, int thre
                  "launching a kernel");
 }
 
-Result<int> resident_blocks(DataType type, int threads) {
+Result<int> CudaKernels::resident_blocks(DataType type, int threads) {
   cudaFuncAttributes attributes{};
   WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel_of(type)), "cudaFuncGetAttributes"));
   int device = 0, processors = 0, each = 0;
@@ -48,12 +54,16 @@ Result<int> resident_blocks(DataType type, int threads) {
   return processors * each;
 }
 
-Status divide_on_device(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) {
+Status CudaKernels::divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) {
   constexpr unsigned kBlocks = 128, kThreads = 256;
   const void* arguments[] = {&data, &bytes, &divisor};
   return checked(cudaLaunchKernel(divide_kernel(type), dim3(kBlocks), dim3(kThreads), const_cast<void**>(arguments), 0,
                                   static_cast<cudaStream_t>(stream)),
                  "cudaLaunchKernel");
 }
+
+}  // namespace
+
+Result<std::unique_ptr<Kernels>> cuda_kernels() { return std::make_unique<CudaKernels>(); }
 
 }  // namespace weft::exec::device

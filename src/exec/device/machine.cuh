@@ -20,6 +20,10 @@ class CudaMachine {
   __device__ bool all(bool yes) const { return __syncthreads_and(yes) != 0; }
   __device__ bool warp_any(bool yes) const { return __any_sync(kEverybody, yes) != 0; }
 
+  __device__ void warp_barrier() const { __syncwarp(); }
+  // The value of the warp's first lane.
+  __device__ std::uint64_t warp_first(std::uint64_t value) const { return __shfl_sync(kEverybody, value, 0); }
+
   __device__ std::uint64_t load_acquire(const std::uint64_t* from) const {
     std::uint64_t value;
     asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
@@ -35,6 +39,21 @@ class CudaMachine {
   }
   __device__ std::uint32_t compare_swap(std::uint32_t* at, std::uint32_t expected, std::uint32_t value) const {
     return atomicCAS_system(at, expected, value);
+  }
+
+  // With acquire and release; return what was there.
+  __device__ std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t value) const {
+    std::uint64_t before;
+    asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+    return before;
+  }
+  __device__ std::uint64_t compare_swap_word(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) const {
+    std::uint64_t before;
+    asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(before)
+                 : "l"(at), "l"(expected), "l"(value)
+                 : "memory");
+    return before;
   }
 
   template <class Value>

@@ -28,6 +28,16 @@ constexpr Computed<T> scalar_for(const Scalar& s) {
     return static_cast<Computed<T>>(s.real);
 }
 
+// The other way round: an element as what contributions are multiplied by. Unsigned 64-bit numbers modulo 2^64, as sums
+// are.
+template <class T>
+constexpr Scalar scalar_of(T element) {
+  if constexpr (std::integral<T>)
+    return Scalar::of(static_cast<std::int64_t>(element));
+  else
+    return Scalar::of(static_cast<double>(static_cast<Computed<T>>(element)));
+}
+
 // Integers wrap around; unsigned 64-bit arithmetic does so for every width without undefined behaviour.
 struct Add {
   template <class C>

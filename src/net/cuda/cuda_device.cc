@@ -1,131 +1,33 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
-#include <bit>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <vector>
-
-#include "net/cuda/device.h"
+#include "net/cuda/cuda_batons.cuh"
 
 namespace weft::net::cuda {
 namespace {
 
-Status checked(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return {};
-  const Code code = error == cudaErrorMemoryAllocation ? Code::kNoResources : Code::kNotFound;
-  return failure(code, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
-}
-
 cudaStream_t of(Stream stream) { return static_cast<cudaStream_t>(stream); }
 
-// Pinned memory is slow to get and to give back; blocks of powers of two are kept for the next one.
-class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
+// While one lives, the calling thread may allocate and copy although a stream is captured.
+class PastCaptures {
  public:
-  ~PinnedPool() {
-    for (auto& [size, blocks] : free_)
-      for (void* block : blocks) cudaFreeHost(block);
-  }
-  Result<std::shared_ptr<void>> take(std::size_t bytes) {
-    const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
-    WEFT_TRY(void* const block, block_of(size));
-    return std::shared_ptr<void>(block, [pool = shared_from_this(), size](void* b) {
-      const std::lock_guard guard(pool->mutex_);
-      pool->free_[size].push_back(b);
-    });
-  }
+  PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  PastCaptures(const PastCaptures&) = delete;
+  PastCaptures& operator=(const PastCaptures&) = delete;
 
  private:
-  Result<void*> block_of(std::size_t size) {
-    {
-      const std::lock_guard guard(mutex_);
-      if (auto& blocks = free_[size]; !blocks.empty()) {
-        void* const block = blocks.back();
-        blocks.pop_back();
-        return block;
-      }
-    }
-    void* block = nullptr;
-    WEFT_CHECK(checked(cudaHostAlloc(&block, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
-    return block;
-  }
-  std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;  // guarded by mutex_
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Words in pinned memory that streams wait for. A word only counts up, so that a new wait on it does not undo one that
-// the stream has been told to end but has not looked at again.
-class Words {
- public:
-  struct Word {
-    std::uint32_t* at;
-    std::uint32_t value;  // waited for
-  };
-  Result<Word> next(PinnedPool& pool) {
-    const std::lock_guard guard(mutex_);
-    if (free_.empty()) {
-      WEFT_TRY(pages_.emplace_back(), pool.take(4096));
-      auto* const words = static_cast<std::uint32_t*>(pages_.back().get());
-      for (int i = 0; i < 1024; ++i) {
-        words[i] = 0;
-        free_.push_back({words + i, 0});
-      }
-    }
-    Word word = free_.back();
-    free_.pop_back();
-    ++word.value;
-    return word;
-  }
-  void give_back(Word word) {
-    const std::lock_guard guard(mutex_);
-    free_.push_back(word);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Word> free_;                    // guarded by mutex_
-  std::vector<std::shared_ptr<void>> pages_;  // likewise
+struct CudaEvent final : Event {
+  ~CudaEvent() override { cudaEventDestroy(event); }
+  cudaEvent_t event = nullptr;
 };
-
-class CudaBaton final : public Baton {
- public:
-  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word)
-      : reached_(std::move(reached)), words_(std::move(words)), word_(word) {}
-
-  bool wait_until_reached(const std::function<bool()>& give_up) override {
-    using namespace std::chrono_literals;
-    for (int looks = 0; !reached_->load(std::memory_order_acquire); ++looks) {
-      if (looks < 1000) continue;
-      if (give_up()) return false;
-      std::this_thread::sleep_for(looks < 5000 ? 10us : 1ms);
-    }
-    return true;
-  }
-  void finish() override {
-    std::atomic_ref(*word_.at).store(word_.value, std::memory_order_release);
-    words_->give_back(word_);
-  }
-
- private:
-  std::shared_ptr<std::atomic<bool>> reached_;
-  std::shared_ptr<Words> words_;
-  Words::Word word_;
-};
-
-void CUDART_CB reach(void* reached) {
-  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> own(
-      static_cast<std::shared_ptr<std::atomic<bool>>*>(reached));
-  (*own)->store(true, std::memory_order_release);
-}
-
-using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(WaitValue wait_value) : wait_value_(wait_value) {}
+  explicit CudaDevice(WaitValue wait_value) : batons_(wait_value, pool_) {}
 
   Result<int> count() override {
     int devices = 0;
@@ -136,6 +38,24 @@ class CudaDevice final : public Device {
     int device = 0;
     WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
     return device;
+  }
+  Status use(int device) override {
+    WEFT_TRY(const int devices, count());
+    if (device < 0 || device >= devices) return bad_input("device {} of {}", device, devices);
+    return checked(cudaSetDevice(device), "cudaSetDevice");
+  }
+  Status reach(int device, int peer) override {
+    if (device == peer) return {};
+    int can = 0;
+    WEFT_CHECK(checked(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer"));
+    if (can == 0)
+      return failure(Code::kUnsupported, Blame::kProcess, "device {} does not reach the memory of device {}", device,
+                     peer);
+    WEFT_CHECK(use(device));
+    const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
+    if (enabled != cudaErrorPeerAccessAlreadyEnabled) return checked(enabled, "cudaDeviceEnablePeerAccess");
+    (void)cudaGetLastError();  // or the next call that asks for it would find this one
+    return {};
   }
   bool host_reaches() const override { return false; }
   Status check_pointer(const void* memory, const char* what) override {
@@ -148,37 +68,81 @@ class CudaDevice final : public Device {
   }
 
   Result<void*> allocate(Bytes bytes) override {
+    const PastCaptures past;
     void* memory = nullptr;
     WEFT_CHECK(checked(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "cudaMalloc"));
     return memory;
   }
-  Status release(void* memory) override { return checked(cudaFree(memory), "cudaFree"); }
+  Status release(void* memory) override {
+    const PastCaptures past;
+    return checked(cudaFree(memory), "cudaFree");
+  }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override { return pool_->take(static_cast<std::size_t>(bytes)); }
+
+  Status copy_now(void* to, const void* from, Bytes bytes) override {
+    return now([&](cudaStream_t stream) {
+      return checked(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream),
+                     "cudaMemcpyAsync");
+    });
+  }
+  Status clear_now(void* memory, Bytes bytes) override {
+    return now([&](cudaStream_t stream) {
+      return checked(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "cudaMemsetAsync");
+    });
+  }
+
+  Result<std::shared_ptr<void>> make_stream() override {
+    const PastCaptures past;
+    cudaStream_t stream = nullptr;
+    WEFT_CHECK(checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+    return std::shared_ptr<void>(stream, [](void* s) { cudaStreamDestroy(static_cast<cudaStream_t>(s)); });
+  }
+  Result<bool> captured(Stream stream) override {
+    cudaStreamCaptureStatus status{};
+    WEFT_CHECK(checked(cudaStreamIsCapturing(of(stream), &status), "cudaStreamIsCapturing"));
+    return status != cudaStreamCaptureStatusNone;
+  }
+  Result<std::unique_ptr<Event>> make_event() override {
+    auto made = std::make_unique<CudaEvent>();
+    WEFT_CHECK(checked(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming), "cudaEventCreate"));
+    return made;
+  }
+  Status record(Event& event, Stream stream) override {
+    return checked(cudaEventRecord(static_cast<CudaEvent&>(event).event, of(stream)), "cudaEventRecord");
+  }
+  Status wait(Event& event, Stream stream) override {
+    return checked(cudaStreamWaitEvent(of(stream), static_cast<CudaEvent&>(event).event), "cudaStreamWaitEvent");
+  }
+
+  Status finish(Event& event) override {
+    return checked(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "cudaEventSynchronize");
+  }
 
   Status copy(void* to, const void* from, Bytes bytes, Stream stream) override {
     return checked(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, of(stream)),
                    "cudaMemcpyAsync");
   }
   Result<std::unique_ptr<Baton>> hand_over(Stream stream) override {
-    WEFT_TRY(const Words::Word word, words_->next(*pool_));
-    auto reached = std::make_shared<std::atomic<bool>>(false);
-    auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);
-    WEFT_CHECK(checked(cudaLaunchHostFunc(of(stream), reach, callback.get()), "cudaLaunchHostFunc"));
-    callback.release();  // the callback's own now
-    const CUresult waits =
-        wait_value_(of(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value, CU_STREAM_WAIT_VALUE_GEQ);
-    if (waits != CUDA_SUCCESS)
-      return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
-    return std::make_unique<CudaBaton>(std::move(reached), words_, word);
+    WEFT_TRY(const bool in_graph, captured(stream));
+    if (in_graph) return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");
+    return batons_.hand_over(stream);
   }
   Status synchronize(Stream stream) override {
     return checked(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
   }
 
  private:
-  WaitValue wait_value_;
+  // Does one thing in a stream of its own and waits for it: streams of the application neither wait nor are waited for.
+  template <class Queue>
+  Status now(Queue&& queue) {
+    const PastCaptures past;
+    WEFT_TRY(const auto stream, make_stream());
+    WEFT_CHECK(queue(of(stream.get())));
+    return synchronize(stream.get());
+  }
+
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
-  std::shared_ptr<Words> words_ = std::make_shared<Words>();
+  Batons batons_;
 };
 
 }  // namespace

@@ -24,14 +24,24 @@ class Baton {
   virtual void finish() = 0;
 };
 
+// A place in a stream that other streams can wait for. What still waits for it does so after its end, too.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
 // Thread: any.
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual Result<int> count() = 0;
-  // The device that the calling thread uses.
+  // The device that the calling thread uses: for memory, events and streams that it makes, and for what it queues.
   virtual Result<int> current() = 0;
+  // Errors (bad input): there is no such device.
+  virtual Status use(int device) = 0;
+  // From now on what runs on `device` may load and store the memory of `peer`. Errors: kUnsupported.
+  virtual Status reach(int device, int peer) = 0;
   // May the host load and store what allocate() gives? Otherwise data is copied through pinned memory.
   virtual bool host_reaches() const = 0;
   // Errors (bad input): the pointer is not one that a device can use; names `what`.
@@ -43,14 +53,28 @@ class Device {
   // Memory of the host that copies run at full speed from and to. Freed with the last owner.
   virtual Result<std::shared_ptr<void>> pinned(Bytes bytes) = 0;
 
+  // At once, past all streams; may be called while a stream is captured, and is no part of the graph.
+  virtual Status copy_now(void* to, const void* from, Bytes bytes) = 0;
+  virtual Status clear_now(void* memory, Bytes bytes) = 0;
+
+  // A stream of weft's own, on the current device; ends with its last owner, when it is idle.
+  virtual Result<std::shared_ptr<void>> make_stream() = 0;
+  // What is queued in it becomes part of a graph.
+  virtual Result<bool> captured(Stream stream) = 0;
+  virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  // The event happens when the stream has come to this place; a second time only counts for waits that come later.
+  virtual Status record(Event& event, Stream stream) = 0;
+  // The stream waits for the place that was last recorded; for none if there is none.
+  virtual Status wait(Event& event, Stream stream) = 0;
+  // The caller waits for it.
+  virtual Status finish(Event& event) = 0;
+
   // Stream-ordered, between host and device in any direction.
   virtual Status copy(void* to, const void* from, Bytes bytes, Stream stream) = 0;
   virtual Result<std::unique_ptr<Baton>> hand_over(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
 };
 
-// The host as a device: every stream is a queue with a thread of its own.
-std::unique_ptr<Device> host_device();
 // CUDA's current devices. Errors (kNotFound): weft was built without CUDA, or "no CUDA device: …".
 Result<std::unique_ptr<Device>> cuda_device();
 

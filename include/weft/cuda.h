@@ -1,0 +1,93 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "weft/communicator.h"
+
+// Collectives on GPUs, in the order of streams: a call queues work and returns; what was queued before it in its stream
+// has ended when it begins, and what is queued behind it begins when its result is there. Kernels carry it out; the
+// host takes no part once it is queued, so that streams can be captured in graphs and replayed.
+//
+// Ranks are parts of one process, each on a device of its own, or several on one. Buffers are device memory of any
+// rank's device: peers load and store it where it lies, nothing needs to be registered. (Memory of cudaMallocAsync's
+// pools: only if the pool was opened to the peers' devices.)
+//
+// Without a GPU: with WEFT_DEVICE=host the host is the device, and any distinct pointers are streams.
+// Compiled for sm_90 and tested on the host's threads; not yet run on a GPU.
+namespace weft::stream {
+class Member;
+}
+
+namespace weft::cuda {
+
+using Stream = void*;  // a cudaStream_t; null is the default one
+
+// One rank. Handles: copies are the same rank.
+// Thread: one at a time per rank; ranks may be driven by one thread or by one each.
+//
+// Ranks wait for each other on the device. So that they can:
+// - a rank's call must not be queued behind another rank's in one stream, unless both are in one start();
+// - all kernels that wait for each other fit on their devices at once, which open() checks for one communicator. Of two
+//   that run at the same time, or beside the application's own kernels, the caller must know that they do;
+// - CUDA_DEVICE_MAX_CONNECTIONS is at least the number of streams that ranks of one device use.
+// Otherwise they wait until the time is up, which breaks the communicator.
+class Communicator {
+ public:
+  // `timeout`: of one wait on the device.
+  struct Options {
+    std::chrono::milliseconds timeout{30000};
+  };
+  // One rank for every entry of `devices`, which may name one several times. Errors: kNotFound: no GPU, or built
+  // without CUDA; bad input: a device that there is not; kUnsupported: devices that do not reach each other's memory,
+  // more ranks on one than fit; kNoResources.
+  static Result<std::vector<Communicator>> open(std::span<const int> devices, const Options& options);
+  static Result<std::vector<Communicator>> open(std::span<const int> devices) { return open(devices, {}); }
+
+  Rank rank() const;
+  Rank ranks() const;
+
+  // Queues a collective. The first of its shape (collective, count, type, operation, root, forced choices) lowers it
+  // and places it in device memory, also while the stream is captured; the others only launch. Errors: of the arguments
+  // and pointers, before anything is queued; what happens on the device is told by status().
+  Status start(const Request& request, Stream stream);
+  // What start() would do first, so that no later call does.
+  Status prepare(const Request& request);
+
+  // How this rank's operations that have ended went; asks the device, but waits for nothing. Errors: kTimeout,
+  // kAborted, kMismatch: blame the communicator, whose later operations all end at once, undone.
+  Status status() const;
+  // Ends what waits on the devices, on all ranks. Thread: any.
+  Status abort();
+
+  // What the last call was done with.
+  weft::Communicator::Choice last_choice() const;
+
+ private:
+  friend struct Call;
+  explicit Communicator(std::shared_ptr<stream::Member> member) : member_(std::move(member)) {}
+  std::shared_ptr<stream::Member> member_;
+};
+
+// One rank's part in a collective.
+struct Call {
+  Communicator communicator;
+  Request request;
+  Stream stream = nullptr;
+  const void* scalar = nullptr;  // of kPremulSum, instead of request.scalar: an element in device memory, read then
+
+  stream::Member& member() const { return *communicator.member_; }
+};
+
+// Queues calls of several ranks. Ranks of one device that name the same stream are carried out by one launch.
+// Errors: as Communicator::start; bad input: ranks in one stream that do not call the same.
+Status start(std::span<const Call> calls);
+
+// The same without a kernel: copy engines do it all, and the multiprocessors stay with the application. For collectives
+// that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start; bad input: a
+// rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
+Status start_copies(std::span<const Call> calls);
+
+}  // namespace weft::cuda

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "exec/device/memory.h"
+#include "weft/types.h"
+
+// One-sided operations inside a kernel: put, get, put_signal, waits, atomics and barriers between ranks, by a thread,
+// a warp or a block. A template over the machine (see endpoint.h), so that the host's threads test the same text.
+namespace weft::exec::device {
+
+// Memory of all ranks, laid out alike: an address in one's own heap stands for the same place in the peers'. What is
+// all zero is in a valid initial state. Owns: nothing.
+struct Heap {
+  std::byte* const* bases = nullptr;  // [ranks] where this rank sees their heaps
+  Rank rank = 0, ranks = 1;
+  std::int64_t timeout_ns = 0;  // of one wait
+
+  template <class T>
+  WEFT_DEVICE T* pointer(T* own, Rank peer) const {
+    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    return reinterpret_cast<T*>(bases[peer] + (reinterpret_cast<Byte*>(own) - bases[rank]));
+  }
+};
+
+// Who makes a call: all its threads call it together, with the same arguments. A machine's part of each:
+// lane and lanes of this thread, a barrier of them that orders their memory, and one that tells whether all said yes.
+template <class Machine>
+struct ByThread {
+  WEFT_DEVICE static int lane(Machine&) { return 0; }
+  WEFT_DEVICE static int lanes(Machine&) { return 1; }
+  WEFT_DEVICE static void meet(Machine&) {}
+  WEFT_DEVICE static bool agree(Machine&, bool yes) { return yes; }
+};
+template <class Machine>
+struct ByWarp {
+  WEFT_DEVICE static int lane(Machine& m) { return m.thread() % Machine::kWarp; }
+  WEFT_DEVICE static int lanes(Machine&) { return Machine::kWarp; }
+  WEFT_DEVICE static void meet(Machine& m) { m.warp_barrier(); }
+  WEFT_DEVICE static bool agree(Machine& m, bool yes) {
+    const bool all = !m.warp_any(!yes);
+    m.warp_barrier();  // a vote alone orders no memory
+    return all;
+  }
+};
+template <class Machine>
+struct ByBlock {
+  WEFT_DEVICE static int lane(Machine& m) { return m.thread(); }
+  WEFT_DEVICE static int lanes(Machine& m) { return m.threads(); }
+  WEFT_DEVICE static void meet(Machine& m) { m.barrier(); }
+  WEFT_DEVICE static bool agree(Machine& m, bool yes) { return m.all(yes); }
+};
+
+// Order: what a thread, warp or block put before put_signal, signal or barrier is seen by whoever sees the signal or
+// leaves the barrier: the group meets, then one thread stores with release at system scope, which is cumulative; the
+// other side loads with acquire, then meets. Puts alone are in no order.
+template <class Machine, template <class> class By>
+class OneSided {
+  using Who = By<Machine>;
+
+ public:
+  WEFT_DEVICE OneSided(Machine& machine, const Heap& heap) : machine_(machine), heap_(heap) {}
+
+  // `to` (put) and `from` (get) are places in this rank's heap that stand for the peer's. On return a put's source may
+  // be changed, and what was got is there for all of the group.
+  WEFT_DEVICE void put(void* to, const void* from, std::int64_t bytes, Rank peer) {
+    copy(heap_.pointer(static_cast<std::byte*>(to), peer), static_cast<const std::byte*>(from), bytes);
+  }
+  WEFT_DEVICE void get(void* to, const void* from, std::int64_t bytes, Rank peer) {
+    copy(static_cast<std::byte*>(to), heap_.pointer(static_cast<const std::byte*>(from), peer), bytes);
+  }
+  // Adds `value` to the peer's signal, after what the group has put before.
+  WEFT_DEVICE void signal(std::uint64_t* signal, std::uint64_t value, Rank peer) {
+    Who::meet(machine_);
+    if (Who::lane(machine_) == 0) machine_.fetch_add(heap_.pointer(signal, peer), value);
+  }
+  WEFT_DEVICE void put_signal(void* to, const void* from, std::int64_t bytes, std::uint64_t* at, std::uint64_t value,
+                              Rank peer) {
+    put(to, from, bytes, peer);
+    signal(at, value, peer);
+  }
+  // Until this rank's signal is at least `value`. False, for all of the group alike: the time is up.
+  WEFT_DEVICE bool wait(std::uint64_t* signal, std::uint64_t value) {
+    constexpr int kLooks = 1024;  // between two looks at the clock
+    std::int64_t since = 0;
+    bool there = true;
+    if (Who::lane(machine_) == 0)
+      for (int look = 1; (there = machine_.load_acquire(signal) >= value) == false; ++look) {
+        machine_.relax();
+        if (look % kLooks != 0) continue;
+        if (since == 0) since = machine_.clock_ns();
+        if (machine_.clock_ns() - since > heap_.timeout_ns) break;
+      }
+    return Who::agree(machine_, there);
+  }
+  // The old value, for the thread that is first in its group; the others get 0.
+  WEFT_DEVICE std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t value, Rank peer) {
+    return Who::lane(machine_) == 0 ? machine_.fetch_add(heap_.pointer(at, peer), value) : 0;
+  }
+  WEFT_DEVICE std::uint64_t compare_swap(std::uint64_t* at, std::uint64_t expected, std::uint64_t value, Rank peer) {
+    return Who::lane(machine_) == 0 ? machine_.compare_swap_word(heap_.pointer(at, peer), expected, value) : 0;
+  }
+  // All ranks' groups that use this counter, one of each rank, meet; `times`: how often they have, this time included.
+  // What they put before is there afterwards. False: as wait.
+  WEFT_DEVICE bool barrier(std::uint64_t* counter, std::uint64_t times) {
+    Who::meet(machine_);
+    for (Rank peer = Who::lane(machine_); peer < heap_.ranks; peer += Who::lanes(machine_))
+      machine_.fetch_add(heap_.pointer(counter, peer), 1);
+    return wait(counter, times * static_cast<std::uint64_t>(heap_.ranks));
+  }
+
+ private:
+  WEFT_DEVICE void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+    copy_share(machine_, to, from, bytes, Who::lane(machine_), Who::lanes(machine_));
+    Who::meet(machine_);
+  }
+
+  Machine& machine_;
+  const Heap heap_;
+};
+
+}  // namespace weft::exec::device

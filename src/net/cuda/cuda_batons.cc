@@ -1,0 +1,134 @@
+#include "net/cuda/cuda_batons.cuh"
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <thread>
+
+namespace weft::net::cuda {
+
+Status checked(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return {};
+  const Code code = error == cudaErrorMemoryAllocation ? Code::kNoResources : Code::kNotFound;
+  return failure(code, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
+}
+
+PinnedPool::~PinnedPool() {
+  for (auto& [size, blocks] : free_)
+    for (void* block : blocks) cudaFreeHost(block);
+}
+
+Result<std::shared_ptr<void>> PinnedPool::take(std::size_t bytes) {
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
+  WEFT_TRY(void* const block, block_of(size));
+  return std::shared_ptr<void>(block, [pool = shared_from_this(), size](void* b) {
+    const std::lock_guard guard(pool->mutex_);
+    pool->free_[size].push_back(b);
+  });
+}
+
+Result<void*> PinnedPool::block_of(std::size_t size) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (auto& blocks = free_[size]; !blocks.empty()) {
+      void* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+  }
+  void* block = nullptr;
+  WEFT_CHECK(checked(cudaHostAlloc(&block, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
+  return block;
+}
+
+// Words in pinned memory that streams wait for. A word only counts up, so that a new wait on it does not undo one that
+// the stream has been told to end but has not looked at again.
+class Words {
+ public:
+  struct Word {
+    std::uint32_t* at;
+    std::uint32_t value;  // waited for
+  };
+  Result<Word> next(PinnedPool& pool) {
+    const std::lock_guard guard(mutex_);
+    if (free_.empty()) {
+      WEFT_TRY(pages_.emplace_back(), pool.take(4096));
+      auto* const words = static_cast<std::uint32_t*>(pages_.back().get());
+      for (int i = 0; i < 1024; ++i) {
+        words[i] = 0;
+        free_.push_back({words + i, 0});
+      }
+    }
+    Word word = free_.back();
+    free_.pop_back();
+    ++word.value;
+    return word;
+  }
+  void give_back(Word word) {
+    const std::lock_guard guard(mutex_);
+    free_.push_back(word);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Word> free_;                    // guarded by mutex_
+  std::vector<std::shared_ptr<void>> pages_;  // likewise
+};
+
+namespace {
+
+class CudaBaton final : public Baton {
+ public:
+  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word)
+      : reached_(std::move(reached)), words_(std::move(words)), word_(word) {}
+
+  bool wait_until_reached(const std::function<bool()>& give_up) override {
+    using namespace std::chrono_literals;
+    for (int looks = 0; !reached_->load(std::memory_order_acquire); ++looks) {
+      if (looks < 1000) continue;
+      if (give_up()) return false;
+      std::this_thread::sleep_for(looks < 5000 ? 10us : 1ms);
+    }
+    return true;
+  }
+  void finish() override {
+    std::atomic_ref(*word_.at).store(word_.value, std::memory_order_release);
+    words_->give_back(word_);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> reached_;
+  std::shared_ptr<Words> words_;
+  Words::Word word_;
+};
+
+void CUDART_CB reach(void* reached) {
+  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> own(
+      static_cast<std::shared_ptr<std::atomic<bool>>*>(reached));
+  (*own)->store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+Batons::Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool)
+    : wait_value_(wait_value), pool_(std::move(pool)), words_(std::make_shared<Words>()) {}
+
+Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
+  WEFT_TRY(const Words::Word word, words_->next(*pool_));
+  auto reached = std::make_shared<std::atomic<bool>>(false);
+  auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);
+  const Status queued =
+      checked(cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), reach, callback.get()), "cudaLaunchHostFunc");
+  if (!queued) {
+    words_->give_back(word);
+    return tl::make_unexpected(queued.error());
+  }
+  callback.release();  // the callback's own now
+  const CUresult waits = wait_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value,
+                                     CU_STREAM_WAIT_VALUE_GEQ);
+  if (waits != CUDA_SUCCESS)
+    return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
+  return std::make_unique<CudaBaton>(std::move(reached), words_, word);
+}
+
+}  // namespace weft::net::cuda

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "net/cuda/device.h"
+
+namespace weft::net::cuda {
+
+// Errors: in CUDA's words, after the call that failed.
+Status checked(cudaError_t error, const char* call);
+
+// Pinned memory is slow to get and to give back; blocks of powers of two are kept for the next one. Thread: any.
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
+ public:
+  ~PinnedPool();
+  Result<std::shared_ptr<void>> take(std::size_t bytes);
+
+ private:
+  Result<void*> block_of(std::size_t size);
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;  // guarded by mutex_
+};
+
+using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+class Words;
+
+// Places in streams that wait for a word in pinned memory. Thread: any.
+class Batons {
+ public:
+  // `wait_value`: the driver's cuStreamWaitValue32.
+  Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool);
+  Result<std::unique_ptr<Baton>> hand_over(Stream stream);
+
+ private:
+  WaitValue wait_value_;
+  std::shared_ptr<PinnedPool> pool_;
+  std::shared_ptr<Words> words_;
+};
+
+}  // namespace weft::net::cuda

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/device/layout.h"
+#include "stream/runtime.h"
+
+namespace weft::stream {
+
+// Ranks of one process, each on a device of its own or on one that it shares: their regions, which all of them reach.
+// Thread: constant after open(), but for abort(), which any thread may call.
+class Group {
+ public:
+  // `devices`: by rank; may name one several times. Errors: bad input: no ranks, a device that there is not;
+  // kUnsupported: devices that do not reach each other, or so many ranks on one that their blocks do not fit on it at
+  // the same time (decision 0082); kNoResources.
+  static Result<std::shared_ptr<Group>> open(std::shared_ptr<Runtime> runtime, std::span<const int> devices,
+                                             std::chrono::nanoseconds timeout);
+
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  net::cuda::Device& device() const { return *runtime_->device; }
+  Rank ranks() const { return geometry_.ranks; }
+  int device_of(Rank rank) const { return devices_[static_cast<std::size_t>(rank)]; }
+  const exec::device::Geometry& geometry() const { return geometry_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  std::byte* region(Rank rank) const { return regions_[static_cast<std::size_t>(rank)].data(); }
+  // Of all regions' addresses, in the rank's own memory.
+  std::byte* const* table(Rank rank) const {
+    return reinterpret_cast<std::byte* const*>(region(rank) + geometry_.total_bytes());
+  }
+
+  // Stops what waits in any kernel of the group, for good.
+  Status abort();
+  // Why a strand of this rank gave up; the first of them. Errors: kTimeout, kAborted, kMismatch with strand, step and
+  // the rank that was waited for.
+  Status trouble(Rank rank) const;
+
+ private:
+  Group(std::shared_ptr<Runtime> runtime, std::span<const int> devices, std::chrono::nanoseconds timeout)
+      : runtime_(std::move(runtime)), devices_(devices.begin(), devices.end()), timeout_(timeout) {}
+  Status connect();
+  Result<int> strands() const;
+  Status allocate();
+
+  std::shared_ptr<Runtime> runtime_;
+  std::vector<int> devices_;
+  std::chrono::nanoseconds timeout_;
+  exec::device::Geometry geometry_;
+  std::vector<DeviceMemory> regions_;
+};
+
+}  // namespace weft::stream

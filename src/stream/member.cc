@@ -1,0 +1,99 @@
+#include "stream/member.h"
+
+#include "exec/device/flatten.h"
+#include "exec/kernels/divide.h"
+#include "schedule/element.h"
+#include "session/request.h"
+#include "stream/choice.h"
+
+namespace weft::stream {
+
+using schedule::Buffer;
+
+Member::~Member() {
+  if (done_) (void)group_->device().finish(*done_);
+}
+
+Result<Prepared> Member::lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const {
+  const schedule::Layout layout = layout_of(task);
+  Prepared made{.plan = plan,
+                .program = schedule::lower(task, plan, rank_),
+                .in_bytes = layout.buffer_bytes(Buffer::kIn, rank_),
+                .out_bytes = layout.buffer_bytes(Buffer::kOut, rank_)};
+  if (schedule::reduces(task.collective)) made.op = request.op;
+  made.divides = exec::divides_at_the_end(request.type, made.op, task.ranks);
+  made.signature = std::hash<std::string>{}(session::key_of(request, true) + std::string(plan.algorithm->name));
+  if (session::overwrites_input(request)) {
+    WEFT_TRY(made.input, DeviceMemory::make(group_->runtime(), made.in_bytes));
+  }
+  return made;
+}
+
+Result<const Prepared*> Member::prepare(const Request& request, By by) {
+  WEFT_CHECK(session::check_request(request, group_->ranks()));
+  const std::string key = fmt::format("{}|{}|{}", session::cache_key_of(request, true), static_cast<int>(by),
+                                      session::overwrites_input(request));
+  auto found = prepared_.find(key);
+  if (found == prepared_.end()) {
+    WEFT_TRY(const OnDevice back, OnDevice::use(group_->device(), group_->device_of(rank_)));
+    const schedule::Task task = session::task_of(request, rank_, group_->ranks(), group_->ranks());
+    const schedule::Task nominal = session::chosen_for(task);
+    WEFT_TRY(const schedule::Plan plan, by == By::kCopies ? choose_copies(nominal, request)
+                                                          : choose(nominal, request, capabilities(group_->geometry())));
+    WEFT_TRY(Prepared made, lower(request, task, plan));
+    if (by == By::kKernels) {
+      WEFT_TRY(const auto image, exec::device::flatten(made.program, plan.protocol, group_->geometry()));
+      WEFT_TRY(made.image, DeviceMemory::make(group_->runtime(), static_cast<Bytes>(image.size())));
+      WEFT_CHECK(group_->device().copy_now(made.image.data(), image.data(), static_cast<Bytes>(image.size())));
+    }
+    found = prepared_.emplace(key, std::move(made)).first;
+  }
+  const Prepared& prepared = found->second;
+  WEFT_CHECK(session::check_buffers(request, *prepared.plan.algorithm, prepared.in_bytes, prepared.out_bytes));
+  if (prepared.in_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.in, "the input"));
+  if (prepared.out_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.out, "the output"));
+  last_ = &prepared;
+  return last_;
+}
+
+exec::device::Frame Member::frame(const Prepared& prepared, const Request& request, const void* scalar) const {
+  const auto scale = exec::scale_of(request.type, prepared.op, group_->ranks(), request.scalar);
+  return {.image = prepared.image.data(),
+          .regions = group_->table(rank_),
+          .geometry = group_->geometry(),
+          .rank = rank_,
+          .crossing = static_cast<exec::device::Crossing>(prepared.plan.protocol),
+          .op = prepared.op,
+          .publishes = prepared.plan.algorithm->needs.memory(),
+          .scales = scale.has_value(),
+          .scale = scale.value_or(Scalar{}),
+          .scale_at = prepared.op == ReduceOp::kPremulSum ? scalar : nullptr,
+          .in = prepared.input.data() != nullptr ? prepared.input.data() : static_cast<const std::byte*>(request.in),
+          .out = static_cast<std::byte*>(request.out),
+          .signature = prepared.signature,
+          .timeout_ns = group_->timeout().count()};
+}
+
+Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
+  net::cuda::Device& device = group_->device();
+  WEFT_TRY(const bool captured, device.captured(stream));
+  if (done_ && stream != last_stream_ && !captured) WEFT_CHECK(device.wait(*done_, stream));
+  if (prepared.input.data() == nullptr) return {};
+  return device.copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
+}
+
+Status Member::leave(const Prepared& prepared, const Request& request, Stream stream) {
+  net::cuda::Device& device = group_->device();
+  if (prepared.divides && prepared.out_bytes > 0)
+    WEFT_CHECK(
+        group_->runtime()->kernels->divide(request.type, request.out, prepared.out_bytes, group_->ranks(), stream));
+  WEFT_TRY(const bool captured, device.captured(stream));
+  if (captured) return {};
+  if (!done_) {
+    WEFT_TRY(done_, device.make_event());
+  }
+  last_stream_ = stream;
+  return device.record(*done_, stream);
+}
+
+}  // namespace weft::stream
