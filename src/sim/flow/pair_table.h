@@ -11,7 +11,7 @@ namespace weft::sim {
 // times. Requires: ranks below 2^24, strands below 2^16.
 class PairTable {
  public:
-  PairTable() : slots_(64) {}
+  PairTable() : slots_(std::size_t{1} << (64 - shift_)) {}
 
   // The number to read or set; below 0: none yet. Valid until the next call.
   std::int32_t& at(Rank from, Rank to, int strand) {
@@ -37,17 +37,20 @@ class PairTable {
   }
   Slot& find(std::uint64_t key) {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t i = static_cast<std::size_t>((key * 0x9e3779b97f4a7c15) >> 20) & mask;  // Fibonacci hashing
+    // Fibonacci hashing. The sender is in the key's high bits, which only the product's high bits know.
+    std::size_t i = static_cast<std::size_t>((key * 0x9e3779b97f4a7c15) >> shift_);
     while (slots_[i].key != kFree && slots_[i].key != key) i = (i + 1) & mask;
     return slots_[i];
   }
   void grow() {
     std::vector<Slot> before(2 * slots_.size());
     before.swap(slots_);
+    --shift_;
     for (const Slot& slot : before)
       if (slot.key != kFree) find(slot.key) = slot;
   }
 
+  int shift_ = 58;  // so that the product's high bits number the slots
   std::vector<Slot> slots_;
   std::size_t used_ = 0;
 };
