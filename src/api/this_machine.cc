@@ -20,7 +20,8 @@ Result<Machine> look(const calibrate::Rates& rates) {
                                            topology::Endpoints::kCores));
   const cost::CpuCaches caches{.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared};
   return std::make_shared<const cost::MachineView>(
-      std::move(topology), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu), caches);
+      std::move(topology),
+      protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu).between_cores(rates.core_to_core), caches);
 }
 
 }  // namespace

@@ -48,8 +48,7 @@ void streamed_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kVector = 64;  // the largest
   const std::size_t before = std::min(bytes, (kVector - reinterpret_cast<std::uintptr_t>(to) % kVector) % kVector);
   std::memcpy(to, from, before);
-  const std::size_t done =
-      before + HWY_DYNAMIC_DISPATCH(stream_vectors)(to + before, from + before, bytes - before);
+  const std::size_t done = before + HWY_DYNAMIC_DISPATCH(stream_vectors)(to + before, from + before, bytes - before);
   std::memcpy(to + done, from + done, bytes - done);
 }
 

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <chrono>
+
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/beside.h"
@@ -206,7 +208,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
     WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
     WEFT_CHECK(simulate::check_engine(plan, task, options.computing));
   }
+  const auto begin = std::chrono::steady_clock::now();
   WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
+  row.simulating = Duration::seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   row.time = outcome.time;
   if (options.computing.any()) row.computing = computing_of(options.computing.alone, outcome);
   row.busiest_link = outcome.busiest_link;
@@ -217,6 +221,8 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.continued_from = outcome.continued_from;
   row.uncertainty = outcome.uncertainty;
   row.steps = outcome.operations;
+  row.steps_in_all_runs = outcome.carried_out;
+  row.steps_represented = outcome.represented;
   row.enlarged = outcome.enlarged;
   return row;
 }

@@ -18,6 +18,15 @@ std::string time_text(Duration d) {
   return us < 100 ? fmt::format("{:.2f}", us) : us < 1e6 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
+// "; in all runs 65536 steps in 0.04 s: 1.6 M/s carried out, standing for 7.0e+08 steps of all ranks, 17500 M/s"
+std::string speed_text(const BenchRow& r) {
+  const double seconds = r.simulating.s();
+  return fmt::format(
+      "; in all runs {} steps in {:.2f} s: {:.2f} M/s carried out, standing for {:.2g} steps of all ranks, {:.2f} M/s",
+      r.steps_in_all_runs, seconds, static_cast<double>(r.steps_in_all_runs) / seconds * 1e-6, r.steps_represented,
+      r.steps_represented / seconds * 1e-6);
+}
+
 // "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps carried out; fast-forwarded"
 std::string simulated_text(const BenchRow& r) {
   std::string text;
@@ -31,6 +40,7 @@ std::string simulated_text(const BenchRow& r) {
   text += fmt::format("{} steps carried out", r.steps);
   if (r.fast_forwarded) text += "; fast-forwarded";
   if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);
+  if (r.simulating > Duration()) text += speed_text(r);
   return text;
 }
 

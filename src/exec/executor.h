@@ -29,7 +29,7 @@ class Executor {
   virtual void deallocate(void* memory) = 0;
 
   // Requires: nothing is running. Owns: keeps the program until it has finished.
-  virtual void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) = 0;
+  virtual void start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) = 0;
   // Moves on as far as possible without waiting; true: finished (or nothing is running).
   virtual Result<bool> poll() = 0;
   virtual Status wait() = 0;
@@ -81,8 +81,8 @@ class WorldExecutor final : public Executor {
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
-  void start(std::shared_ptr<const schedule::Program> program, const fabric::Call& call) override {
-    if (program_ != program) program_ = std::move(program);
+  void start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) override {
+    if (program_ != program) program_ = program;
     strands_.clear();
     if (own_.sent() > 0) own_ = {};
     for (std::size_t s = 0; s < program_->size(); ++s) {
@@ -112,6 +112,7 @@ class WorldExecutor final : public Executor {
 
   Status wait() override {
     std::int64_t before = posted();
+    const std::function<std::vector<Rank>()> waiting = [this] { return waiting_for(); };  // once, not for every look
     while (!advance_all()) {
       if (const std::int64_t now = posted(); now != before) {
         before = now;
@@ -120,7 +121,7 @@ class WorldExecutor final : public Executor {
       }
       observer_.stuck([this] { return first_blocker(); });
       WEFT_CHECK(check_intact());
-      WEFT_CHECK(world_->patience.pause([this] { return waiting_for(); }));
+      WEFT_CHECK(world_->patience.pause(waiting));
     }
     observer_.moved();
     world_->patience.reset();

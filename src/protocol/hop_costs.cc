@@ -114,7 +114,8 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
             Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
             Duration::microseconds(e.contains("fence_us") ? number(e, "fence_us", 0) : 0),
             BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)),
-            e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path)}});
+            e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path),
+            e.contains("lines") ? number(e, "lines", 1) : 0}});
     }
     for (const json& e : root.at("same_as")) {
       if (!mine(e)) continue;
@@ -151,6 +152,15 @@ HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration ra
   costs.hops_ = {{kNetworkPath, Protocol::kSimple, hop}, {"", Protocol::kSimple, within != nullptr ? *within : hop}};
   costs.launches_ = {{Protocol::kSimple, launch}};
   costs.switch_ = rank_switch;
+  return costs;
+}
+
+HopCosts HopCosts::between_cores(Duration trip) const {
+  constexpr double kLine = 64;  // bytes
+  HopCosts costs = *this;
+  for (Hop& hop : costs.hops_)
+    if (hop.cost.lines > 0)
+      hop.cost.channel = std::min(hop.cost.channel, BytesPerSecond(hop.cost.lines * kLine / trip.s()));
   return costs;
 }
 

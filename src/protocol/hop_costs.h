@@ -18,6 +18,7 @@ struct HopCost {
   Duration fence;          // how long a channel rests after each message
   BytesPerSecond channel;  // the most one channel moves, wire bytes
   double efficiency = 1;   // payload over raw link rate
+  double lines = 0;        // cache lines that a channel has under way at once, each for a trip; 0: not bound by them
 };
 
 // The cost table of one kind of endpoint. Every number comes from a data file with source and date. A value.
@@ -48,6 +49,8 @@ class HopCosts {
   static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch,
                                const HopCost* within = nullptr);
   bool network() const { return network_; }
+  // Between cores that see each other's cache lines after `trip`: what crosses line by line is bound by that.
+  HopCosts between_cores(Duration trip) const;
 
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
   // share their cores with others see a message when it is their turn.

@@ -1,6 +1,11 @@
 #include "report/bench.h"
 
 namespace weft::report {
+namespace {
+
+double per_second(double count, Duration time) { return time > Duration() ? count / time.s() : 0; }
+
+}  // namespace
 
 nlohmann::json to_json(const BenchReport& report) {
   nlohmann::json rows = nlohmann::json::array();
@@ -33,9 +38,17 @@ nlohmann::json to_json(const BenchReport& report) {
                           {"together_us", r.computing->together.us()},
                           {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"folded", r.folded},           {"fast_forwarded", r.fast_forwarded},
-                            {"enlarged_bytes", r.enlarged}, {"continued_from_ranks", r.continued_from},
-                            {"uncertainty", r.uncertainty}, {"steps", r.steps}};
+      row["carried_out"] = {{"folded", r.folded},
+                            {"fast_forwarded", r.fast_forwarded},
+                            {"enlarged_bytes", r.enlarged},
+                            {"continued_from_ranks", r.continued_from},
+                            {"uncertainty", r.uncertainty},
+                            {"steps", r.steps},
+                            {"steps_in_all_runs", r.steps_in_all_runs},
+                            {"steps_represented", r.steps_represented},
+                            {"simulating_s", r.simulating.s()},
+                            {"steps_per_s", per_second(static_cast<double>(r.steps_in_all_runs), r.simulating)},
+                            {"steps_represented_per_s", per_second(r.steps_represented, r.simulating)}};
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/1"},

@@ -20,15 +20,18 @@ struct BenchRow {
   Duration predicted;
   std::string limit_resource;
   Duration limit_time;
-  std::int64_t errors = -1;     // wrong elements; -1: not checked
-  std::string busiest_link;     // simulated: what carried most, …
-  double busiest_share = 0;     // … and how much of its capacity it used
-  Duration healthy;             // simulated with faults, other jobs or loads: the time without; else 0
-  Rank folded = 1;              // simulated: one rank was carried out for so many
-  bool fast_forwarded = false;  // repetitions at the same pace were not carried out
-  Rank continued_from = 0;      // simulated: so many ranks, and what more of them add; 0: all, …
-  double uncertainty = 0;       // … and how unsure the time is by that, as a part of it
-  std::int64_t steps = 0;       // simulated: operations carried out, of all ranks (in the last of several runs)
+  std::int64_t errors = -1;            // wrong elements; -1: not checked
+  std::string busiest_link;            // simulated: what carried most, …
+  double busiest_share = 0;            // … and how much of its capacity it used
+  Duration healthy;                    // simulated with faults, other jobs or loads: the time without; else 0
+  Rank folded = 1;                     // simulated: one rank was carried out for so many
+  bool fast_forwarded = false;         // repetitions at the same pace were not carried out
+  Rank continued_from = 0;             // simulated: so many ranks, and what more of them add; 0: all, …
+  double uncertainty = 0;              // … and how unsure the time is by that, as a part of it
+  std::int64_t steps = 0;              // simulated: operations carried out, of all ranks (in the last of several runs)
+  std::int64_t steps_in_all_runs = 0;  // simulated: carried out, one by one
+  double steps_represented = 0;        // simulated: of all ranks, what those stand for (folded, continued, …)
+  Duration simulating;                 // simulated: how long that took here
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
     std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;

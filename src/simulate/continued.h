@@ -44,10 +44,10 @@ class Sizes {
   int doublings_ = 0;
 };
 
-// `run(n)` does it on n nodes and returns a Result of something with members `time`, `operations` and `uncertainty`;
-// the result is that of the last run, with the time of `nodes`. Where all nodes cost no more than `affordable`
-// operations, they are run; then the uncertainty is 0. It is what the sizes disagree by, as a part of the time.
-// Requires: 8 least <= nodes; the growth is known.
+// `run(n)` does it on n nodes and returns a Result of something with members `time`, `operations`, `represented` and
+// `uncertainty`; the result is that of the last run, with the time of `nodes`. Where all nodes cost no more than
+// `affordable` operations, they are run; then the uncertainty is 0. It is what the sizes disagree by, as a part of the
+// time. Requires: 8 least <= nodes; the growth is known.
 template <class Run>
 auto continued(schedule::Growth growth, Rank nodes, Rank least, double affordable, Run&& run) -> decltype(run(nodes)) {
   struct Known {
@@ -74,6 +74,7 @@ auto continued(schedule::Growth growth, Rank nodes, Rank least, double affordabl
     const double unsure = left * std::abs(last - before) / (c.seconds + more);
     if (unsure > kAgreement && predicted(sizes.at(i + 1)) <= kMostOperations) continue;
     outcome.time += Duration::seconds(more);
+    outcome.represented *= predicted(nodes) / operations;
     outcome.uncertainty = growth == schedule::Growth::kAboutPerNode ? std::max(unsure, kAbout) : unsure;
     return outcome;
   }

@@ -16,6 +16,7 @@ using schedule::Growth;
 struct Timed {
   Duration time;
   std::int64_t operations = 0;
+  double represented = 0;
   double uncertainty = 0;
 };
 
@@ -28,7 +29,7 @@ struct Lawful {
   Timed at(Growth growth, Rank nodes, double affordable = 0) {
     return *continued(growth, nodes, 8, affordable, [&](Rank n) -> Result<Timed> {
       most = std::max(most, n);
-      return Timed{Duration::microseconds(law(static_cast<double>(n))), std::int64_t{1000} * n};
+      return Timed{Duration::microseconds(law(static_cast<double>(n))), std::int64_t{1000} * n, 1000.0 * n};
     });
   }
 };
@@ -44,6 +45,7 @@ TEST(Continued, AddsOneLinkPerDoublingOrPerNode) {
   EXPECT_NEAR(far.time.us(), 100 + 5 * 16384, 1e-3);
   EXPECT_EQ(chain.most, 16);  // 8, 12, 16 agree
   EXPECT_NEAR(far.uncertainty, 0, 1e-9);
+  EXPECT_NEAR(far.represented, 1000.0 * 16384, 1);  // as operations have grown so far
 }
 
 TEST(Continued, WhatIsCheapIsRunInFull) {
@@ -113,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "coll_tree", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "pairwise", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "spread", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "all_pairs", 1 << 20, 1},
+                                         Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "dissemination", 0, 1},
                                          Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", "nvls", 16 << 20, 1}),
                          [](const auto& info) { return std::string("Case") + std::to_string(info.index); });
 

@@ -17,8 +17,10 @@ constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to wh
 
 class Simulation {
  public:
-  Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options)
-      : machine_(machine), task_(task), plan_(plan), options_(options) {}
+  // `carried_out` gets the steps of all runs added. All must outlive this.
+  Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
+             std::int64_t& carried_out)
+      : machine_(machine), task_(task), plan_(plan), options_(options), carried_out_(carried_out) {}
 
   // With these ranks standing for all.
   Result<Outcome> run(Rank turn) const {
@@ -87,6 +89,8 @@ class Simulation {
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     outcome.operations = fabric.operations();
+    outcome.represented = static_cast<double>(outcome.operations) * outcome.folded;
+    carried_out_ += outcome.operations;
     outcome.computed = fabric.computed();
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
@@ -108,12 +112,13 @@ class Simulation {
   const Task& task_;
   const Plan& plan_;
   const Options& options_;
+  std::int64_t& carried_out_;
 };
 
 // By the least turn that the algorithm claims and by which the machine looks the same, if there is one of at most
 // `most` ranks.
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                                    const Options& options, Rank most) {
+                                    const Options& options, Rank most, std::int64_t& carried_out) {
   const std::optional<Outcome> none;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
@@ -121,7 +126,7 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
   if (!may_fold) return none;
   const Task even = schedule::with_equal_chunks(task, plan);
   if (even.elements - task.elements > kMostEnlarged * static_cast<double>(task.elements)) return none;
-  const Simulation folded(machine, even, plan, options);
+  const Simulation folded(machine, even, plan, options, carried_out);
   for (Rank turn = least; turn <= std::min(most, task.ranks / 2); turn += least) {
     if (task.ranks % turn != 0) continue;
     auto outcome = folded.run(turn);
@@ -135,10 +140,10 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
 }
 
 Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                               const Options& options) {
-  WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks));
+                               const Options& options, std::int64_t& carried_out) {
+  WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out));
   if (outcome) return *std::move(outcome);
-  return Simulation(machine, task, plan, options).run(task.ranks);
+  return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }
 
 // So many nodes reach over as many links as any do, and are enough for a tree to be one. 0: nothing is to be continued.
@@ -162,6 +167,37 @@ Rank least_nodes(const cost::MachineView& machine, const Task& task, const Plan&
   return nodes / kWorthwhile >= least ? least : 0;
 }
 
+// What may be left out: nothing of what makes ranks or steps differ from each other.
+Options sparing(Options options) {
+  if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
+    options.fold = options.fast_forward = false;
+  if (!options.background.streams.empty()) {  // it has a place of its own on the machine
+    options.fold = false;
+    options.affordable = -1;
+  }
+  if (options.computing.any()) options.fast_forward = false;
+  return options;
+}
+
+// Folded, else continued, else in full.
+Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                                const Options& options, std::int64_t& carried_out) {
+  const Rank least = least_nodes(machine, task, plan, options);
+  const Rank most = least > 0 ? kMostRepresentatives : task.ranks;
+  WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
+  if (folded) return *folded;
+  if (least == 0) return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  return continued(plan.algorithm->growth, machine.nodes(task.ranks), least, options.affordable,
+                   [&](Rank nodes) -> Result<Outcome> {
+                     const Task part = on_fewer_ranks(task, plan, nodes * task.ranks_per_node);
+                     WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options, carried_out));
+                     if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
+                     return outcome;
+                   });
+}
+
 }  // namespace
 
 Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
@@ -172,28 +208,11 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 }
 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
-  Options options = asked;
-  if (options.packets) WEFT_CHECK(check_packets(machine, options.disturbances));
-  if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
-    options.fold = options.fast_forward = false;
-  if (!options.background.streams.empty()) {  // it has a place of its own on the machine
-    options.fold = false;
-    options.affordable = -1;
-  }
-  if (options.computing.any()) options.fast_forward = false;
-  const Rank least = least_nodes(machine, task, plan, options);
-  WEFT_TRY(const auto folded, fold(machine, task, plan, options, least > 0 ? kMostRepresentatives : task.ranks));
-  if (folded) return *folded;
-  if (least == 0) return Simulation(machine, task, plan, options).run(task.ranks);
-  Plan like = plan;  // rounds as large as those of all
-  like.most_round = cut_of(task, plan).round;
-  return continued(plan.algorithm->growth, machine.nodes(task.ranks), least, options.affordable,
-                   [&](Rank nodes) -> Result<Outcome> {
-                     const Task part = on_fewer_ranks(task, plan, nodes * task.ranks_per_node);
-                     WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options));
-                     if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
-                     return outcome;
-                   });
+  if (asked.packets) WEFT_CHECK(check_packets(machine, asked.disturbances));
+  std::int64_t carried_out = 0;
+  WEFT_TRY(Outcome outcome, with_least_work(machine, task, plan, sparing(asked), carried_out));
+  outcome.carried_out = carried_out;
+  return outcome;
 }
 
 }  // namespace weft::simulate

@@ -37,12 +37,14 @@ struct Outcome {
   Duration computed;  // when the last rank had computed what it should
   Rank folded = 1;    // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
-  Rank continued_from = 0;      // 0, or the ranks of the largest part of the machine that was simulated, …
-  double uncertainty = 0;       // … and what such parts disagreed by, as a part of the time
-  std::int64_t operations = 0;  // posted in the last run, from which the time is
-  Bytes enlarged = 0;           // the message was simulated this much larger, so that all ranks' chunks are equal
-  std::string busiest_link;     // what carried most, e.g. "gpu3 -> nvswitch0" …
-  double busiest_share = 0;     // … and how much of its capacity it used
+  Rank continued_from = 0;       // 0, or the ranks of the largest part of the machine that was simulated, …
+  double uncertainty = 0;        // … and what such parts disagreed by, as a part of the time
+  std::int64_t operations = 0;   // steps that were carried out in the last run, from which the time is, …
+  std::int64_t carried_out = 0;  // … in all runs, …
+  double represented = 0;        // … and those of all ranks that these stand for (counted; where continued, about)
+  Bytes enlarged = 0;            // the message was simulated this much larger, so that all ranks' chunks are equal
+  std::string busiest_link;      // what carried most, e.g. "gpu3 -> nvswitch0" …
+  double busiest_share = 0;      // … and how much of its capacity it used
   sim::PacketStatistics packets = {};
   std::string longest_queue = {};  // of packets: the link that it waited for
 };

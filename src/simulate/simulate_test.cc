@@ -121,21 +121,24 @@ TEST(Steadily, BelievesAPaceOnlyAfterTwoEqualPeriods) {
   // The first hundred repetitions take 3 us each, all others 1 us.
   struct Timed {
     Duration time;
+    double represented;
   };
   std::int64_t most = 0;
   bool shortened = false;
   const auto run = [&](std::int64_t n) -> Result<Timed> {
     most = std::max(most, n);
-    return Timed{Duration::microseconds(static_cast<double>(n + 2 * std::min<std::int64_t>(n, 100)))};
+    return Timed{Duration::microseconds(static_cast<double>(n + 2 * std::min<std::int64_t>(n, 100))),
+                 3.0 * static_cast<double>(n)};
   };
   const auto slow_start = steadily(10'000, 64, shortened, run);
   EXPECT_TRUE(shortened);
   EXPECT_NEAR(slow_start->time.us(), 10'200, 1);
+  EXPECT_NEAR(slow_start->represented, 3 * 10'000, 1e-6);
   EXPECT_LT(most, 1'000);
   // Never steady: all is run.
   shortened = false;
   const auto square = [&](std::int64_t n) -> Result<Timed> {
-    return Timed{Duration::microseconds(static_cast<double>(n * n))};
+    return Timed{Duration::microseconds(static_cast<double>(n * n)), 0};
   };
   EXPECT_NEAR(steadily(1'000, 2, shortened, square)->time.us(), 1'000'000, 1);
   EXPECT_FALSE(shortened);

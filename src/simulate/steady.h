@@ -10,9 +10,9 @@
 namespace weft::simulate {
 
 // Something that repeats `count` times, and how long it takes: `run(n)` does it with n repetitions and returns a Result
-// of something with a member `time`. Where it settles into a pace, in which every `period` more repetitions take
-// equally long, few repetitions tell how long many take. The last run's result, with the time of `count` repetitions;
-// `shortened` is set if not all were run.
+// of something with members `time` and `represented` (steps, counted). Where it settles into a pace, in which every
+// `period` more repetitions take equally long, few repetitions tell how long many take. The last run's result, with the
+// time of `count` repetitions; `shortened` is set if not all were run.
 //   The pace is believed when two periods in a row differ by less than kSteady of a period; until then runs become
 //   longer, up to all of it.
 inline constexpr double kSteady = 1e-4;
@@ -27,7 +27,9 @@ auto steadily(std::int64_t count, std::int64_t period, bool& shortened, Run&& ru
     WEFT_TRY(auto c, run(first + 2 * period));
     const double before = (b.time - a.time).s(), pace = (c.time - b.time).s();
     if (std::abs(pace - before) > kSteady * std::abs(pace)) continue;
-    c.time += Duration::seconds(pace * static_cast<double>((count - first) / period - 2));
+    const auto more = static_cast<double>((count - first) / period - 2);
+    c.time += Duration::seconds(pace * more);
+    c.represented += (c.represented - b.represented) * more;
     shortened = true;
     return c;
   }

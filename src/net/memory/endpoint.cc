@@ -164,6 +164,13 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
   Doorbell::notify(segment_.block(end.peer));
 }
 
+// A part of a message whose bytes are in its slot or unsent, or else, packed, at `packed`.
+void Endpoint::send(Link& l, const End& end, Bytes bytes, const std::byte* packed) {
+  if (packed != nullptr && protocol_of(bytes) == Protocol::kSimple)
+    streamed_copy(slot(l, end, bytes), packed, static_cast<std::size_t>(bytes));
+  if (end.last) publish(l, end, bytes, packed != nullptr ? packed : l.unsent.data());
+}
+
 std::byte* Endpoint::local(Memory memory) const {
   switch (memory) {
     case Memory::kIn:
@@ -199,6 +206,11 @@ std::byte* Endpoint::remote(Rank peer, Memory memory) {
   return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
+std::byte* Endpoint::place(const End& end) {
+  WEFT_ASSERT(end.kind == End::Kind::kLocal || end.kind == End::Kind::kRemote, "no such switch");
+  return (end.kind == End::Kind::kLocal ? local(end.memory) : remote(end.peer, end.memory)) + end.offset;
+}
+
 // All ranks scale or none does: the signature says so.
 Scalar Endpoint::scale_of(const End& end) const {
   if (!fabric::scales(end)) return {};
@@ -207,47 +219,40 @@ Scalar Endpoint::scale_of(const End& end) const {
   return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
 }
 
-// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple, and
-// whole messages of several lines.
+// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple,
+// and whole messages of several lines.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
   if (protocol_of(bytes) == Protocol::kSimple) return bytes >= kStreamedBytes;
   return end.offset == 0 && end.last && !one_line(end, bytes);
 }
 
-// A message that only has to be copied out of its lines needs no copy in between.
-bool Endpoint::unpacks_only(const Operation& operation) const {
-  if (operation.sources.size() != 1 || operation.destinations.size() != 1) return false;
+// From one place to another: what most operations do, and all that small ones have to.
+void Endpoint::copy(const Operation& operation) {
   const End &from = operation.sources[0], &to = operation.destinations[0];
-  return from.kind == End::Kind::kMessage && to.kind == End::Kind::kLocal &&
-         protocol_of(operation.bytes) != Protocol::kSimple && !one_line(from, operation.bytes);
+  const Bytes bytes = operation.bytes;
+  const bool received = from.kind == End::Kind::kMessage, sent = to.kind == End::Kind::kMessage;
+  Link* const in = received ? &link(from.peer, from.strand) : nullptr;
+  Link* const out = sent ? &link(to.peer, to.strand) : nullptr;
+  const bool packed = sent && packs(to, bytes);
+  const std::byte* value = received ? whole(*in, from, bytes) : place(from);
+  std::byte* destination = packed ? nullptr : sent ? slot(*out, to, bytes) : place(to);
+  if (value == nullptr && !sent) {
+    unpack(*in, from, bytes, destination);  // straight out of the lines
+  } else {
+    if (value == nullptr) value = take(*in, from, bytes);
+    if (destination != nullptr && bytes > 0) call_.fold(&destination, 1, &value, 1, bytes, nullptr);
+  }
+  if (sent) send(*out, to, bytes, packed ? value : nullptr);
+  if (received && from.last) release(*in, from.peer);
 }
 
 void Endpoint::move(const Operation& operation) {
-  if (unpacks_only(operation)) {
-    const End &from = operation.sources[0], &to = operation.destinations[0];
-    Link& l = link(from.peer, from.strand);
-    unpack(l, from, operation.bytes, local(to.memory) + to.offset);
-    if (from.last) release(l, from.peer);
-    return;
-  }
+  if (operation.sources.size() == 1 && operation.destinations.size() == 1 && !call_.scale) return copy(operation);
   sources_.clear();
   destinations_.clear();
   for (const End& end : operation.sources) {
-    switch (end.kind) {
-      case End::Kind::kLocal:
-        sources_.push_back(local(end.memory) + end.offset);
-        break;
-      case End::Kind::kRemote:
-        sources_.push_back(remote(end.peer, end.memory) + end.offset);
-        break;
-      case End::Kind::kMulticast:
-      case End::Kind::kAggregation:
-        WEFT_ASSERT(false, "no such switch");
-        break;
-      case End::Kind::kMessage:
-        sources_.push_back(take(link(end.peer, end.strand), end, operation.bytes));
-        break;
-    }
+    sources_.push_back(end.kind == End::Kind::kMessage ? take(link(end.peer, end.strand), end, operation.bytes)
+                                                       : place(end));
   }
   bool scaled = false;
   if (call_.scale) [[unlikely]] {
@@ -260,24 +265,13 @@ void Endpoint::move(const Operation& operation) {
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
   bool any_packs = false;
   for (const End& end : operation.destinations) {
-    switch (end.kind) {
-      case End::Kind::kLocal:
-        destinations_.push_back(local(end.memory) + end.offset);
-        value = destinations_.back();
-        break;
-      case End::Kind::kRemote:
-        destinations_.push_back(remote(end.peer, end.memory) + end.offset);
-        break;
-      case End::Kind::kMessage:
-        if (packs(end, operation.bytes))
-          any_packs = true;
-        else
-          destinations_.push_back(slot(link(end.peer, end.strand), end, operation.bytes));
-        break;
-      case End::Kind::kMulticast:
-      case End::Kind::kAggregation:
-        WEFT_ASSERT(false, "no such switch");
+    if (end.kind == End::Kind::kMessage && packs(end, operation.bytes)) {
+      any_packs = true;
+      continue;
     }
+    destinations_.push_back(end.kind == End::Kind::kMessage ? slot(link(end.peer, end.strand), end, operation.bytes)
+                                                            : place(end));
+    if (end.kind == End::Kind::kLocal) value = destinations_.back();
   }
   if (sources_.size() == 1 && !scaled) value = sources_[0];
   if (any_packs && value == nullptr) {
@@ -290,11 +284,7 @@ void Endpoint::move(const Operation& operation) {
                static_cast<int>(sources_.size()), operation.bytes, scaled ? scales_.data() : nullptr);
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kMessage) continue;
-    Link& l = link(end.peer, end.strand);
-    const bool packed = packs(end, operation.bytes);
-    if (packed && protocol_of(operation.bytes) == Protocol::kSimple)
-      streamed_copy(slot(l, end, operation.bytes), value, static_cast<std::size_t>(operation.bytes));
-    if (end.last) publish(l, end, operation.bytes, packed ? value : l.unsent.data());
+    send(link(end.peer, end.strand), end, operation.bytes, packs(end, operation.bytes) ? value : nullptr);
   }
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end.peer);

@@ -89,14 +89,17 @@ class Endpoint {
   // Is the message one line that sums can be stored into at once?
   bool one_line(const protocol::End& end, Bytes bytes) const;
   bool packs(const protocol::End& end, Bytes bytes) const;
-  bool unpacks_only(const protocol::Operation& operation) const;
+  void send(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed);
   std::byte* local(protocol::Memory memory) const;
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
   std::byte* remote(Rank peer, protocol::Memory memory);
+  // Where the bytes of an end are that is memory.
+  std::byte* place(const protocol::End& end);
   // What a source is multiplied by. Requires: the call scales.
   Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
+  void copy(const protocol::Operation& operation);
 
   Segment segment_;
   Rank rank_;

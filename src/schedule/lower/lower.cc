@@ -140,23 +140,30 @@ Story StrandStream::story() const {
   return s;
 }
 
-const protocol::Operation* StrandStream::next() {
+void StrandStream::tell_ahead() {
+  if (ahead_ == nullptr) ahead_ = std::make_unique<protocol::Operation[]>(kAhead);
+  next_ = told_ = 0;
+  while (told_ < kAhead && tell(ahead_[told_])) ++told_;
+}
+
+// The next operation; false at the end.
+bool StrandStream::tell(protocol::Operation& operation) {
   while (round_ < cutting_->rounds) {
-    if (step_ != nullptr && step_->kind == Step::Kind::kMove && cut()) return &operation_;
+    if (step_ != nullptr && step_->kind == Step::Kind::kMove && cut(operation)) return true;
     if (!next_step()) continue;
     if (step_->kind == Step::Kind::kMove) continue;
-    operation_.kind =
+    operation.kind =
         step_->kind == Step::Kind::kSignal ? protocol::Operation::Kind::kSignal : protocol::Operation::Kind::kWait;
-    operation_.peer = step_->peer + cutting_->plan.first;
-    operation_.strand = step_->lane == Operand::kSameLane
-                            ? std::int16_t{-1}
-                            : static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->lanes + step_->lane);
-    operation_.bytes = 0;
-    operation_.sources.clear();
-    operation_.destinations.clear();
-    return &operation_;
+    operation.peer = step_->peer + cutting_->plan.first;
+    operation.strand = step_->lane == Operand::kSameLane
+                           ? std::int16_t{-1}
+                           : static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->lanes + step_->lane);
+    operation.bytes = 0;
+    operation.sources.clear();
+    operation.destinations.clear();
+    return true;
   }
-  return nullptr;
+  return false;
 }
 
 // Goes to the next step, or to the next round (false).
@@ -195,21 +202,21 @@ void StrandStream::forget_closed() {
 
 // Makes the next slice of the current move; false if it is used up (or empty from the start). A slice never crosses
 // from one message into the next, at either end.
-bool StrandStream::cut() {
-  operation_.kind = protocol::Operation::Kind::kMove;
-  operation_.peer = -1;
-  operation_.strand = -1;
-  operation_.bytes = std::min(cutting_->sizes.slice, end_ - at_);
+bool StrandStream::cut(protocol::Operation& operation) {
+  operation.kind = protocol::Operation::Kind::kMove;
+  operation.peer = -1;
+  operation.strand = -1;
+  operation.bytes = std::min(cutting_->sizes.slice, end_ - at_);
   if (parts_) {
     bool pending = false;  // an open message that this step closes
     for (const auto* side : {&step_->sources, &step_->destinations})
       for (const Operand& o : *side)
         if (o.message()) {
           const Bytes have = filled(o, side == &step_->destinations);
-          operation_.bytes = std::min(operation_.bytes, cutting_->sizes.slice - have);
+          operation.bytes = std::min(operation.bytes, cutting_->sizes.slice - have);
           pending |= have > 0 && !o.open;
         }
-    operation_.bytes = std::max<Bytes>(operation_.bytes, 0);
+    operation.bytes = std::max<Bytes>(operation.bytes, 0);
     if (at_ >= end_ && !(closes_ && pending)) {
       forget_closed();
       return false;
@@ -217,26 +224,27 @@ bool StrandStream::cut() {
   } else if (at_ >= end_) {
     return false;
   }
-  at_ += operation_.bytes;
-  address(step_->sources, operation_.sources, false);
-  address(step_->destinations, operation_.destinations, true);
-  if (cutting_->plan.first > 0) shift();
+  at_ += operation.bytes;
+  address(step_->sources, operation.bytes, operation.sources, false);
+  address(step_->destinations, operation.bytes, operation.destinations, true);
+  if (cutting_->plan.first > 0) shift(operation);
   if (at_ >= end_) closes_ = false;
   if (parts_) forget_closed();
   return true;
 }
 
 // From the task's ranks to the fabric's.
-void StrandStream::shift() {
-  for (auto* ends : {&operation_.sources, &operation_.destinations})
+void StrandStream::shift(protocol::Operation& operation) const {
+  for (auto* ends : {&operation.sources, &operation.destinations})
     for (protocol::End& end : *ends)
       if (end.kind != protocol::End::Kind::kLocal) end.peer += cutting_->plan.first;
 }
 
 // Requires: at_ is the slice's end.
-void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends, bool destination) {
+void StrandStream::address(const SmallList<Operand, 2>& operands, Bytes bytes, SmallList<protocol::End, 2>& ends,
+                           bool destination) {
   ends.clear();
-  const Bytes begin = at_ - operation_.bytes;
+  const Bytes begin = at_ - bytes;
   const auto group_member = [&](const Operand& o, Rank i, protocol::End end) {
     end.peer = o.group().member(i);
     if (o.kind == Operand::Kind::kMulticast)
@@ -265,7 +273,7 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, SmallList<prot
     if (parts_ && o.message()) {
       Bytes& have = filled(o, destination);
       end.offset = have;
-      have += operation_.bytes;
+      have += bytes;
       end.last = have == cutting_->sizes.slice || (at_ >= end_ && !o.open);
       if (end.last) have = 0;
     }

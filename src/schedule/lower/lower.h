@@ -92,7 +92,9 @@ struct Cutting {
   int rounds = 0;
 };
 
-// One strand of one rank, cut up and addressed. Lazy: holds one operation at a time.
+// One strand of one rank, cut up and addressed. Lazy: holds a few operations at a time. Simulations have tens of
+// thousands of strands and turn to another one at every operation: telling several at once asks less often for a
+// story's memory, which no cache still holds by then.
 class StrandStream {
  public:
   // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected. `cutting` must
@@ -100,13 +102,20 @@ class StrandStream {
   StrandStream(const Cutting& cutting, Rank rank, int strand);
 
   // Null at the end; valid until the next call.
-  const protocol::Operation* next();
+  const protocol::Operation* next() {
+    if (next_ == told_) tell_ahead();
+    return next_ < told_ ? &ahead_[next_++] : nullptr;
+  }
 
  private:
+  static constexpr std::uint32_t kAhead = 8;
+
+  void tell_ahead();
+  bool tell(protocol::Operation& operation);
   bool next_step();
-  bool cut();
-  void address(const SmallList<Operand, 2>& operands, SmallList<protocol::End, 2>& ends, bool destination);
-  void shift();
+  bool cut(protocol::Operation& operation);
+  void address(const SmallList<Operand, 2>& operands, Bytes bytes, SmallList<protocol::End, 2>& ends, bool destination);
+  void shift(protocol::Operation& operation) const;
   void forget_closed();
   Bytes& filled(const Operand& message, bool destination);
 
@@ -118,6 +127,8 @@ class StrandStream {
   };
   Story story() const;
 
+  std::unique_ptr<protocol::Operation[]> ahead_;  // kAhead operations, of which the first are told
+  std::uint32_t next_ = 0, told_ = 0;
   const Cutting* cutting_;
   Rank rank_;
   int channel_, lane_;
@@ -129,7 +140,6 @@ class StrandStream {
   bool parts_ = false;      // the step sends or receives a part of a larger message, …
   bool closes_ = false;     // … which may have to be closed although the part is empty
   std::vector<Open> open_;
-  protocol::Operation operation_;
 };
 
 // The strands of one rank, written out: what real fabrics run, cached per task and plan.

@@ -12,7 +12,8 @@ namespace weft::sim {
 
 // Events in order of time, then of insertion. Most events of a simulation follow "now" by one of a few delays (a path's
 // latency, a slice's transfer time); events of one delay are already in order, so each of these delays has a plain
-// first-in-first-out line. All others share a heap.
+// first-in-first-out line. All others share a heap. Where ranks move alike many events of one line follow each other:
+// as long as the line's next event comes before the first one of all others, nothing else is looked at.
 // Requires: nothing is pushed before the time of the last event popped.
 template <class Payload>
 class EventQueue {
@@ -30,41 +31,47 @@ class EventQueue {
   void push(Duration now, Duration delay, const Payload& payload) {
     ++size_;
     const Event event{now + delay, order_++, payload};
-    for (std::size_t i = 0; i < used_; ++i)
-      if (delays_[i] == delay) return lines_[i].push(event);
-    // A new delay takes a line while there are free or idle ones.
-    for (std::size_t i = 0; i < kLines; ++i) {
-      if (i < used_ && !lines_[i].empty()) continue;
-      used_ = std::max(used_, i + 1);
-      delays_[i] = delay;
-      return lines_[i].push(event);
+    const std::size_t line = line_for(delay);
+    if (line < kLines) {
+      lines_[line].push(event);
+      if (lines_[line].count == 1) comes_first_in(line, event);
+      return;
     }
     heap_.push_back(event);
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
+    if (heap_.front().order == event.order) comes_first_in(kHeap, event);
   }
 
   // When the next event happens. Requires: not empty.
-  Duration next_time() const {
-    const Line* line = earliest_line();
-    if (line == nullptr) return heap_.front().time;
-    return heap_.empty() ? line->front().time : std::min(line->front().time, heap_.front().time);
+  Duration next_time() {
+    if (earliest_ == kNobody) find_earliest();
+    return front_of(earliest_).time;
   }
 
   // Requires: not empty.
   Event pop() {
     --size_;
-    Line* earliest = const_cast<Line*>(earliest_line());
-    if (!heap_.empty() && (earliest == nullptr || earliest->front() > heap_.front())) {
+    if (earliest_ == kNobody) find_earliest();
+    const std::size_t from = earliest_;
+    if (from == kHeap) {
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
       const Event event = heap_.back();
       heap_.pop_back();
+      if (heap_.empty() || comes_after(heap_.front(), rival_)) earliest_ = kNobody;
       return event;
     }
-    return earliest->pop();
+    const Event event = lines_[from].pop();
+    if (lines_[from].empty() || comes_after(lines_[from].front(), rival_)) earliest_ = kNobody;
+    return event;
   }
 
  private:
-  static constexpr std::size_t kLines = 12;
+  static constexpr std::size_t kLines = 12, kHeap = kLines, kNobody = kLines + 1;
+
+  struct Moment {
+    Duration time = Duration::max();
+    std::uint64_t order = ~std::uint64_t{0};
+  };
 
   // A ring buffer whose size is a power of two.
   struct Line {
@@ -74,13 +81,14 @@ class EventQueue {
     bool empty() const { return count == 0; }
     const Event& front() const { return ring[first]; }
     void push(const Event& event) {
-      if (count == ring.size()) {
-        std::vector<Event> larger(std::max<std::size_t>(64, 2 * count));
-        for (std::size_t i = 0; i < count; ++i) larger[i] = ring[(first + i) & (ring.size() - 1)];
-        ring = std::move(larger);
-        first = 0;
-      }
+      if (count == ring.size()) grow();
       ring[(first + count++) & (ring.size() - 1)] = event;
+    }
+    void grow() {
+      std::vector<Event> larger(std::max<std::size_t>(64, 2 * count));
+      for (std::size_t i = 0; i < count; ++i) larger[i] = ring[(first + i) & (ring.size() - 1)];
+      ring = std::move(larger);
+      first = 0;
     }
     Event pop() {
       const Event event = ring[first];
@@ -90,17 +98,56 @@ class EventQueue {
     }
   };
 
-  // Null: all are empty.
-  const Line* earliest_line() const {
-    const Line* earliest = nullptr;
+  // kHeap: none is free.
+  std::size_t line_for(Duration delay) {
     for (std::size_t i = 0; i < used_; ++i)
-      if (!lines_[i].empty() && (earliest == nullptr || earliest->front() > lines_[i].front())) earliest = &lines_[i];
-    return earliest;
+      if (delays_[i] == delay) return i;
+    // A new delay takes a line while there are free or idle ones.
+    for (std::size_t i = 0; i < kLines; ++i) {
+      if (i < used_ && !lines_[i].empty()) continue;
+      used_ = std::max(used_, i + 1);
+      delays_[i] = delay;
+      return i;
+    }
+    return kHeap;
+  }
+
+  static bool comes_after(const Event& event, const Moment& m) {
+    return event.time != m.time ? event.time > m.time : event.order > m.order;
+  }
+  const Event& front_of(std::size_t place) const { return place == kHeap ? heap_.front() : lines_[place].front(); }
+
+  // `event` is the first one of this line or of the heap now, and was not before.
+  void comes_first_in(std::size_t place, const Event& event) {
+    if (place == earliest_ || earliest_ == kNobody || comes_after(event, rival_)) return;
+    if (front_of(earliest_) > event)
+      earliest_ = kNobody;
+    else
+      rival_ = {event.time, event.order};
+  }
+
+  // Whose first event is the earliest, and the first one of all others.
+  void find_earliest() {
+    rival_ = {};
+    const auto look_at = [&](std::size_t place) {
+      const Event& event = front_of(place);
+      if (earliest_ != kNobody && event > front_of(earliest_)) {
+        if (!comes_after(event, rival_)) rival_ = {event.time, event.order};
+        return;
+      }
+      if (earliest_ != kNobody) rival_ = {front_of(earliest_).time, front_of(earliest_).order};
+      earliest_ = place;
+    };
+    for (std::size_t i = 0; i < used_; ++i)
+      if (!lines_[i].empty()) look_at(i);
+    if (!heap_.empty()) look_at(kHeap);
   }
 
   std::array<Duration, kLines> delays_;
   std::array<Line, kLines> lines_;
   std::size_t used_ = 0, size_ = 0;
+  std::size_t earliest_ = kNobody;  // a line or the heap; kNobody: not known
+  Moment rival_;                    // the first event of all others
   std::vector<Event> heap_;
   std::uint64_t order_ = 0;
 };

@@ -221,18 +221,15 @@ void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
 }
 
 // Returns how long it takes at the least.
-double FlowFabric::start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness) {
+double FlowFabric::start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
+  way.carried += raw;
   carry(actor, way.path, raw, way.cap / slowness, way.raw_per_wire);
   return raw / way.cap * slowness;
 }
 
 // `load`: an actor; below 0: the sum that a switch sends, of aggregation -1 - load.
 void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire) {
-  for (const auto [r, times] : path) {
-    if (carried_.size() <= index(r)) carried_.resize(index(r) + 1);
-    carried_[index(r)] += bytes * times;
-  }
   ++busy_;
   if (load >= 0) ++actors_[index(load)].outstanding;
   carrier_->start({.number = load,
@@ -332,6 +329,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
     c.cap = 1e15;
   } else if (strand > 0) {  // all strands go the same way
     c = connections_[index(connection_index(from, to, 0))];
+    c.carried = 0;
     c.in_flight = c.arrived = c.signals = 0;
     c.receiver_waits = c.sender_waits = c.signal_waits = -1;
   } else {
@@ -391,10 +389,10 @@ std::vector<topology::DeviceId> FlowFabric::devices_of(const Group& group, Rank 
   return devices;
 }
 
-const SwitchWay& FlowFabric::way_through(Rank rank, const End& end, bool store) {
+SwitchWay& FlowFabric::way_through(Rank rank, const End& end, bool store) {
   const Group group(end);
   std::vector<Place::GroupEntry>& known = places_[index(rank)].groups;
-  for (const Place::GroupEntry& e : known)
+  for (Place::GroupEntry& e : known)
     if (e.store == store && e.group == group) return e.way;
   const auto find = store ? topology::multicast_path : topology::reduced_path;
   const auto turned = [&](Rank by) {
@@ -510,7 +508,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const auto account = [&](const End& end, bool source) {
     if (end.kind == End::Kind::kAggregation) return account_aggregation(end, source);
     if (end.kind == End::Kind::kMulticast) {
-      const SwitchWay& way = way_through(rank, end, !source);
+      SwitchWay& way = way_through(rank, end, !source);
       flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes, slowness));
       return;
     }
@@ -525,9 +523,9 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
           source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
       return;
     }
-    const Connection& c =
-        source ? connect(self, end.peer, strand, Way::kIn) : connect(self, end.peer, end.strand, Way::kOut);
+    Connection& c = source ? connect(self, end.peer, strand, Way::kIn) : connect(self, end.peer, end.strand, Way::kOut);
     if (end.last) posting += c.overhead.s();
+    c.carried += wire * c.raw_per_wire;
     carry(self, c.path, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
@@ -545,6 +543,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
   } else if (!own.empty()) {
+    places_[index(rank)].memory_carried += local;
     carry(self, own, local, core / slowness, 1);
   }
   if (--actor.outstanding == 0) {
@@ -631,12 +630,35 @@ std::string FlowFabric::name_of(MaxMin::Resource resource) const {
                      topology_.name_of(hop.forward ? l.b : l.a));
 }
 
+// Bytes by resource.
+std::vector<double> FlowFabric::carried() const {
+  std::vector<double> carried;
+  const auto add = [&](MaxMin::Path path, double bytes) {
+    for (const auto [r, times] : path) {
+      if (carried.size() <= index(r)) carried.resize(index(r) + 1);
+      carried[index(r)] += bytes * times;
+    }
+  };
+  for (const Connection& c : connections_) add(c.path, c.carried);
+  for (const Place& p : places_) {
+    add(p.memory_path, p.memory_carried);
+    for (const Place::GroupEntry& e : p.groups) add(e.way.path, e.way.carried);
+  }
+  for (const Aggregation& a : aggregations_) {
+    add(a.down.path, a.down.carried);
+    for (const Aggregation::Member& m : a.members()) add(m.up.path, m.up.carried);
+  }
+  return carried;
+}
+
 FlowFabric::Bottleneck FlowFabric::busiest() const {
+  if (now_ == Duration()) return {};
+  const std::vector<double> bytes = carried();
   MaxMin::Resource busiest = -1;
   double most = 0;
-  for (std::size_t r = 0; r < carried_.size() && now_ > Duration{}; ++r) {
+  for (std::size_t r = 0; r < bytes.size(); ++r) {
     const auto resource = static_cast<MaxMin::Resource>(r);
-    const double share = carried_[r] / rates_.capacity(resource) / now_.s();
+    const double share = bytes[r] / rates_.capacity(resource) / now_.s();
     if (share <= most) continue;
     most = share;
     busiest = resource;

@@ -116,6 +116,7 @@ class FlowFabric : private Carrier::Surroundings {
     Duration fence;           // how long the sender rests after a message
     double cap = 0;           // raw link bytes per second that one channel can use
     double raw_per_wire = 1;  // raw link bytes per wire byte
+    double carried = 0;       // raw link bytes, so far
     int in_flight = 0, arrived = 0, signals = 0;
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
   };
@@ -127,7 +128,8 @@ class FlowFabric : private Carrier::Surroundings {
     };
     std::vector<GroupEntry> groups;  // of memory that switches sum and copy
     std::vector<std::int32_t> aggregations;
-    MaxMin::Path memory_path;  // CPU ranks
+    MaxMin::Path memory_path;   // CPU ranks
+    double memory_carried = 0;  // bytes, so far
   };
   struct Actor {
     const protocol::Operation* operation = nullptr;  // being carried out
@@ -180,7 +182,7 @@ class FlowFabric : private Carrier::Surroundings {
   void flap(std::int32_t number, bool down);
   void carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire);
   std::uint8_t service_of(std::int32_t load) const;
-  double start_way(std::int32_t actor, const SwitchWay& way, Bytes bytes, double slowness);
+  double start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness);
   void through(std::int32_t load) override;
   void part_done(std::int32_t actor);
   void wake(std::int32_t& actor);
@@ -191,13 +193,14 @@ class FlowFabric : private Carrier::Surroundings {
   }
   std::int32_t connection_index(Rank from, Rank to, int strand);
   std::int32_t open(Rank from, Rank to, int strand);
+  std::vector<double> carried() const;
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
   using TurnedPath = std::function<topology::Path(Rank by)>;  // of a rank, or of one that is turned
   MaxMin::Path keep(const TurnedPath& turned);
   void fail(std::string message);
   void limit_to_links(MaxMin::Path path, double& cap) const;
   SwitchWay way_of(const TurnedPath& turned, const Group& group);
-  const SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
+  SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
   std::int32_t aggregation_index(Rank rank, const protocol::End& end);
   Aggregation::Member& member(Rank rank, const protocol::End& end) {
     return aggregations_[static_cast<std::size_t>(aggregation_index(rank, end))].member(rank);
@@ -230,7 +233,6 @@ class FlowFabric : private Carrier::Surroundings {
   std::deque<Aggregation> aggregations_;
   std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
-  std::vector<double> carried_;   // bytes per resource
   std::vector<double> slowness_;  // by rank; empty: none is slow
   Delays delays_;
   std::vector<BackgroundSource> streams_;

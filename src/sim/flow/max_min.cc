@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace weft::sim {
 
 MaxMin::Resource MaxMin::add_resource(double capacity) {
   resources_.push_back({.capacity = capacity});
+  waiting_.push_back(0);
   return static_cast<Resource>(resources_.size() - 1);
 }
 
@@ -16,8 +18,7 @@ void MaxMin::set_capacity(Resource r, double capacity) {
 }
 
 void MaxMin::enqueue(Resource r) {
-  if (resource(r).waiting) return;
-  resource(r).waiting = true;
+  if (std::exchange(waiting_[static_cast<std::size_t>(r)], 1) != 0) return;
   queue_.push_back(r);
 }
 
@@ -53,7 +54,7 @@ void MaxMin::stop(Flow id) {
   for (const auto [r, times] : gone.path) {
     ResourceState& state = resource(r);
     if (state.share < kUnlimited) enqueue(r);
-    *std::ranges::find(state.users, id, &ResourceState::User::flow) = state.users.back();
+    *std::ranges::find(state.users, id, &ResourceState::User::flow) = state.users.end()[-1];
     state.users.pop_back();
     state.demand = state.users.empty() ? 0 : state.demand - gone.cap * times;
   }
@@ -108,7 +109,7 @@ void MaxMin::recompute(Resource r) {
 std::span<const MaxMin::Flow> MaxMin::solve() {
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     const Resource r = queue_[i];
-    resource(r).waiting = false;
+    waiting_[static_cast<std::size_t>(r)] = 0;
     recompute(r);
   }
   queue_.clear();
@@ -123,7 +124,7 @@ std::span<const MaxMin::Flow> MaxMin::solve() {
     changed_.push_back(f);
   }
   touched_.clear();
-  std::sort(changed_.begin(), changed_.end());
+  if (!std::ranges::is_sorted(changed_)) std::ranges::sort(changed_);
   return changed_;
 }
 

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "base/small_list.h"
+
 namespace weft::sim {
 
 // Max-min fair rates of flows over shared resources, kept up to date as flows come and go.
@@ -56,15 +58,15 @@ class MaxMin {
     double cap = 0, rate = 0;
     bool live = false, touched = false;
   };
-  struct ResourceState {
+  // A cache line where few flows use it: every flow that comes or goes touches all resources of its path.
+  struct alignas(64) ResourceState {
     double capacity = 0, demand = 0;  // demand: sum of the flows' caps
     double share = kUnlimited;
-    bool waiting = false;  // in the queue
     struct User {
       Flow flow;
       std::int32_t times;
     };
-    std::vector<User> users = {};
+    SmallList<User, 3> users = {};
   };
   ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
   FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
@@ -77,8 +79,9 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;
-  std::vector<Resource> queue_;  // whose share may have changed
-  std::vector<Flow> touched_;    // whose rate may have changed
+  std::vector<Resource> queue_;        // whose share may have changed
+  std::vector<std::uint8_t> waiting_;  // by resource: is it in the queue?
+  std::vector<Flow> touched_;          // whose rate may have changed
   std::vector<Flow> changed_;
   struct Limit {
     double rate;

@@ -17,6 +17,7 @@ struct SwitchWay {
   Duration latency, overhead, fence;
   double cap = 0;           // raw link bytes per second
   double raw_per_wire = 1;  // raw link bytes per wire byte
+  double carried = 0;       // raw link bytes, so far
 };
 
 // The ranks that an operation's end names.
@@ -48,6 +49,7 @@ class Aggregation {
   int strand() const { return strand_; }
   Member& member(Rank rank) { return members_[static_cast<std::size_t>(group_.place_of(rank))]; }
   std::vector<Member>& members() { return members_; }
+  const std::vector<Member>& members() const { return members_; }
 
   // A member's next part; `data`: its bytes where the fabric carries any, else null.
   void send(Member& member, Bytes bytes, std::vector<std::byte>* data);
