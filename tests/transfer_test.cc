@@ -109,6 +109,26 @@ TEST_P(Transfers, TransfersOfOneExchangeDoNotBlockEachOther) {
   });
 }
 
+// More kinds of exchanges than a session remembers, again and again; buffers move and what is known is checked anew.
+TEST_P(Transfers, ManyExchangesTakeTurns) {
+  constexpr int kKinds = 11;
+  all_well(2, [](Communicator& c) -> std::string {
+    for (int turn = 0; turn < 3 * kKinds; ++turn) {
+      const auto count = static_cast<std::size_t>(1 + 97 * (turn % kKinds));
+      const std::vector<std::int32_t> out = numbers(count, turn + c.rank());
+      std::vector<std::int32_t> in(count);
+      const Status first = c.rank() == 0 ? c.send(std::span(out), 1) : c.receive(std::span(in), 0);
+      if (!first) return said(first);
+      const Status second = c.rank() == 0 ? c.receive(std::span(in), 1) : c.send(std::span(out), 0);
+      if (!second) return said(second);
+      if (in != numbers(count, turn + 1 - c.rank())) return fmt::format("wrong data in turn {}", turn);
+      const Transfer null{Direction::kReceive, 1 - c.rank(), nullptr, count, DataType::kInt32};
+      if (c.exchange({&null, 1})) return "a null buffer was taken";
+    }
+    return "";
+  });
+}
+
 TEST_P(Transfers, CollectivesBetweenTransfersOfSomeRanksAreNoMismatch) {
   all_well(3, [](Communicator& c) -> std::string {
     std::vector<std::int32_t> sum(100);

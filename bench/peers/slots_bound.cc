@@ -118,7 +118,8 @@ int main() {
   auto* from = static_cast<char*>(std::aligned_alloc(4096, 1 << 20));
   auto* to = static_cast<char*>(std::aligned_alloc(4096, 1 << 20));
   std::memset(from, 1, 1 << 20), std::memset(to, 1, 1 << 20);
-  std::printf("# a cache line: %.3f us one way\n# bytes  alone: plain streamed  eight: plain streamed\n", line_us(shared));
+  std::printf("# a cache line: %.3f us one way\n# bytes  alone: plain streamed  eight: plain streamed\n",
+              line_us(shared));
   for (std::size_t bytes = 512; bytes <= 32768; bytes *= 2)
     std::printf("%7zu  %6.2f %6.2f  %6.2f %6.2f\n", bytes, message_us(shared, plain, bytes, 1, from, to),
                 message_us(shared, streamed, bytes, 1, from, to), message_us(shared, plain, bytes, 8, from, to),
