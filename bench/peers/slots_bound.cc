@@ -1,6 +1,7 @@
 // What two cores of this machine can hand each other through memory that both map, by plain loads and stores alone: the
 // latency of one cache line, and messages through slots, stored plainly or past the cache.
 //   c++ -std=c++20 -O3 -march=native bench/peers/slots_bound.cc -o build/peers/slots_bound -pthread
+//   build/peers/slots_bound --line   only the latency, µs
 //   build/peers/slots_bound          a line per size: µs of a message alone, then µs per message with eight under way
 // The two threads are bound to CPUs 0 and 1. Run it several times: in a virtual machine the two may be near (one
 // last-level cache) or far, and that changes while programs run; the first line says which.
@@ -110,10 +111,11 @@ double message_us(Shared& shared, Copy store, std::size_t bytes, unsigned long u
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return std::perror("slots_bound"), 2;
   auto& shared = *static_cast<Shared*>(memory);
+  if (argc > 1 && std::strcmp(argv[1], "--line") == 0) return std::printf("%.3f\n", line_us(shared)), 0;
   std::memset(shared.slots, 1, sizeof shared.slots);
   auto* from = static_cast<char*>(std::aligned_alloc(4096, 1 << 20));
   auto* to = static_cast<char*>(std::aligned_alloc(4096, 1 << 20));
