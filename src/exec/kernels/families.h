@@ -16,8 +16,8 @@ fabric::Fold float_fold(DataType type, ReduceOp op, Stores stores);    // fold_f
 fabric::Fold float16_fold(DataType type, ReduceOp op, Stores stores);  // fold_float16.cc: both with 16 bits
 fabric::Fold float8_fold(DataType type, ReduceOp op, Stores stores);   // fold_float8.cc: both with 8 bits
 
-// May results of so many bytes go past the cache? Not small ones: they are parts of pipelines whose slots must stay in
-// it. Not where stores of a vector are not aligned, nor where a result replaces a source.
+// May results of so many bytes go past the cache? Not small ones, which are likely to be read again soon (slots are
+// filled past the cache by net/memory, from where the result is). Not where stores of a vector are not aligned, nor where a result replaces a source.
 bool may_stream(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
                 int source_count, Bytes bytes, std::size_t vector_bytes);
 
