@@ -17,7 +17,8 @@ fabric::Fold float16_fold(DataType type, ReduceOp op, Stores stores);  // fold_f
 fabric::Fold float8_fold(DataType type, ReduceOp op, Stores stores);   // fold_float8.cc: both with 8 bits
 
 // May results of so many bytes go past the cache? Not small ones, which are likely to be read again soon (slots are
-// filled past the cache by net/memory, from where the result is). Not where stores of a vector are not aligned, nor where a result replaces a source.
+// filled past the cache by net/memory, from where the result is). Not where stores of a vector are not aligned, nor
+// where a result replaces a source.
 bool may_stream(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
                 int source_count, Bytes bytes, std::size_t vector_bytes);
 
