@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/hop_costs.h"
+
 namespace weft::protocol {
 namespace {
 
@@ -35,6 +37,16 @@ TEST(Protocol, ASlotHoldsWholeLinesOfWholeElements) {
   // NCCL 2.30: a 4 MiB Simple buffer and a 4,915,200 B LL128 buffer, each in 8 steps, 15/16 of the latter data.
   EXPECT_EQ(traits(Protocol::kSimple).slice_bytes * 8, 4 << 20);
   EXPECT_EQ(wire_bytes(Protocol::kLL128, traits(Protocol::kLL128).slice_bytes) * 8, 4915200);
+}
+
+TEST(HopCosts, LinesBetweenFarCoresMoveByTheirTripAndStreamedSlotsDoNot) {
+  const HopCosts shipped = HopCosts::shipped(HopCosts::Endpoint::kCpu);
+  const HopCosts far = shipped.between_cores(Duration::nanoseconds(192));
+  const HopCost& lines = *far.find("PHB", Protocol::kLL64);
+  EXPECT_DOUBLE_EQ(lines.channel.value(), lines.lines * 64 / 192e-9);
+  EXPECT_LT(lines.channel.value(), shipped.find("PHB", Protocol::kLL64)->channel.value());
+  EXPECT_EQ(far.find("PHB", Protocol::kSimple)->channel.value(),
+            shipped.find("PHB", Protocol::kSimple)->channel.value());
 }
 
 }  // namespace
