@@ -102,6 +102,15 @@ TEST_P(EveryAlgorithm, KeepsToTheScratchAndPartsItAsksFor) {
     }
 }
 
+TEST_P(EveryAlgorithm, SaysWhetherItStoresIntoPeersMemory) {
+  bool stores = false;
+  for (const Rank n : {1, 2, 5, 8})
+    for (const auto& strand : write_out(*GetParam(), {.ranks = n, .ranks_per_node = n}).strands)
+      for (const Step& step : strand)
+        for (const Operand& o : step.destinations) stores |= o.kind == Operand::Kind::kRemote;
+  EXPECT_EQ(stores, GetParam()->needs.stores);
+}
+
 std::string label(const testing::TestParamInfo<const Algorithm*>& info) {
   return std::string(name(info.param->collective)) + "_" + std::string(info.param->name);
 }

@@ -107,7 +107,7 @@ Algorithm two_shot_of(std::string_view when) {
           .source =
               "reduce-scatter then all-gather over shared memory; TensorRT-LLM and vLLM custom all-reduce call it "
               "two-shot",
-          .needs = {.messages = false, .load_store = true},
+          .needs = {.messages = false, .load_store = true, .stores = true},
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
           .scratch = [](const Story& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },

@@ -219,8 +219,10 @@ double Walk::seconds_of(const Strand& s, const Step& step) {
 // The same of a CPU rank, whose core moves all operands.
 double Walk::seconds_of_core(const Strand& s, const Step& step) {
   const double wire = wire_piece(), memory = 1 / core_rate(machine_, task_).value();
+  const double scratch = plan_.streams_scratch() ? std::max(memory, 1 / machine_.costs().streamed().value()) : memory;
   const auto seconds_of = [&](const Operand& o, Rank from, Rank to) {
-    if (o.kind != Operand::Kind::kMessage) return piece_ * memory * ends_of(o);
+    if (o.kind != Operand::Kind::kMessage)
+      return piece_ * (o.buffer == schedule::Buffer::kScratch ? scratch : memory) * ends_of(o);
     return wire * std::max(memory, 1 / connections_.link(from, to, lane_of(o, s.lane)).rate);
   };
   double seconds = 0;

@@ -32,6 +32,7 @@ struct Call {
   bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
   std::uint32_t reduction = 0;       // names the fold to other processes
   bool publishes = false;            // peers will load and store in and out directly
+  bool streams_scratch = false;      // large parts go into scratch past this core's caches (decision 0079)
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };

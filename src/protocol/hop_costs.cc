@@ -164,6 +164,13 @@ HopCosts HopCosts::between_cores(Duration trip) const {
   return costs;
 }
 
+BytesPerSecond HopCosts::streamed() const {
+  BytesPerSecond most;
+  for (const Hop& h : hops_)
+    if (h.protocol == Protocol::kSimple && h.path != "NET") most = std::max(most, h.cost.channel);
+  return most;
+}
+
 const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
   if (network_) return protocol == Protocol::kSimple ? &hops_[path == kNetworkPath ? 0 : 1].cost : nullptr;
   for (const Hop& hop : hops_)

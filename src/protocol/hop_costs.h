@@ -63,6 +63,8 @@ class HopCosts {
   Duration host_launch(int channels) const { return host_launch_ + host_channel_ * (channels - 1); }
   // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
+  // CPU ranks: what one of them puts into memory for others to fetch, past its caches (decisions 0078 and 0079).
+  BytesPerSecond streamed() const;
   // From one rank to another on the same core; zero where ranks do not share.
   Duration rank_switch() const { return switch_; }
   bool gpu() const { return gpu_; }

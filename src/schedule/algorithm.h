@@ -36,6 +36,7 @@ struct Story {
 struct Needs {
   bool messages = true;
   bool load_store = false;   // peers' memory by load and store
+  bool stores = false;       // … and stores; otherwise only loads
   bool multicast = false;    // a switch that reduces and multicasts, or load/store to do the same
   bool aggregation = false;  // a switch that reduces messages, or messages among all to do the same
 

@@ -133,6 +133,7 @@ void Session::begin(const Order& o) {
                                       .scale = exec::scale_of(r.type, prepared.op, executor_->ranks(), r.scalar),
                                       .reduction = prepared.reduction,
                                       .publishes = prepared.plan.algorithm->needs.memory(),
+                                      .streams_scratch = prepared.plan.streams_scratch(),
                                       .signature = prepared.signature});
 }
 

@@ -219,10 +219,17 @@ Scalar Endpoint::scale_of(const End& end) const {
   return {board.scale_real.load(std::memory_order_relaxed), board.scale_integer.load(std::memory_order_relaxed)};
 }
 
-// Parts of a message that are put into its slot from wherever their value is, not by the fold: large ones of Simple,
-// and whole messages of several lines.
+// Large parts that another rank reads next: into a slot, or into scratch.
+bool Endpoint::streams(const End& end, Bytes bytes) const {
+  if (bytes < kStreamedBytes) return false;
+  if (end.kind == End::Kind::kMessage) return protocol_of(bytes) == Protocol::kSimple;
+  return call_.streams_scratch && end.memory == Memory::kScratch;
+}
+
+// What is put into its place from wherever its value is, not by the fold: what is streamed, and whole messages of
+// several lines.
 bool Endpoint::packs(const End& end, Bytes bytes) const {
-  if (protocol_of(bytes) == Protocol::kSimple) return bytes >= kStreamedBytes;
+  if (end.kind != End::Kind::kMessage || protocol_of(bytes) == Protocol::kSimple) return streams(end, bytes);
   return end.offset == 0 && end.last && !one_line(end, bytes);
 }
 
@@ -251,16 +258,19 @@ void Endpoint::copy(const Operation& operation) {
     return sent ? send_line(from, to, bytes) : receive_line(from, to, bytes);
   Link* const in = received ? &link(from.peer, from.strand) : nullptr;
   Link* const out = sent ? &link(to.peer, to.strand) : nullptr;
-  const bool packed = sent && packs(to, bytes);
+  const bool packed = packs(to, bytes);
   const std::byte* value = received ? whole(*in, from, bytes) : place(from);
   std::byte* destination = packed ? nullptr : sent ? slot(*out, to, bytes) : place(to);
-  if (value == nullptr && !sent) {
+  if (value == nullptr && !sent && !packed) {
     unpack(*in, from, bytes, destination);  // straight out of the lines
   } else {
     if (value == nullptr) value = take(*in, from, bytes);
     if (destination != nullptr && bytes > 0) call_.fold(&destination, 1, &value, 1, bytes, nullptr);
   }
-  if (sent) send(*out, to, bytes, packed ? value : nullptr);
+  if (sent)
+    send(*out, to, bytes, packed ? value : nullptr);
+  else if (packed)
+    streamed_copy(place(to), value, static_cast<std::size_t>(bytes));
   if (received && from.last) release(*in, from.peer);
 }
 
@@ -283,7 +293,7 @@ void Endpoint::move(const Operation& operation) {
   const std::byte* value = nullptr;  // where the whole value is, if anywhere
   bool any_packs = false;
   for (const End& end : operation.destinations) {
-    if (end.kind == End::Kind::kMessage && packs(end, operation.bytes)) {
+    if (packs(end, operation.bytes)) {
       any_packs = true;
       continue;
     }
@@ -301,8 +311,11 @@ void Endpoint::move(const Operation& operation) {
     call_.fold(destinations_.data(), static_cast<int>(destinations_.size()), sources_.data(),
                static_cast<int>(sources_.size()), operation.bytes, scaled ? scales_.data() : nullptr);
   for (const End& end : operation.destinations) {
-    if (end.kind != End::Kind::kMessage) continue;
-    send(link(end.peer, end.strand), end, operation.bytes, packs(end, operation.bytes) ? value : nullptr);
+    const bool packed = packs(end, operation.bytes);
+    if (end.kind == End::Kind::kMessage)
+      send(link(end.peer, end.strand), end, operation.bytes, packed ? value : nullptr);
+    else if (packed)
+      streamed_copy(place(end), value, static_cast<std::size_t>(operation.bytes));
   }
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end.peer);

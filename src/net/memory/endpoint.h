@@ -88,6 +88,7 @@ class Endpoint {
   bool came_otherwise(const Link& link, const protocol::End& end, Bytes bytes) const;
   // Is the message one line that sums can be stored into at once?
   bool one_line(const protocol::End& end, Bytes bytes) const;
+  bool streams(const protocol::End& end, Bytes bytes) const;
   bool packs(const protocol::End& end, Bytes bytes) const;
   void send(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed);
   std::byte* local(protocol::Memory memory) const;

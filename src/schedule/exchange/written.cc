@@ -118,6 +118,7 @@ Needs needs_of(const Schedule& s) {
         for (const Operand& o : *side) {
           needs.messages |= o.message();
           needs.load_store |= o.kind == Operand::Kind::kRemote;
+          needs.stores |= o.kind == Operand::Kind::kRemote && side == &step.destinations;
           needs.multicast |= o.kind == Operand::Kind::kMulticast;
           needs.aggregation |= o.kind == Operand::Kind::kAggregation;
         }

@@ -48,6 +48,8 @@ struct Plan {
   std::shared_ptr<const RingOrders> rings = nullptr;
   Rank first = 0;  // simulations only: the fabric's rank that is the task's rank 0
 
+  // Is scratch what this rank writes and its peers only read?
+  bool streams_scratch() const { return staged && !algorithm->needs.stores && !algorithm->needs.multicast; }
   bool operator==(const Plan&) const = default;
 };
 
