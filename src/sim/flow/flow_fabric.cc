@@ -61,7 +61,9 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   places_.resize(index(fold_.representatives()));
   posters_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
-  for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
+  const std::vector<Rank>& places = options_.places;
+  for (Rank r = 0; r < ranks; ++r)
+    devices_.push_back(available[index(places.empty() ? r : places[index(r)]) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
   for (const Background::Stream& stream : options_.background.streams)
     streams_.emplace_back(stream, keep([&](Rank) { return stream.path; }), options_.carrier != nullptr);

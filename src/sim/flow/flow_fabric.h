@@ -32,6 +32,7 @@ struct FlowOptions {
   std::int64_t max_events = std::int64_t{1} << 40;
   Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
                   // no disturbances
+  std::vector<Rank> places = {};  // which endpoint each rank sits on; empty: in order
   Disturbances disturbances = {};
   Background background = {};              // requires, if any: nothing is folded
   Computing computing = {};                // beside the calls
