@@ -404,14 +404,14 @@ struct Routes::Cache {
   std::vector<Shape> shapes;
   std::vector<Neighbour> neighbours;  // of every switch, in the order of its links
   std::vector<std::size_t> neighbours_begin;
-  std::vector<std::int32_t> sorted_neighbours;             // their positions, sorted for every switch
+  std::vector<std::int32_t> sorted_neighbours;  // their positions, sorted for every switch
   struct Known {
     std::int32_t at = -1, target = -1;
     std::vector<LinkId> links;
   };
   std::vector<Known> recent = std::vector<Known>(4096);  // links from a switch to another, of pairs asked for lately
   std::vector<LinkId> choices;                           // scratch of ports_towards
-  std::vector<std::vector<std::uint16_t>> distances;       // by target switch; empty until asked for
+  std::vector<std::vector<std::uint16_t>> distances;     // by target switch; empty until asked for
   // Adaptive routing only: the way each pair of NICs was given, and the pairs on each direction of a link.
   std::unordered_map<std::uint64_t, std::vector<Hop>> adaptive;
   std::unordered_map<LinkId, std::int64_t> load;

@@ -44,7 +44,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       routes_(routes),
       options_(std::move(options)),
       capabilities_(flow_capabilities(topology, options_.strands)),
-      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_, links_have_numbers()),
       carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter),
       bursts_(options_.background.seed) {
@@ -661,7 +661,8 @@ FlowFabric::Bottleneck FlowFabric::busiest() const {
   for (std::size_t r = 0; r < bytes.size(); ++r) {
     const auto resource = static_cast<MaxMin::Resource>(r);
     const double share = bytes[r] / rates_.capacity(resource) / now_.s();
-    if (share <= most) continue;
+    const bool earlier = share == most && busiest >= 0 && fold_.images() == 1 && fold_.before(resource, busiest);
+    if (share <= most && !earlier) continue;
     most = share;
     busiest = resource;
   }

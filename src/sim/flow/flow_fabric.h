@@ -170,6 +170,10 @@ class FlowFabric : private Carrier::Surroundings {
     bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kBackground; }
   };
 
+  // Packets, flapping links and timelines name links by their numbers.
+  bool links_have_numbers() const {
+    return options_.carrier || !options_.disturbances.flaps.empty() || options_.timeline != nullptr;
+  }
   std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
   void launch();
   bool step();
