@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "schedule/algorithm.h"
 
 namespace weft::simulate {
@@ -55,7 +54,6 @@ class Known {
   void add(Rank nodes, double units, double seconds, std::int64_t operations) {
     sizes_.push_back({nodes, units, seconds, static_cast<double>(operations)});
   }
-  std::size_t count() const { return sizes_.size(); }
   double seconds() const { return sizes_.back().seconds; }
   double units() const { return sizes_.back().units; }
   // Operations grow by a power of the nodes. Requires: two sizes.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "cost/shipped.h"
 #include "topology/machine.h"
 
