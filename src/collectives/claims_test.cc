@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "collectives/registry.h"
 
@@ -119,6 +121,44 @@ TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
       }
     });
   EXPECT_GT(shortened, 100);
+}
+
+// Who sends to whom among nodes in one lane, as pairs of nodes.
+std::set<std::pair<Rank, Rank>> edges_between_nodes(const Algorithm& a, Story story) {
+  std::set<std::pair<Rank, Rank>> edges;
+  for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
+    auto steps = a.steps(story);
+    while (const Step* step = steps.next())
+      for (const Operand& o : step->destinations)
+        if (const Rank from = story.rank / story.ranks_per_node, to = o.peer / story.ranks_per_node;
+            o.message() && from != to)
+          edges.emplace(from, to);
+  }
+  return edges;
+}
+
+TEST(Growth, ATreeOnEverySecondNodeIsTheSameWithoutItsLeaves) {
+  int compared = 0;
+  for (const Algorithm& a : algorithms()) {
+    if (a.growth != Growth::kPerLevel) continue;
+    for (const Rank nodes : {4, 8, 12, 32})
+      for (const Rank per_node : {2, 4})
+        for (int lane = 0; lane < a.lanes; ++lane) {
+          const auto on = [&](Rank count) {
+            return edges_between_nodes(a, {.ranks = count * per_node, .ranks_per_node = per_node, .lane = lane});
+          };
+          const auto all = on(2 * nodes), fewer = on(nodes);
+          const auto contained = [&](Rank odd) {  // mirrored trees have their leaves at even nodes
+            return std::ranges::all_of(fewer, [&](const auto& edge) {
+              return all.contains({2 * edge.first + odd, 2 * edge.second + odd});
+            });
+          };
+          EXPECT_TRUE(contained(0) || contained(1)) << a.name << " on " << nodes << " nodes, lane " << lane;
+          EXPECT_EQ(all.size(), fewer.empty() ? 0 : fewer.size() + static_cast<std::size_t>(nodes)) << a.name;
+          compared += fewer.empty() ? 0 : 1;
+        }
+  }
+  EXPECT_GE(compared, 3 * 8);
 }
 
 }  // namespace

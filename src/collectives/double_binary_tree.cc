@@ -127,7 +127,7 @@ Algorithm double_binary_tree_all_reduce() {
       .lanes = kLanes,
       .chunks = [](const Story&) { return 2; },
       .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); },
-      .growth = Growth::kPerDoubling};
+      .growth = Growth::kPerLevel};
 }
 
 Algorithm nested_tree_all_reduce() {
@@ -139,7 +139,7 @@ Algorithm nested_tree_all_reduce() {
           .lanes = kLanes,
           .chunks = [](const Story&) { return 2; },
           .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); },
-          .growth = Growth::kPerDoubling};
+          .growth = Growth::kPerLevel};
 }
 
 }  // namespace weft::collectives

@@ -230,7 +230,7 @@ Algorithm nvls_tree_all_reduce() {
           .chunks = two_trees,
           .scratch = if_staged<two_trees>,
           .steps = tree_steps,
-          .growth = Growth::kPerDoubling};
+          .growth = Growth::kPerLevel};
 }
 Algorithm nvls_all_gather() {
   return {.name = "nvls",

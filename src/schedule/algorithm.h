@@ -55,7 +55,8 @@ struct WrittenFor {
 // How long the longest chain of steps is on more nodes, where every chunk stays as large as it is.
 enum class Growth {
   kUnknown,
-  kPerDoubling,  // twice the nodes: one link of the chain more, as trees have
+  kPerDoubling,  // twice the nodes: one link of the chain more
+  kPerLevel,     // the same, of binary trees over the nodes: on every second node they are the same without the leaves
   kPerNode,      // so many further nodes: so many links more, as chains have
   kAboutPerNode  // the same to 1 %: what bounds a step may change with the nodes
 };

@@ -27,7 +27,7 @@ struct Lawful {
   Rank most = 0;
 
   Timed at(Growth growth, Rank nodes, double affordable = 0) {
-    return *continued(growth, nodes, 8, affordable, [&](Rank n) -> Result<Timed> {
+    return *continued(growth, nodes, 8, {affordable, 2e6}, [&](Rank n) -> Result<Timed> {
       most = std::max(most, n);
       return Timed{Duration::microseconds(law(static_cast<double>(n))), std::int64_t{1000} * n, 1000.0 * n};
     });
@@ -68,6 +68,45 @@ TEST(Continued, TriesLargerSizesUntilThreeAgreeOrTheyCostTooMuch) {
   EXPECT_EQ(wild.most, 1536);  // 8, 12, 16, 24, … 1024, 1536, and 2048 would cost more
 }
 
+// Levels within a leaf of 32 nodes take 3 us each, within a group of 1024 nodes 5 us, beyond it 7 us.
+struct Levelled {
+  Rank most = 0;
+  int runs = 0;
+
+  static double law(double nodes, double apart) {
+    const auto up_to = [&](double distance) { return std::log2(std::min(nodes * apart, std::max(distance, apart))); };
+    return 100 + 3 * up_to(32) + 5 * (up_to(1024) - up_to(32)) + 7 * (up_to(1 << 30) - up_to(1024)) -
+           3 * std::log2(apart);
+  }
+  Timed at(Rank nodes, Rank base, std::vector<Tier> tiers, double affordable = 0) {
+    const auto run = [&](Rank n, Rank apart) -> Result<Timed> {
+      ++runs;
+      most = std::max(most, n);
+      return Timed{Duration::microseconds(law(n, apart)), std::int64_t{1000} * n, 1000.0 * n};
+    };
+    return *continued_by_levels(*run(base, 1), nodes, base, tiers, {affordable, 2e6}, run);
+  }
+};
+
+TEST(ContinuedByLevels, AddsEveryTiersLevelsAtItsOwnPace) {
+  Levelled two;
+  const Timed near = two.at(1024, 64, {{32, 1024}});
+  EXPECT_NEAR(near.time.us(), 100 + 5 * 3 + 5 * 5, 1e-6);
+  EXPECT_NEAR(near.uncertainty, 0, 1e-9);
+  EXPECT_NEAR(near.represented, 1000.0 * 1024, 1);
+  EXPECT_EQ(two.most, 64);
+  Levelled three;
+  EXPECT_NEAR(three.at(16384, 64, {{32, 1024}, {1024, 16384}}).time.us(), 100 + 5 * 3 + 5 * 5 + 4 * 7, 1e-6);
+  EXPECT_EQ(three.most, 64);
+}
+
+TEST(ContinuedByLevels, WhatIsCheapIsRunInFull) {
+  Levelled all;
+  EXPECT_EQ(all.at(1024, 64, {{32, 1024}}, 2e6).uncertainty, 0);
+  EXPECT_EQ(all.most, 1024);
+  EXPECT_EQ(all.runs, 2);
+}
+
 cost::MachineView machine_of(const std::string& name) {
   return cost::shipped_view(topology::load_machine(name).value()).value();
 }
@@ -77,6 +116,7 @@ struct Case {
   std::string_view algorithms;  // whose names begin so
   Bytes bytes;
   int channels;
+  double most_operations = 2e6;  // 0: of trees, by levels
 };
 
 class ContinuedAndFull : public testing::TestWithParam<Case> {};
@@ -96,7 +136,8 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
     const schedule::Plan plan = make_plan(task, a, protocol::Protocol::kSimple, GetParam().channels,
                                           sim::flow_capabilities(machine.topology(), 64), true);
     if (a.collective != Collective::kBarrier && cut_of(task, plan).round == 0) continue;
-    const auto quick = simulate(machine, task, plan, {.fold = false, .affordable = 0});
+    const auto quick =
+        simulate(machine, task, plan, {.fold = false, .affordable = 0, .most_operations = GetParam().most_operations});
     const auto full = simulate(machine, task, plan, {.fold = false, .affordable = -1});
     ASSERT_EQ(quick.has_value(), full.has_value()) << a.name;
     if (!quick || quick->continued_from == 0) continue;
@@ -113,6 +154,10 @@ INSTANTIATE_TEST_SUITE_P(Machines, ContinuedAndFull,
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "recursive", 64 << 20, 2},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "tree", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "coll_tree", 1 << 20, 1},
+                                         Case{"gh200:nodes=512,net=ib-ndr", "tree", 1 << 20, 1, 0},
+                                         Case{"gh200:nodes=512,net=ib-ndr", "coll_tree", 64 << 10, 1, 0},
+                                         Case{"dgx-h100:nodes=512,net=ib-ndr", "nvls_tree", 1 << 20, 1, 0},
+                                         Case{"dgx-h100:nodes=1024,net=ib-ndr,tiers=3", "tree", 1 << 20, 1, 0},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "pairwise", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "spread", 1 << 20, 1},
                                          Case{"gh200:nodes=128,net=ib-ndr,wires=switch", "all_pairs", 1 << 20, 1},

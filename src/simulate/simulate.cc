@@ -4,23 +4,26 @@
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
 #include "simulate/continued.h"
+#include "simulate/reach.h"
 #include "simulate/steady.h"
 
 namespace weft::simulate {
 namespace {
 
+using schedule::Growth;
 using schedule::Plan;
 using schedule::Task;
 
 constexpr double kMostEnlarged = 1e-3;
+constexpr Rank kWorthwhile = 4;              // times as many nodes are worth continuing to
 constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to where time can be continued instead
 
 class Simulation {
  public:
-  // `carried_out` gets the steps of all runs added. All must outlive this.
+  // `carried_out` gets the steps of all runs added. All must outlive this. On every `apart`-th node.
   Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-             std::int64_t& carried_out)
-      : machine_(machine), task_(task), plan_(plan), options_(options), carried_out_(carried_out) {}
+             std::int64_t& carried_out, Rank apart = 1)
+      : machine_(machine), task_(task), plan_(plan), options_(options), carried_out_(carried_out), apart_(apart) {}
 
   // With these ranks standing for all.
   Result<Outcome> run(Rank turn) const {
@@ -70,6 +73,7 @@ class Simulation {
                             .strands = strands,
                             .max_events = options_.max_events,
                             .turn = options_.beside.empty() ? turn : 0,
+                            .places = places(),
                             .disturbances = options_.disturbances,
                             .background = options_.background,
                             .computing = options_.computing,
@@ -99,6 +103,15 @@ class Simulation {
     return outcome;
   }
 
+  // By rank. None where nodes stand side by side.
+  std::vector<Rank> places() const {
+    std::vector<Rank> places;
+    const Rank per_node = task_.ranks_per_node;
+    for (Rank r = 0; apart_ > 1 && r < task_.ranks; ++r)
+      places.push_back(r / per_node * apart_ * per_node + r % per_node);
+    return places;
+  }
+
   // By rank.
   std::vector<std::uint8_t> classes(Rank ranks) const {
     std::vector<std::uint8_t> of_rank(static_cast<std::size_t>(options_.packets ? ranks : 0));
@@ -113,6 +126,7 @@ class Simulation {
   const Plan& plan_;
   const Options& options_;
   std::int64_t& carried_out_;
+  Rank apart_;
 };
 
 // By the least turn that the algorithm claims and by which the machine looks the same, if there is one of at most
@@ -140,31 +154,27 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
 }
 
 Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                               const Options& options, std::int64_t& carried_out) {
-  WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out));
-  if (outcome) return *std::move(outcome);
-  return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
+                               const Options& options, std::int64_t& carried_out, Rank apart) {
+  if (apart == 1) {
+    WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out));
+    if (outcome) return *std::move(outcome);
+  }
+  return Simulation(machine, task, plan, options, carried_out, apart).run(task.ranks);
 }
 
-// So many nodes reach over as many links as any do, and are enough for a tree to be one. 0: nothing is to be continued.
-Rank least_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
-  // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
-  const Rank enough = plan.algorithm->growth == schedule::Growth::kPerDoubling ? 8 : 32;
-  constexpr Rank kWorthwhile = 4;  // times as many
-  const Rank per_node = task.ranks_per_node, nodes = machine.nodes(task.ranks);
-  if (!options.fast_forward || options.affordable < 0 || !options.background.streams.empty() ||
-      plan.algorithm->growth == schedule::Growth::kUnknown || !machine.costs().gpu() ||
-      task.ranks > machine.endpoints() || schedule::uneven(task.collective) ||
-      per_node != machine.ranks_per_node(task.ranks))
-    return 0;
-  Rank least = enough;
-  std::size_t furthest = 0;
-  for (Rank n = 2; n <= nodes; n *= 2) {
-    const std::size_t hops = machine.path(0, (n - 1) * per_node).hops.size();
-    if (hops > furthest) least = std::max(n, enough);
-    furthest = std::max(furthest, hops);
-  }
-  return nodes / kWorthwhile >= least ? least : 0;
+// The nodes that a tree's lowest levels are told by, if it can be continued by levels and on so many more that it is
+// worth it; else 0.
+Rank by_levels(const Reach& reach, Growth growth, Rank nodes) {
+  const Rank base = growth == Growth::kPerLevel ? base_of(reach, nodes) : 0;
+  return nodes >= kWorthwhile * base ? base : 0;
+}
+
+// May time be continued from fewer nodes?
+bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
+  return options.fast_forward && options.affordable >= 0 && options.background.streams.empty() &&
+         plan.algorithm->growth != schedule::Growth::kUnknown && machine.costs().gpu() &&
+         task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
+         task.ranks_per_node == machine.ranks_per_node(task.ranks);
 }
 
 // What may be left out: nothing of what makes ranks or steps differ from each other.
@@ -179,23 +189,41 @@ Options sparing(Options options) {
   return options;
 }
 
+// Continued from fewer nodes. Trees whose sizes side by side would cost too much, by levels.
+Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                                 const Options& options, const Reach& reach, Rank least, std::int64_t& carried_out) {
+  const Rank nodes = machine.nodes(task.ranks);
+  const Budget budget{.all = options.affordable, .size = options.most_operations};
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  const auto run = [&](Rank some, Rank apart) -> Result<Outcome> {
+    const Task part = on_fewer_ranks(task, plan, some * task.ranks_per_node);
+    WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options, carried_out, apart));
+    if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
+    return outcome;
+  };
+  if (const Rank base = by_levels(reach, plan.algorithm->growth, nodes); base > 0) {
+    WEFT_TRY(const Outcome lowest, run(base, 1));
+    const double of_third_size = 4.0 * least / base * static_cast<double>(lowest.operations);
+    if (of_third_size > budget.size) return continued_by_levels(lowest, nodes, base, reach.tiers, budget, run);
+  }
+  return continued(plan.algorithm->growth, nodes, least, budget, [&](Rank some) { return run(some, 1); });
+}
+
 // Folded, else continued, else in full.
 Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                 const Options& options, std::int64_t& carried_out) {
-  const Rank least = least_nodes(machine, task, plan, options);
-  const Rank most = least > 0 ? kMostRepresentatives : task.ranks;
-  WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
+  const Growth growth = plan.algorithm->growth;
+  const Rank nodes = may_continue(machine, task, plan, options) ? machine.nodes(task.ranks) : 0;
+  const Reach reach = reach_of(machine, nodes, task.ranks_per_node);
+  // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
+  const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
+  const bool continues = nodes >= kWorthwhile * least || by_levels(reach, growth, nodes) > 0;
+  WEFT_TRY(const auto folded,
+           fold(machine, task, plan, options, continues ? kMostRepresentatives : task.ranks, carried_out));
   if (folded) return *folded;
-  if (least == 0) return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
-  Plan like = plan;  // rounds as large as those of all
-  like.most_round = cut_of(task, plan).round;
-  return continued(plan.algorithm->growth, machine.nodes(task.ranks), least, options.affordable,
-                   [&](Rank nodes) -> Result<Outcome> {
-                     const Task part = on_fewer_ranks(task, plan, nodes * task.ranks_per_node);
-                     WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options, carried_out));
-                     if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
-                     return outcome;
-                   });
+  if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
+  return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Options {
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
   double affordable = 1e6;
+  double most_operations = 2e6;  // that one of these sizes may cost while they do not agree: some seconds
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};  // with any, everything is carried out
   // A kernel beside the calls of the first job; then no steps are left out.

@@ -14,13 +14,15 @@ namespace weft::simulate {
 // `period` more repetitions take equally long, few repetitions tell how long many take. The last run's result, with the
 // time of `count` repetitions; `shortened` is set if not all were run.
 //   The pace is believed when two periods in a row differ by less than kSteady of a period; until then runs become
-//   longer, up to all of it.
+//   longer, up to all of it. The first ones are some periods long, or one that is long itself: slots and pipelines have
+//   filled by then.
 inline constexpr double kSteady = 1e-4;
+inline constexpr std::int64_t kFirstPeriods = 3, kFirstRepetitions = 64;
 
 template <class Run>
 auto steadily(std::int64_t count, std::int64_t period, bool& shortened, Run&& run) -> decltype(run(count)) {
-  constexpr int kFirstPeriods = 3;
-  for (std::int64_t warm = kFirstPeriods * period; 2 * (3 * warm + 6 * period) < count; warm *= 2) {
+  const std::int64_t shortest = std::max(period, std::min(kFirstPeriods * period, kFirstRepetitions));
+  for (std::int64_t warm = shortest; 2 * (3 * warm + 6 * period) < count; warm *= 2) {
     const std::int64_t first = warm + (count - warm) % period;
     WEFT_TRY(const auto a, run(first));
     WEFT_TRY(const auto b, run(first + period));

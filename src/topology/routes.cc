@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/small_list.h"
 #include "topology/node_paths.h"
 #include "topology/peer_access.h"
 
@@ -47,6 +48,11 @@ struct Routes::Cache {
     std::unordered_map<std::int32_t, std::vector<std::int32_t>> exits;  // equally near NICs, local numbers
   };
 
+  struct Neighbour {
+    std::int32_t at;  // position in `switches`
+    LinkId link;
+  };
+
   explicit Cache(const Topology& t) : topology(t) {
     nodes.resize(index(t.nodes()));
     for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id) {
@@ -65,11 +71,15 @@ struct Routes::Cache {
     }
     distances.resize(switches.size());
     for (const DeviceId at : switches) {
-      neighbours_begin.push_back(static_cast<std::int32_t>(neighbours.size()));
+      neighbours_begin.push_back(neighbours.size());
       for (const LinkId l : t.links_of(at))
-        if (const DeviceId to = t.other_end(l, at); t.device(to).node < 0) neighbours.push_back(local[index(to)]);
+        if (const DeviceId to = t.other_end(l, at); t.device(to).node < 0) neighbours.push_back({local[index(to)], l});
     }
-    neighbours_begin.push_back(static_cast<std::int32_t>(neighbours.size()));
+    neighbours_begin.push_back(neighbours.size());
+    for (const Neighbour& n : neighbours) sorted_neighbours.push_back(n.at);
+    for (std::size_t i = 0; i < switches.size(); ++i)
+      std::sort(sorted_neighbours.begin() + static_cast<std::ptrdiff_t>(neighbours_begin[i]),
+                sorted_neighbours.begin() + static_cast<std::ptrdiff_t>(neighbours_begin[i + 1]));
     std::unordered_map<std::string, std::int32_t> known;
     for (Node& node : nodes) {
       const auto next = static_cast<std::int32_t>(known.size());
@@ -100,8 +110,8 @@ struct Routes::Cache {
     return key;
   }
 
-  std::vector<LinkId> ports_of(DeviceId id) const {
-    std::vector<LinkId> found;
+  SmallList<LinkId, 4> ports_of(DeviceId id) const {
+    SmallList<LinkId, 4> found;
     for (const LinkId l : topology.links_of(id))
       if (topology.link(l).kind == LinkKind::kNetwork) found.push_back(l);
     return found;
@@ -190,8 +200,7 @@ struct Routes::Cache {
     std::vector<std::int32_t> queue = {target};
     for (std::size_t head = 0; head < queue.size(); ++head) {
       const std::int32_t at = queue[head];
-      for (std::int32_t n = neighbours_begin[index(at)]; n < neighbours_begin[index(at) + 1]; ++n) {
-        const std::int32_t to = neighbours[index(n)];
+      for (const auto& [to, link] : neighbours_of(at)) {
         if (far[index(to)] != kUnreached) continue;
         far[index(to)] = static_cast<std::uint16_t>(far[index(at)] + 1);
         queue.push_back(to);
@@ -216,28 +225,55 @@ struct Routes::Cache {
     path.latency += part.latency;
   }
 
-  // A spine has hundreds of links, a leaf fewer: in the order of either's, which is that of their numbers.
-  std::vector<LinkId> links_between(DeviceId a, DeviceId b) const {
-    if (topology.links_of(b).size() < topology.links_of(a).size()) std::swap(a, b);
-    std::vector<LinkId> found;
-    for (const LinkId l : topology.links_of(a))
-      if (topology.other_end(l, a) == b) found.push_back(l);
-    return found;
+  std::span<const Neighbour> neighbours_of(std::int32_t position) const {
+    const std::size_t begin = neighbours_begin[index(position)];
+    return std::span(neighbours).subspan(begin, neighbours_begin[index(position) + 1] - begin);
+  }
+  // Are two switches, by position, neighbours? Leaves have fewer than spines.
+  bool joined(std::int32_t a, std::int32_t b) const {
+    const auto count = [&](std::int32_t p) { return neighbours_begin[index(p) + 1] - neighbours_begin[index(p)]; };
+    if (count(b) < count(a)) std::swap(a, b);
+    const auto begin = sorted_neighbours.begin() + static_cast<std::ptrdiff_t>(neighbours_begin[index(a)]);
+    return std::binary_search(begin, begin + static_cast<std::ptrdiff_t>(count(a)), b);
   }
 
-  // The links of a switch to those switches that are nearest to where `far` counts from.
-  std::vector<LinkId> nearer(DeviceId at, const std::vector<std::uint16_t>& far) const {
-    std::vector<LinkId> choices;
-    std::uint16_t nearest = kUnreached;
-    for (const LinkId l : topology.links_of(at)) {
-      const DeviceId to = topology.other_end(l, at);
-      if (topology.device(to).node >= 0) continue;
-      const std::uint16_t d = far[index(local[index(to)])];
-      if (d > nearest || d == kUnreached) continue;
-      if (d < nearest) choices.clear();
-      nearest = d;
-      choices.push_back(l);
+  // The links of a switch, by position, that are on the shortest ways to another one. Valid until the next call.
+  std::span<const LinkId> links_towards(std::int32_t at, std::int32_t target) {
+    const std::uint64_t pair = static_cast<std::uint64_t>(at) << 32 | static_cast<std::uint32_t>(target);
+    Known& known = recent[mix(pair) % recent.size()];
+    if (known.at != at || known.target != target) {
+      known.at = at;
+      known.target = target;
+      known.links.clear();
+      find_links(at, target, known.links);
     }
+    return known.links;
+  }
+
+  // Neighbours, and theirs, are found without asking how far all switches are.
+  void find_links(std::int32_t at, std::int32_t target, std::vector<LinkId>& links) {
+    const bool from_here = neighbours_of(at).size() < neighbours_of(target).size();
+    for (const auto& [to, link] : neighbours_of(from_here ? at : target))
+      if (to == (from_here ? target : at)) links.push_back(link);
+    if (!links.empty()) return;
+    for (const auto& [to, link] : neighbours_of(at))
+      if (joined(to, target)) links.push_back(link);
+    if (!links.empty()) return;
+    const std::vector<std::uint16_t>& far = distances_to(target);
+    for (const auto& [to, link] : neighbours_of(at))
+      if (far[index(to)] < far[index(at)]) links.push_back(link);
+  }
+
+  // The ports of a NIC to the nearest switches. Most have one port, which needs no comparing.
+  std::span<const LinkId> ports_towards(DeviceId nic, std::int32_t target) {
+    choices.clear();
+    for (const LinkId l : topology.links_of(nic))
+      if (topology.device(topology.other_end(l, nic)).node < 0) choices.push_back(l);
+    if (choices.size() < 2) return choices;
+    const std::vector<std::uint16_t>& far = distances_to(target);
+    const auto distance = [&](LinkId l) { return far[index(local[index(topology.other_end(l, nic))])]; };
+    const std::uint16_t nearest = distance(*std::ranges::min_element(choices, {}, distance));
+    std::erase_if(choices, [&](LinkId l) { return nearest == kUnreached || distance(l) > nearest; });
     return choices;
   }
 
@@ -264,16 +300,15 @@ struct Routes::Cache {
     LinkId last = -1;
     DeviceId target = b;
     if (topology.device(b).node >= 0) {
-      const std::vector<LinkId> ports = ports_of(b);
+      const auto ports = ports_of(b);
       if (ports.empty()) return false;
-      last = pick(ports, hash, b, true);
+      last = pick({ports.begin(), ports.end()}, hash, b, true);
       target = topology.other_end(last, b);
       if (topology.device(target).node >= 0) return false;
     }
-    const std::vector<std::uint16_t>& far = distances_to(local[index(target)]);
     for (std::uint64_t level = 0; at != target; ++level) {
-      const bool last_hop = topology.device(at).node < 0 && far[index(local[index(at)])] == 1;
-      const std::vector<LinkId> choices = last_hop ? links_between(at, target) : nearer(at, far);
+      const std::int32_t to = local[index(target)];
+      const auto choices = topology.device(at).node < 0 ? links_towards(local[index(at)], to) : ports_towards(at, to);
       if (choices.empty()) return false;
       const LinkId taken = pick(choices, mix(hash + level), at, false);
       add_hop(path, taken, at);
@@ -367,8 +402,16 @@ struct Routes::Cache {
   std::vector<DeviceId> switches;
   std::vector<std::int32_t> local;  // of each device: position in its node, or in `switches`
   std::vector<Shape> shapes;
-  std::vector<std::int32_t> neighbours, neighbours_begin;  // switches joined to each switch, by position
-  std::vector<std::vector<std::uint16_t>> distances;       // by target switch; empty until asked for
+  std::vector<Neighbour> neighbours;  // of every switch, in the order of its links
+  std::vector<std::size_t> neighbours_begin;
+  std::vector<std::int32_t> sorted_neighbours;  // their positions, sorted for every switch
+  struct Known {
+    std::int32_t at = -1, target = -1;
+    std::vector<LinkId> links;
+  };
+  std::vector<Known> recent = std::vector<Known>(4096);  // links from a switch to another, of pairs asked for lately
+  std::vector<LinkId> choices;                           // scratch of ports_towards
+  std::vector<std::vector<std::uint16_t>> distances;     // by target switch; empty until asked for
   // Adaptive routing only: the way each pair of NICs was given, and the pairs on each direction of a link.
   std::unordered_map<std::uint64_t, std::vector<Hop>> adaptive;
   std::unordered_map<LinkId, std::int64_t> load;

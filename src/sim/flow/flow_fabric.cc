@@ -44,7 +44,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       routes_(routes),
       options_(std::move(options)),
       capabilities_(flow_capabilities(topology, options_.strands)),
-      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_),
+      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_, links_have_numbers()),
       carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter),
       bursts_(options_.background.seed) {
@@ -61,7 +61,9 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   places_.resize(index(fold_.representatives()));
   posters_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
-  for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
+  const std::vector<Rank>& places = options_.places;
+  for (Rank r = 0; r < ranks; ++r)
+    devices_.push_back(available[index(places.empty() ? r : places[index(r)]) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
   for (const Background::Stream& stream : options_.background.streams)
     streams_.emplace_back(stream, keep([&](Rank) { return stream.path; }), options_.carrier != nullptr);
@@ -659,7 +661,8 @@ FlowFabric::Bottleneck FlowFabric::busiest() const {
   for (std::size_t r = 0; r < bytes.size(); ++r) {
     const auto resource = static_cast<MaxMin::Resource>(r);
     const double share = bytes[r] / rates_.capacity(resource) / now_.s();
-    if (share <= most) continue;
+    const bool earlier = share == most && busiest >= 0 && fold_.images() == 1 && fold_.before(resource, busiest);
+    if (share <= most && !earlier) continue;
     most = share;
     busiest = resource;
   }

@@ -32,6 +32,7 @@ struct FlowOptions {
   std::int64_t max_events = std::int64_t{1} << 40;
   Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
                   // no disturbances
+  std::vector<Rank> places = {};  // which endpoint each rank sits on; empty: in order
   Disturbances disturbances = {};
   Background background = {};              // requires, if any: nothing is folded
   Computing computing = {};                // beside the calls
@@ -169,6 +170,10 @@ class FlowFabric : private Carrier::Surroundings {
     bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kBackground; }
   };
 
+  // Packets, flapping links and timelines name links by their numbers.
+  bool links_have_numbers() const {
+    return options_.carrier || !options_.disturbances.flaps.empty() || options_.timeline != nullptr;
+  }
   std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
   void launch();
   bool step();

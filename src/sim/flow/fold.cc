@@ -21,14 +21,17 @@ void add_use(std::vector<MaxMin::Use>& uses, MaxMin::Resource resource, std::int
 
 }  // namespace
 
-Fold::Fold(const topology::Topology& topology, Rank ranks, Rank turn, MaxMin& rates)
+Fold::Fold(const topology::Topology& topology, Rank ranks, Rank turn, MaxMin& rates, bool all_links)
     : topology_(topology), ranks_(ranks), turn_(turn), rates_(rates) {
-  WEFT_REQUIRE(turn > 0 && ranks % turn == 0, "{} ranks, turned by {}", ranks, turn);
+  WEFT_REQUIRE(turn > 0 && ranks % turn == 0 && (turn == ranks || !all_links), "{} ranks, turned by {}", ranks, turn);
   const auto directions = static_cast<Direction>(2 * topology.links().size());
-  if (turn == ranks)
-    for (Direction d = 0; d < directions; ++d) rates_.add_resource(capacity_of(d));
-  else
-    class_of_.assign(index(directions), -1);
+  class_of_.assign(index(directions), -1);
+  for (Direction d = 0; all_links && d < directions; ++d) class_of_[index(d)] = make_class(d, 1);
+}
+
+MaxMin::Resource Fold::make_class(Direction sample, std::int64_t links) {
+  classes_.push_back({sample, links});
+  return rates_.add_resource(capacity_of(sample));
 }
 
 double Fold::capacity_of(Direction d) const {
@@ -37,7 +40,7 @@ double Fold::capacity_of(Direction d) const {
 }
 
 topology::Hop Fold::sample(MaxMin::Resource resource) const {
-  const Direction d = classes_.empty() ? resource : classes_[index(resource)].sample;
+  const Direction d = classes_[index(resource)].sample;
   return {d / 2, d % 2 == 0};
 }
 
@@ -45,7 +48,11 @@ std::optional<std::vector<MaxMin::Use>> Fold::uses(const std::function<topology:
   std::vector<MaxMin::Use> uses;
   const topology::Path first = turned(0);
   if (images() == 1) {
-    for (const topology::Hop& hop : first.hops) add_use(uses, direction_of(hop), 1);
+    for (const topology::Hop& hop : first.hops) {
+      MaxMin::Resource& resource = class_of_[index(direction_of(hop))];
+      if (resource < 0) resource = make_class(direction_of(hop), 1);
+      add_use(uses, resource, 1);
+    }
     return uses;
   }
   std::vector<std::vector<Direction>> crossed(first.hops.size());  // by every image, at each place of the path
@@ -75,8 +82,7 @@ bool Fold::classify(std::vector<Direction>& crossed, std::vector<MaxMin::Use>& u
   if (known >= 0 && classes_[index(known)].links != links) return false;
   MaxMin::Resource resource = known;
   if (known < 0) {
-    resource = rates_.add_resource(capacity_of(crossed[0]));
-    classes_.push_back({crossed[0], links});
+    resource = make_class(crossed[0], links);
     for (const Direction d : crossed) class_of_[index(d)] = resource;
   }
   add_use(uses, resource, static_cast<std::int32_t>(times));

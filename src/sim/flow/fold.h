@@ -16,11 +16,13 @@ namespace weft::sim {
 //   Links are alike if they have one capacity and the same numbers of images of the same connections cross them. They
 //   are put into classes as connections open; a class is one resource. Where a connection's images cross different
 //   classes, or only some links of one, the ranks are not alike, and uses() says so.
-// With turn == ranks nothing is folded, and every direction of a link is a resource.
+// With turn == ranks nothing is folded, and every direction of a link is a resource, from when a path first crosses it:
+// a part of a large machine has few.
 class Fold {
  public:
-  // Requires: turn divides ranks. `rates` gets the resources, and must outlive this.
-  Fold(const topology::Topology& topology, Rank ranks, Rank turn, MaxMin& rates);
+  // Requires: turn divides ranks. `rates` gets the resources, and must outlive this. `all_links`: all directions are
+  // resources from the start, and have their numbers. Requires, then: nothing is folded.
+  Fold(const topology::Topology& topology, Rank ranks, Rank turn, MaxMin& rates, bool all_links);
 
   Rank representatives() const { return turn_; }
   Rank images() const { return ranks_ / turn_; }
@@ -34,11 +36,16 @@ class Fold {
 
   // A link of a resource, and whether from a to b.
   topology::Hop sample(MaxMin::Resource resource) const;
+  // In the order of links, whichever was crossed first.
+  bool before(MaxMin::Resource a, MaxMin::Resource b) const {
+    return classes_[static_cast<std::size_t>(a)].sample < classes_[static_cast<std::size_t>(b)].sample;
+  }
 
  private:
   using Direction = std::int32_t;  // 2 link + (1 if from b to a)
   bool classify(std::vector<Direction>& crossed, std::vector<MaxMin::Use>& uses);
   double capacity_of(Direction d) const;
+  MaxMin::Resource make_class(Direction sample, std::int64_t links);
 
   const topology::Topology& topology_;
   Rank ranks_, turn_;
@@ -47,7 +54,7 @@ class Fold {
     Direction sample;
     std::int64_t links;
   };
-  std::vector<Class> classes_;              // by resource; only where ranks are folded
+  std::vector<Class> classes_;              // by resource
   std::vector<MaxMin::Resource> class_of_;  // by direction; -1: none yet
 };
 
