@@ -18,7 +18,7 @@ Step moves(int from_peers, int to_peers) {
 
 TEST(LinkUsers, StepsOfAStrandFollowEachOther) {
   LinkUsers users;  // one strand, to and from three peers one after the other, over one link
-  users.begin_strand();
+  users.begin_strand(0);
   for (int step = 0; step < 3; ++step) {
     users.add(0);
     users.end_step(moves(1, 1));
@@ -28,7 +28,7 @@ TEST(LinkUsers, StepsOfAStrandFollowEachOther) {
 
 TEST(LinkUsers, OneStepsPeersShareALink) {
   LinkUsers users;
-  users.begin_strand();
+  users.begin_strand(0);
   for (int peer = 0; peer < 7; ++peer) users.add(0);
   users.end_step(moves(0, 7));
   EXPECT_EQ(users.most(0), 7);
@@ -37,7 +37,7 @@ TEST(LinkUsers, OneStepsPeersShareALink) {
 TEST(LinkUsers, StrandsMeetAtTheSamePlaceOnly) {
   LinkUsers users;  // two strands use link 0 one step apart, link 1 in the same step
   for (int strand = 0; strand < 2; ++strand) {
-    users.begin_strand();
+    users.begin_strand(strand);
     for (int step = 0; step < 3; ++step) {
       if (step == strand) users.add(0);
       if (step == 2) users.add(1);
@@ -51,7 +51,7 @@ TEST(LinkUsers, StrandsMeetAtTheSamePlaceOnly) {
 TEST(LinkUsers, StrandsThatDoNotWaitMayMeetAnywhere) {
   LinkUsers users;  // the same, but nothing is received in between
   for (int strand = 0; strand < 2; ++strand) {
-    users.begin_strand();
+    users.begin_strand(strand);
     for (int step = 0; step < 3; ++step) {
       if (step == strand) users.add(0);
       users.end_step(moves(0, 1));
