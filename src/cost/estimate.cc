@@ -41,16 +41,9 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
 // What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows with
 // the nodes (rings), 1 for what grows with their logarithm (trees).
 std::optional<double> ratio_of(schedule::Growth growth) {
-  switch (growth) {
-    case schedule::Growth::kPerNode:
-    case schedule::Growth::kAboutPerNode:
-      return 2;
-    case schedule::Growth::kPerDoubling:
-      return 1;
-    case schedule::Growth::kUnknown:
-      break;
-  }
-  return std::nullopt;
+  using enum schedule::Growth;
+  if (growth == kUnknown) return std::nullopt;
+  return growth == kPerNode || growth == kAboutPerNode ? 2 : 1;
 }
 
 // A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times
@@ -129,11 +122,13 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
     WEFT_TRY(const Walked result, walk(machine, task, plan));
     return estimate_of(start, result);
   }
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = schedule::cut_of(task, plan).round;
   Walked at[3];
   for (int i = 0; i < 3; ++i) {
-    const Task smaller = shrunk(task, plan, *shortcut, i);
+    const Task smaller = shrunk(task, like, *shortcut, i);
     const Spread spread{smaller.ranks / machine.nodes(task.ranks), task.ranks / machine.nodes(task.ranks)};
-    WEFT_TRY(at[i], walk(machine, smaller, plan, shortcut->in_nodes ? Spread{} : spread));
+    WEFT_TRY(at[i], walk(machine, smaller, like, shortcut->in_nodes ? Spread{} : spread));
   }
   const auto claimed = shortcut->in_nodes ? ratio_of(plan.algorithm->growth) : std::nullopt;
   const auto part = [&](double least, auto&& of) {
