@@ -38,8 +38,8 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
   return Walked{.total = walk.run(false), .latency = walk.run(true)};
 }
 
-// What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows with
-// the nodes (rings), 1 for what grows with their logarithm (trees).
+// What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows
+// with the nodes (rings), 1 for what grows with their logarithm (trees).
 std::optional<double> ratio_of(schedule::Growth growth) {
   using enum schedule::Growth;
   if (growth == kUnknown) return std::nullopt;
@@ -47,8 +47,9 @@ std::optional<double> ratio_of(schedule::Growth growth) {
 }
 
 // A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times
-// `claimed`, or if nothing is, the ratio of the last two; where that is nearly 1, what is added grows evenly, as in trees
-// whose ranks send to all children in turn. Chains only grow: `least` is 1 for what is a latency; bytes of a rank converge.
+// `claimed`, or if nothing is, the ratio of the last two; where that is nearly 1, what is added grows evenly, as in
+// trees whose ranks send to all children in turn. Chains only grow: `least` is 1 for what is a latency; bytes of a rank
+// converge.
 double continued(double first, double second, double third, double doublings, std::optional<double> claimed,
                  double least) {
   const double before = second - first, last = third - second;
@@ -67,7 +68,8 @@ struct Shortcut {
   double doublings;      // from the third to all ranks
 };
 
-// So many nodes that four times as many are still walked quickly, at least kSmallestWalk: the more, the less is guessed.
+// So many nodes that four times as many are still walked quickly, at least kSmallestWalk: the more, the less is
+// guessed.
 Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) {
   Rank first = kSmallestWalk;
   for (Rank next = 2 * first; 8 * next <= nodes; next *= 2) {

@@ -10,12 +10,12 @@
 
 namespace weft::cost {
 
-// How many connections share a link direction, told rank by rank, strand by strand, step by step. A strand carries out one
-// step after the other, and so uses no more connections at once than a step has. Strands that wait for each other are
-// equally far: what counts is the most that they use of a link at the same place of their stories. A place ends with a
-// step that waits for a peer. Where a strand uses several connections at one place, one after the other, strands of one
-// rank use the same ones at the same time; those of different ranks begin with different ones, and each uses a link as
-// long as its part of the connections says.
+// How many connections share a link direction, told rank by rank, strand by strand, step by step. A strand carries out
+// one step after the other, and so uses no more connections at once than a step has. Strands that wait for each other
+// are equally far: what counts is the most that they use of a link at the same place of their stories. A place ends
+// with a step that waits for a peer. Where a strand uses several connections at one place, one after the other, strands
+// of one rank use the same ones at the same time; those of different ranks begin with different ones, and each uses a
+// link as long as its part of the connections says.
 class LinkUsers {
  public:
   void begin_strand(Rank rank) {
@@ -74,7 +74,7 @@ class LinkUsers {
 
   Rank rank_ = -1;
   std::size_t place_ = 0;
-  std::ptrdiff_t at_once_ = 1, connections_ = 0;  // since the last wait
+  std::ptrdiff_t at_once_ = 1, connections_ = 0;             // since the last wait
   std::unordered_map<std::int64_t, std::ptrdiff_t> strand_;  // connections over each link, since the last wait
   std::unordered_map<std::int64_t, std::vector<Users>> by_place_;
 };

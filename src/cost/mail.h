@@ -46,7 +46,9 @@ class Mail {
   Taken take(std::uint64_t connection, bool last) {
     std::deque<Sent>& sent = connections_[connection].sent;
     Sent& m = sent.front();
-    const auto at = [&](int parts) { return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts); };
+    const auto at = [&](int parts) {
+      return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts);
+    };
     const Taken taken{{at(m.taken), at(m.taken + 1)}, last ? m.messages : 0};
     ++m.taken;
     if (last) sent.pop_front();
