@@ -48,9 +48,7 @@ class Connections {
   }
   // A rank posts its messages one after the other, whatever the channel: NCCL's proxy is a thread, a CPU rank a core.
   // Channel 0's part of them.
-  double posting_share(Rank rank) const { return share_of(posts_, rank); }
-  // The same of messages that it takes from the network.
-  double taking_share(Rank rank) const { return share_of(takes_, rank); }
+  double posting_share(Rank rank) const;
 
   // Names of connections; what comes from a group's switches to one of its members has one, too.
   static std::uint64_t key(Rank from, Rank to, int lane) {
@@ -78,9 +76,7 @@ class Connections {
   void open_way(Rank rank, const schedule::Operand& group, Way way, int lane, int channel);
   void use_links(const topology::Path& path);
   void keep(std::uint64_t connection, const topology::Path& path, const protocol::HopCost& cost, bool shares);
-  using Counts = std::unordered_map<Rank, std::pair<int, int>>;  // connections of all channels, of the first
-  static void count(Counts& counts, Rank rank, int channel);
-  static double share_of(const Counts& counts, Rank rank);
+  void count_post(Rank rank, int channel);
 
   const MachineView& machine_;
   const schedule::Task& task_;
@@ -88,7 +84,7 @@ class Connections {
   Spread spread_;
   std::unordered_map<std::uint64_t, Link> links_;        // of channel 0
   std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;  // numbered
-  Counts posts_, takes_;                                 // that a rank posts to, that it takes messages from
+  std::unordered_map<Rank, std::pair<int, int>> posts_;  // connections a rank posts to: of all channels, of the first
   // While connections are opened.
   static constexpr int kSignals = 1, kStores = 2, kLoads = 4;
   std::unordered_map<std::uint64_t, int> opened_;  // what for

@@ -38,21 +38,17 @@ class Mail {
   }
 
   bool empty(std::uint64_t connection) { return connections_[connection].sent.empty(); }
-  struct Taken {
-    Stream times;
-    double messages;  // that this was the last part of
-  };
-  // The next part of the oldest message. Requires: not empty.
-  Taken take(std::uint64_t connection, bool last) {
+  // When the next part of the oldest message is there. Requires: not empty.
+  Stream take(std::uint64_t connection, bool last) {
     std::deque<Sent>& sent = connections_[connection].sent;
     Sent& m = sent.front();
     const auto at = [&](int parts) {
       return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts);
     };
-    const Taken taken{{at(m.taken), at(m.taken + 1)}, last ? m.messages : 0};
+    const Stream part{at(m.taken), at(m.taken + 1)};
     ++m.taken;
     if (last) sent.pop_front();
-    return taken;
+    return part;
   }
 
  private:

@@ -155,22 +155,13 @@ bool Walk::take_move(Strand& s, const Step& step) {
   return true;
 }
 
-// When what a move takes in is there. What takes messages from the network is as busy with each as who posts it; what
-// that adds to a single message is part of its latency.
-Stream Walk::receive(Strand& s, const Step& step, double start) {
+// When what a move takes in is there.
+Stream Walk::receive(const Strand& s, const Step& step, double start) {
   Stream input{start, start};
   for (const Operand& o : step.sources) {
     if (!comes_in(o)) continue;
-    auto [times, messages] = mail_.take(queue_of(o, s), !o.open);
-    if (o.kind == Operand::Kind::kMessage && messages > 0 && machine_.costs().gpu()) {
-      const double each =
-          connections_.link(o.peer, s.rank, lane_of(o, s.lane)).overhead * connections_.taking_share(s.rank);
-      if (each > 0) {
-        s.taken = std::max(s.taken, times.first) + messages * each;
-        times.last = std::max(times.last, s.taken - each);
-      }
-    }
-    input = {std::max(input.first, times.first), std::max(input.last, times.last)};
+    const Stream part = mail_.take(queue_of(o, s), !o.open);
+    input = {std::max(input.first, part.first), std::max(input.last, part.last)};
   }
   return input;
 }

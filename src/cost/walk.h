@@ -27,8 +27,7 @@ class Walk {
   struct Strand {
     Rank rank;
     int lane;
-    double free = 0;   // when the strand can start its next step
-    double taken = 0;  // when what takes its messages from the network can take the next one
+    double free = 0;  // when the strand can start its next step
     Generator<schedule::Step> steps = {};
     const schedule::Step* step = nullptr;
   };
@@ -37,7 +36,7 @@ class Walk {
   bool take(Strand& s);
   bool take_own(Strand& s, const schedule::Step& step);
   bool take_move(Strand& s, const schedule::Step& step);
-  Stream receive(Strand& s, const schedule::Step& step, double start);
+  Stream receive(const Strand& s, const schedule::Step& step, double start);
   double send(const Strand& s, const schedule::Step& step, Stream output);
   void send_part(Rank rank, const schedule::Operand& o, int lane, Stream part);
   double messages_of(const Strand& s, const schedule::Operand& o);

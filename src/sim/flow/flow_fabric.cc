@@ -60,7 +60,6 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
   posters_.resize(index(fold_.representatives()));
-  takers_.resize(index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   for (Rank r = 0; r < ranks; ++r) devices_.push_back(available[index(r) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
@@ -174,17 +173,10 @@ bool FlowFabric::step() {
     case Event::kResume:
       runnable_.push_back(event.subject);
       break;
-    case Event::kMessageArrives: {
-      Connection& c = connections_[index(event.subject)];
-      const bool taken = event.version > 0;
-      if (const Duration left = taken ? Duration() : left_to_take(c); left > Duration()) {
-        push(left, Event::kMessageArrives, event.subject, 1);
-        break;
-      }
-      ++c.arrived;
-      wake(c.receiver_waits);
+    case Event::kMessageArrives:
+      ++connections_[index(event.subject)].arrived;
+      wake(connections_[index(event.subject)].receiver_waits);
       break;
-    }
     case Event::kSignalArrives:
       ++connections_[index(event.subject)].signals;
       wake(connections_[index(event.subject)].signal_waits);
@@ -331,13 +323,6 @@ std::int32_t FlowFabric::connection_of(std::int32_t actor, Rank peer, int strand
   return found;
 }
 
-// How long a message that has come waits for those that came before it from the network.
-Duration FlowFabric::left_to_take(const Connection& c) {
-  if (c.overhead == Duration() || !options_.costs.gpu()) return {};
-  const double slowness = slowness_.empty() ? 1 : slowness_[index(c.to)];
-  return takers_[index(c.to)].take(c.overhead * slowness, options_.strands, now_);
-}
-
 std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
   Connection c;
   if (from == to) {  // a rank's message to itself stays in its memory
@@ -368,7 +353,6 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
     if (options_.costs.gpu()) c.path = keep(path_of);
     limit_to_links(c.path, c.cap);
   }
-  c.to = to - fold_.turned_by(to);
   connections_.push_back(c);
   return static_cast<std::int32_t>(connections_.size() - 1);
 }

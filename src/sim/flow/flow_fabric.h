@@ -20,7 +20,6 @@
 #include "sim/flow/pair_table.h"
 #include "sim/flow/poster.h"
 #include "sim/flow/switches.h"
-#include "sim/flow/taker.h"
 #include "sim/flow/timeline.h"
 #include "topology/routes.h"
 
@@ -118,7 +117,6 @@ class FlowFabric : private Carrier::Surroundings {
     double cap = 0;           // raw link bytes per second that one channel can use
     double raw_per_wire = 1;  // raw link bytes per wire byte
     double carried = 0;       // raw link bytes, so far
-    Rank to = -1;             // or what stands for it
     int in_flight = 0, arrived = 0, signals = 0;
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
   };
@@ -195,7 +193,6 @@ class FlowFabric : private Carrier::Surroundings {
   }
   std::int32_t connection_index(Rank from, Rank to, int strand);
   std::int32_t open(Rank from, Rank to, int strand);
-  Duration left_to_take(const Connection& c);
   std::vector<double> carried() const;
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
   using TurnedPath = std::function<topology::Path(Rank by)>;  // of a rank, or of one that is turned
@@ -227,7 +224,6 @@ class FlowFabric : private Carrier::Surroundings {
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
   std::vector<Poster> posters_;  // by rank
-  std::vector<Taker> takers_;    // by rank
   MaxMin rates_;
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;
