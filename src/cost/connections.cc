@@ -25,11 +25,12 @@ schedule::Story story_of(const schedule::Task& task, const schedule::Plan& plan,
 }
 
 Status Connections::open_all() {
-  for (int channel = 0; channel < plan_.channels && !failure_; ++channel) {
-    for (Rank r = 0; r < task_.ranks; ++r) {
+  const int channels = schedule::busy_channels(task_, plan_);
+  for (Rank r = 0; r < task_.ranks && !failure_; ++r) {
+    for (int channel = 0; channel < channels; ++channel) {
       for (int lane = 0; lane < plan_.algorithm->lanes; ++lane) {
         auto steps = plan_.algorithm->steps(story_of(task_, plan_, r, lane, channel));
-        users_.begin_strand();
+        users_.begin_strand(r);
         while (const Step* step = steps.next()) {
           open_step(*step, r, lane, channel);
           users_.end_step(*step);
@@ -135,6 +136,7 @@ std::optional<topology::Path> Connections::path_of(Rank rank, const Operand& o, 
 }
 
 void Connections::use_links(const topology::Path& path) {
+  users_.connect();
   for (const topology::Hop& h : path.hops) users_.add(direction_of(h));
 }
 

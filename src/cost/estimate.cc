@@ -13,17 +13,18 @@ using schedule::Plan;
 using schedule::Task;
 
 constexpr std::int64_t kWalkBudget = 8000;        // steps of channel 0: about a millisecond
-constexpr Rank kSmallestWalk = 2;                 // nodes: walks of 2, 4 and 8 stand for more
+constexpr Rank kSmallestWalk = 2;                 // nodes: walks of at least 2, 4 and 8 stand for more
 constexpr std::int64_t kWholeNodeBudget = 50000;  // steps, before nodes of many ranks are made smaller, …
 constexpr Rank kMostRanks = 64;                   // … so that so many ranks are walked at the most
 
-std::int64_t steps_of(const Task& task, const Plan& plan, Rank rank) {
+// All ranks' steps of channel 0, if they are alike.
+std::int64_t steps_of(const Task& task, const Plan& plan) {
   std::int64_t n = 0;
   for (int lane = 0; lane < plan.algorithm->lanes; ++lane) {
-    auto steps = plan.algorithm->steps(story_of(task, plan, rank, lane, 0));
+    auto steps = plan.algorithm->steps(story_of(task, plan, task.ranks / 2, lane, 0));
     while (steps.next() != nullptr) ++n;
   }
-  return n;
+  return n * task.ranks;
 }
 
 struct Walked {
@@ -37,14 +38,26 @@ Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& pl
   return Walked{.total = walk.run(false), .latency = walk.run(true)};
 }
 
-// A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times the
-// ratio of the last two: 2 for what grows with the nodes (rings), 1 for what grows with their logarithm (trees), less
-// for what converges.
-double continued(double first, double second, double third, double doublings) {
+// What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows
+// with the nodes (rings), 1 for what grows with their logarithm (trees).
+std::optional<double> ratio_of(schedule::Growth growth) {
+  using enum schedule::Growth;
+  if (growth == kUnknown) return std::nullopt;
+  return growth == kPerNode || growth == kAboutPerNode ? 2 : 1;
+}
+
+// A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times
+// `claimed`, or if nothing is, the ratio of the last two; where that is nearly 1, what is added grows evenly, as in
+// trees whose ranks send to all children in turn. Chains only grow: `least` is 1 for what is a latency; bytes of a rank
+// converge.
+double continued(double first, double second, double third, double doublings, std::optional<double> claimed,
+                 double least) {
   const double before = second - first, last = third - second;
-  if (!(last > 0) || !(before > 0)) return third;
-  const double ratio = std::min(2.0, last / before);
-  if (std::abs(ratio - 1) < 1e-6) return third + last * doublings;
+  if (!(last > 0)) return third;
+  const double ratio = claimed ? *claimed : before > 0 ? std::clamp(last / before, least, 2.0) : least;
+  constexpr double kNearlyOne = 1.4;  // a grid's sides grow by more
+  if (ratio >= 1 && ratio < kNearlyOne)
+    return third + last * doublings + last * (1 - 1 / ratio) * doublings * (doublings + 1) / 2;
   return third + last * ratio * (std::pow(ratio, doublings) - 1) / (ratio - 1);
 }
 
@@ -55,14 +68,29 @@ struct Shortcut {
   double doublings;      // from the third to all ranks
 };
 
+// So many nodes that four times as many are still walked quickly, at least kSmallestWalk: the more, the less is
+// guessed.
+Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) {
+  Rank first = kSmallestWalk;
+  for (Rank next = 2 * first; 8 * next <= nodes; next *= 2) {
+    const Task largest = schedule::on_fewer_ranks(task, plan, 4 * next * per_node);
+    if (steps_of(largest, plan) * plan.channels > kWalkBudget) break;
+    first = next;
+  }
+  return first;
+}
+
 // Nothing: few enough steps to walk them all.
-std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& task, std::int64_t steps) {
+std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& task, const Plan& plan) {
+  const std::int64_t steps = steps_of(task, plan);
   const Rank nodes = machine.nodes(task.ranks), per_node = task.ranks / nodes;
-  if (steps > kWalkBudget && nodes > kSmallestWalk << 2)
-    return Shortcut{.nodes = kSmallestWalk,
+  if (steps > kWalkBudget && nodes > kSmallestWalk << 2) {
+    const Rank first = first_nodes(task, plan, nodes, per_node);
+    return Shortcut{.nodes = first,
                     .per_node = per_node,
                     .in_nodes = true,
-                    .doublings = std::log2(static_cast<double>(nodes) / (kSmallestWalk << 2))};
+                    .doublings = std::log2(static_cast<double>(nodes) / (4 * first))};
+  }
   const Rank first = kMostRanks / nodes / 4;
   if (steps <= kWholeNodeBudget || !machine.costs().gpu() || per_node < 8 * first) return std::nullopt;
   return Shortcut{.nodes = nodes,
@@ -91,23 +119,26 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
                    protocol::traits(plan.protocol).name);
 
   const Duration start = *launch + plan.filling;
-  // All ranks' steps, if they are alike; stories that do not grow with the ranks need no shortcut.
-  const std::int64_t steps = steps_of(task, plan, task.ranks / 2) * task.ranks;
-  const std::optional<Shortcut> shortcut = shortcut_for(machine, task, steps);
+  const std::optional<Shortcut> shortcut = shortcut_for(machine, task, plan);
   if (!shortcut) {
     WEFT_TRY(const Walked result, walk(machine, task, plan));
     return estimate_of(start, result);
   }
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = schedule::cut_of(task, plan).round;
   Walked at[3];
   for (int i = 0; i < 3; ++i) {
-    const Task smaller = shrunk(task, plan, *shortcut, i);
+    const Task smaller = shrunk(task, like, *shortcut, i);
     const Spread spread{smaller.ranks / machine.nodes(task.ranks), task.ranks / machine.nodes(task.ranks)};
-    WEFT_TRY(at[i], walk(machine, smaller, plan, shortcut->in_nodes ? Spread{} : spread));
+    WEFT_TRY(at[i], walk(machine, smaller, like, shortcut->in_nodes ? Spread{} : spread));
   }
-  const auto part = [&](auto&& of) { return continued(of(at[0]), of(at[1]), of(at[2]), shortcut->doublings); };
+  const auto claimed = shortcut->in_nodes ? ratio_of(plan.algorithm->growth) : std::nullopt;
+  const auto part = [&](double least, auto&& of) {
+    return continued(of(at[0]), of(at[1]), of(at[2]), shortcut->doublings, claimed, least);
+  };
   Walked result;
-  result.latency = part([](const Walked& w) { return w.latency; });
-  result.total = result.latency + std::max(0.0, part([](const Walked& w) { return w.total - w.latency; }));
+  result.latency = part(1, [](const Walked& w) { return w.latency; });
+  result.total = result.latency + std::max(0.0, part(0, [](const Walked& w) { return w.total - w.latency; }));
   return estimate_of(start, result);
 }
 

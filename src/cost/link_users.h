@@ -3,23 +3,28 @@
 #include <algorithm>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "schedule/step.h"
 
 namespace weft::cost {
 
-// How many connections share a link direction, told strand by strand, step by step. A strand carries out one step after
-// the other, and so uses no more connections at once than a step has. Strands that wait for each other are equally far:
-// what counts is the most that they open over a link at the same place of their stories. A place ends with a step that
-// waits for a peer; before it nothing keeps strands in step, and they may meet with any of their connections.
+// How many connections share a link direction, told rank by rank, strand by strand, step by step. A strand carries out
+// one step after the other, and so uses no more connections at once than a step has. Strands that wait for each other
+// are equally far: what counts is the most that they use of a link at the same place of their stories. A place ends
+// with a step that waits for a peer. Where a strand uses several connections at one place, one after the other, strands
+// of one rank use the same ones at the same time; those of different ranks begin with different ones, and each uses a
+// link as long as its part of the connections says.
 class LinkUsers {
  public:
-  void begin_strand() {
+  void begin_strand(Rank rank) {
     settle();
+    rank_ = rank;
     place_ = 0;
   }
-  // A connection of the strand's step goes over this link, for the first time.
+  // A connection of the strand's step, for the first time; it goes over the links that follow.
+  void connect() { ++connections_; }
   void add(std::int64_t link) { ++strand_[link]; }
   void end_step(const schedule::Step& step) {
     using schedule::Operand;
@@ -34,27 +39,44 @@ class LinkUsers {
   }
 
   // Requires: the last strand has been told. At least 1.
-  int most(std::int64_t link) {
+  double most(std::int64_t link) {
     settle();
     const auto found = by_place_.find(link);
-    return found == by_place_.end() ? 1 : std::ranges::max(found->second);
+    double most = 1;
+    if (found != by_place_.end())
+      for (const Users& users : found->second) most = std::max({most, users.on_average, users.most_of_rank});
+    return most;
   }
 
  private:
+  struct Users {
+    double on_average = 0;  // of all ranks
+    Rank rank = -1;         // that was told last, …
+    double of_rank = 0;     // … and what it uses at once
+    double most_of_rank = 0;
+  };
+
   void settle() {
-    for (const auto& [link, connections] : strand_) {
-      std::vector<int>& users = by_place_[link];
-      if (users.size() <= place_) users.resize(place_ + 1);
-      users[place_] += static_cast<int>(std::min(connections, at_once_));
+    for (const auto& [link, uses] : strand_) {
+      std::vector<Users>& places = by_place_[link];
+      if (places.size() <= place_) places.resize(place_ + 1);
+      Users& users = places[place_];
+      if (std::exchange(users.rank, rank_) != rank_) users.of_rank = 0;
+      users.of_rank += static_cast<double>(std::min(uses, at_once_));
+      users.most_of_rank = std::max(users.most_of_rank, users.of_rank);
+      users.on_average +=
+          static_cast<double>(uses) * std::min(1.0, static_cast<double>(at_once_) / static_cast<double>(connections_));
     }
     strand_.clear();
     at_once_ = 1;
+    connections_ = 0;
   }
 
+  Rank rank_ = -1;
   std::size_t place_ = 0;
-  std::ptrdiff_t at_once_ = 1;
+  std::ptrdiff_t at_once_ = 1, connections_ = 0;             // since the last wait
   std::unordered_map<std::int64_t, std::ptrdiff_t> strand_;  // connections over each link, since the last wait
-  std::unordered_map<std::int64_t, std::vector<int>> by_place_;
+  std::unordered_map<std::int64_t, std::vector<Users>> by_place_;
 };
 
 }  // namespace weft::cost

@@ -16,11 +16,16 @@ Step moves(int from_peers, int to_peers) {
   return step;
 }
 
+void use(LinkUsers& users, std::int64_t link) {
+  users.connect();
+  users.add(link);
+}
+
 TEST(LinkUsers, StepsOfAStrandFollowEachOther) {
   LinkUsers users;  // one strand, to and from three peers one after the other, over one link
-  users.begin_strand();
+  users.begin_strand(0);
   for (int step = 0; step < 3; ++step) {
-    users.add(0);
+    use(users, 0);
     users.end_step(moves(1, 1));
   }
   EXPECT_EQ(users.most(0), 1);
@@ -28,8 +33,8 @@ TEST(LinkUsers, StepsOfAStrandFollowEachOther) {
 
 TEST(LinkUsers, OneStepsPeersShareALink) {
   LinkUsers users;
-  users.begin_strand();
-  for (int peer = 0; peer < 7; ++peer) users.add(0);
+  users.begin_strand(0);
+  for (int peer = 0; peer < 7; ++peer) use(users, 0);
   users.end_step(moves(0, 7));
   EXPECT_EQ(users.most(0), 7);
 }
@@ -37,10 +42,10 @@ TEST(LinkUsers, OneStepsPeersShareALink) {
 TEST(LinkUsers, StrandsMeetAtTheSamePlaceOnly) {
   LinkUsers users;  // two strands use link 0 one step apart, link 1 in the same step
   for (int strand = 0; strand < 2; ++strand) {
-    users.begin_strand();
+    users.begin_strand(strand);
     for (int step = 0; step < 3; ++step) {
-      if (step == strand) users.add(0);
-      if (step == 2) users.add(1);
+      if (step == strand) use(users, 0);
+      if (step == 2) use(users, 1);
       users.end_step(moves(1, 1));
     }
   }
@@ -51,14 +56,40 @@ TEST(LinkUsers, StrandsMeetAtTheSamePlaceOnly) {
 TEST(LinkUsers, StrandsThatDoNotWaitMayMeetAnywhere) {
   LinkUsers users;  // the same, but nothing is received in between
   for (int strand = 0; strand < 2; ++strand) {
-    users.begin_strand();
+    users.begin_strand(strand);
     for (int step = 0; step < 3; ++step) {
-      if (step == strand) users.add(0);
+      if (step == strand) use(users, 0);
       users.end_step(moves(0, 1));
     }
   }
   EXPECT_EQ(users.most(0), 2);
   EXPECT_EQ(users.most(9), 1);  // of signals only
+}
+
+// Every rank sends to every other: at the link into rank 0 one of them arrives at a time, but both channels of it.
+TEST(LinkUsers, RanksThatSendToManyUseALinkForAPartOfTheTime) {
+  constexpr Rank kRanks = 8;
+  LinkUsers users;
+  for (Rank rank = 0; rank < kRanks; ++rank)
+    for (int channel = 0; channel < 2; ++channel) {
+      users.begin_strand(rank);
+      for (int k = 1; k < kRanks; ++k) {
+        use(users, (rank + k) % kRanks);
+        users.end_step(moves(0, 1));
+      }
+    }
+  EXPECT_EQ(users.most(0), 2);
+}
+
+// All send to rank 0 only.
+TEST(LinkUsers, RanksThatSendToOneShareItsLink) {
+  LinkUsers users;
+  for (Rank rank = 1; rank < 8; ++rank) {
+    users.begin_strand(rank);
+    use(users, 0);
+    users.end_step(moves(0, 1));
+  }
+  EXPECT_EQ(users.most(0), 7);
 }
 
 }  // namespace

@@ -31,7 +31,11 @@ BytesPerSecond core_rate(const MachineView& machine, const schedule::Task& task)
 }  // namespace
 
 Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, Connections& connections)
-    : machine_(machine), task_(task), plan_(plan), connections_(connections) {
+    : machine_(machine),
+      task_(task),
+      plan_(plan),
+      connections_(connections),
+      mail_(static_cast<double>(std::max(Bytes{1}, schedule::cut_of(task, plan).slice))) {
   const schedule::Cut cut = schedule::cut_of(task_, plan_);
   piece_ = static_cast<double>(std::min(cut.piece, cut.round));
   rounds_ = cut.round > 0 ? static_cast<double>(cut.piece) / static_cast<double>(cut.round) : 0;
@@ -41,7 +45,7 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
 double Walk::run(bool empty_messages) {
   empty_ = empty_messages;
   strands_.clear();
-  messages_.clear();
+  mail_.clear();
   signals_.clear();
   own_signals_.clear();
   parts_.clear();
@@ -94,7 +98,7 @@ void Walk::send_part(Rank rank, const Operand& o, int lane, Stream part) {
   const Connections::Link& down = connections_.link(rank, o, Way::kDown, lane);
   const double whole = empty_ ? 0 : wire_piece() / down.rate, slice = whole / slices_;
   sum = {sum.first + slice + down.latency, std::max(sum.first + whole, sum.last + slice) + down.latency};
-  for (Rank i = 0; i < o.count; ++i) messages_[connections_.sum_key(o.group().member(i), o, lane)].push_back(sum);
+  for (Rank i = 0; i < o.count; ++i) mail_.put(connections_.sum_key(o.group().member(i), o, lane), sum, bytes(), true);
 }
 
 std::uint64_t Walk::queue_of(const Operand& o, const Strand& s) {
@@ -140,53 +144,66 @@ bool Walk::take_own(Strand& s, const Step& step) {
 
 bool Walk::take_move(Strand& s, const Step& step) {
   for (const Operand& o : step.sources)
-    if (comes_in(o) && messages_[queue_of(o, s)].empty()) return false;
+    if (comes_in(o) && mail_.empty(queue_of(o, s))) return false;
   // The strands of a CPU rank share its core; those of a GPU run side by side.
   double& free = machine_.costs().gpu() ? s.free : core_free_[static_cast<std::size_t>(s.rank)];
-  Stream input{std::max(free, s.free), std::max(free, s.free)};
-  for (const Operand& o : step.sources) {
-    if (!comes_in(o)) continue;
-    auto& queue = messages_[queue_of(o, s)];
-    input = {std::max(input.first, queue.front().first), std::max(input.last, queue.front().last)};
-    queue.pop_front();
-  }
-  const double whole = std::max(empty_ ? 0 : seconds_of(s, step), posting_of(s, step) * (empty_ ? 1 : slices_));
+  const Stream input = receive(s, step, std::max(free, s.free));
+  const double whole = std::max(empty_ ? 0 : seconds_of(s, step), posting_of(s, step));
   const double slice = whole / slices_;
   const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
-  s.free = free = output.last + send(s, step, output) * (empty_ ? 1 : slices_);
+  s.free = free = output.last + send(s, step, output);
   return true;
 }
 
-// What a move gives away. Returns how long the strand rests after each slice.
+// When what a move takes in is there.
+Stream Walk::receive(const Strand& s, const Step& step, double start) {
+  Stream input{start, start};
+  for (const Operand& o : step.sources) {
+    if (!comes_in(o)) continue;
+    const Stream part = mail_.take(queue_of(o, s), !o.open);
+    input = {std::max(input.first, part.first), std::max(input.last, part.last)};
+  }
+  return input;
+}
+
+// What a move gives away. Returns how long the strand rests after it.
 double Walk::send(const Strand& s, const Step& step, Stream output) {
-  double fence = 0;
+  double rest = 0;
+  const double slices = empty_ ? 1 : slices_;
   for (const Operand& o : step.sources)
     if (o.kind == Operand::Kind::kMulticast)
-      fence = std::max(fence, connections_.link(s.rank, o, Way::kLoad, s.lane).fence);
+      rest = std::max(rest, slices * connections_.link(s.rank, o, Way::kLoad, s.lane).fence);
   for (const Operand& o : step.destinations) {
     const int lane = lane_of(o, s.lane);
     if (o.kind == Operand::Kind::kAggregation) {
       const double latency = connections_.link(s.rank, o, Way::kUp, lane).latency;
       send_part(s.rank, o, lane, {output.first + latency, output.last + latency});
     } else if (o.kind == Operand::Kind::kMulticast) {
-      fence = std::max(fence, connections_.link(s.rank, o, Way::kStore, s.lane).fence);
+      rest = std::max(rest, slices * connections_.link(s.rank, o, Way::kStore, s.lane).fence);
     } else if (o.kind == Operand::Kind::kMessage) {
       const Connections::Link& link = connections_.link(s.rank, o.peer, lane);
-      messages_[Connections::key(s.rank, o.peer, lane)].push_back(
-          {output.first + link.latency, output.last + link.latency});
-      fence = std::max(fence, link.fence);
+      rest = std::max(rest, messages_of(s, o) * link.fence);
+      mail_.put(Connections::key(s.rank, o.peer, lane), {output.first + link.latency, output.last + link.latency},
+                bytes(), !o.open);
     }
   }
-  return fence;
+  return rest;
 }
 
-// How long posting one slice's messages keeps the strand busy, with the other channels' in between.
+// That one move fills or closes at this destination.
+double Walk::messages_of(const Strand& s, const Operand& o) {
+  return mail_.filled_by(Connections::key(s.rank, o.peer, lane_of(o, s.lane)), bytes(), !o.open);
+}
+
+// How long posting one move's messages keeps the strand busy, with the other channels' in between.
 double Walk::posting_of(const Strand& s, const Step& step) {
   double seconds = 0;
   for (const Operand& o : step.destinations) {
     const int lane = lane_of(o, s.lane);
-    if (o.kind == Operand::Kind::kMessage) seconds += connections_.link(s.rank, o.peer, lane).overhead;
-    if (o.kind == Operand::Kind::kAggregation) seconds += connections_.link(s.rank, o, Way::kUp, lane).overhead;
+    if (o.kind == Operand::Kind::kMessage)
+      seconds += messages_of(s, o) * connections_.link(s.rank, o.peer, lane).overhead;
+    if (o.kind == Operand::Kind::kAggregation)
+      seconds += (empty_ ? 1 : slices_) * connections_.link(s.rank, o, Way::kUp, lane).overhead;
   }
   return seconds > 0 ? seconds * connections_.posting_share(s.rank) : 0;
 }

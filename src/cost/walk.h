@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost/connections.h"
+#include "cost/mail.h"
 
 namespace weft::cost {
 
@@ -23,9 +24,6 @@ class Walk {
 
  private:
   using Way = Connections::Way;
-  struct Stream {
-    double first, last;  // when the first and the last slice are there
-  };
   struct Strand {
     Rank rank;
     int lane;
@@ -38,13 +36,16 @@ class Walk {
   bool take(Strand& s);
   bool take_own(Strand& s, const schedule::Step& step);
   bool take_move(Strand& s, const schedule::Step& step);
+  Stream receive(const Strand& s, const schedule::Step& step, double start);
   double send(const Strand& s, const schedule::Step& step, Stream output);
   void send_part(Rank rank, const schedule::Operand& o, int lane, Stream part);
+  double messages_of(const Strand& s, const schedule::Operand& o);
   std::uint64_t queue_of(const schedule::Operand& o, const Strand& s);
   double posting_of(const Strand& s, const schedule::Step& step);
   double seconds_of(const Strand& s, const schedule::Step& step);
   double seconds_of_core(const Strand& s, const schedule::Step& step);
   double wire_piece() const;
+  double bytes() const { return empty_ ? 0 : piece_; }
 
   const MachineView& machine_;
   const schedule::Task& task_;
@@ -55,7 +56,7 @@ class Walk {
   bool empty_ = false;
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free
-  std::unordered_map<std::uint64_t, std::deque<Stream>> messages_;
+  Mail mail_;
   std::unordered_map<std::uint64_t, std::deque<double>> signals_;
   std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;      // from a lane to another of its rank
   std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member

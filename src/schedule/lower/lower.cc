@@ -60,6 +60,12 @@ Cut cut_of(const Task& task, const Plan& plan) {
   return {piece, round, messages ? plan.slice_bytes : round};
 }
 
+int busy_channels(const Task& task, const Plan& plan) {
+  const Bytes chunk = layout_of(task, plan).largest_chunk();
+  const Bytes piece = piece_bytes(chunk, plan.channels, task.element_bytes);
+  return chunk > 0 ? static_cast<int>((chunk + piece - 1) / piece) : 1;
+}
+
 std::int64_t rounds_of(const Task& task, const Plan& plan) {
   if (task.collective == Collective::kBarrier) return 1;
   const Cut cut = cut_of(task, plan);

@@ -64,6 +64,9 @@ struct Cut {
 };
 Cut cut_of(const Task& task, const Plan& plan);
 
+// Small chunks leave nothing for the last channels: how many have a piece. At least 1.
+int busy_channels(const Task& task, const Plan& plan);
+
 // A plan that fits the fabric. `registered`: peers reach the caller's buffers.
 // The slice keeps a chunk's pipeline busy without paying the per-message cost too often.
 Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,
