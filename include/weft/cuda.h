@@ -53,6 +53,11 @@ class Communicator {
   // and places it in device memory, also while the stream is captured; the others only launch. Errors: of the arguments
   // and pointers, before anything is queued; what happens on the device is told by status().
   Status start(const Request& request, Stream stream);
+  // Queues sends and receives, all at the same time, in whatever order they are given: they cannot block each other.
+  // Both ends must agree on count and type, and messages between two ranks are taken in the order in which they were
+  // sent. What a rank sends itself it must receive in the same call. A send may end before its message was received;
+  // only what fits into the peer's slots crosses before that. Errors: as of requests.
+  Status start(std::span<const Transfer> transfers, Stream stream);
   // What start() would do first, so that no later call does.
   Status prepare(const Request& request);
 
@@ -67,6 +72,7 @@ class Communicator {
 
  private:
   friend struct Call;
+  friend struct Exchange;
   explicit Communicator(std::shared_ptr<stream::Member> member) : member_(std::move(member)) {}
   std::shared_ptr<stream::Member> member_;
 };
@@ -85,9 +91,22 @@ struct Call {
 // Errors: as Communicator::start; bad input: ranks in one stream that do not call the same.
 Status start(std::span<const Call> calls);
 
-// The same without a kernel: copy engines do it all, and the multiprocessors stay with the application. For collectives
-// that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start; bad input: a
-// rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
+// What one rank sends and receives at the same time.
+struct Exchange {
+  Communicator communicator;
+  std::vector<Transfer> transfers;
+  Stream stream = nullptr;
+
+  stream::Member& member() const { return *communicator.member_; }
+};
+
+// Queues exchanges of several ranks, one of each. Ranks of one device that name the same stream are carried out by one
+// launch. Errors: as Communicator::start; kUnsupported: more than 512 messages, or 16 ranks, in one launch.
+Status start(std::span<const Exchange> exchanges);
+
+// Collectives without a kernel: copy engines do it all, and the multiprocessors stay with the application. For
+// collectives that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start;
+// bad input: a rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
 Status start_copies(std::span<const Call> calls);
 
 }  // namespace weft::cuda

@@ -98,9 +98,8 @@ class Session {
   Result<std::shared_ptr<const Prepared>> prepare(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
-  Status check(const Transfer& transfer) const;
   Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);
-  std::shared_ptr<const schedule::Program> program_of(std::span<const Transfer> transfers) const;
+  Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
   // Runs now_. Requires: the queue is empty.

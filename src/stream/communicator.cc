@@ -1,5 +1,6 @@
 #include "base/env.h"
 #include "stream/copies.h"
+#include "stream/exchange.h"
 #include "weft/cuda.h"
 
 namespace weft::cuda {
@@ -32,6 +33,11 @@ Status Communicator::start(const Request& request, Stream stream) {
   return stream::start({&call, 1});
 }
 
+Status Communicator::start(std::span<const Transfer> transfers, Stream stream) {
+  const stream::Exchange exchange{member_.get(), {transfers.begin(), transfers.end()}, stream};
+  return stream::start_exchanges({&exchange, 1});
+}
+
 Status Communicator::prepare(const Request& request) {
   WEFT_CHECK(member_->prepare(request, stream::By::kKernels));
   return {};
@@ -58,6 +64,11 @@ std::vector<stream::Call> calls_of(std::span<const Call> calls) {
 }  // namespace
 
 Status start(std::span<const Call> calls) { return stream::start(calls_of(calls)); }
+Status start(std::span<const Exchange> exchanges) {
+  std::vector<stream::Exchange> own;
+  for (const Exchange& e : exchanges) own.push_back({&e.member(), e.transfers, e.stream});
+  return stream::start_exchanges(own);
+}
 Status start_copies(std::span<const Call> calls) { return stream::start_copies(calls_of(calls)); }
 
 }  // namespace weft::cuda

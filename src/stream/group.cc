@@ -67,9 +67,11 @@ Result<int> Group::strands() const {
   for (const int device : devices_) {
     WEFT_CHECK(runtime_->device->use(device));
     const auto sharing = static_cast<int>(std::count(devices_.begin(), devices_.end(), device));
-    for (int type = 0; type < kDataTypes; ++type) {
-      WEFT_TRY(const int blocks,
-               runtime_->kernels->resident_blocks(static_cast<DataType>(type), runtime_->kernels->threads()));
+    for (int type = 0; type <= kDataTypes; ++type) {
+      exec::device::Kernels& kernels = *runtime_->kernels;
+      WEFT_TRY(const int blocks, type == kDataTypes
+                                     ? kernels.resident_exchange_blocks(kernels.threads())
+                                     : kernels.resident_blocks(static_cast<DataType>(type), kernels.threads()));
       if (blocks < sharing)
         return failure(Code::kUnsupported, Blame::kInput, "device {} holds {} blocks at once, but has {} ranks", device,
                        blocks, sharing);

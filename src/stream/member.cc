@@ -74,19 +74,28 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
           .timeout_ns = group_->timeout().count()};
 }
 
-Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
+Status Member::enter(Stream stream) {
   net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
-  if (done_ && stream != last_stream_ && !captured) WEFT_CHECK(device.wait(*done_, stream));
+  if (done_ && stream != last_stream_ && !captured) return device.wait(*done_, stream);
+  return {};
+}
+
+Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
+  WEFT_CHECK(enter(stream));
   if (prepared.input.data() == nullptr) return {};
-  return device.copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
+  return group_->device().copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
 }
 
 Status Member::leave(const Prepared& prepared, const Request& request, Stream stream) {
-  net::cuda::Device& device = group_->device();
   if (prepared.divides && prepared.out_bytes > 0)
     WEFT_CHECK(
         group_->runtime()->kernels->divide(request.type, request.out, prepared.out_bytes, group_->ranks(), stream));
+  return leave(stream);
+}
+
+Status Member::leave(Stream stream) {
+  net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
   if (captured) return {};
   if (!done_) {

@@ -48,6 +48,9 @@ class Member {
   // this rank's device.
   Status enter(const Prepared& prepared, const Request& request, Stream stream);
   Status leave(const Prepared& prepared, const Request& request, Stream stream);
+  // The same of what has no request.
+  Status enter(Stream stream);
+  Status leave(Stream stream);
 
   const Prepared* last() const { return last_; }
 

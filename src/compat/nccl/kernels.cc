@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "net/bootstrap/key.h"
+#include "stream/exchange.h"
 #include "stream/path.h"
 #include "stream/start.h"
 
@@ -40,6 +41,15 @@ Result<stream::Path> choose(std::span<const int> devices) {
   WEFT_TRY(auto used, runtime());
   return stream::choose_path(std::move(used), devices, true, settings.device_path,
                              std::chrono::milliseconds(settings.timeout_ms));
+}
+
+Status add_transfer(std::vector<stream::Exchange>& exchanges, const Operation& o) {
+  stream::Member* const member = o.comm->kernels.get();
+  auto found = std::ranges::find(exchanges, member, &stream::Exchange::member);
+  if (found == exchanges.end()) found = exchanges.insert(found, {.member = member, .stream = o.stream});
+  WEFT_CHECK(check_stream(o, found->stream));
+  found->transfers.push_back(*o.transfer);
+  return {};
 }
 
 }  // namespace
@@ -82,13 +92,19 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
 
 Status start_kernels(std::span<const Operation> operations) {
   std::vector<stream::Call> calls;
+  std::vector<stream::Exchange> exchanges;
   for (const Operation& o : operations) {
+    if (o.transfer) {
+      WEFT_CHECK(add_transfer(exchanges, o));
+      continue;
+    }
     calls.push_back({.member = o.comm->kernels.get(), .request = o.request, .stream = o.stream});
     if (!o.sum) continue;
     calls.back().request.scalar = o.sum->scalar;
     calls.back().scalar = o.sum->in_device;
   }
-  return stream::start(calls);
+  WEFT_CHECK(stream::start(calls));
+  return stream::start_exchanges(exchanges);
 }
 
 }  // namespace weft::compat::nccl

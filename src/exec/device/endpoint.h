@@ -84,7 +84,7 @@ class BlockEndpoint {
   WEFT_DEVICE void end_call() {
     if (!machine_.all(trouble_ == Trouble::kNone)) {
       if (trouble_ != Trouble::kNone) stop_all();
-    } else if (machine_.thread() == 0) {
+    } else if (frame_.publishes && machine_.thread() == 0) {
       own_header().calls = call_;
     }
   }
@@ -112,8 +112,7 @@ class BlockEndpoint {
   }
   WEFT_DEVICE Board& board(std::int32_t rank) const { return header(rank).boards[call_ % kBoards]; }
   WEFT_DEVICE const FlatEnd& end(const FlatOperation& o, int e) const {
-    const auto& header = *reinterpret_cast<const ImageHeader*>(frame_.image);
-    return *reinterpret_cast<const FlatEnd*>(frame_.image + header.end(o.first_end + e));
+    return reinterpret_cast<const FlatEnd*>(reinterpret_cast<const std::byte*>(&o) + o.ends)[e];
   }
   WEFT_DEVICE std::uint16_t tag(const FlatEnd& e) const {
     return e.tag != 0 ? e.tag : protocol::tag_of(frame_.signature);
@@ -207,15 +206,14 @@ class BlockEndpoint {
     return base + g.slots(source, e.strand) + index * g.slot_bytes + e.offset;
   }
   WEFT_DEVICE std::byte* memory(const FlatEnd& e) const {
-    constexpr std::uint8_t kIn = 0, kScratch = 2;
     const std::int32_t owner = e.remote() ? e.peer : frame_.rank;
-    if (e.memory == kScratch) return frame_.regions[owner] + frame_.geometry.scratch() + e.offset;
-    if (!e.remote()) return (e.memory == kIn ? const_cast<std::byte*>(frame_.in) : frame_.out) + e.offset;
-    return reinterpret_cast<std::byte*>(e.memory == kIn ? board(owner).in : board(owner).out) + e.offset;
+    if (e.memory == FlatEnd::kScratch) return frame_.regions[owner] + frame_.geometry.scratch() + e.offset;
+    if (!e.remote()) return (e.memory == FlatEnd::kIn ? const_cast<std::byte*>(frame_.in) : frame_.out) + e.offset;
+    return reinterpret_cast<std::byte*>(e.memory == FlatEnd::kIn ? board(owner).in : board(owner).out) + e.offset;
   }
   // Inputs are scaled where they are read, wherever they are; what was made of them is not again.
   WEFT_DEVICE Scalar scale_of(const FlatEnd& e) const {
-    if (e.message() || e.memory != 0) return {};
+    if (e.message() || e.memory != FlatEnd::kIn) return {};
     if (!e.remote()) return scale_;
     return {board(e.peer).scale_real, board(e.peer).scale_integer};
   }
