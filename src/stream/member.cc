@@ -10,9 +10,7 @@ namespace weft::stream {
 
 using schedule::Buffer;
 
-Member::~Member() {
-  if (done_) (void)group_->device().finish(*done_);
-}
+Status Member::finish() { return done_ ? group_->device().finish(*done_) : Status(); }
 
 Result<Prepared> Member::lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const {
   const schedule::Layout layout = layout_of(task);
@@ -38,8 +36,8 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
     WEFT_TRY(const OnDevice back, OnDevice::use(group_->device(), group_->device_of(rank_)));
     const schedule::Task task = session::task_of(request, rank_, group_->ranks(), group_->ranks());
     const schedule::Task nominal = session::chosen_for(task);
-    WEFT_TRY(const schedule::Plan plan, by == By::kCopies ? choose_copies(nominal, request)
-                                                          : choose(nominal, request, capabilities(group_->geometry())));
+    WEFT_TRY(const schedule::Plan plan,
+             by == By::kCopies ? choose_copies(nominal, request) : choose(nominal, request, group_->capabilities()));
     WEFT_TRY(Prepared made, lower(request, task, plan));
     if (by == By::kKernels) {
       WEFT_TRY(const auto image, exec::device::flatten(made.program, plan.protocol, group_->geometry()));

@@ -30,8 +30,7 @@ struct Prepared {
 class Member {
  public:
   Member(std::shared_ptr<Group> group, Rank rank) : group_(std::move(group)), rank_(rank) {}
-  // Waits for what was queued, but not for replays of graphs.
-  ~Member();
+  ~Member() { (void)finish(); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -51,6 +50,9 @@ class Member {
   // The same of what has no request.
   Status enter(Stream stream);
   Status leave(Stream stream);
+
+  // Waits for what was queued, but not for replays of graphs.
+  Status finish();
 
   const Prepared* last() const { return last_; }
 
