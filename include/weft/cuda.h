@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/communicator.h"
+#include "weft/device.h"
 
 // Collectives on GPUs, in the order of streams: a call queues work and returns; what was queued before it in its stream
 // has ended when it begins, and what is queued behind it begins when its result is there. Kernels carry it out; the
@@ -19,7 +20,8 @@
 // Compiled for sm_90 and tested on the host's threads; not yet run on a GPU.
 namespace weft::stream {
 class Member;
-}
+class Window;
+}  // namespace weft::stream
 
 namespace weft::cuda {
 
@@ -71,10 +73,34 @@ class Communicator {
   weft::Communicator::Choice last_choice() const;
 
  private:
+  friend class Window;
   friend struct Call;
   friend struct Exchange;
   explicit Communicator(std::shared_ptr<stream::Member> member) : member_(std::move(member)) {}
   std::shared_ptr<stream::Member> member_;
+};
+
+// One rank's part of memory that all ranks have, laid out alike, for kernels of the application that communicate by
+// weft/device.h: a symmetric window. Collectives take any device memory, in windows or not.
+// Handles: copies are the same window. Requires: kernels that use it have ended before the last of them.
+class Window {
+ public:
+  // Of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's device,
+  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host.
+  static Result<std::vector<Window>> open(std::span<const Communicator> ranks, std::span<void* const> memory,
+                                          std::size_t bytes);
+  // Over memory of their own, each on its rank's device, all zero. Errors: likewise; kNoResources.
+  static Result<std::vector<Window>> allocate(std::span<const Communicator> ranks, std::size_t bytes);
+
+  void* data() const;
+  std::size_t size() const;
+  // For kernels of this rank, as a parameter: device pointers to the peers' memory.
+  device::Heap heap() const;
+
+ private:
+  explicit Window(std::shared_ptr<stream::Window> window) : window_(std::move(window)) {}
+  static Result<std::vector<Window>> as_handles(Result<std::vector<stream::Window>> made);
+  std::shared_ptr<stream::Window> window_;
 };
 
 // One rank's part in a collective.

@@ -35,6 +35,7 @@ class Member {
   Member& operator=(const Member&) = delete;
 
   Group& group() const { return *group_; }
+  const std::shared_ptr<Group>& shared_group() const { return group_; }
   Rank rank() const { return rank_; }
 
   // Errors (bad input): of the request and its pointers; kUnsupported: not to be carried out so.

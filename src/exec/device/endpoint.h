@@ -2,7 +2,7 @@
 
 #include "base/device.h"
 #include "exec/device/frame.h"
-#include "exec/device/memory.h"
+#include "exec/device/packs.h"
 #include "fabric/posted.h"
 
 namespace weft::exec::device {
