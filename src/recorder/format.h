@@ -7,12 +7,12 @@
 
 // The record of one rank in one communicator, as it lies in shared memory:
 //
-//   Header | Entry x entries
+//   Header | Entry x entries | room that it may still grow into
 //
 // Only the rank writes; readers in other processes may look at any time. All integers are native.
 namespace weft::recorder {
 
-inline constexpr std::uint64_t kMagic = 0x63657266'65770001;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x63657266'65770002;  // changes with the format
 inline constexpr int kLabels = 128;
 
 enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
@@ -44,7 +44,8 @@ struct alignas(64) Waiting {
 struct Header {
   std::uint64_t magic;
   std::uint64_t process_started;  // in the kernel's clock ticks after boot: tells processes of one number apart
-  std::int32_t pid, rank, ranks, entries;
+  std::int32_t pid, rank, ranks;
+  std::atomic<std::int32_t> entries;  // doubled before they are used a second time, while there is room
   Anchor anchor;
   char job[64], group[64], transport[16];
   std::atomic<std::int32_t> labels;

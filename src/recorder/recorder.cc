@@ -14,6 +14,8 @@ namespace weft::recorder {
 namespace {
 
 constexpr int kFewest = 16;
+constexpr int kFirst = 64;  // communicators may be many, each with few operations: every page costs some 0.5 us
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 std::size_t bytes_for(int entries) { return sizeof(Header) + static_cast<std::size_t>(entries) * sizeof(Entry); }
 
@@ -31,19 +33,33 @@ int affordable(const std::string& folder, int entries) {
   return entries;
 }
 
-// Its pages are there: a store must never find /dev/shm full. Null: no room, or no folder.
+// Makes the pages of so many entries: a store must never find /dev/shm full.
+bool make_room(int fd, int entries) { return posix_fallocate(fd, 0, static_cast<off_t>(bytes_for(entries))) == 0; }
+
+// Room for `entries`, of which the first are made. Null: no room, or no folder.
 void* map_shared(const std::string& folder, int entries, std::string& file) {
   std::random_device random;
   file = fmt::format("{}/{}-{:08x}{:08x}", folder, getpid(), random(), random());
   const int fd = open(file.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return nullptr;
   void* at = MAP_FAILED;
-  if (posix_fallocate(fd, 0, static_cast<off_t>(bytes_for(entries))) == 0)
+  if (ftruncate(fd, static_cast<off_t>(bytes_for(entries))) == 0 && make_room(fd, std::min(entries, kFirst)))
     at = mmap(nullptr, bytes_for(entries), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (at != MAP_FAILED) return at;
   unlink(file.c_str());
   return nullptr;
+}
+
+// When this process was started; kept, but for a child of fork.
+std::uint64_t own_start() {
+  struct Known {
+    int pid = 0;
+    std::uint64_t started = 0;
+  };
+  thread_local Known known;
+  if (known.pid != getpid()) known = {getpid(), facts_of(getpid()).started};
+  return known.started;
 }
 
 }  // namespace
@@ -73,13 +89,12 @@ std::unique_ptr<Recorder> Recorder::open(const Identity& identity, int entries) 
     if (memory == MAP_FAILED) return nullptr;
   }
   auto recorder = std::unique_ptr<Recorder>(new Recorder(memory, bytes_for(entries), std::move(file)));
-  recorder->mask_ = static_cast<std::uint64_t>(entries) - 1;
+  recorder->set_entries(recorder->file_.empty() ? entries : std::min(entries, kFirst));
   Header& h = recorder->header();
   h.pid = getpid();
-  h.process_started = facts_of(h.pid).started;
+  h.process_started = own_start();
   h.rank = identity.rank;
   h.ranks = identity.ranks;
-  h.entries = entries;
   h.anchor = Anchor::now();
   copy(h.job, identity.job);
   copy(h.group, identity.group);
@@ -92,6 +107,23 @@ std::unique_ptr<Recorder> Recorder::open(const Identity& identity, int entries) 
 Recorder::~Recorder() {
   if (!file_.empty()) unlink(file_.c_str());
   munmap(memory_, bytes_);
+}
+
+void Recorder::set_entries(int entries) {
+  mask_ = static_cast<std::uint64_t>(entries) - 1;
+  full_at_ = bytes_for(entries) < bytes_ ? static_cast<std::uint64_t>(entries) : kNever;
+  header().entries.store(entries, std::memory_order_release);
+}
+
+void Recorder::grow() {
+  const int twice = header().entries.load(std::memory_order_relaxed) * 2;
+  const int fd = ::open(file_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const bool grown = fd >= 0 && make_room(fd, twice);
+  if (fd >= 0) close(fd);
+  if (grown)
+    set_entries(twice);
+  else
+    full_at_ = kNever;
 }
 
 std::uint32_t Recorder::label(const Label& label) {
@@ -124,7 +156,7 @@ void Recorder::trace_call() {
 }
 
 Snapshot Recorder::snapshot() const {
-  Snapshot s = read(header(), static_cast<std::size_t>(header().entries));
+  Snapshot s = read(header(), static_cast<std::size_t>(header().entries.load(std::memory_order_relaxed)));
   s.program = facts_of(s.pid).program;
   return s;
 }

@@ -25,8 +25,8 @@ struct Identity {
 // Thread: the rank's. Owns: the file, until destroyed.
 class Recorder {
  public:
-  // A ring of at most `entries`, which is a power of two. In shared memory if there is room, else private: recording
-  // never fails.
+  // A ring that grows to at most `entries`, which is a power of two. In shared memory if there is room, else private:
+  // recording never fails.
   static std::unique_ptr<Recorder> open(const Identity& identity, int entries);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -37,6 +37,8 @@ class Recorder {
 
   void begin(std::uint64_t number, std::uint64_t count, std::uint32_t label) {
     constexpr auto kPlain = std::memory_order_relaxed;
+    if (number >= full_at_) [[unlikely]]
+      grow();
     current_ = &entry(number);
     current_->number.store(0, kPlain);
     current_->finished.store(0, std::memory_order_release);
@@ -68,6 +70,10 @@ class Recorder {
   Recorder(void* memory, std::size_t bytes, std::string file)
       : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
   void trace_call();
+  // Doubles the ring, or finds that it cannot.
+  void grow();
+  // From now on the ring has so many entries. Requires: no operation has met the end of a smaller one.
+  void set_entries(int entries);
   Header& header() const { return *static_cast<Header*>(memory_); }
   Entry& entry(std::uint64_t number) const {
     auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));
@@ -78,6 +84,7 @@ class Recorder {
   std::size_t bytes_;
   std::string file_;  // empty: private memory
   std::uint64_t mask_ = 0;
+  std::uint64_t full_at_ = 0;  // the operation before which the ring is to grow
   Entry* current_ = nullptr;
   std::unique_ptr<Trace> trace_;
 };

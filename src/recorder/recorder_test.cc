@@ -66,6 +66,21 @@ TEST(Recorder, TheRingKeepsTheLastOperations) {
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.operations[i].number, 1000 - 63 + i);
 }
 
+TEST(Recorder, TheRingGrowsBeforeItForgets) {
+  const std::string job = fresh_job();
+  const auto recorder = Recorder::open({.job = job, .group = "world", .transport = "test"}, 512);
+  const auto label = recorder->label({"barrier", "int8", "dissemination", "LL64", 1, -1});
+  for (std::uint64_t n = 1; n <= 1000; ++n) {
+    recorder->begin(n, n, label);
+    recorder->end(true);
+    if (n != 63 && n != 64 && n != 200 && n != 511 && n != 512 && n != 1000) continue;
+    const auto operations = of_job(job).at(0).operations;
+    ASSERT_EQ(operations.size(), std::min<std::uint64_t>(n, 512)) << n;
+    EXPECT_EQ(operations.front().number, n - operations.size() + 1);
+    EXPECT_EQ(operations.back().number, n);
+  }
+}
+
 TEST(Recorder, LabelsAreFoundAgainAndRunOutWithoutHarm) {
   const auto recorder = recorder_of(fresh_job());
   const auto label = [&](int channels) { return recorder->label({"all_reduce", "", "", "", channels, -1}); };

@@ -42,9 +42,9 @@ class Mapped {
   // Null: no record, or not yet.
   const Header* header() const {
     const auto* h = static_cast<const Header*>(memory_);
-    if (h == nullptr || h->magic != kMagic || h->entries < 1 ||
-        bytes_ != sizeof(Header) + static_cast<std::size_t>(h->entries) * sizeof(Entry))
-      return nullptr;
+    if (h == nullptr || h->magic != kMagic) return nullptr;
+    const int entries = h->entries.load(std::memory_order_acquire);
+    if (entries < 1 || bytes_ < sizeof(Header) + static_cast<std::size_t>(entries) * sizeof(Entry)) return nullptr;
     return h;
   }
 
@@ -56,7 +56,7 @@ class Mapped {
 // Nothing if the entry is written to meanwhile, or holds another operation.
 std::optional<Operation> read(const Header& header, std::uint64_t number, const Timescale& scale) {
   const auto* entries = reinterpret_cast<const Entry*>(&header + 1);
-  const Entry& e = entries[number % static_cast<std::uint64_t>(header.entries)];
+  const Entry& e = entries[number % static_cast<std::uint64_t>(header.entries.load(std::memory_order_acquire))];
   if (e.number.load(std::memory_order_acquire) != number) return std::nullopt;
   const Label& label = header.label[e.label.load(std::memory_order_relaxed) % kLabels];
   Operation o{.number = number,
@@ -121,7 +121,8 @@ Snapshot read(const Header& header, std::size_t operations) {
              .pid = header.pid,
              .taken = now.real};
   const std::uint64_t begun = header.begun.load(std::memory_order_acquire);
-  const std::uint64_t most = std::min<std::uint64_t>({begun, operations, static_cast<std::uint64_t>(header.entries)});
+  const auto entries = static_cast<std::uint64_t>(header.entries.load(std::memory_order_acquire));
+  const std::uint64_t most = std::min<std::uint64_t>({begun, operations, entries});
   for (std::uint64_t n = begun - most + 1; n <= begun; ++n)
     if (auto operation = read(header, n, scale)) s.operations.push_back(std::move(*operation));
   const Waiting& w = header.waiting;

@@ -73,9 +73,9 @@ Bytes Session::lines_up_to() const {
   return can.load_store ? can.slot_data(protocol::Protocol::kLL64) : 0;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfer> transfers) {
+Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
   for (const KnownExchange& known : known_exchanges_)
-    if (same_operations(transfers, known.transfers) && have_data(transfers)) return known.prepared;
+    if (same_operations(transfers, known.transfers) && have_data(transfers)) return known.prepared.get();
   for (const Transfer& t : transfers) WEFT_CHECK(check_transfer(t, executor_->rank(), executor_->ranks()));
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->program, program_of(transfers));
@@ -85,7 +85,7 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(std::span<const Transfe
   KnownExchange& place = known_exchanges_[exchanges_prepared_++ % known_exchanges_.size()];
   place.transfers.assign(transfers.begin(), transfers.end());
   place.prepared = std::move(prepared);
-  return place.prepared;
+  return place.prepared.get();
 }
 
 Status Session::run(std::span<const Transfer> transfers) {
@@ -94,16 +94,16 @@ Status Session::run(std::span<const Transfer> transfers) {
     return wait(*pending);
   }
   WEFT_CHECK(intact());
-  WEFT_TRY(now_.prepared, prepare(transfers));
-  now_.transfers.assign(transfers.begin(), transfers.end());
-  return run_now();
+  WEFT_TRY(const Prepared* prepared, prepare(transfers));
+  return run_now({.transfers = transfers, .prepared = prepared});
 }
 
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
   WEFT_CHECK(intact());
   Pending pending{.transfers = {transfers.begin(), transfers.end()}, .done = transfers.empty()};
   if (!pending.done) {
-    WEFT_TRY(pending.prepared, prepare(transfers));
+    WEFT_TRY(const Prepared* prepared, prepare(transfers));
+    pending.prepared = prepared->shared_from_this();
   }
   return enqueue(std::move(pending));
 }

@@ -22,11 +22,9 @@ std::string list_of(std::span<const std::uint8_t> late) {
 
 Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> transfers, Clock::time_point deadline) {
   if (transfers.empty()) return std::vector<Rank>{};
-  Pending now;
-  now.transfers.assign(transfers.begin(), transfers.end());
-  WEFT_TRY(now.prepared, prepare(transfers));
-  now.number = ++operations_;
-  begin(now);
+  WEFT_TRY(const Prepared* prepared, prepare(transfers));
+  const Order order{.transfers = transfers, .prepared = prepared, .number = ++operations_};
+  begin(order);
   constexpr std::chrono::microseconds kBriefly{200};
   for (const auto since = Clock::now();;) {
     Result<bool> done = executor_->poll();
@@ -36,8 +34,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
     const auto time = Clock::now();
     if (!done || *done || time >= deadline) {
       const std::vector<Rank> missing = done && !*done ? executor_->awaited() : std::vector<Rank>{};
-      finish(now, done ? Status{} : tl::make_unexpected(done.error()));
-      if (!now.status) return tl::make_unexpected(now.status.error());
+      WEFT_CHECK(finish(order, done ? Status{} : tl::make_unexpected(done.error())));
       return missing;
     }
     if (time - since < kBriefly)

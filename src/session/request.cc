@@ -49,7 +49,7 @@ Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, Byt
   return schedule::check_place(algorithm, overlap(r.in, in_bytes, r.out, out_bytes));
 }
 
-bool overwrites_input(const Request& r) { return !schedule::may_be_in_place(r.collective) && r.in == r.out; }
+bool overwrites_input(const Request& r) { return r.in == r.out && !schedule::may_be_in_place(r.collective); }
 
 Status check_request(const Request& r, Rank ranks) {
   const auto name = schedule::name(r.collective);

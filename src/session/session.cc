@@ -18,6 +18,11 @@ bool same_shape(const Request& a, const Request& b) {
          a.receive_counts.empty() && !schedule::uneven(a.collective);
 }
 
+std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
+  const auto* in = static_cast<const std::byte*>(r.in);
+  return {in, in + prepared.in_bytes};
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache)
@@ -50,15 +55,19 @@ void Session::leave_record(const Error& error) const {
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
-Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
+Result<const Prepared*> Session::prepare(const Request& r) {
   const bool known_shape = last_ && same_shape(r, last_request_);
+  if (known_shape && r.in == last_request_.in && r.out == last_request_.out) return last_.get();
   if (!known_shape) WEFT_CHECK(check_request(r, executor_->ranks()));
   const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
     return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
   };
   if (known_shape) {
     WEFT_CHECK(check_buffers(r, *last_->plan.algorithm, last_->in_bytes, last_->out_bytes));
-    if (is_registered(last_->in_bytes, last_->out_bytes) == last_registered_) return last_;
+    if (is_registered(last_->in_bytes, last_->out_bytes) == last_registered_) {
+      last_request_.in = r.in, last_request_.out = r.out;
+      return last_.get();
+    }
   }
 
   const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
@@ -74,7 +83,7 @@ Result<std::shared_ptr<const Prepared>> Session::prepare(const Request& r) {
   last_request_.counts = last_request_.receive_counts = {};  // the caller's; not kept
   last_registered_ = registered;
   last_ = known;
-  return known;
+  return last_.get();
 }
 
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
@@ -101,63 +110,67 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   return prepared;
 }
 
-void Session::begin(const Pending& p) {
+void Session::begin(const Order& o) {
   running_ = true;
+  const Prepared& prepared = *o.prepared;
   if (recorder_)
-    recorder_->begin(p.number, p.transfers.empty() ? p.request.count : p.transfers.size(), p.prepared->label);
-  const schedule::Plan& plan = p.prepared->plan;
-  if (!p.transfers.empty()) {
-    const auto* base = static_cast<std::byte*>(p.transfers.front().data);
-    executor_->start(p.prepared->program, {.protocol = plan.protocol,
-                                           .in = base,
-                                           .out = const_cast<std::byte*>(base),
-                                           .fold = p.prepared->fold,
-                                           .lines_up_to = lines_up_to(),
-                                           .everybody = false});
+    recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label);
+  if (o.request == nullptr) {
+    const auto* base = static_cast<std::byte*>(o.transfers.front().data);
+    executor_->start(prepared.program, {.protocol = prepared.plan.protocol,
+                                        .in = base,
+                                        .out = const_cast<std::byte*>(base),
+                                        .fold = prepared.fold,
+                                        .lines_up_to = lines_up_to(),
+                                        .everybody = false});
     return;
   }
-  executor_->start(p.prepared->program,
-                   {.protocol = plan.protocol,
-                    .in = p.input.empty() ? static_cast<const std::byte*>(p.request.in) : p.input.data(),
-                    .out = static_cast<std::byte*>(p.request.out),
-                    .fold = p.prepared->fold,
-                    .scale = exec::scale_of(p.request.type, p.prepared->op, executor_->ranks(), p.request.scalar),
-                    .reduction = p.prepared->reduction,
-                    .publishes = plan.algorithm->needs.memory(),
-                    .signature = p.prepared->signature});
+  const Request& r = *o.request;
+  executor_->start(prepared.program, {.protocol = prepared.plan.protocol,
+                                      .in = o.input.empty() ? static_cast<const std::byte*>(r.in) : o.input.data(),
+                                      .out = static_cast<std::byte*>(r.out),
+                                      .fold = prepared.fold,
+                                      .scale = exec::scale_of(r.type, prepared.op, executor_->ranks(), r.scalar),
+                                      .reduction = prepared.reduction,
+                                      .publishes = prepared.plan.algorithm->needs.memory(),
+                                      .signature = prepared.signature});
 }
 
-void Session::complete(const Pending& p) {
-  if (!p.prepared->divides || p.prepared->out_bytes == 0) return;
-  exec::divide(p.request.type, static_cast<std::byte*>(p.request.out), p.prepared->out_bytes, executor_->ranks());
+void Session::complete(const Order& o) {
+  if (!o.prepared->divides || o.prepared->out_bytes == 0) return;
+  exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), o.prepared->out_bytes, executor_->ranks());
 }
 
-Error Session::in_context(const Pending& p, Error error) const {
-  if (!p.transfers.empty()) {
-    error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), p.number,
-                                p.transfers.size(), error.message);
+Error Session::in_context(const Order& o, Error error) const {
+  if (o.request == nullptr) {
+    error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
+                                o.transfers.size(), error.message);
     return error;
   }
   error.message =
-      fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(p.request.collective),
-                  p.number, p.request.count, p.prepared->plan.algorithm->name, error.message);
+      fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(o.request->collective),
+                  o.number, o.request->count, o.prepared->plan.algorithm->name, error.message);
   return error;
 }
 
-void Session::finish(Pending& p, Status status) {
+Status Session::finish(const Order& o, Status status) {
   if (recorder_ && running_) recorder_->end(status.has_value());
   running_ = false;
-  p.done = true;
-  if (!status) {
-    status = tl::make_unexpected(in_context(p, status.error()));
-    if (status.error().blame != Blame::kOperation && broken_) {
-      broken_ = status;
-      leave_record(status.error());
-    }
-  } else {
-    complete(p);
+  if (status) {
+    complete(o);
+    return status;
   }
-  p.status = std::move(status);
+  status = tl::make_unexpected(in_context(o, std::move(status.error())));
+  if (status.error().blame != Blame::kOperation && broken_) {
+    broken_ = status;
+    leave_record(status.error());
+  }
+  return status;
+}
+
+void Session::finish(Pending& p, Status status) {
+  p.done = true;
+  p.status = finish(p.order(), std::move(status));
 }
 
 Status Session::run(const Request& request) {
@@ -166,31 +179,23 @@ Status Session::run(const Request& request) {
     return wait(*pending);
   }
   WEFT_CHECK(intact());
-  WEFT_TRY(now_.prepared, prepare(request));
-  now_.request = request;
-  now_.transfers.clear();
-  if (overwrites_input(request)) keep_input(now_);
-  return run_now();
+  WEFT_TRY(const Prepared* prepared, prepare(request));
+  if (!overwrites_input(request)) return run_now({.request = &request, .prepared = prepared});
+  const std::vector<std::byte> input = input_of(request, *prepared);
+  return run_now({.request = &request, .input = input, .prepared = prepared});
 }
 
-Status Session::run_now() {
-  now_.number = ++operations_;
-  begin(now_);
-  finish(now_, executor_->wait());
-  if (!now_.input.empty()) now_.input = {};  // may be as large as memory
-  return now_.status;
-}
-
-void Session::keep_input(Pending& p) {
-  const auto* in = static_cast<const std::byte*>(p.request.in);
-  p.input.assign(in, in + p.prepared->in_bytes);
+Status Session::run_now(Order order) {
+  order.number = ++operations_;
+  begin(order);
+  return finish(order, executor_->wait());
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
-  Pending pending{.request = request};
-  WEFT_TRY(pending.prepared, prepare(request));
-  if (overwrites_input(request)) keep_input(pending);
+  WEFT_TRY(const Prepared* prepared, prepare(request));
+  Pending pending{.request = request, .prepared = prepared->shared_from_this()};
+  if (overwrites_input(request)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
 }
 
@@ -209,7 +214,7 @@ void Session::poll(const Pending& wanted) {
     if (!broken_) {
       finish(front, broken_);
     } else {
-      if (!running_) begin(front);
+      if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
       finish(front, moved ? Status{} : tl::make_unexpected(moved.error()));
@@ -224,7 +229,7 @@ Status Session::wait(const Pending& wanted) {
     if (!broken_) {
       finish(front, broken_);
     } else {
-      if (!running_) begin(front);
+      if (!running_) begin(front.order());
       finish(front, executor_->wait());
     }
     queue_.pop_front();

@@ -21,7 +21,7 @@ using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task,
                                                      const protocol::Capabilities& can, bool registered)>;
 
 // A plan written out for one rank, kept for the next call like it.
-struct Prepared {
+struct Prepared : std::enable_shared_from_this<Prepared> {
   schedule::Plan plan;
   std::shared_ptr<const schedule::Program> program;
   std::uint64_t signature = 0;
@@ -33,14 +33,26 @@ struct Prepared {
   std::uint32_t label = 0;            // in the record
 };
 
+// An operation as its caller describes it. Owns: nothing.
+struct Order {
+  const Request* request = nullptr;          // null: transfers
+  std::span<const Transfer> transfers = {};  // instead of a request
+  std::span<const std::byte> input = {};     // instead of the request's; empty: that
+  const Prepared* prepared = nullptr;
+  std::uint64_t number = 0;  // of the operation on its communicator, from 1
+};
+
+// An operation that outlives the call that started it.
 struct Pending {
   Request request = {};
   std::vector<Transfer> transfers = {};  // instead of a request
   std::vector<std::byte> input = {};     // a copy, where the call would overwrite its own input
   std::shared_ptr<const Prepared> prepared = nullptr;
-  std::uint64_t number = 0;  // of the operation on its communicator, from 1
+  std::uint64_t number = 0;
   bool done = false;
   Status status = {};
+
+  Order order() const { return {transfers.empty() ? &request : nullptr, transfers, input, prepared.get(), number}; }
 };
 
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
@@ -95,22 +107,24 @@ class Session {
   Status finalize();
 
  private:
-  Result<std::shared_ptr<const Prepared>> prepare(const Request& request);
+  // Owns: the session, until another operation has been prepared.
+  Result<const Prepared*> prepare(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
-  Result<std::shared_ptr<const Prepared>> prepare(std::span<const Transfer> transfers);
+  Result<const Prepared*> prepare(std::span<const Transfer> transfers);
   Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
-  // Runs now_. Requires: the queue is empty.
-  Status run_now();
+  // Runs an operation that its caller waits for at once; numbers it. Requires: the queue is empty.
+  Status run_now(Order order);
   std::shared_ptr<Pending> enqueue(Pending pending);
-  static void keep_input(Pending& pending);
-  void begin(const Pending& pending);
+  void begin(const Order& order);
   // What remains to be done with this rank's result when all operations are.
-  void complete(const Pending& pending);
+  void complete(const Order& order);
+  // After the executor: what the caller is told.
+  Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
-  Error in_context(const Pending& pending, Error error) const;
+  Error in_context(const Order& order, Error error) const;
   std::uint32_t label_of(const Request& request, const schedule::Plan& plan);
   std::uint32_t exchange_label();
   void leave_record(const Error& error) const;
@@ -142,7 +156,6 @@ class Session {
   std::array<KnownExchange, 8> known_exchanges_;  // the latest; programs alternate between a few, such as send, receive
   std::size_t exchanges_prepared_ = 0;
   std::deque<std::shared_ptr<Pending>> queue_;
-  Pending now_;           // an operation that its caller waits for at once; a member to keep its memory
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
   int children_ = 0;  // calls of split

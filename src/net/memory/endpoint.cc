@@ -226,11 +226,29 @@ bool Endpoint::packs(const End& end, Bytes bytes) const {
   return end.offset == 0 && end.last && !one_line(end, bytes);
 }
 
-// From one place to another: what most operations do, and all that small ones have to.
+// A whole message of one line, to a peer or from one: all that most operations of small calls are.
+void Endpoint::send_line(const End& from, const End& to, Bytes bytes) {
+  Link& l = link(to.peer, to.strand);
+  std::byte* line = l.out->ll64[protocol::slot_after(l.sent)];
+  std::memcpy(line, place(from), static_cast<std::size_t>(bytes));
+  const std::uint16_t tag = to.tag != 0 ? to.tag : tag_;
+  Lines64::flag(line, 0).store(protocol::flag_of(++l.sent, tag), std::memory_order_release);
+  Doorbell::notify(segment_.block(to.peer));
+}
+
+void Endpoint::receive_line(const End& from, const End& to, Bytes bytes) {
+  Link& l = link(from.peer, from.strand);
+  std::memcpy(place(to), l.in->ll64[protocol::slot_after(l.received)], static_cast<std::size_t>(bytes));
+  release(l, from.peer);
+}
+
+// From one place to another.
 void Endpoint::copy(const Operation& operation) {
   const End &from = operation.sources[0], &to = operation.destinations[0];
   const Bytes bytes = operation.bytes;
   const bool received = from.kind == End::Kind::kMessage, sent = to.kind == End::Kind::kMessage;
+  if (received != sent && protocol_of(bytes) == Protocol::kLL64 && one_line(sent ? to : from, bytes))
+    return sent ? send_line(from, to, bytes) : receive_line(from, to, bytes);
   Link* const in = received ? &link(from.peer, from.strand) : nullptr;
   Link* const out = sent ? &link(to.peer, to.strand) : nullptr;
   const bool packed = sent && packs(to, bytes);

@@ -100,6 +100,8 @@ class Endpoint {
   Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
   void copy(const protocol::Operation& operation);
+  void send_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
+  void receive_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
 
   Segment segment_;
   Rank rank_;
