@@ -8,7 +8,6 @@
 
 #include <bit>
 #include <cstring>
-#include <random>
 
 namespace weft::recorder {
 namespace {
@@ -38,8 +37,9 @@ bool make_room(int fd, int entries) { return posix_fallocate(fd, 0, static_cast<
 
 // Room for `entries`, of which the first are made. Null: no room, or no folder.
 void* map_shared(const std::string& folder, int entries, std::string& file) {
-  std::random_device random;
-  file = fmt::format("{}/{}-{:08x}{:08x}", folder, getpid(), random(), random());
+  std::uint64_t unique = 0;
+  if (getentropy(&unique, sizeof unique) != 0) return nullptr;
+  file = fmt::format("{}/{}-{:016x}", folder, getpid(), unique);
   const int fd = open(file.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return nullptr;
   void* at = MAP_FAILED;
