@@ -11,7 +11,7 @@ struct Options {
   int threads = 512;                   // of a block
   std::int64_t most_bytes = 64 << 20;  // of a message
   bool together = false;               // one launch for all ranks instead of one for each
-  bool brief = false;                  // check: a short case, for compute-sanitizer
+  bool brief = false;                  // check, messages: a short case, for compute-sanitizer
 };
 
 // Every algorithm by every protocol against what it promises; types and operations against the host's kernels.
@@ -24,6 +24,8 @@ Status hops(const Options& options);
 Status launches(const Options& options);
 // Every even collective on streams (weft/cuda.h), by kernels and by copy engines, called and as a replayed graph.
 Status streams(const Options& options);
+// Sends and receives of all ranks with all (weft/cuda.h), checked and timed; also on the host (WEFT_DEVICE=host).
+Status messages(const Options& options);
 // A collective by copy engines, and by kernels, beside a kernel that computes: how much of it costs no time.
 Status overlap(const Options& options);
 // Kernels that communicate themselves: tokens to experts, a transposition across ranks; checked and timed.

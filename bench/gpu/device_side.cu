@@ -1,24 +1,21 @@
 #include "bench/gpu/device_side_kernels.h"
-#include "exec/device/machine.cuh"
+#include "weft/device.cuh"
 
 namespace weft::gpu {
 namespace {
 
 constexpr int kThreads = 256;
 
-__device__ bool carry_out(exec::device::CudaMachine& machine, const Heap& heap, const Dispatch& work, int block,
-                          int blocks) {
+__device__ bool carry_out(device::GpuThread& machine, const Heap& heap, const Dispatch& work, int block, int blocks) {
   return dispatch_tokens(machine, heap, work, block, blocks);
 }
-__device__ bool carry_out(exec::device::CudaMachine& machine, const Heap& heap, const Transpose& work, int block,
-                          int blocks) {
+__device__ bool carry_out(device::GpuThread& machine, const Heap& heap, const Transpose& work, int block, int blocks) {
   return transpose(machine, heap, work, block, blocks);
 }
 
 template <class Work>
 __global__ void __launch_bounds__(kThreads) kernel(const __grid_constant__ OfRanks<Work> all) {
-  __shared__ exec::device::Operands unused;
-  exec::device::CudaMachine machine(unused);
+  device::GpuThread machine;
   const int rank = static_cast<int>(blockIdx.x) / all.blocks, block = static_cast<int>(blockIdx.x) % all.blocks;
   if (!carry_out(machine, all.heap[rank], all.work[rank], block, all.blocks)) atomicAdd(all.failed, 1);
 }

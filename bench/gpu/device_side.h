@@ -1,16 +1,16 @@
 #pragma once
 
-#include "exec/device/one_sided.h"
+#include "weft/device.h"
 
 // Two kernels that communicate: a block of them, as a template over the machine. `blocks`: of one rank; block b of
 // every rank meets block b of the others.
 namespace weft::gpu {
 
-using exec::device::ByBlock;
-using exec::device::ByThread;
-using exec::device::ByWarp;
-using exec::device::Heap;
-using exec::device::OneSided;
+using device::ByBlock;
+using device::ByThread;
+using device::ByWarp;
+using device::Heap;
+using device::OneSided;
 
 // Where a rank's token goes, by the router; -1 of none.
 struct Dispatch {

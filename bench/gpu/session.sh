@@ -42,8 +42,8 @@ stage() {
 
 build() {
   if build-gpu/weft_gpu --help >/dev/null 2>&1; then echo "as packed"; return 0; fi
-  cmake --preset release && cmake --build build --target weft_gpu weft-nccl nccl_test &&
-    mkdir -p build-gpu/lib && cp build/weft_gpu build/nccl_test build-gpu/ && cp -L build/nccl/libnccl.so.2 build-gpu/lib/
+  cmake --preset release && cmake --build build --target weft_gpu weft-nccl nccl_test example_device_ring &&
+    mkdir -p build-gpu/lib && cp build/weft_gpu build/nccl_test build/examples/device_ring build-gpu/ && cp -L build/nccl/libnccl.so.2 build-gpu/lib/
 }
 export -f build
 gpu=build-gpu/weft_gpu
@@ -57,6 +57,8 @@ if stage build 200 bash -c build; then
     stage launches-$ranks-together 15 $gpu launches --ranks $ranks --together
   done
   for ranks in 2 4; do stage "streams-$ranks" 30 $gpu streams --ranks $ranks; done
+  for ranks in 2 4 8; do stage "messages-$ranks" 20 $gpu messages --ranks $ranks; done
+  stage device-ring 10 build-gpu/device_ring
   stage overlap 20 $gpu overlap --ranks 4
   stage device-side 30 $gpu device-side --ranks 4
   for ranks in 2 4 8; do stage "collectives-$ranks" 45 $gpu collectives --ranks $ranks --together; done
@@ -67,10 +69,11 @@ if stage build 200 bash -c build; then
   WEFT_DEVICE=host stage nccl-host 30 build-gpu/nccl_test
   for tool in memcheck racecheck; do
     stage $tool 60 compute-sanitizer --tool $tool --error-exitcode 1 $gpu check --brief --together --ranks 2 --threads 64
+    stage $tool-messages 30 compute-sanitizer --tool $tool --error-exitcode 1 $gpu messages --brief --ranks 2
   done
 fi
 
-for name in hops launches-{2,8} launches-{2,8}-together overlap device-side collectives-2 collectives-4 collectives-8; do
+for name in hops launches-{2,8} launches-{2,8}-together messages-{2,4,8} overlap device-side collectives-2 collectives-4 collectives-8; do
   [ -f "$out/$name.txt" ] && { echo "== $name"; cat "$out/$name.txt"; }
 done
 echo "== stages on $(cat "$out/machine.txt" 2>/dev/null)"

@@ -43,6 +43,7 @@ Result<int> strands_for(Rank ranks, int threads) {
 namespace {
 
 Status run(const std::string& command, const Options& options) {
+  if (command == "messages") return messages(options);
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
     return failure(Code::kNotFound, Blame::kProcess, "no CUDA device: {}", cudaGetErrorString(error));
@@ -63,12 +64,13 @@ int main(int argc, char** argv) {
   std::string command;
   app.add_option("command", command, "what to do")
       ->required()
-      ->check(CLI::IsMember({"check", "collectives", "hops", "launches", "streams", "overlap", "device-side"}));
+      ->check(
+          CLI::IsMember({"check", "collectives", "hops", "launches", "streams", "messages", "overlap", "device-side"}));
   app.add_option("--ranks", options.ranks, "ranks on the GPU")->check(CLI::Range(1, 16));
   app.add_option("--threads", options.threads, "threads of a block")->check(CLI::IsMember({64, 128, 256, 512}));
   app.add_option("--max", options.most_bytes, "largest message, bytes")->check(CLI::Range(8L, 1L << 32));
   app.add_flag("--together", options.together, "one launch for all ranks instead of one for each");
-  app.add_flag("--brief", options.brief, "check: a short case");
+  app.add_flag("--brief", options.brief, "check, messages: a short case");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -151,7 +151,8 @@ class Communicator {
   Result<Work> start(const Request& request);
 
   // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends
-  // must agree on count and type. Errors: as run; kMismatch if they do not agree.
+  // must agree on count and type; what a rank sends itself it must receive in the same call. Errors: as run; kMismatch
+  // if they do not agree.
   Status exchange(std::span<const Transfer> transfers);
   Result<Work> start(std::span<const Transfer> transfers);
   // A send may return before its message has been received.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/communicator.h"
+#include "weft/device.h"
 
 // Collectives on GPUs, in the order of streams: a call queues work and returns; what was queued before it in its stream
 // has ended when it begins, and what is queued behind it begins when its result is there. Kernels carry it out; the
@@ -19,7 +20,8 @@
 // Compiled for sm_90 and tested on the host's threads; not yet run on a GPU.
 namespace weft::stream {
 class Member;
-}
+class Window;
+}  // namespace weft::stream
 
 namespace weft::cuda {
 
@@ -53,6 +55,11 @@ class Communicator {
   // and places it in device memory, also while the stream is captured; the others only launch. Errors: of the arguments
   // and pointers, before anything is queued; what happens on the device is told by status().
   Status start(const Request& request, Stream stream);
+  // Queues sends and receives, all at the same time, in whatever order they are given: they cannot block each other.
+  // Both ends must agree on count and type, and messages between two ranks are taken in the order in which they were
+  // sent. What a rank sends itself it must receive in the same call. A send may end before its message was received;
+  // only what fits into the peer's slots crosses before that. Errors: as of requests.
+  Status start(std::span<const Transfer> transfers, Stream stream);
   // What start() would do first, so that no later call does.
   Status prepare(const Request& request);
 
@@ -66,9 +73,34 @@ class Communicator {
   weft::Communicator::Choice last_choice() const;
 
  private:
+  friend class Window;
   friend struct Call;
+  friend struct Exchange;
   explicit Communicator(std::shared_ptr<stream::Member> member) : member_(std::move(member)) {}
   std::shared_ptr<stream::Member> member_;
+};
+
+// One rank's part of memory that all ranks have, laid out alike, for kernels of the application that communicate by
+// weft/device.h: a symmetric window. Collectives take any device memory, in windows or not.
+// Handles: copies are the same window. Requires: kernels that use it have ended before the last of them.
+class Window {
+ public:
+  // Of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's device,
+  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host.
+  static Result<std::vector<Window>> open(std::span<const Communicator> ranks, std::span<void* const> memory,
+                                          std::size_t bytes);
+  // Over memory of their own, each on its rank's device, all zero. Errors: likewise; kNoResources.
+  static Result<std::vector<Window>> allocate(std::span<const Communicator> ranks, std::size_t bytes);
+
+  void* data() const;
+  std::size_t size() const;
+  // For kernels of this rank, as a parameter: device pointers to the peers' memory.
+  device::Heap heap() const;
+
+ private:
+  explicit Window(std::shared_ptr<stream::Window> window) : window_(std::move(window)) {}
+  static Result<std::vector<Window>> as_handles(Result<std::vector<stream::Window>> made);
+  std::shared_ptr<stream::Window> window_;
 };
 
 // One rank's part in a collective.
@@ -85,9 +117,22 @@ struct Call {
 // Errors: as Communicator::start; bad input: ranks in one stream that do not call the same.
 Status start(std::span<const Call> calls);
 
-// The same without a kernel: copy engines do it all, and the multiprocessors stay with the application. For collectives
-// that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start; bad input: a
-// rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
+// What one rank sends and receives at the same time.
+struct Exchange {
+  Communicator communicator;
+  std::vector<Transfer> transfers;
+  Stream stream = nullptr;
+
+  stream::Member& member() const { return *communicator.member_; }
+};
+
+// Queues exchanges of several ranks, one of each. Ranks of one device that name the same stream are carried out by one
+// launch. Errors: as Communicator::start; kUnsupported: more than 512 messages, or 16 ranks, in one launch.
+Status start(std::span<const Exchange> exchanges);
+
+// Collectives without a kernel: copy engines do it all, and the multiprocessors stay with the application. For
+// collectives that reduce nothing. `calls`: one of every rank, each in a stream of its own or not. Errors: as start;
+// bad input: a rank that is missing or there twice, ranks that call different things; kUnsupported: a reduction.
 Status start_copies(std::span<const Call> calls);
 
 }  // namespace weft::cuda

@@ -23,7 +23,8 @@ constexpr Variable kTable[] = {
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place", "shm, tcp or ucx; unset: shm within a machine, tcp across"},
     {"WEFT_DEVICE", "text", "cuda",
-     "what libnccl.so.2 and weft/cuda.h work on: cuda, or host (its memory, streams as queues)"},
+     "what libnccl.so.2 and weft/cuda.h work on: cuda, host (its memory, streams as queues), or host:2: GPU 2 to other "
+     "processes"},
     {"WEFT_DEVICE_PATH", "text", "by place", "host: libnccl.so.2 goes through host memory where kernels could serve"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
@@ -118,7 +119,7 @@ Result<Settings> read() {
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));
   s.device = text("WEFT_DEVICE");
-  if (!s.device.empty() && s.device != "cuda" && s.device != "host")
+  if (!s.device.empty() && s.device != "cuda" && s.device != "host" && s.device.rfind("host:", 0) != 0)
     return bad_input("WEFT_DEVICE '{}' is neither cuda nor host", s.device);
   s.device_path = text("WEFT_DEVICE_PATH");
   if (!s.device_path.empty() && s.device_path != "host")

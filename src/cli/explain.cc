@@ -104,7 +104,7 @@ Result<int> explain_devices(const Spec& spec) {
     WEFT_CHECK(write_json(spec.json, {{"schema", "weft.explain_devices/1"},
                                       {"gpus", spec.gpus},
                                       {"processes", spec.processes},
-                                      {"path", path.group ? "kernels" : "host memory"},
+                                      {"path", path.way == stream::Way::kHostMemory ? "host memory" : "kernels"},
                                       {"why", path.why}}));
   return 0;
 }

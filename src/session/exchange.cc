@@ -5,6 +5,7 @@
 
 #include "exec/kernels/fold.h"
 #include "session/session.h"
+#include "session/transfers.h"
 
 namespace weft::session {
 namespace {
@@ -31,44 +32,37 @@ bool have_data(std::span<const Transfer> transfers) {
   return std::ranges::all_of(transfers, [](const Transfer& t) { return t.count == 0 || t.data != nullptr; });
 }
 
-// What both ends of a transfer must agree on.
-std::uint16_t tag_of(const Transfer& t) {
-  // Differs from any collective's signature by chance only, and between counts and types.
-  const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
-  return static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
-}
-
 }  // namespace
 
-Status Session::check(const Transfer& t) const {
-  const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
-  if (t.peer < 0 || t.peer >= executor_->ranks() || t.peer == executor_->rank())
-    return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, executor_->rank(), executor_->ranks());
-  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
-    return bad_input("{}: {} elements do not fit into memory", what, t.count);
-  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
-  return {};
-}
-
 // Transfers of one direction with one peer follow each other; all others run side by side.
-std::shared_ptr<const schedule::Program> Session::program_of(std::span<const Transfer> transfers) const {
+Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<const Transfer> transfers) const {
   auto program = std::make_shared<schedule::Program>();
   std::map<std::pair<Rank, Transfer::Direction>, std::size_t> strands;
   const Bytes slice = executor_->capabilities().slot_data(protocol::Protocol::kSimple);
-  for (const Transfer& t : transfers) {
-    const bool sends = t.direction == Transfer::Direction::kSend;
-    const auto [strand, fresh] = strands.try_emplace({t.peer, t.direction}, program->size());
-    if (fresh) program->emplace_back();
+  const auto memory = [&](const Transfer& t) {
+    return End{.memory = t.direction == Transfer::Direction::kSend ? protocol::Memory::kIn : protocol::Memory::kOut,
+               .offset = static_cast<const std::byte*>(t.data) - base_of(transfers)};
+  };
+  const auto add = [&](std::size_t strand, const Transfer& t, const End& source, const End& destination) {
     const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
     for (Bytes at = 0; at < bytes; at += slice) {
-      const End memory{.memory = sends ? protocol::Memory::kIn : protocol::Memory::kOut,
-                       .offset = static_cast<const std::byte*>(t.data) - base_of(transfers) + at};
-      const End message{.kind = End::Kind::kMessage, .tag = tag_of(t), .peer = t.peer};
-      (*program)[strand->second].push_back({.bytes = std::min(slice, bytes - at),
-                                            .sources = {sends ? memory : message},
-                                            .destinations = {sends ? message : memory}});
+      auto& move = (*program)[strand].emplace_back(protocol::Operation{
+          .bytes = std::min(slice, bytes - at), .sources = {source}, .destinations = {destination}});
+      for (auto* ends : {&move.sources, &move.destinations})
+        if ((*ends)[0].kind == End::Kind::kLocal) (*ends)[0].offset += at;
     }
+  };
+  for (const Transfer& t : transfers) {
+    if (t.peer == executor_->rank()) continue;
+    const auto [strand, fresh] = strands.try_emplace({t.peer, t.direction}, program->size());
+    if (fresh) program->emplace_back();
+    const End message{.kind = End::Kind::kMessage, .tag = tag_of(t), .peer = t.peer};
+    const bool sends = t.direction == Transfer::Direction::kSend;
+    add(strand->second, t, sends ? memory(t) : message, sends ? message : memory(t));
   }
+  WEFT_TRY(const auto own, own_transfers(transfers, executor_->rank()));
+  if (!own.empty()) program->emplace_back();
+  for (const OwnTransfer& t : own) add(program->size() - 1, t.send, memory(t.send), memory(t.receive));
   return program;
 }
 
@@ -82,9 +76,9 @@ Bytes Session::lines_up_to() const {
 Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
   for (const KnownExchange& known : known_exchanges_)
     if (same_operations(transfers, known.transfers) && have_data(transfers)) return known.prepared.get();
-  for (const Transfer& t : transfers) WEFT_CHECK(check(t));
+  for (const Transfer& t : transfers) WEFT_CHECK(check_transfer(t, executor_->rank(), executor_->ranks()));
   auto prepared = std::make_shared<Prepared>();
-  prepared->program = program_of(transfers);
+  WEFT_TRY(prepared->program, program_of(transfers));
   prepared->plan.protocol = protocol::Protocol::kSimple;
   prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
   prepared->label = exchange_label();

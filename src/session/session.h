@@ -111,9 +111,8 @@ class Session {
   Result<const Prepared*> prepare(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
-  Status check(const Transfer& transfer) const;
   Result<const Prepared*> prepare(std::span<const Transfer> transfers);
-  std::shared_ptr<const schedule::Program> program_of(std::span<const Transfer> transfers) const;
+  Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
   // Runs an operation that its caller waits for at once; numbers it. Requires: the queue is empty.

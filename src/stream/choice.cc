@@ -73,7 +73,8 @@ Result<schedule::Plan> choose(const schedule::Task& task, const Request& request
     const int channels = channels_for(task, *way.algorithm, request.channels, can.max_strands);
     // A sum of all ranks' inputs to all of them names each twice.
     const bool fits = way.protocol != Protocol::kDirect || 2 * task.ranks <= exec::device::kMostEnds;
-    if (channels == 0 || !fits) continue;
+    const bool reached = can.load_store || !way.algorithm->needs.memory();
+    if (channels == 0 || !fits || !reached) continue;
     const auto plan = schedule::make_plan(task, *way.algorithm, way.protocol, channels, can, true);
     if (const auto cut = schedule::cut_of(task, plan); cut.piece == 0 || cut.round > 0) return plan;
   }

@@ -1,5 +1,7 @@
 #include "base/env.h"
 #include "stream/copies.h"
+#include "stream/exchange.h"
+#include "stream/window.h"
 #include "weft/cuda.h"
 
 namespace weft::cuda {
@@ -32,6 +34,11 @@ Status Communicator::start(const Request& request, Stream stream) {
   return stream::start({&call, 1});
 }
 
+Status Communicator::start(std::span<const Transfer> transfers, Stream stream) {
+  const stream::Exchange exchange{member_.get(), {transfers.begin(), transfers.end()}, stream};
+  return stream::start_exchanges({&exchange, 1});
+}
+
 Status Communicator::prepare(const Request& request) {
   WEFT_CHECK(member_->prepare(request, stream::By::kKernels));
   return {};
@@ -48,6 +55,38 @@ weft::Communicator::Choice Communicator::last_choice() const {
 
 namespace {
 
+// Errors (bad input): not all ranks of one communicator, in their order.
+Status check_all_there(std::span<const Communicator> ranks) {
+  if (ranks.empty()) return bad_input("a window of no ranks");
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks.size() != static_cast<std::size_t>(ranks[r].ranks()) || ranks[r].rank() != static_cast<Rank>(r))
+      return bad_input("a window needs all {} ranks of a communicator, in their order", ranks[0].ranks());
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Window>> Window::as_handles(Result<std::vector<stream::Window>> made) {
+  if (!made) return tl::make_unexpected(made.error());
+  std::vector<Window> all;
+  for (stream::Window& w : *made) all.push_back(Window(std::make_shared<stream::Window>(std::move(w))));
+  return all;
+}
+Result<std::vector<Window>> Window::open(std::span<const Communicator> ranks, std::span<void* const> memory,
+                                         std::size_t bytes) {
+  WEFT_CHECK(check_all_there(ranks));
+  return as_handles(stream::Window::over(ranks[0].member_->shared_group(), memory, static_cast<Bytes>(bytes)));
+}
+Result<std::vector<Window>> Window::allocate(std::span<const Communicator> ranks, std::size_t bytes) {
+  WEFT_CHECK(check_all_there(ranks));
+  return as_handles(stream::Window::allocate(ranks[0].member_->shared_group(), static_cast<Bytes>(bytes)));
+}
+void* Window::data() const { return window_->data(); }
+std::size_t Window::size() const { return static_cast<std::size_t>(window_->size()); }
+device::Heap Window::heap() const { return window_->heap(); }
+
+namespace {
+
 std::vector<stream::Call> calls_of(std::span<const Call> calls) {
   std::vector<stream::Call> own;
   for (const Call& c : calls)
@@ -58,6 +97,11 @@ std::vector<stream::Call> calls_of(std::span<const Call> calls) {
 }  // namespace
 
 Status start(std::span<const Call> calls) { return stream::start(calls_of(calls)); }
+Status start(std::span<const Exchange> exchanges) {
+  std::vector<stream::Exchange> own;
+  for (const Exchange& e : exchanges) own.push_back({&e.member(), e.transfers, e.stream});
+  return stream::start_exchanges(own);
+}
 Status start_copies(std::span<const Call> calls) { return stream::start_copies(calls_of(calls)); }
 
 }  // namespace weft::cuda

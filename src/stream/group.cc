@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "exec/device/flatten.h"
+
 namespace weft::stream {
 
 using exec::device::Geometry;
@@ -67,9 +69,11 @@ Result<int> Group::strands() const {
   for (const int device : devices_) {
     WEFT_CHECK(runtime_->device->use(device));
     const auto sharing = static_cast<int>(std::count(devices_.begin(), devices_.end(), device));
-    for (int type = 0; type < kDataTypes; ++type) {
-      WEFT_TRY(const int blocks,
-               runtime_->kernels->resident_blocks(static_cast<DataType>(type), runtime_->kernels->threads()));
+    for (int type = 0; type <= kDataTypes; ++type) {
+      exec::device::Kernels& kernels = *runtime_->kernels;
+      WEFT_TRY(const int blocks, type == kDataTypes
+                                     ? kernels.resident_exchange_blocks(kernels.threads())
+                                     : kernels.resident_blocks(static_cast<DataType>(type), kernels.threads()));
       if (blocks < sharing)
         return failure(Code::kUnsupported, Blame::kInput, "device {} holds {} blocks at once, but has {} ranks", device,
                        blocks, sharing);
@@ -79,19 +83,84 @@ Result<int> Group::strands() const {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(least)));
 }
 
-Status Group::allocate() {
-  net::cuda::Device& device = *runtime_->device;
+// Cleared, with room for the table behind it. Requires: the calling thread uses the rank's device.
+Result<std::byte*> Group::make_region(Rank rank) {
   const Bytes table_bytes = Bytes{ranks()} * Bytes{sizeof(std::byte*)};
-  std::vector<std::byte*> addresses;
+  WEFT_TRY(own_.emplace_back(), DeviceMemory::make(runtime_, geometry_.total_bytes() + table_bytes));
+  std::byte* const made = own_.back().data();
+  WEFT_CHECK(device().clear_now(made, geometry_.total_bytes()));
+  return regions_[static_cast<std::size_t>(rank)] = made;
+}
+
+Status Group::write_table(Rank rank) {
+  return device().copy_now(region(rank) + geometry_.total_bytes(), regions_.data(),
+                           static_cast<Bytes>(regions_.size() * sizeof(std::byte*)));
+}
+
+Status Group::allocate() {
+  regions_.resize(devices_.size());
   for (Rank r = 0; r < ranks(); ++r) {
-    WEFT_CHECK(device.use(device_of(r)));
-    WEFT_TRY(regions_.emplace_back(), DeviceMemory::make(runtime_, geometry_.total_bytes() + table_bytes));
-    WEFT_CHECK(device.clear_now(region(r), geometry_.total_bytes()));
-    addresses.push_back(region(r));
+    WEFT_CHECK(device().use(device_of(r)));
+    WEFT_CHECK(make_region(r));
   }
-  for (Rank r = 0; r < ranks(); ++r)
-    WEFT_CHECK(device.copy_now(region(r) + geometry_.total_bytes(), addresses.data(), table_bytes));
+  for (Rank r = 0; r < ranks(); ++r) WEFT_CHECK(write_table(r));
   return {};
+}
+
+protocol::Capabilities Group::capabilities() const {
+  protocol::Capabilities can = exec::device::capabilities(geometry_);
+  can.load_store = in_one_process();
+  return can;
+}
+
+namespace {
+
+template <class T>
+Result<std::vector<T>> from_all(const Gather& gather, Rank ranks, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(ranks));
+  WEFT_CHECK(gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all))));
+  return all;
+}
+
+// Whether all ranks have done something, agreed on by all.
+Status agree(const Gather& gather, Rank ranks, const Status& own) {
+  WEFT_TRY(const auto all, from_all<std::uint8_t>(gather, ranks, own.has_value()));
+  if (!own) return failure(Code::kUnsupported, Blame::kInput, "{}", own.error().message);
+  const auto missing = std::find(all.begin(), all.end(), 0);
+  if (missing == all.end()) return {};
+  return failure(Code::kUnsupported, Blame::kInput, "rank {} cannot: it says why", missing - all.begin());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Group>> Group::join(std::shared_ptr<Runtime> runtime, Rank rank, Rank ranks,
+                                           const Gather& gather, std::chrono::nanoseconds timeout) {
+  WEFT_TRY(const int device, runtime->device->current());
+  std::shared_ptr<Group> group(new Group(std::move(runtime), std::vector<int>{device}, timeout));
+  const auto strands = group->strands();
+  WEFT_CHECK(agree(gather, ranks, strands ? Status() : tl::make_unexpected(strands.error())));
+  WEFT_TRY(const auto fits, from_all(gather, ranks, *strands));
+  group->geometry_ = geometry_of(ranks, *std::min_element(fits.begin(), fits.end()));
+  group->devices_.assign(static_cast<std::size_t>(ranks), device);
+  group->regions_.resize(static_cast<std::size_t>(ranks));
+
+  net::cuda::MemoryHandle handle{};
+  WEFT_CHECK(agree(gather, ranks, [&]() -> Status {
+    WEFT_TRY(std::byte* const own, group->make_region(rank));
+    WEFT_TRY(handle, group->device().share(own));
+    return {};
+  }()));
+  WEFT_TRY(const auto handles, from_all(gather, ranks, handle));
+  const auto open_all = [&]() -> Status {
+    for (Rank r = 0; r < ranks; ++r) {
+      if (r == rank) continue;
+      WEFT_TRY(group->opened_.emplace_back(), group->device().open(handles[static_cast<std::size_t>(r)]));
+      group->regions_[static_cast<std::size_t>(r)] = static_cast<std::byte*>(group->opened_.back().get());
+    }
+    return group->write_table(rank);
+  };
+  WEFT_CHECK(agree(gather, ranks, open_all()));
+  return group;
 }
 
 Status Group::abort() {

@@ -10,9 +10,7 @@ namespace weft::stream {
 
 using schedule::Buffer;
 
-Member::~Member() {
-  if (done_) (void)group_->device().finish(*done_);
-}
+Status Member::finish() { return done_ ? group_->device().finish(*done_) : Status(); }
 
 Result<Prepared> Member::lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const {
   const schedule::Layout layout = layout_of(task);
@@ -38,8 +36,8 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
     WEFT_TRY(const OnDevice back, OnDevice::use(group_->device(), group_->device_of(rank_)));
     const schedule::Task task = session::task_of(request, rank_, group_->ranks(), group_->ranks());
     const schedule::Task nominal = session::chosen_for(task);
-    WEFT_TRY(const schedule::Plan plan, by == By::kCopies ? choose_copies(nominal, request)
-                                                          : choose(nominal, request, capabilities(group_->geometry())));
+    WEFT_TRY(const schedule::Plan plan,
+             by == By::kCopies ? choose_copies(nominal, request) : choose(nominal, request, group_->capabilities()));
     WEFT_TRY(Prepared made, lower(request, task, plan));
     if (by == By::kKernels) {
       WEFT_TRY(const auto image, exec::device::flatten(made.program, plan.protocol, group_->geometry()));
@@ -74,19 +72,28 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
           .timeout_ns = group_->timeout().count()};
 }
 
-Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
+Status Member::enter(Stream stream) {
   net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
-  if (done_ && stream != last_stream_ && !captured) WEFT_CHECK(device.wait(*done_, stream));
+  if (done_ && stream != last_stream_ && !captured) return device.wait(*done_, stream);
+  return {};
+}
+
+Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
+  WEFT_CHECK(enter(stream));
   if (prepared.input.data() == nullptr) return {};
-  return device.copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
+  return group_->device().copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
 }
 
 Status Member::leave(const Prepared& prepared, const Request& request, Stream stream) {
-  net::cuda::Device& device = group_->device();
   if (prepared.divides && prepared.out_bytes > 0)
     WEFT_CHECK(
         group_->runtime()->kernels->divide(request.type, request.out, prepared.out_bytes, group_->ranks(), stream));
+  return leave(stream);
+}
+
+Status Member::leave(Stream stream) {
+  net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
   if (captured) return {};
   if (!done_) {

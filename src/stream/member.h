@@ -30,12 +30,12 @@ struct Prepared {
 class Member {
  public:
   Member(std::shared_ptr<Group> group, Rank rank) : group_(std::move(group)), rank_(rank) {}
-  // Waits for what was queued, but not for replays of graphs.
-  ~Member();
+  ~Member() { (void)finish(); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
   Group& group() const { return *group_; }
+  const std::shared_ptr<Group>& shared_group() const { return group_; }
   Rank rank() const { return rank_; }
 
   // Errors (bad input): of the request and its pointers; kUnsupported: not to be carried out so.
@@ -48,6 +48,12 @@ class Member {
   // this rank's device.
   Status enter(const Prepared& prepared, const Request& request, Stream stream);
   Status leave(const Prepared& prepared, const Request& request, Stream stream);
+  // The same of what has no request.
+  Status enter(Stream stream);
+  Status leave(Stream stream);
+
+  // Waits for what was queued, but not for replays of graphs.
+  Status finish();
 
   const Prepared* last() const { return last_; }
 

@@ -14,10 +14,11 @@ struct Runtime {
   std::unique_ptr<exec::device::Kernels> kernels;
 };
 
-// `device`: as WEFT_DEVICE. Errors: see net::cuda::cuda_device.
+// `device`: as WEFT_DEVICE; "host:2": the host as one device, which other processes know as number 2. Errors: bad
+// input; see net::cuda::cuda_device.
 Result<std::shared_ptr<Runtime>> open_runtime(const std::string& device);
-// Over the host as so many devices.
-std::shared_ptr<Runtime> host_runtime(int devices);
+// Over the host as so many devices, of which other processes know the first as number `first`.
+std::shared_ptr<Runtime> host_runtime(int devices, int first = 0);
 
 // The calling thread's device, put back at the end.
 class OnDevice {

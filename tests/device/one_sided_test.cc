@@ -12,13 +12,13 @@
 namespace weft {
 namespace {
 
-using exec::device::ByBlock;
-using exec::device::ByThread;
-using exec::device::ByWarp;
-using exec::device::Heap;
+using device::ByBlock;
+using device::ByThread;
+using device::ByWarp;
+using device::Heap;
+using device::OneSided;
 using exec::device::HostBlock;
 using exec::device::HostMachine;
-using exec::device::OneSided;
 
 // Heaps of some ranks, and kernels of as many blocks of two warps.
 class Ranks {

@@ -154,6 +154,32 @@ TEST(NcclGroups, OneThreadDrivesAllRanks) {
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 }
 
+// As PyTorch's all_to_all does: sends and receives of all ranks, itself included, beside a collective, whatever order.
+TEST(NcclGroups, MessagesAndCollectivesTogether) {
+  constexpr int kRanks = 4;
+  constexpr std::size_t kCount = 30000;
+  on_ranks(kRanks, [](ncclComm_t comm, int rank, cudaStream_t stream) {
+    const std::vector<float> in = ramp(kCount * kRanks, rank);
+    std::vector<float> swapped(kCount * kRanks), sum(kCount);
+    for (int round = 0; round < 3; ++round) {
+      NCCL_OK(ncclGroupStart());
+      for (int i = 0; i < kRanks; ++i) {
+        const int peer = (i * 3 + rank) % kRanks;
+        NCCL_OK(ncclRecv(&swapped[static_cast<std::size_t>(peer) * kCount], kCount, ncclFloat, peer, comm, stream));
+        NCCL_OK(ncclSend(&in[static_cast<std::size_t>(i) * kCount], kCount, ncclFloat, i, comm, stream));
+      }
+      NCCL_OK(ncclAllReduce(in.data(), sum.data(), kCount, ncclFloat, ncclSum, comm, stream));
+      NCCL_OK(ncclGroupEnd());
+    }
+    NCCL_OK(weft_stream_synchronize(stream));
+    for (std::size_t r = 0; r < kRanks; ++r)
+      for (std::size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(swapped[r * kCount + i],
+                  static_cast<float>((static_cast<std::size_t>(rank) * kCount + i) % 97) + 100 * static_cast<float>(r));
+    ASSERT_EQ(sum[5], 4 * 5 + 600);
+  });
+}
+
 TEST(NcclStreams, AnOperationWaitsForWhatIsBeforeItInItsStream) {
   on_ranks(2, [](ncclComm_t comm, int, cudaStream_t stream) {
     std::vector<float> x(100, 1);

@@ -47,7 +47,7 @@ WEFT_NCCL_DEFINE(void, ResetDebugInit, (void)) {}  // weft logs nothing
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {
   if (comm == nullptr || error == nullptr) return refuse(ncclInvalidArgument, "ncclCommGetAsyncError: null");
-  if (comm->kernels) comm->note(comm->kernels->group().trouble(comm->rank));
+  comm->look();
   *error = comm->async_error();
   return ncclSuccess;
 }

@@ -15,20 +15,18 @@ struct Group {
 };
 thread_local Group group;
 
-// Transfers of one communicator move together; they can be on one stream only.
 Status enqueue_transfers(const std::vector<Operation>& operations, ncclComm* comm) {
   std::vector<Operation> together;
   for (const Operation& o : operations) {
     if (o.comm != comm || !o.transfer) continue;
-    if (!together.empty() && together.front().stream != o.stream)
-      return failure(Code::kUnsupported, Blame::kInput,
-                     "weft does not take sends and receives of one group on several streams of a communicator");
+    if (!together.empty()) WEFT_CHECK(check_stream(o, together.front().stream));
     together.push_back(o);
   }
   return enqueue(together);
 }
 
 // What kernels do first, on all ranks: so ranks agree on the order.
+bool by_kernels(const Operation& o) { return o.comm->kernels != nullptr; }
 Status enqueue_all(const std::vector<Operation>& operations) {
   std::vector<Operation> kernels;
   std::copy_if(operations.begin(), operations.end(), std::back_inserter(kernels), by_kernels);
@@ -47,6 +45,12 @@ Status enqueue_all(const std::vector<Operation>& operations) {
 }
 
 }  // namespace
+
+Status check_stream(const Operation& transfer, net::cuda::Stream first) {
+  if (transfer.stream == first) return {};
+  return failure(Code::kUnsupported, Blame::kInput,
+                 "weft does not take sends and receives of one group on several streams of a communicator");
+}
 
 bool in_group() { return group.depth > 0; }
 void start_group() { ++group.depth; }

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "net/bootstrap/key.h"
+#include "stream/exchange.h"
 #include "stream/path.h"
 #include "stream/start.h"
 
@@ -35,32 +36,38 @@ std::uint64_t new_key() {
   return shelf().next++;
 }
 
-Result<stream::Path> choose(std::span<const int> devices) {
-  WEFT_TRY(const env::Settings settings, env::read());
+Result<stream::Path> open_here(std::span<const int> devices, const env::Settings& settings) {
   WEFT_TRY(auto used, runtime());
   return stream::choose_path(std::move(used), devices, true, settings.device_path,
                              std::chrono::milliseconds(settings.timeout_ms));
 }
 
-}  // namespace
+Status add_transfer(std::vector<stream::Exchange>& exchanges, const Operation& o) {
+  stream::Member* const member = o.comm->kernels.get();
+  auto found = std::ranges::find(exchanges, member, &stream::Exchange::member);
+  if (found == exchanges.end()) found = exchanges.insert(found, {.member = member, .stream = o.stream});
+  WEFT_CHECK(check_stream(o, found->stream));
+  found->transfers.push_back(*o.transfer);
+  return {};
+}
 
-Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number) {
-  enum { kProcess, kKey, kDevice, kFields };
-  const std::uint64_t mine[kFields] = {this_process(), comm.rank() == 0 ? new_key() : 0,
-                                       static_cast<std::uint64_t>(device_number)};
-  std::vector<std::uint64_t> all(kFields * static_cast<std::size_t>(comm.ranks()));
-  WEFT_CHECK(comm.all_gather(std::span<const std::uint64_t>(mine), std::span(all)));
-  std::vector<int> devices;
-  bool one_process = true;
-  for (std::size_t r = 0; r < all.size(); r += kFields) {
-    one_process = one_process && all[r + kProcess] == mine[kProcess];
-    devices.push_back(static_cast<int>(all[r + kDevice]));
-  }
-  if (!one_process) return nullptr;
+// What ranks tell each other of where they are.
+struct Whereabouts {
+  net::cuda::Identity identity;
+  std::uint64_t process, key;
+  std::int64_t device;
+};
 
-  const std::uint64_t key = all[kKey];
+Status gather(Communicator& comm, std::span<const std::byte> own, std::span<std::byte> all) {
+  return comm.all_gather(std::span(reinterpret_cast<const std::uint8_t*>(own.data()), own.size()),
+                         std::span(reinterpret_cast<std::uint8_t*>(all.data()), all.size()));
+}
+
+// One group for all ranks of this process: rank 0 opens it, and all take it from the shelf.
+Result<std::unique_ptr<stream::Member>> open_together(Communicator& comm, std::uint64_t key,
+                                                      std::span<const int> devices, const env::Settings& settings) {
   if (comm.rank() == 0) {
-    auto path = choose(devices);
+    auto path = open_here(devices, settings);
     const std::lock_guard guard(shelf().mutex);
     shelf().groups.emplace(key, std::move(path));
   }
@@ -80,15 +87,58 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
   return path->group ? std::make_unique<stream::Member>(path->group, comm.rank()) : nullptr;
 }
 
+// One group for ranks that are a process each.
+Result<std::unique_ptr<stream::Member>> join_others(Communicator& comm, int device_number,
+                                                    const env::Settings& settings) {
+  WEFT_TRY(auto used, runtime());
+  WEFT_TRY(const auto back, stream::OnDevice::use(*used->device, device_number));
+  const auto by_host = [&comm](std::span<const std::byte> own, std::span<std::byte> all) {
+    return gather(comm, own, all);
+  };
+  auto group = stream::Group::join(std::move(used), comm.rank(), comm.ranks(), by_host,
+                                   std::chrono::milliseconds(settings.timeout_ms));
+  if (group) return std::make_unique<stream::Member>(*group, comm.rank());
+  if (group.error().code == Code::kUnsupported) return nullptr;
+  return tl::make_unexpected(group.error());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number) {
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(net::cuda::Device* const used, device());
+  WEFT_TRY(const net::cuda::Identity identity, used->identity(device_number));
+  const Whereabouts own{identity, this_process(), comm.rank() == 0 ? new_key() : 0, device_number};
+  std::vector<Whereabouts> all(static_cast<std::size_t>(comm.ranks()));
+  WEFT_CHECK(gather(comm, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all))));
+  stream::Places places;
+  std::vector<int> devices;
+  for (const Whereabouts& w : all) {
+    places.devices.push_back(w.identity);
+    places.processes.push_back(w.process);
+    devices.push_back(static_cast<int>(w.device));
+  }
+  const stream::Way way = stream::choose_way(places, settings.device_path).way;
+  if (way == stream::Way::kHostMemory) return nullptr;
+  if (way == stream::Way::kJoinedKernels) return join_others(comm, device_number, settings);
+  return open_together(comm, all.front().key, devices, settings);
+}
+
 Status start_kernels(std::span<const Operation> operations) {
   std::vector<stream::Call> calls;
+  std::vector<stream::Exchange> exchanges;
   for (const Operation& o : operations) {
+    if (o.transfer) {
+      WEFT_CHECK(add_transfer(exchanges, o));
+      continue;
+    }
     calls.push_back({.member = o.comm->kernels.get(), .request = o.request, .stream = o.stream});
     if (!o.sum) continue;
     calls.back().request.scalar = o.sum->scalar;
     calls.back().scalar = o.sum->in_device;
   }
-  return stream::start(calls);
+  WEFT_CHECK(stream::start(calls));
+  return stream::start_exchanges(exchanges);
 }
 
 }  // namespace weft::compat::nccl

@@ -8,9 +8,9 @@ namespace weft::compat::nccl {
 // null: operations go through host memory. All ranks call it together. Errors: of the communicator.
 Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number);
 
-// Is this operation one of kernels? Messages between single ranks go through host memory.
-inline bool by_kernels(const Operation& o) { return o.comm->kernels && !o.transfer; }
-// Queues such operations, in their streams. Errors: see stream::start.
+// Queues operations of communicators that have kernels, in their streams: collectives, and then all messages between
+// single ranks at the same time. Errors: see stream::start and start_exchanges; kUnsupported: messages of one
+// communicator on several streams.
 Status start_kernels(std::span<const Operation> operations);
 
 }  // namespace weft::compat::nccl

@@ -61,6 +61,24 @@ ncclComm::ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member
       rank(comm.rank()),
       ranks(comm.ranks()) {}
 
+ncclComm::~ncclComm() {
+  if (kernels == nullptr || kernels->group().in_one_process() || aborted) return;
+  issue([this] {
+    note(kernels->finish());
+    note(comm.barrier());
+  });
+}
+
+void ncclComm::look() {
+  if (kernels == nullptr) return;
+  weft::stream::Group& group = kernels->group();
+  if (const weft::Status alive = comm.status(); !alive && !group.in_one_process()) {
+    note(alive);
+    note(group.abort());
+  }
+  note(group.trouble(rank));
+}
+
 void ncclComm::note(const weft::Status& status) {
   const std::lock_guard guard(mutex_);
   if (failed_ && !status) failed_ = status;

@@ -48,8 +48,13 @@ struct ncclComm {
   ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member> kernels, weft::net::cuda::Device& device,
            int number);
 
+  // Ranks of other processes write to this one's memory: it stays until all of them destroy theirs, or one has died.
+  ~ncclComm();
+
   // Carried out after everything that was issued before.
   void issue(std::function<void()> work) { work_.push(std::move(work)); }
+  // Looks for trouble of the kernels, and for dead peers that they wait for.
+  void look();
   // The first failure since the communicator was made, as far as it was noted.
   void note(const weft::Status& status);
   ncclResult_t async_error();

@@ -8,9 +8,15 @@ namespace {
 using protocol::End;
 using protocol::Operation;
 
-static_assert(static_cast<int>(End::Kind::kLocal) == 0 && static_cast<int>(End::Kind::kMessage) == 1 &&
-              static_cast<int>(End::Kind::kRemote) == 2);
-static_assert(static_cast<int>(Operation::Kind::kMove) == 0 && static_cast<int>(Operation::Kind::kSignal) == 1);
+static_assert(static_cast<int>(End::Kind::kLocal) == FlatEnd::kLocal &&
+              static_cast<int>(End::Kind::kMessage) == FlatEnd::kMessage &&
+              static_cast<int>(End::Kind::kRemote) == FlatEnd::kRemote);
+static_assert(static_cast<int>(protocol::Memory::kIn) == FlatEnd::kIn &&
+              static_cast<int>(protocol::Memory::kOut) == FlatEnd::kOut &&
+              static_cast<int>(protocol::Memory::kScratch) == FlatEnd::kScratch);
+static_assert(static_cast<int>(Operation::Kind::kMove) == FlatOperation::kMove &&
+              static_cast<int>(Operation::Kind::kSignal) == FlatOperation::kSignal &&
+              static_cast<int>(Operation::Kind::kWait) == FlatOperation::kWait);
 
 tl::unexpected<Error> unsupported(const char* what) {
   return failure(Code::kUnsupported, Blame::kInput, "kernels do not carry out {}", what);
@@ -50,7 +56,7 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
       if (o.sources.size() + o.destinations.size() > kMostEnds) return unsupported("so many operands of one operation");
       operations.push_back({.bytes = o.bytes,
                             .peer = o.peer,
-                            .first_end = static_cast<std::int32_t>(ends.size()),
+                            .ends = static_cast<std::int32_t>(ends.size()),  // their index, until all sizes are known
                             .sources = static_cast<std::uint16_t>(o.sources.size()),
                             .destinations = static_cast<std::uint16_t>(o.destinations.size()),
                             .strand = o.strand,
@@ -65,6 +71,9 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
   }
   const ImageHeader header{kImageMagic, static_cast<std::int32_t>(strands.size()),
                            static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(ends.size()), 0};
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    operations[i].ends =
+        static_cast<std::int32_t>(header.end(operations[i].ends) - header.operation(static_cast<std::int64_t>(i)));
   std::vector<std::byte> image(static_cast<std::size_t>(header.total_bytes()));
   std::memcpy(image.data(), &header, sizeof header);
   put(image, header.strand(0), strands);

@@ -15,10 +15,14 @@ class HostKernels final : public Kernels {
   int threads() const override { return HostBlock::kWarp; }
   // The host runs any number of threads side by side; more only cost time.
   Result<int> resident_blocks(DataType, int) override { return 8; }
+  Result<int> resident_exchange_blocks(int) override { return 8; }
   Status launch(std::span<const Frame> ranks, DataType type, int, int threads, void* stream) override {
     return in_stream_(stream, [frames = std::vector<Frame>(ranks.begin(), ranks.end()), type, threads] {
       run_on_host(frames, type, threads);
     });
+  }
+  Status exchange(const Exchange& ranks, int threads, void* stream) override {
+    return in_stream_(stream, [all = std::make_shared<Exchange>(ranks), threads] { run_on_host(*all, threads); });
   }
   Status divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) override {
     return in_stream_(stream, [=] {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "exec/device/frame.h"
+#include "exec/device/exchange.h"
 
 namespace weft::exec::device {
 
@@ -10,5 +10,6 @@ namespace weft::exec::device {
 // host's threads. Returns when all blocks have ended; why one gave up stands in its region's header.
 // Requires: threads > 0 and, for LL128, a multiple of 8.
 void run_on_host(std::span<const Frame> frames, DataType type, int threads);
+void run_on_host(const Exchange& exchange, int threads);
 
 }  // namespace weft::exec::device

@@ -11,5 +11,6 @@ inline constexpr int kMostThreads = 512;  // of a block: 128 registers each fill
 const void* integer_kernel(DataType type);  // kernels_integers.cu
 const void* float_kernel(DataType type);    // kernels_floats.cu
 const void* divide_kernel(DataType type);   // kernels_integers.cu
+const void* exchange_kernel();              // kernels_integers.cu
 
 }  // namespace weft::exec::device

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "exec/device/frame.h"
+#include "exec/device/exchange.h"
 
 namespace weft::exec::device {
 
@@ -20,10 +20,13 @@ class Kernels {
   // How many blocks of so many threads a device can hold at once. Also loads the kernel, which CUDA otherwise does when
   // it is first launched, and then waits for kernels that run and may be waiting for this one.
   virtual Result<int> resident_blocks(DataType type, int threads) = 0;
+  virtual Result<int> resident_exchange_blocks(int threads) = 0;  // likewise
   // One collective of one rank, or of several ranks of this device together, all with so many strands: a block for
   // each. Returns at once. Requires: the blocks of all ranks fit on their devices at the same time, see
   // resident_blocks; of those launched together CUDA checks it. Errors: kUnsupported: more than kMostTogether; kSystem.
   virtual Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) = 0;
+  // Messages between single ranks, otherwise as launch.
+  virtual Status exchange(const Exchange& ranks, int threads, void* stream) = 0;
   // The end of an average of integers, in stream order.
   virtual Status divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) = 0;
 };

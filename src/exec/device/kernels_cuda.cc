@@ -19,11 +19,37 @@ constexpr Launch launch_alone = cudaLaunchKernel, launch_together = cudaLaunchCo
 
 const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
 
+Result<int> resident(const void* kernel, int threads) {
+  cudaFuncAttributes attributes{};
+  WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes"));
+  int device = 0, processors = 0, each = 0;
+  WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
+  WEFT_CHECK(
+      checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute"));
+  WEFT_CHECK(checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0),
+                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+  return processors * each;
+}
+
+// A block for each rank and strand. A cooperative launch is refused unless all blocks fit, but two of them may not run
+// beside each other.
+Status launch_blocks(const void* kernel, std::size_t ranks, int blocks, int threads, const void* argument,
+                     void* stream) {
+  const void* arguments[] = {argument};
+  const dim3 all(static_cast<unsigned>(blocks) * static_cast<unsigned>(ranks));
+  const auto call = ranks > 1 ? launch_together : launch_alone;
+  return checked(call(kernel, all, dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
+                      static_cast<cudaStream_t>(stream)),
+                 "launching a kernel");
+}
+
 class CudaKernels final : public Kernels {
  public:
   int threads() const override { return kMostThreads; }
-  Result<int> resident_blocks(DataType type, int threads) override;
+  Result<int> resident_blocks(DataType type, int threads) override { return resident(kernel_of(type), threads); }
+  Result<int> resident_exchange_blocks(int threads) override { return resident(exchange_kernel(), threads); }
   Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) override;
+  Status exchange(const Exchange& ranks, int threads, void* stream) override;
   Status divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) override;
 };
 
@@ -33,25 +59,11 @@ Status CudaKernels::launch(std::span<const Frame> ranks, DataType type, int stra
                    kMostTogether);
   Frames frames{.count = static_cast<std::int32_t>(ranks.size()), .strands = strands, .of = {}};
   std::copy(ranks.begin(), ranks.end(), frames.of);
-  const void* arguments[] = {&frames};
-  const dim3 blocks(static_cast<unsigned>(strands) * static_cast<unsigned>(ranks.size()));
-  // A cooperative launch is refused unless all blocks fit, but two of them may not run beside each other.
-  const auto call = ranks.size() > 1 ? launch_together : launch_alone;
-  return checked(call(kernel_of(type), blocks, dim3(static_cast<unsigned>(threads)), const_cast<void**>(arguments), 0,
-                      static_cast<cudaStream_t>(stream)),
-                 "launching a kernel");
+  return launch_blocks(kernel_of(type), ranks.size(), strands, threads, &frames, stream);
 }
 
-Result<int> CudaKernels::resident_blocks(DataType type, int threads) {
-  cudaFuncAttributes attributes{};
-  WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel_of(type)), "cudaFuncGetAttributes"));
-  int device = 0, processors = 0, each = 0;
-  WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
-  WEFT_CHECK(
-      checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute"));
-  WEFT_CHECK(checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(type), threads, 0),
-                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-  return processors * each;
+Status CudaKernels::exchange(const Exchange& ranks, int threads, void* stream) {
+  return launch_blocks(exchange_kernel(), static_cast<std::size_t>(ranks.count), ranks.blocks, threads, &ranks, stream);
 }
 
 Status CudaKernels::divide(DataType type, void* data, std::int64_t bytes, std::int32_t divisor, void* stream) {

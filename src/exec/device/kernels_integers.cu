@@ -1,3 +1,4 @@
+#include "exec/device/exchange.h"
 #include "exec/device/strand_kernel.cuh"
 
 namespace weft::exec::device {
@@ -9,6 +10,14 @@ __global__ void divide_kernel_of(std::byte* data, std::int64_t bytes, std::int32
                      std::int64_t{gridDim.x} * blockDim.x);
 }
 
+__global__ void __launch_bounds__(kMostThreads) exchange_kernel_of(const __grid_constant__ Exchange all) {
+  __shared__ Operands operands;
+  __shared__ ExchangeMemory memory;
+  CudaMachine machine(operands);
+  const int block = static_cast<int>(blockIdx.x);
+  ExchangeBlock(machine, memory, all, all.of[block / all.blocks], block % all.blocks).run();
+}
+
 }  // namespace
 
 const void* integer_kernel(DataType type) {
@@ -18,6 +27,8 @@ const void* integer_kernel(DataType type) {
   });
   return found;
 }
+
+const void* exchange_kernel() { return reinterpret_cast<const void*>(&exchange_kernel_of); }
 
 const void* divide_kernel(DataType type) {
   const void* found = nullptr;

@@ -31,7 +31,7 @@ enum class Trouble : std::uint32_t { kNone, kAborted, kTimeout, kMismatch };
 
 // Per strand of a rank. Peers write `stop`, and whoever aborts; the strand itself all else.
 struct alignas(kLine) Header {
-  std::uint64_t calls;  // that have ended here
+  std::uint64_t calls;  // that have ended here, of those that published a board: all ranks count the same
   std::uint32_t stop;   // not 0: give up; checked while waiting
   Trouble trouble;      // why the strand gave up, …
   std::int32_t peer;    // … for whom it waited then (-1: unknown), …

@@ -6,16 +6,15 @@
 
 #include "exec/kernels/arithmetic.h"
 #include "protocol/slots.h"
+#include "weft/device.h"
 
 // What one thread of a kernel works on at a time: 16 bytes, the widest load and store there is; and how a protocol
 // spreads a message over such units. Constexpr: the same on the host.
 namespace weft::exec::device {
 
-struct alignas(16) Pack {
-  std::uint64_t low, high;
-
-  constexpr bool operator==(const Pack&) const = default;
-};
+using weft::device::load_some;
+using weft::device::Pack;
+using weft::device::store_some;
 
 // A pack's elements, as what they are calculated with.
 template <class T>

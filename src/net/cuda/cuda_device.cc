@@ -1,6 +1,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <bit>
+
 #include "net/cuda/cuda_batons.cuh"
 
 namespace weft::net::cuda {
@@ -44,6 +46,12 @@ class CudaDevice final : public Device {
     if (device < 0 || device >= devices) return bad_input("device {} of {}", device, devices);
     return checked(cudaSetDevice(device), "cudaSetDevice");
   }
+  Result<Identity> identity(int device) override {
+    cudaDeviceProp properties{};
+    WEFT_CHECK(checked(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"));
+    static_assert(sizeof properties.uuid == sizeof(Identity));
+    return std::bit_cast<Identity>(properties.uuid);
+  }
   Status reach(int device, int peer) override {
     if (device == peer) return {};
     int can = 0;
@@ -76,6 +84,21 @@ class CudaDevice final : public Device {
   Status release(void* memory) override {
     const PastCaptures past;
     return checked(cudaFree(memory), "cudaFree");
+  }
+  Result<MemoryHandle> share(const void* memory) override {
+    const PastCaptures past;
+    cudaIpcMemHandle_t handle{};
+    static_assert(sizeof handle == sizeof(MemoryHandle));
+    WEFT_CHECK(checked(cudaIpcGetMemHandle(&handle, const_cast<void*>(memory)), "cudaIpcGetMemHandle"));
+    return std::bit_cast<MemoryHandle>(handle);
+  }
+  Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override {
+    const PastCaptures past;
+    void* memory = nullptr;
+    WEFT_CHECK(checked(
+        cudaIpcOpenMemHandle(&memory, std::bit_cast<cudaIpcMemHandle_t>(handle), cudaIpcMemLazyEnablePeerAccess),
+        "cudaIpcOpenMemHandle"));
+    return std::shared_ptr<void>(memory, [](void* m) { cudaIpcCloseMemHandle(m); });
   }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override { return pool_->take(static_cast<std::size_t>(bytes)); }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -11,6 +14,11 @@ namespace weft::net::cuda {
 
 // A stream as its runtime names it (cudaStream_t); null is the default one.
 using Stream = void*;
+
+// Names memory of a device to other processes of the machine; may be sent as it is.
+using MemoryHandle = std::array<std::byte, 64>;
+// A GPU, whatever number a process has for it.
+using Identity = std::array<std::uint64_t, 2>;
 
 // A place in a stream where it waits for work that is done elsewhere.
 // Thread: any; one calls wait_until_reached and finish.
@@ -40,6 +48,7 @@ class Device {
   virtual Result<int> current() = 0;
   // Errors (bad input): there is no such device.
   virtual Status use(int device) = 0;
+  virtual Result<Identity> identity(int device) = 0;
   // From now on what runs on `device` may load and store the memory of `peer`. Errors: kUnsupported.
   virtual Status reach(int device, int peer) = 0;
   // May the host load and store what allocate() gives? Otherwise data is copied through pinned memory.
@@ -50,6 +59,11 @@ class Device {
   // Device memory. Owns: the caller, until release(). Errors: kNoResources.
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual Status release(void* memory) = 0;
+  // For other processes; `memory` as allocate() gave it. It must not be released before they have closed theirs.
+  virtual Result<MemoryHandle> share(const void* memory) = 0;
+  // Another process's memory, for what runs on the current device; closed with its last owner. Errors: kPeerDied, or
+  // the runtime's: the device does not reach that one.
+  virtual Result<std::shared_ptr<void>> open(const MemoryHandle& handle) = 0;
   // Memory of the host that copies run at full speed from and to. Freed with the last owner.
   virtual Result<std::shared_ptr<void>> pinned(Bytes bytes) = 0;
 

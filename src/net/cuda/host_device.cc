@@ -103,6 +103,7 @@ Status HostDevice::use(int device) {
   current_device = device;
   return {};
 }
+Result<Identity> HostDevice::identity(int device) { return Identity{static_cast<std::uint64_t>(first_ + device), 0}; }
 Status HostDevice::reach(int device, int peer) {
   if (device < devices_ && peer < devices_) return {};
   return bad_input("devices {} and {} of {}", device, peer, devices_);
@@ -111,19 +112,11 @@ Status HostDevice::check_pointer(const void* memory, const char* what) {
   if (memory == nullptr) return bad_input("{} is null", what);
   return {};
 }
-Result<void*> HostDevice::allocate(Bytes bytes) {
+Result<std::shared_ptr<void>> HostDevice::pinned(Bytes bytes) {
   constexpr std::size_t kPage = 4096;
   const std::size_t size = (static_cast<std::size_t>(std::max<Bytes>(bytes, 1)) + kPage - 1) / kPage * kPage;
-  if (void* memory = std::aligned_alloc(kPage, size)) return memory;
+  if (void* memory = std::aligned_alloc(kPage, size)) return std::shared_ptr<void>(memory, std::free);
   return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
-}
-Status HostDevice::release(void* memory) {
-  std::free(memory);
-  return {};
-}
-Result<std::shared_ptr<void>> HostDevice::pinned(Bytes bytes) {
-  WEFT_TRY(void* const memory, allocate(bytes));
-  return std::shared_ptr<void>(memory, std::free);
 }
 // In words, as kernels that run meanwhile load and store them.
 Status HostDevice::copy_now(void* to, const void* from, Bytes bytes) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "net/cuda/device.h"
+#include "net/cuda/host_memory.h"
 #include "net/cuda/work_queue.h"
 
 namespace weft::net::cuda {
@@ -31,16 +32,20 @@ class HostGraph {
 // The host as one or several devices, for tests: every stream is a queue with a thread of its own.
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(int devices = 1) : devices_(devices) {}
+  // `first`: what tells its devices from those of other processes; see identity.
+  explicit HostDevice(int devices = 1, int first = 0) : devices_(devices), first_(first) {}
 
   Result<int> count() override { return devices_; }
   Result<int> current() override;
   Status use(int device) override;
+  Result<Identity> identity(int device) override;
   Status reach(int device, int peer) override;
   bool host_reaches() const override { return true; }
   Status check_pointer(const void* memory, const char* what) override;
-  Result<void*> allocate(Bytes bytes) override;
-  Status release(void* memory) override;
+  Result<void*> allocate(Bytes bytes) override { return memory_.allocate(bytes); }
+  Status release(void* memory) override { return memory_.release(memory); }
+  Result<MemoryHandle> share(const void* memory) override { return memory_.share(memory); }
+  Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override { return HostMemory::open(handle); }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override;
   Status copy_now(void* to, const void* from, Bytes bytes) override;
   Status clear_now(void* memory, Bytes bytes) override;
@@ -66,7 +71,8 @@ class HostDevice final : public Device {
   // Takes a step of a captured stream; false: the stream is not captured. Requires: mutex_ is held.
   bool keep(HostGraph::Step step);
 
-  const int devices_;
+  const int devices_, first_;
+  HostMemory memory_;
   std::mutex mutex_;
   std::map<Stream, WorkQueue> streams_;  // guarded by mutex_; queues themselves are not
   bool capturing_ = false;               // likewise

@@ -1,11 +1,82 @@
 #pragma once
 
-#include "exec/device/memory.h"
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "weft/device_mark.h"
 #include "weft/types.h"
 
 // One-sided operations inside a kernel: put, get, put_signal, waits, atomics and barriers between ranks, by a thread,
-// a warp or a block. A template over the machine (see endpoint.h), so that the host's threads test the same text.
-namespace weft::exec::device {
+// a warp or a block. The memory is a Window of weft/cuda.h, whose heap() a kernel gets as a parameter; weft/device.cuh
+// has what a GPU's thread is, and docs/gpu.md an example.
+//
+//   __global__ void kernel(weft::device::Heap heap, float* mine, std::uint64_t* arrived) {
+//     weft::device::GpuThread thread;
+//     weft::device::OneSided<weft::device::GpuThread, weft::device::ByBlock> block(thread, heap);
+//     block.put_signal(mine, ..., bytes, arrived, 1, next);
+//     if (!block.wait(arrived, 1)) ...  // the time is up
+//   }
+//
+// A template over the machine, so that the host's threads test the same text. Kernels that wait for each other must be
+// resident at the same time, as weft/cuda.h says of Communicators.
+// Compiled for sm_90 and tested on the host's threads; not yet run on a GPU.
+namespace weft::device {
+
+// The widest load and store there is.
+struct alignas(16) Pack {
+  std::uint64_t low, high;
+
+  constexpr bool operator==(const Pack&) const = default;
+};
+
+// Loads and stores of bytes that lie anywhere, by one thread. Machine: load, store (Pack, and integers).
+template <class Step, class Machine>
+WEFT_DEVICE Pack load_steps(Machine& machine, const std::byte* from, std::int64_t size) {
+  std::uint64_t half[2] = {0, 0};
+  constexpr int kStep = static_cast<int>(sizeof(Step));
+  for (int i = 0; i < size; i += kStep)
+    half[i / 8] |= static_cast<std::uint64_t>(machine.load(reinterpret_cast<const Step*>(from + i))) << i % 8 * 8;
+  return {half[0], half[1]};
+}
+
+// Up to 16 bytes: with one load where they are aligned to that, else in the largest steps that their address allows.
+template <class Machine>
+WEFT_DEVICE Pack load_some(Machine& machine, const std::byte* from, std::int64_t size) {
+  const auto place = reinterpret_cast<std::uint64_t>(from) | static_cast<std::uint64_t>(size);
+  if (place % sizeof(Pack) == 0) return machine.load(reinterpret_cast<const Pack*>(from));
+  if (place % 8 == 0) return load_steps<std::uint64_t>(machine, from, size);
+  if (place % 4 == 0) return load_steps<std::uint32_t>(machine, from, size);
+  return load_steps<std::uint8_t>(machine, from, size);
+}
+
+template <class Step, class Machine>
+WEFT_DEVICE void store_steps(Machine& machine, std::byte* to, Pack value, std::int64_t size) {
+  constexpr int kStep = static_cast<int>(sizeof(Step));
+  for (int i = 0; i < size; i += kStep)
+    machine.store(reinterpret_cast<Step*>(to + i), static_cast<Step>((i < 8 ? value.low : value.high) >> i % 8 * 8));
+}
+
+template <class Machine>
+WEFT_DEVICE void store_some(Machine& machine, std::byte* to, Pack value, std::int64_t size) {
+  const auto place = reinterpret_cast<std::uint64_t>(to) | static_cast<std::uint64_t>(size);
+  if (size == 0) return;
+  if (place % sizeof(Pack) == 0) return machine.store(reinterpret_cast<Pack*>(to), value);
+  if (place % 8 == 0) return store_steps<std::uint64_t>(machine, to, value, size);
+  if (place % 4 == 0) return store_steps<std::uint32_t>(machine, to, value, size);
+  store_steps<std::uint8_t>(machine, to, value, size);
+}
+
+// The `lane`-th of `lanes` threads' share of a copy.
+template <class Machine>
+WEFT_DEVICE void copy_share(Machine& machine, std::byte* to, const std::byte* from, std::int64_t bytes, int lane,
+                            int lanes) {
+  constexpr std::int64_t kPack = sizeof(Pack);
+  for (std::int64_t at = lane * kPack; at < bytes; at += lanes * kPack) {
+    const std::int64_t size = bytes - at < kPack ? bytes - at : kPack;
+    store_some(machine, to + at, load_some(machine, from + at, size), size);
+  }
+}
 
 // Memory of all ranks, laid out alike: an address in one's own heap stands for the same place in the peers'. What is
 // all zero is in a valid initial state. Owns: nothing.
@@ -117,4 +188,4 @@ class OneSided {
   const Heap heap_;
 };
 
-}  // namespace weft::exec::device
+}  // namespace weft::device

@@ -1,0 +1,40 @@
+#include "session/transfers.h"
+
+#include "session/request.h"
+
+namespace weft::session {
+
+Status check_transfer(const Transfer& t, Rank rank, Rank ranks) {
+  const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
+  if (t.peer < 0 || t.peer >= ranks)
+    return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, rank, ranks);
+  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
+    return bad_input("{}: {} elements do not fit into memory", what, t.count);
+  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
+  return {};
+}
+
+std::uint16_t tag_of(const Transfer& t) {
+  // Differs from any collective's signature by chance only, and between counts and types.
+  const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
+  return static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
+}
+
+Result<std::vector<OwnTransfer>> own_transfers(std::span<const Transfer> transfers, Rank rank) {
+  std::vector<Transfer> sends, receives;
+  for (const Transfer& t : transfers)
+    if (t.peer == rank) (t.direction == Transfer::Direction::kSend ? sends : receives).push_back(t);
+  if (sends.size() != receives.size())
+    return bad_input("rank {} sends itself {} messages and receives {}: it needs as many of both at the same time",
+                     rank, sends.size(), receives.size());
+  std::vector<OwnTransfer> pairs;
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    if (sends[i].count != receives[i].count || sends[i].type != receives[i].type)
+      return failure(Code::kMismatch, Blame::kInput, "rank {} sends itself {} elements where it receives {}", rank,
+                     sends[i].count, receives[i].count);
+    pairs.push_back({sends[i], receives[i]});
+  }
+  return pairs;
+}
+
+}  // namespace weft::session

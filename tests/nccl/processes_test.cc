@@ -1,0 +1,120 @@
+// NCCL's interface between processes: kernels of one reach the regions of all, by the text of the kernels on the host's
+// threads. Every rank is a process whose host is another GPU.
+
+#include <gtest/gtest.h>
+#include <nccl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "tests/processes.h"
+
+extern "C" ncclResult_t weft_stream_synchronize(cudaStream_t stream);
+
+namespace weft {
+namespace {
+
+cudaStream_t stream_of(int rank) { return reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(rank + 1)); }
+
+#define TRY_NCCL(call) \
+  if ((call) != ncclSuccess) return fmt::format("{}: {}", #call, ncclGetLastError(nullptr))
+
+using Story = std::function<std::string(ncclComm_t, int rank)>;
+
+// What every rank's process says; `gpus`: which GPU each believes to have.
+std::vector<tests::Process> start(const std::vector<int>& gpus, const Story& story) {
+  // An id can be made without a device, but is made in a process that has one: this one never opens any.
+  ncclUniqueId id{};
+  const std::string name = "weft-nccl-" + tests::fresh_id("processes");
+  name.copy(id.internal, sizeof id.internal - 1);
+  std::vector<tests::Process> processes;
+  for (std::size_t r = 0; r < gpus.size(); ++r)
+    processes.emplace_back([=](tests::Report& report) {
+      setenv("WEFT_DEVICE", fmt::format("host:{}", gpus[r]).c_str(), 1);
+      report.say([&]() -> std::string {
+        ncclComm_t comm = nullptr;
+        TRY_NCCL(ncclCommInitRank(&comm, static_cast<int>(gpus.size()), id, static_cast<int>(r)));
+        return story(comm, static_cast<int>(r));
+      }());
+    });
+  return processes;
+}
+
+std::string sums_gathers_and_messages(ncclComm_t comm, int rank) {
+  constexpr std::size_t kCount = 30000;
+  int ranks = 0;
+  TRY_NCCL(ncclCommCount(comm, &ranks));
+  const auto n = static_cast<std::size_t>(ranks);
+  const cudaStream_t stream = stream_of(rank);
+  std::vector<int> in(kCount * n), sum(kCount), swapped(kCount * n), gathered(kCount * n);
+  std::iota(in.begin(), in.end(), rank * 1000);
+  TRY_NCCL(ncclAllReduce(in.data(), sum.data(), kCount, ncclInt, ncclSum, comm, stream));
+  TRY_NCCL(ncclAllGather(in.data(), gathered.data(), kCount, ncclInt, comm, stream));
+  TRY_NCCL(ncclGroupStart());
+  for (int peer = 0; peer < ranks; ++peer) {
+    const auto at = static_cast<std::size_t>(peer) * kCount;
+    TRY_NCCL(ncclSend(&in[at], kCount, ncclInt, peer, comm, stream));
+    TRY_NCCL(ncclRecv(&swapped[at], kCount, ncclInt, peer, comm, stream));
+  }
+  TRY_NCCL(ncclGroupEnd());
+  TRY_NCCL(weft_stream_synchronize(stream));
+  const int others = ranks * (ranks - 1) / 2 * 1000;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (sum[i] != static_cast<int>(i) * ranks + others) return fmt::format("sum {} is {}", i, sum[i]);
+    for (std::size_t r = 0; r < n; ++r) {
+      const int from = static_cast<int>(r) * 1000;
+      if (gathered[r * kCount + i] != from + static_cast<int>(i)) return "gathered is wrong";
+      if (swapped[r * kCount + i] != from + static_cast<int>(static_cast<std::size_t>(rank) * kCount + i))
+        return "swapped is wrong";
+    }
+  }
+  ncclResult_t error = ncclSuccess;
+  TRY_NCCL(ncclCommGetAsyncError(comm, &error));
+  TRY_NCCL(error);
+  TRY_NCCL(ncclCommDestroy(comm));
+  return "well";
+}
+
+class NcclProcesses : public testing::TestWithParam<std::vector<int>> {};
+
+// On GPUs of their own, and, through host memory, on shared ones.
+TEST_P(NcclProcesses, SumGatherAndSendToEachOther) {
+  for (tests::Process& p : start(GetParam(), sums_gathers_and_messages)) {
+    const tests::Outcome outcome = p.join();
+    EXPECT_EQ(outcome.said, "well") << outcome.how();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OnGpus, NcclProcesses,
+                         testing::Values(std::vector<int>{0, 1}, std::vector<int>{3, 2, 1}, std::vector<int>{0, 0, 1}));
+
+// Its memory is still mapped here: nothing but the process itself says that it has died.
+TEST(NcclProcesses, OneThatDiesIsNamedByTheOthers) {
+  auto processes = start({0, 1}, [](ncclComm_t comm, int rank) -> std::string {
+    int x = 1;
+    if (rank == 1) {
+      kill(getpid(), SIGKILL);
+    }
+    TRY_NCCL(ncclAllReduce(&x, &x, 1, ncclInt, ncclSum, comm, stream_of(rank)));
+    ncclResult_t error = ncclSuccess;
+    while (error == ncclSuccess) {
+      TRY_NCCL(ncclCommGetAsyncError(comm, &error));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    const std::string said = ncclGetLastError(comm);
+    TRY_NCCL(ncclCommAbort(comm));
+    return fmt::format("{} {}", static_cast<int>(error), said);
+  });
+  const tests::Outcome outcome = processes[0].join();
+  EXPECT_EQ(outcome.said.substr(0, 1), std::to_string(ncclRemoteError)) << outcome.said << outcome.how();
+  EXPECT_NE(outcome.said.find("rank 1"), std::string::npos) << outcome.said;
+  EXPECT_FALSE(processes[1].join().ended_well());
+}
+
+}  // namespace
+}  // namespace weft
