@@ -53,9 +53,11 @@ class HopCosts {
   HopCosts between_cores(Duration trip) const;
 
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
-  // share their cores with others see a message when it is their turn.
+  // share their cores with others see a message when it is their turn: a switch to each of them, the sender's core and
+  // the receiver's not being in step (bench/results/2026-11-22-shared-cores.md).
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
-    return std::max({cost.least, path * cost.trips + cost.added, switch_ * (ranks_per_endpoint - 1)});
+    const Duration turn = ranks_per_endpoint > 1 ? switch_ * ranks_per_endpoint : Duration();
+    return std::max({cost.least, path * cost.trips + cost.added, turn});
   }
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
