@@ -49,5 +49,20 @@ TEST(HopCosts, LinesBetweenFarCoresMoveByTheirTripAndStreamedSlotsDoNot) {
             shipped.find("PHB", Protocol::kSimple)->channel.value());
 }
 
+// bench/results/2026-11-22-shared-cores.md
+TEST(HopCosts, RanksOfACoreTakeTurns) {
+  const Duration wire = Duration::microseconds(0.1), turn = Duration::microseconds(1);
+  const HopCost hop{.least = wire};
+  const HopCosts costs = HopCosts::over_network(hop, {}, turn);
+  EXPECT_EQ(costs.latency(hop, {}, 1), wire);
+  EXPECT_EQ(costs.latency(hop, {}, 2), turn * 2);
+  EXPECT_EQ(costs.latency(hop, {}, 4), turn * 4);
+}
+
+TEST(HopCosts, WhatIsStreamedForPeersGoesAtTheRateOfSlots) {
+  const HopCost slots{.channel = BytesPerSecond(13e9)}, network{.channel = BytesPerSecond(20e9)};
+  EXPECT_EQ(HopCosts::over_network(network, {}, {}, &slots).streamed().value(), 13e9);
+}
+
 }  // namespace
 }  // namespace weft::protocol
