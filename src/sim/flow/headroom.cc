@@ -1,0 +1,67 @@
+#include "sim/flow/headroom.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace weft::sim {
+
+void Headroom::add(double capacity) { links_.push_back({.capacity = capacity, .binds = given_up_}); }
+
+bool Headroom::narrower(Resource a, Resource b) const {
+  return std::tuple(links_[static_cast<std::size_t>(a)].capacity, a) <
+         std::tuple(links_[static_cast<std::size_t>(b)].capacity, b);
+}
+
+// -1: none.
+Headroom::Resource Headroom::neck_of(Path path, std::size_t place) const {
+  const auto is_neck = [&](std::size_t other) {
+    return path[other].times == path[place].times && narrower(path[other].resource, path[place].resource);
+  };
+  for (std::size_t away = 1; away < path.size(); ++away) {
+    if (place >= away && is_neck(place - away)) return path[place - away].resource;
+    if (place + away < path.size() && is_neck(place + away)) return path[place + away].resource;
+  }
+  return -1;
+}
+
+double Headroom::brought_by(const Group& group) const {
+  if (group.neck < 0) return group.wanted;
+  return std::min(group.wanted, links_[static_cast<std::size_t>(group.neck)].capacity);
+}
+
+void Headroom::bind(Resource r) {
+  link(r).binds = true;
+  link(r).groups = {};
+  newly_.push_back(r);
+}
+
+std::span<const Headroom::Resource> Headroom::claim(Way way, Path path, double more, bool first) {
+  newly_.clear();
+  for (std::size_t place = 0; place < path.size(); ++place) {
+    const auto [r, times] = path[place];
+    Link& l = link(r);
+    if (l.binds) continue;
+    if (first) l.ways.push_back(way);
+    const Resource neck = neck_of(path, place);
+    auto group = std::ranges::find(l.groups, neck, &Group::neck);
+    if (group == l.groups.end()) group = l.groups.insert(group, {neck, 0});
+    const double before = brought_by(*group);
+    group->wanted += more * times;
+    l.claimed += brought_by(*group) - before;
+    if (l.claimed > l.capacity * (1 + 1e-12)) bind(r);
+  }
+  return newly_;
+}
+
+std::span<const Headroom::Resource> Headroom::give_up() {
+  newly_.clear();
+  given_up_ = true;
+  for (Resource r = 0; r < static_cast<Resource>(links_.size()); ++r)
+    if (!binds(r)) bind(r);
+  return newly_;
+}
+
+std::vector<Headroom::Way> Headroom::take_ways(Resource r) { return std::exchange(link(r).ways, {}); }
+
+}  // namespace weft::sim
