@@ -6,11 +6,14 @@
 
 namespace weft::sim {
 
-void Headroom::add(double capacity) { links_.push_back({.capacity = capacity, .binds = given_up_}); }
+void Headroom::add(double capacity) {
+  binds_.push_back(given_up_ ? 1 : 0);
+  capacities_.push_back(capacity);
+  links_.emplace_back();
+}
 
 bool Headroom::narrower(Resource a, Resource b) const {
-  return std::tuple(links_[static_cast<std::size_t>(a)].capacity, a) <
-         std::tuple(links_[static_cast<std::size_t>(b)].capacity, b);
+  return std::tuple(capacity(a), a) < std::tuple(capacity(b), b);
 }
 
 // -1: none.
@@ -27,11 +30,11 @@ Headroom::Resource Headroom::neck_of(Path path, std::size_t place) const {
 
 double Headroom::brought_by(const Group& group) const {
   if (group.neck < 0) return group.wanted;
-  return std::min(group.wanted, links_[static_cast<std::size_t>(group.neck)].capacity);
+  return std::min(group.wanted, capacity(group.neck));
 }
 
 void Headroom::bind(Resource r) {
-  link(r).binds = true;
+  binds_[static_cast<std::size_t>(r)] = 1;
   link(r).groups = {};
   newly_.push_back(r);
 }
@@ -40,8 +43,8 @@ std::span<const Headroom::Resource> Headroom::claim(Way way, Path path, double m
   newly_.clear();
   for (std::size_t place = 0; place < path.size(); ++place) {
     const auto [r, times] = path[place];
+    if (binds(r)) continue;
     Link& l = link(r);
-    if (l.binds) continue;
     if (first) l.ways.push_back(way);
     const Resource neck = neck_of(path, place);
     auto group = std::ranges::find(l.groups, neck, &Group::neck);
@@ -49,7 +52,7 @@ std::span<const Headroom::Resource> Headroom::claim(Way way, Path path, double m
     const double before = brought_by(*group);
     group->wanted += more * times;
     l.claimed += brought_by(*group) - before;
-    if (l.claimed > l.capacity * (1 + 1e-12)) bind(r);
+    if (l.claimed > capacity(r) * (1 + 1e-12) || l.ways.size() > kMostWays) bind(r);
   }
   return newly_;
 }

@@ -12,7 +12,8 @@ namespace weft::sim {
 //     the neck lets through.
 // A way's neck, seen from one of its resources, is the nearest one of less capacity (of the same capacity, and a lower
 // number) that it crosses equally often. So resources rely on smaller ones only, never on each other in a circle.
-// A resource that can bind once is taken to do so for ever: claims only grow. Units: bytes per second.
+// A resource that can bind once is taken to do so for ever: claims only grow. So is one that many ways cross, as in an
+// exchange of all with all: to keep their claims would cost more than it saves. Units: bytes per second.
 class Headroom {
  public:
   using Resource = std::int32_t;
@@ -26,7 +27,7 @@ class Headroom {
 
   // The next resource.
   void add(double capacity);
-  bool binds(Resource r) const { return links_[static_cast<std::size_t>(r)].binds; }
+  bool binds(Resource r) const { return binds_[static_cast<std::size_t>(r)] != 0; }
 
   // Flows of this way may want so much more at once than so far; `first`: so far nothing. Returns the resources that can
   // bind from now on; valid until the next call.
@@ -42,19 +43,23 @@ class Headroom {
     Resource neck;  // -1: they have none
     double wanted;
   };
-  struct Link {
-    double capacity;
+  struct Link {  // until it binds
     double claimed = 0;  // what all groups can bring at once, at the most
-    bool binds = false;
-    std::vector<Group> groups = {};  // unless it binds
-    std::vector<Way> ways = {};      // the same
+    std::vector<Group> groups = {};
+    std::vector<Way> ways = {};
   };
+  static constexpr std::size_t kMostWays = 64;  // over a resource that does not bind; a choice
+
+  double capacity(Resource r) const { return capacities_[static_cast<std::size_t>(r)]; }
   Link& link(Resource r) { return links_[static_cast<std::size_t>(r)]; }
   bool narrower(Resource a, Resource b) const;
   Resource neck_of(Path path, std::size_t place) const;
   double brought_by(const Group& group) const;
   void bind(Resource r);
 
+  // By resource. Apart from each other: every new way asks whether its resources bind, and how large they are.
+  std::vector<std::uint8_t> binds_;
+  std::vector<double> capacities_;
   std::vector<Link> links_;
   bool given_up_ = false;
   std::vector<Resource> newly_;

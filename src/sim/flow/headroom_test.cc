@@ -63,6 +63,14 @@ TEST(Headroom, ANeckThatIsCrossedLessOftenIsNone) {
   EXPECT_EQ(claim(room, 0, {{0, 1}, {1, 3}}, 100), (Binding{0, 1}));
 }
 
+TEST(Headroom, ALinkThatVeryManyWaysCrossIsTakenToBind) {
+  Headroom room = links({1e6});
+  Headroom::Way way = 0;
+  while (!room.binds(0) && way < 1000) claim(room, way++, {{0}}, 1);
+  EXPECT_LT(way, 100);
+  EXPECT_EQ(room.take_ways(0).size(), static_cast<std::size_t>(way));
+}
+
 TEST(Headroom, GivenUpEverythingBindsAlsoWhatComesLater) {
   Headroom room = links({5});
   ASSERT_EQ(room.give_up().size(), 1u);

@@ -39,15 +39,19 @@ MaxMin::Use* MaxMin::room_for(std::size_t uses) {
 }
 
 MaxMin::Way MaxMin::add_way(Path path) {
-  WayState& way = ways_.emplace_back(room_for(2 * path.size()), static_cast<std::uint32_t>(path.size()));
-  std::ranges::copy(path, way.uses);
+  Use* const uses = room_for(path.size());
+  std::ranges::copy(path, uses);
+  ways_.push_back({.uses = uses, .length = static_cast<std::uint32_t>(path.size())});
   return static_cast<Way>(ways_.size() - 1);
 }
 
-void MaxMin::find_limits(WayState& way) const {
-  way.binding = 0;
-  for (std::size_t i = 0; i < way.length; ++i)
-    if (headroom_.binds(way.uses[i].resource)) way.uses[way.length + way.binding++] = way.uses[i];
+void MaxMin::find_limits(WayState& way) {
+  const Path path(way.uses, way.length);
+  const auto binds = [&](const Use& use) { return headroom_.binds(use.resource); };
+  way.binding = static_cast<std::uint32_t>(std::ranges::count_if(path, binds));
+  if (!way.has_room()) return;
+  if (way.limits == nullptr) way.limits = room_for(path.size());
+  std::ranges::copy_if(path, way.limits, binds);
 }
 
 // The way's flows want more at once than ever before.
@@ -105,7 +109,7 @@ MaxMin::Flow MaxMin::start(Way number, double cap) {
     if (w.wanted > w.claimed) claim(number);
     w.flows.push_back(id);
   }
-  for (const Use& use : w.limits()) list(id, use);
+  for (const Use& use : w.limiting()) list(id, use);
   return id;
 }
 
@@ -116,7 +120,7 @@ void MaxMin::stop(Flow id) {
     take_out(w.flows, std::ranges::find(w.flows, id));
     w.wanted = w.flows.empty() ? 0 : w.wanted - gone.cap;
   }
-  for (const auto [r, times] : w.limits()) {
+  for (const auto [r, times] : w.limiting()) {
     ResourceState& state = resource(r);
     if (state.share < kUnlimited) enqueue(r);
     take_out(state.users, std::ranges::find(state.users, id, &ResourceState::User::flow));

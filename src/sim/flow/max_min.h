@@ -61,13 +61,14 @@ class MaxMin {
  private:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   struct WayState {
-    Use* uses;  // the path, then room for as many again: those that can bind, in the path's order
+    const Use* uses;          // the path
+    Use* limits = nullptr;    // those of it that can bind, in its order, unless all can
     std::uint32_t length, binding = 0;
     double wanted = 0, claimed = 0;  // by its flows, now and at the most so far; kept while some cannot bind
-    SmallList<Flow, 4> flows = {};   // the same
+    SmallList<Flow, 2> flows = {};   // the same
 
-    Path limits() const { return {uses + length, binding}; }
     bool has_room() const { return binding < length; }
+    Path limiting() const { return has_room() ? Path(limits, binding) : Path(uses, length); }
   };
   struct FlowState {
     Way way = -1;
@@ -87,9 +88,9 @@ class MaxMin {
   ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
   FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
   WayState& way(Way w) { return ways_[static_cast<std::size_t>(w)]; }
-  Path limits_of(const FlowState& f) const { return ways_[static_cast<std::size_t>(f.way)].limits(); }
+  Path limits_of(const FlowState& f) const { return ways_[static_cast<std::size_t>(f.way)].limiting(); }
   Use* room_for(std::size_t uses);
-  void find_limits(WayState& way) const;
+  void find_limits(WayState& way);
   void claim(Way number);
   void bind(std::span<const Resource> newly);
   void list(Flow f, const Use& use);
