@@ -143,7 +143,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
   BenchReport report{.world = "real",
                      .machine = "this",
-                     .transport = transport.empty() ? "shm" : transport,
+                     .transport = api::within(transport),  // of ranks that start here
                      .collective = spec.collective_name,
                      .type = spec.type_name,
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
