@@ -1,6 +1,6 @@
 // Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
-// unique ids, over shared memory, TCP, UCX, and shared memory together with each of them. Timeouts are generous, for machines may
-// be busy.
+// unique ids, over shared memory, TCP, UCX, and shared memory together with each of them. Timeouts are generous, for
+// machines may be busy.
 
 #include <gtest/gtest.h>
 

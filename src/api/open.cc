@@ -136,11 +136,10 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const auto open_far = [&](net::bootstrap::Meeting met, Rank rank) {
     return open_across(*origin, std::move(met), rank, limits);
   };
-  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank,
-                                        {.name = transport,
-                                         .across = open_far,
-                                         .limits = limits,
-                                         .heap_bytes = origin->settings.heap_bytes}));
+  WEFT_TRY(auto world,
+           net::mixed::open(
+               std::move(meeting), place.rank,
+               {.name = transport, .across = open_far, .limits = limits, .heap_bytes = origin->settings.heap_bytes}));
   net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .mixed = mixed};

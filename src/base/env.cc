@@ -21,7 +21,8 @@ constexpr Variable kTable[] = {
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
-    {"WEFT_TRANSPORT", "text", "by place", "shm, tcp, ucx, shm+tcp or shm+ucx (within a machine, across); unset: shm+tcp"},
+    {"WEFT_TRANSPORT", "text", "by place",
+     "shm, tcp, ucx, shm+tcp or shm+ucx (within a machine, across); unset: shm+tcp"},
     {"WEFT_DEVICE", "text", "cuda",
      "what libnccl.so.2 and weft/cuda.h work on: cuda, host (its memory, streams as queues), or host:2: GPU 2 to other "
      "processes"},

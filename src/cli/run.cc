@@ -75,7 +75,8 @@ Command add_run(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
-  sub->add_option("--transport", spec->transport, "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere); shm+ucx: ucx between --machines")
+  sub->add_option("--transport", spec->transport,
+                  "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere); shm+ucx: ucx between --machines")
       ->capture_default_str();
   sub->add_option("--machines", spec->machines, "as if on so many: memory is shared within each, tcp (or ucx) across")
       ->capture_default_str();

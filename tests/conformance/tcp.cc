@@ -1,6 +1,6 @@
+#include "net/tcp/tcp.h"
 #include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
-#include "net/tcp/tcp.h"
 #include "net/ucx/ucx.h"
 
 #include "tests/conformance/job.h"

@@ -11,9 +11,9 @@ namespace weft::net::mixed {
 fabric::Capabilities capabilities(std::string_view name);
 
 // One rank's view of ranks on several machines: those of its own machine it reaches through shared memory (near), the
-// others by messages over a network (far). An operation that touches both sides is carried out in parts, one per side, in one post.
-// Protocol Simple only; peers' buffers are not loaded and stored.
-// Thread: one at a time. Owns: nothing; both sides outlive it.
+// others by messages over a network (far). An operation that touches both sides is carried out in parts, one per side,
+// in one post. Protocol Simple only; peers' buffers are not loaded and stored. Thread: one at a time. Owns: nothing;
+// both sides outlive it.
 class Endpoint {
  public:
   // `members`: the ranks of this machine, in the order of the segment.
