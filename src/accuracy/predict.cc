@@ -31,8 +31,8 @@ Bytes messages_of(const schedule::Task& task, const schedule::Plan& plan) {
   return slices * chunks * plan.channels * task.ranks;
 }
 
-// nccl-tests starts 20 calls (its -n), waits for the last and divides. Where data flows one way, ranks need not wait for
-// each other: the calls overlap, and what the first takes longer than the others counts for a twentieth.
+// nccl-tests starts 20 calls (its -n), waits for the last and divides. Where data flows one way, ranks need not wait
+// for each other: the calls overlap, and what the first takes longer than the others counts for a twentieth.
 constexpr int kCalls = 20, kFirstCalls = 3, kMoreCalls = 2;
 Result<Duration> time_of(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan) {
   if (!schedule::rooted(task.collective)) {

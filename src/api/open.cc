@@ -59,6 +59,18 @@ Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
   }));
 }
 
+Carrier carrier_across(const Origin& origin) { return origin.ucx != nullptr ? Carrier::kUcxAcross : Carrier::kTcp; }
+
+// What ranks choose by who only send messages. UCX is faster within a machine than across.
+Result<cost::MachineView> messages_between(const Origin& origin, const net::bootstrap::Meeting& meeting,
+                                           Rank ranks_per_node) {
+  constexpr Carrier kWithin = Carrier::kUcx;
+  if (origin.ucx == nullptr) return this_network(origin.rates, Carrier::kTcp, ranks_per_node);
+  if (meeting.one_machine()) return this_network(origin.rates, kWithin, ranks_per_node);
+  const auto machines = static_cast<int>(meeting.ranks.size()) / ranks_per_node;
+  return these_machines(origin.rates, Carrier::kUcxAcross, machines, ranks_per_node, &kWithin);
+}
+
 // By what joins machines.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
                                                           Rank rank, net::messages::Patience::Limits limits) {
@@ -114,7 +126,7 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
                              net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(this_network(origin->rates, ranks_per_node)));
+  WEFT_TRY(auto machine, shared(messages_between(*origin, meeting, ranks_per_node)));
   const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
   WEFT_TRY(auto world, open_across(*origin, std::move(meeting), place.rank, limits));
   net::messages::World* const messages = world.get();
@@ -125,7 +137,8 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(these_machines(origin->rates, place.ranks / ranks_per_node, ranks_per_node)));
+  WEFT_TRY(auto machine, shared(these_machines(origin->rates, carrier_across(*origin), place.ranks / ranks_per_node,
+                                               ranks_per_node)));
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const auto cores, this_machine(origin->rates));
   auto limits = message_limits_of(origin->settings, here, *cores);

@@ -152,7 +152,7 @@ Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std:
   WEFT_TRY(const env::Settings settings, env::read());
   BenchSpec spec = asked;
   spec.transport = api::within(spec.transport.empty() ? settings.transport : spec.transport);
-  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(spec.transport));
   const std::vector<Way> ways = all_ways();
   Cells cells(ways.size(), ranks.size());
   if (!cells.valid()) return failure(Code::kNoResources, Blame::kProcess, "no memory for the results");

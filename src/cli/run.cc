@@ -37,7 +37,7 @@ Result<int> run_here(const Spec& spec) {
     return bad_input("--machines {} is outside 1 … {}", spec.machines, spec.ranks);
   if (spec.machines > 1 && api::sends_only(transport))
     return bad_input("--machines: shared memory within each, tcp or ucx across (shm+ucx); not {}", transport);
-  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(transport));
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
