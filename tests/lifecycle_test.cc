@@ -1,6 +1,6 @@
 // Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
-// unique ids, over shared memory, TCP, UCX, and shared memory and TCP together. Timeouts are generous, for machines may
-// be busy.
+// unique ids, over shared memory, TCP, UCX, and shared memory together with each of them. Timeouts are generous, for
+// machines may be busy.
 
 #include <gtest/gtest.h>
 
@@ -32,17 +32,18 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 class Lifecycle : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (std::string(GetParam()) != "ucx") return;
+    if (!std::string(GetParam()).ends_with("ucx")) return;
     if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
   }
   ConnectOptions options(std::chrono::milliseconds timeout = 60s) const {
     const std::string over = GetParam();
     if (over == "mixed") return {.node = "machine", .timeout = timeout};
+    if (over == "mixed_ucx") return {.transport = "shm+ucx", .node = "machine", .timeout = timeout};
     return {.transport = over, .timeout = timeout};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed"),
+INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed", "mixed_ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.
