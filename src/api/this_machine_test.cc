@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/limit.h"
+
 namespace weft::api {
 namespace {
 
@@ -44,6 +46,17 @@ TEST(Networks, OfMachinesKnowTwoWaysOfUcx) {
   EXPECT_EQ(within->least, hop_by(calibrate::typical(), Carrier::kUcx).least);
   EXPECT_EQ(across->least, hop_by(calibrate::typical(), Carrier::kUcxAcross).least);
   EXPECT_LT(within->least, across->least);
+}
+
+// All wait for all in a sum; the root of a broadcast may be several calls ahead.
+TEST(ThisMachine, BoundsByTurnsOfSharedCoresOnlyWhereRanksWaitForEachOther) {
+  const Machine machine = this_machine(calibrate::typical()).value();
+  const auto limit_of = [&](Collective collective) {
+    const Rank ranks = 4 * machine->endpoints();
+    return cost::limit(*machine, {.collective = collective, .ranks = ranks, .ranks_per_node = ranks, .elements = 2});
+  };
+  EXPECT_EQ(limit_of(Collective::kAllReduce).resource, "context switch");
+  EXPECT_EQ(limit_of(Collective::kBroadcast).resource, "one cache line");
 }
 
 }  // namespace
