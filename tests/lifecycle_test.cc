@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -242,6 +243,26 @@ TEST_P(Lifecycle, AFinalizedCommunicatorDoesNothingMore) {
         return c.barrier() ? "works on" : c.barrier().error().message;
       }).join();
   for (const std::string& s : said) EXPECT_TRUE(contains(s, "finalized")) << s;
+}
+
+// One shape, in turn in memory that peers may reach and in memory that they do not.
+TEST_P(Lifecycle, MemoryOfBothKindsServesOneShapeInTurn) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      constexpr std::size_t kCount = 5000;
+                      auto memory = c.allocate(kCount * sizeof(std::int32_t));
+                      if (!memory) return memory.error().message;
+                      std::vector<std::int32_t> own(kCount);
+                      for (int round = 0; round < 6; ++round) {
+                        const std::span<std::int32_t> data =
+                            round % 2 == 0 ? std::span(own) : memory->as<std::int32_t>();
+                        std::ranges::fill(data, c.rank() + round);
+                        if (auto s = c.all_reduce<std::int32_t>(data, data); !s) return s.error().message;
+                        if (std::ranges::any_of(data, [&](std::int32_t x) { return x != 1 + 2 * round; }))
+                          return fmt::format("wrong in round {}", round);
+                      }
+                      return "";
+                    }).join();
+  for (const std::string& s : said) EXPECT_EQ(s, "");
 }
 
 std::ptrdiff_t entries_of(const std::string& folder, const std::string& beginning = "") {
