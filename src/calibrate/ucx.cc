@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -52,6 +51,12 @@ class Side {
   bool receive(Bytes bytes) {
     const End message{.kind = End::Kind::kMessage, .peer = peer_};
     return carry({.bytes = bytes, .sources = {message}, .destinations = {{.memory = Memory::kOut}}});
+  }
+  // What was sent is UCX's or the peer's, and may be forgotten here.
+  bool settle() {
+    while (endpoint_.unsettled() >= 0)
+      if (endpoint_.failure() || Clock::now() > deadline_) return false;
+    return true;
   }
 
  private:
@@ -101,7 +106,7 @@ std::optional<Measured> play(Endpoint& endpoint) {
     best.trip = std::min(best.trip, *there_and_back / (2 * kTrips));
     best.rate = std::max(best.rate, static_cast<double>(kBlock * kBlocks) / *stream);
   }
-  return best;
+  return side.settle() ? std::optional(best) : std::nullopt;
 }
 
 // A rank's whole life. Rank 0 writes what it measured.
