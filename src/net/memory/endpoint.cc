@@ -11,14 +11,6 @@ using protocol::Memory;
 using protocol::Operation;
 using protocol::Protocol;
 
-namespace {
-
-// From here on parts are streamed into slots: between near cores it costs as much as it gains at 8 KiB for a single
-// message and half as much at 4 KiB for many; between far ones it gains from 2 KiB (bench/results/2026-11-22-slots.md).
-constexpr Bytes kStreamedBytes = Bytes{8} << 10;
-
-}  // namespace
-
 protocol::Capabilities capabilities(std::string_view name) {
   return {.name = name,
           .load_store = true,
@@ -123,7 +115,11 @@ void Endpoint::release(Link& l, Rank peer) {
 std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
   const std::size_t index = protocol::slot_after(l.sent);
   const Protocol protocol = protocol_of(bytes);
-  if (protocol == Protocol::kSimple) return l.out->slots[index] + end.offset;
+  if (protocol == Protocol::kSimple) {
+    std::byte* to = l.out->slots[index] + end.offset;
+    if (bytes < kStreamedBytes) prefetch_to_write(to, static_cast<std::size_t>(bytes));
+    return to;
+  }
   if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
   l.unsent.resize(kLineSlotBytes);
   return l.unsent.data() + end.offset;

@@ -8,6 +8,7 @@
 #include "fabric/fabric.h"
 #include "net/memory/doorbell.h"
 #include "net/memory/lines.h"
+#include "net/memory/prefetch.h"
 #include "net/memory/segment.h"
 
 namespace weft::net::memory {
@@ -58,6 +59,11 @@ class Endpoint {
   }
 
  private:
+  // From here on parts are streamed into slots: between near cores it costs as much as it gains at 8 KiB for a single
+  // message and half as much at 4 KiB for many; between far ones it gains from 2 KiB
+  // (bench/results/2026-11-22-slots.md).
+  static constexpr Bytes kStreamedBytes = Bytes{8} << 10;
+
   using Lines64 = FlaggedLines<protocol::LineLL64>;
   using Lines128 = FlaggedLines<protocol::LineLL128>;
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
@@ -129,6 +135,7 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
     case protocol::Protocol::kLL64:
       flag = Lines64::flag_of(l.in->ll64[index], until);
       if (protocol::number_in(flag) != expected) {
+        prefetch(l.in->ll64[index], Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
@@ -146,6 +153,7 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
       if (l.in->tail.value.load(std::memory_order_acquire) < expected) {
+        if (bytes < kStreamedBytes) prefetch(l.in->slots[index], until);
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }

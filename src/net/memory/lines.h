@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "net/memory/prefetch.h"
 #include "protocol/slots.h"
 
 // The line protocols in memory: data and the number of the message they belong to travel in one line, so that a reader
@@ -34,6 +35,7 @@ struct FlaggedLines : Format {
     return flag(slot, Format::line_of(end - 1)).load(std::memory_order_acquire);
   }
   static void pack(std::byte* slot, const std::byte* data, std::size_t size, Flag value) {
+    prefetch_to_write(slot, Format::begin_of(Format::lines(size)));
     const std::size_t whole = size / kData;  // copied by a constant size, without a call
     for (std::size_t i = 0; i < whole; ++i) {
       std::memcpy(slot + Format::begin_of(i), data + i * kData, kData);
