@@ -1,12 +1,13 @@
 // Communicators that are split, lose ranks, get new ones, are aborted and finalized: ranks as processes that meet by
-// unique ids, over shared memory, TCP, UCX, and shared memory and TCP together. Timeouts are generous, for machines may
-// be busy.
+// unique ids, over shared memory, TCP, UCX, and shared memory together with each of them. Timeouts are generous, for
+// machines may be busy.
 
 #include <gtest/gtest.h>
 
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -31,17 +32,18 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 class Lifecycle : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (std::string(GetParam()) != "ucx") return;
+    if (!std::string(GetParam()).ends_with("ucx")) return;
     if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
   }
   ConnectOptions options(std::chrono::milliseconds timeout = 60s) const {
     const std::string over = GetParam();
     if (over == "mixed") return {.node = "machine", .timeout = timeout};
+    if (over == "mixed_ucx") return {.transport = "shm+ucx", .node = "machine", .timeout = timeout};
     return {.transport = over, .timeout = timeout};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed"),
+INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed", "mixed_ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.
@@ -241,6 +243,26 @@ TEST_P(Lifecycle, AFinalizedCommunicatorDoesNothingMore) {
         return c.barrier() ? "works on" : c.barrier().error().message;
       }).join();
   for (const std::string& s : said) EXPECT_TRUE(contains(s, "finalized")) << s;
+}
+
+// One shape, in turn in memory that peers may reach and in memory that they do not.
+TEST_P(Lifecycle, MemoryOfBothKindsServesOneShapeInTurn) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      constexpr std::size_t kCount = 5000;
+                      auto memory = c.allocate(kCount * sizeof(std::int32_t));
+                      if (!memory) return memory.error().message;
+                      std::vector<std::int32_t> own(kCount);
+                      for (int round = 0; round < 6; ++round) {
+                        const std::span<std::int32_t> data =
+                            round % 2 == 0 ? std::span(own) : memory->as<std::int32_t>();
+                        std::ranges::fill(data, c.rank() + round);
+                        if (auto s = c.all_reduce<std::int32_t>(data, data); !s) return s.error().message;
+                        if (std::ranges::any_of(data, [&](std::int32_t x) { return x != 1 + 2 * round; }))
+                          return fmt::format("wrong in round {}", round);
+                      }
+                      return "";
+                    }).join();
+  for (const std::string& s : said) EXPECT_EQ(s, "");
 }
 
 std::ptrdiff_t entries_of(const std::string& folder, const std::string& beginning = "") {

@@ -27,13 +27,16 @@ std::string run(const std::string& arguments) {
   return out;
 }
 
-// A job of three ranks that reduces for a long time; its launcher is the child, so that all end with it.
+// A job of three ranks, as if on two machines if the transport joins such, that reduces for a long time; its launcher
+// is the child, so that all end with it.
 tests::Process long_job(const std::string& transport) {
   return tests::Process([transport](tests::Report&) {
     setenv("WEFT_HEAP", "64M", 1);
     freopen("/dev/null", "w", stdout);
-    execl(WEFT_COMMAND, "weft", "bench", "all_reduce", "--ranks", "3", "--transport", transport.c_str(), "--algo",
-          "ring", "--min", "64K", "--max", "64K", "--iters", "100000000", nullptr);
+    const char* machines = transport.starts_with("shm+") ? "2" : "1";
+    execl(WEFT_COMMAND, "weft", "run", "-n", "3", "--machines", machines, "--transport", transport.c_str(), "--",
+          WEFT_COMMAND, "bench", "all_reduce", "--algo", "ring", "--min", "64K", "--max", "64K", "--iters", "100000000",
+          nullptr);
   });
 }
 
@@ -63,15 +66,26 @@ json communicator_of(pid_t launcher) {
   return json();
 }
 
-class PsOfProcesses : public testing::TestWithParam<const char*> {};
+class PsOfProcesses : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!std::string(GetParam()).ends_with("ucx")) return;
+    if (const std::string refusal = run("run -n 1 --transport ucx -- true"); !refusal.empty()) GTEST_SKIP() << refusal;
+  }
+};
 
-INSTANTIATE_TEST_SUITE_P(Over, PsOfProcesses, testing::Values("shm", "tcp"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Over, PsOfProcesses, testing::Values("shm", "tcp", "shm+tcp", "shm+ucx"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
 
 TEST_P(PsOfProcesses, NamesTheStoppedRankAndWhoWaitsForIt) {
   tests::Process job = long_job(GetParam());
   const json before = communicator_of(job.pid());
   ASSERT_FALSE(before.is_null()) << run("ps");
+  EXPECT_EQ(before["transport"], GetParam());
   const std::string name = before["job"];
   const pid_t victim = before["ranks"][1]["pid"];
   kill(victim, SIGSTOP);

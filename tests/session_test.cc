@@ -161,6 +161,19 @@ TEST(Session, AnswersWhatItChose) {
   });
 }
 
+// More than a session keeps at hand.
+TEST(Session, ManyShapesComeBackInTurn) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t count = 1; count <= 40; ++count) {
+        const std::string algorithm = count % 2 == 0 ? "tree" : "ring";
+        ASSERT_EQ(run_and_check(c, {.count = count, .type = DataType::kInt32, .algorithm = algorithm}, false), "");
+        ASSERT_EQ(c.last_choice().algorithm, algorithm) << count;
+      }
+    }
+  });
+}
+
 TEST(Session, ABarrierHoldsEarlyRanksBack) {
   std::atomic<int> arrived{0};
   on_threads(thread_communicators(4), [&](Communicator& c) {

@@ -57,6 +57,7 @@ class Weft : public weft::sim::Carrier::Surroundings {
  public:
   explicit Weft(const Job& job) : job_(job), flows_(*this, rates_, nullptr) {
     for (const double capacity : job.capacities) rates_.add_resource(capacity);
+    for (const auto& way : job.ways) ways_.push_back(rates_.add_way(way));
     answer_.ends.resize(job.flows.size());
   }
 
@@ -93,14 +94,16 @@ class Weft : public weft::sim::Carrier::Surroundings {
 
   void begin(std::int32_t number) {
     const Flow& flow = job_.flows[static_cast<std::size_t>(number)];
-    const MaxMin::Path path = job_.ways[flow.way];
+    const MaxMin::Way way = ways_[flow.way];
+    const MaxMin::Path path = rates_.path(way);
     double cap = 1e18;
     for (const auto use : path) cap = std::min(cap, rates_.capacity(use.resource));
-    flows_.start({.number = number, .path = path, .bytes = flow.bytes, .cap = cap});
+    flows_.start({.number = number, .way = way, .path = path, .bytes = flow.bytes, .cap = cap});
   }
 
   const Job& job_;
   MaxMin rates_;
+  std::vector<MaxMin::Way> ways_;  // of the job's
   weft::sim::Flows flows_;
   weft::sim::EventQueue<weft::sim::Carrier::Reminder> events_;
   Duration now_;

@@ -25,10 +25,10 @@ struct UniqueId {
 
 // How a rank joins others. What is left out, the environment says (WEFT_TRANSPORT, WEFT_IFACE, WEFT_TIMEOUT_MS, …).
 struct ConnectOptions {
-  std::string transport = {};            // "shm", "tcp" or "ucx"; empty: shm within a machine, tcp across
-  std::string interface = {};            // to listen on: its name, or a subnet; empty: the one that leads to the place
-  std::string node = {};                 // the machine that this rank is on; empty: as it finds out itself
-  bool aggregation = false;              // over tcp, rank 0 hosts a node that sums messages as SHARP's switches do
+  std::string transport = {};  // "shm", "tcp", "ucx", "shm+ucx", "shm+tcp"; empty: shm+tcp, shm within machines
+  std::string interface = {};  // to listen on: its name, or a subnet; empty: the one that leads to the place
+  std::string node = {};       // the machine that this rank is on; empty: as it finds out itself
+  bool aggregation = false;    // over tcp, rank 0 hosts a node that sums messages as SHARP's switches do
   std::chrono::milliseconds timeout{0};  // to meet, and of every wait afterwards; 0: as the environment says
 };
 

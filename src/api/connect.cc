@@ -29,7 +29,7 @@ void clean_up_after_others(Rank rank) {
 protocol::Capabilities capabilities_of(const std::string& transport) {
   if (transport == "tcp") return net::tcp::capabilities();
   if (transport == "ucx") return net::ucx::capabilities();
-  if (transport == "shm+tcp") return net::mixed::capabilities();
+  if (transport.starts_with("shm+")) return net::mixed::capabilities(transport);
   return net::memory::capabilities(transport);
 }
 

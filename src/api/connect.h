@@ -15,7 +15,7 @@
 
 namespace weft::api {
 
-// What the fabric of this name can do: shm, threads, tcp, ucx, shm+tcp. `transport` outlives the answer.
+// What the fabric of this name can do: shm, threads, tcp, ucx, shm+tcp, shm+ucx. `transport` outlives the answer.
 protocol::Capabilities capabilities_of(const std::string& transport);
 
 // A rank of a job, and what carries its messages.
@@ -25,11 +25,11 @@ struct Joined {
   std::shared_ptr<const cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;                    // of transport shm; lives as long as `comm`
   net::messages::World* messages = nullptr;          // of transports tcp and ucx; likewise
-  net::mixed::World* mixed = nullptr;                // of transport shm+tcp; likewise
+  net::mixed::World* mixed = nullptr;                // of transports shm+tcp and shm+ucx; likewise
 };
 
-// Joins a job of processes: over shared memory if all are on this machine, else over TCP, unless `transport` forces
-// one (shm, tcp, ucx). `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
+// Joins a job of processes: over shared memory within a machine and TCP across, unless `transport` says otherwise (see
+// env::check_transport). `rates` must be the same on all ranks. Errors: see net::shm::attach and net::bootstrap::meet.
 Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
                     const calibrate::Rates& rates);
 

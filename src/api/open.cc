@@ -59,8 +59,26 @@ Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
   }));
 }
 
-net::tcp::Options options_of(const env::Settings& settings) {
-  return {.sockets = settings.sockets, .zero_copy = settings.zero_copy != "off", .fold_of = exec::fold_of_reduction};
+Carrier carrier_across(const Origin& origin) { return origin.ucx != nullptr ? Carrier::kUcxAcross : Carrier::kTcp; }
+
+// What ranks choose by who only send messages. UCX is faster within a machine than across.
+Result<cost::MachineView> messages_between(const Origin& origin, const net::bootstrap::Meeting& meeting,
+                                           Rank ranks_per_node) {
+  constexpr Carrier kWithin = Carrier::kUcx;
+  if (origin.ucx == nullptr) return this_network(origin.rates, Carrier::kTcp, ranks_per_node);
+  if (meeting.one_machine()) return this_network(origin.rates, kWithin, ranks_per_node);
+  const auto machines = static_cast<int>(meeting.ranks.size()) / ranks_per_node;
+  return these_machines(origin.rates, Carrier::kUcxAcross, machines, ranks_per_node, &kWithin);
+}
+
+// By what joins machines.
+Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
+                                                          Rank rank, net::messages::Patience::Limits limits) {
+  if (origin.ucx != nullptr) return net::ucx::open(origin.ucx, std::move(meeting), rank, limits);
+  const net::tcp::Options options{.sockets = origin.settings.sockets,
+                                  .zero_copy = origin.settings.zero_copy != "off",
+                                  .fold_of = exec::fold_of_reduction};
+  return net::tcp::open(std::move(meeting), rank, options, limits);
 }
 
 // As over shared memory.
@@ -108,31 +126,36 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
                              net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(this_network(origin->rates, ranks_per_node)));
+  WEFT_TRY(auto machine, shared(messages_between(*origin, meeting, ranks_per_node)));
   const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
-  const bool ucx = origin->ucx != nullptr;
-  WEFT_TRY(auto world, ucx ? net::ucx::open(origin->ucx, std::move(meeting), place.rank, limits)
-                           : net::tcp::open(std::move(meeting), place.rank, options_of(origin->settings), limits));
+  WEFT_TRY(auto world, open_across(*origin, std::move(meeting), place.rank, limits));
   net::messages::World* const messages = world.get();
-  const char* const transport = ucx ? "ucx" : "tcp";
+  const std::string transport = across(origin->transport);
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(these_machines(origin->rates, place.ranks / ranks_per_node, ranks_per_node)));
-  const net::tcp::Options options = options_of(origin->settings);
+  WEFT_TRY(auto machine, shared(these_machines(origin->rates, carrier_across(*origin), place.ranks / ranks_per_node,
+                                               ranks_per_node)));
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const auto cores, this_machine(origin->rates));
   auto limits = message_limits_of(origin->settings, here, *cores);
   // Machines may be containers that share their cores, which none of them can see.
   constexpr int kBriefly = 100;
   limits.spins = std::min(limits.spins, kBriefly);
-  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank, options, limits, origin->settings.heap_bytes));
+  const char* const transport = origin->ucx != nullptr ? "shm+ucx" : "shm+tcp";
+  const auto open_far = [&](net::bootstrap::Meeting met, Rank rank) {
+    return open_across(*origin, std::move(met), rank, limits);
+  };
+  WEFT_TRY(auto world,
+           net::mixed::open(
+               std::move(meeting), place.rank,
+               {.name = transport, .across = open_far, .limits = limits, .heap_bytes = origin->settings.heap_bytes}));
   net::mixed::World* const mixed = world.get();
-  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm+tcp", ranks_per_node, machine));
-  return Opened{.session = std::move(session), .transport = "shm+tcp", .machine = machine, .mixed = mixed};
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
+  return Opened{.session = std::move(session), .transport = transport, .machine = machine, .mixed = mixed};
 }
 
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place,
@@ -150,12 +173,13 @@ Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& r
     return bad_input("transport shm: the ranks are on several machines");
   const std::string name = meeting.name;
   Origin own{settings, rates, name, transport};
-  if (transport == "ucx") {
+  const bool sends = sends_only(transport) || !meeting.one_machine();
+  if (sends && across(transport) == "ucx") {
     WEFT_TRY(own.ucx, net::ucx::open_context());
   }
   const auto origin = std::make_shared<Origin>(std::move(own));
   const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size())};
-  if (sends_only(transport) || !meeting.one_machine()) return open_machines(origin, place, std::move(meeting));
+  if (sends) return open_machines(origin, place, std::move(meeting));
   return open_shm(origin, place, name);
 }
 

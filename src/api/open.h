@@ -23,7 +23,7 @@ struct Origin {
   calibrate::Rates rates;                       // the same on all ranks
   std::string job;                              // their common name in records
   std::string transport;                        // that is forced; empty: by where the ranks are
-  std::shared_ptr<net::ucx::Context> ucx = {};  // of transport ucx
+  std::shared_ptr<net::ucx::Context> ucx = {};  // where UCX joins machines
 };
 
 // A rank's place in a communicator.
@@ -32,6 +32,12 @@ struct Place {
   Rank rank = 0, ranks = 1;
 };
 
+// Transports are named after what joins the ranks of a machine and what joins machines: "shm+ucx", or "tcp" for both.
+// "shm" is for one machine only; empty is "shm+tcp"; between processes.
+inline std::string within(const std::string& transport) {
+  return transport.empty() || transport.starts_with("shm") ? "shm" : transport;
+}
+inline std::string across(const std::string& transport) { return transport.ends_with("ucx") ? "ucx" : "tcp"; }
 // Is this a transport without shared memory, even within a machine?
 inline bool sends_only(const std::string& transport) { return transport == "tcp" || transport == "ucx"; }
 
@@ -41,7 +47,7 @@ struct Opened {
   std::shared_ptr<const cost::MachineView> machine;  // what it chooses by
   net::shm::World* shm = nullptr;                    // of transport shm; lives as long as the session
   net::messages::World* messages = nullptr;          // of transports tcp and ucx; likewise
-  net::mixed::World* mixed = nullptr;                // of transport shm+tcp; likewise
+  net::mixed::World* mixed = nullptr;                // of transports shm+tcp and shm+ucx; likewise
 };
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
@@ -51,9 +57,9 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
 // Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         std::function<bool(Rank)> has_ended = {});
-// Over UCX if that is forced, else over TCP, with those who have met. Errors: see net::ucx::open.
+// Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
-// Over shared memory with the ranks of this machine and TCP with the others.
+// Over shared memory with the ranks of this machine, as above with the others.
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.

@@ -96,7 +96,7 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
     return opened != nullptr && opened->has_left(r);
   };
   std::unique_ptr<net::ucx::RemoteMemory> by_ucx;
-  if (joined.transport == "ucx") {
+  if (across(joined.transport) == "ucx") {
     WEFT_TRY(by_ucx, reached_by_ucx(joined.comm, memory, has_ended));
   }
   const auto agent = [&](const pgas::Space& space) -> Result<std::shared_ptr<pgas::Agent>> {

@@ -43,14 +43,45 @@ namespace {
 
 using topology::DeviceKind;
 
-// What a message between machines like this one costs, if so many ranks share a machine's cores.
-protocol::HopCost tcp_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
-  protocol::HopCost hop = *cores.costs().find("NET", protocol::Protocol::kSimple);
-  if (rates.tcp.ps() > 0 && rates.tcp_connection.value() > 0) {
-    hop.least = rates.tcp;
-    hop.overhead = rates.tcp * 0.5;  // the sending call delivers a packet to its own machine
-    hop.channel = rates.tcp_connection;
+// A carrier in the table of costs, and as measured.
+struct Known {
+  const char* path;
+  Duration trip;
+  BytesPerSecond rate;
+};
+Known known(const calibrate::Rates& rates, Carrier carrier) {
+  switch (carrier) {
+    case Carrier::kUcx:
+      return {"UCX", rates.ucx, rates.ucx_connection};
+    case Carrier::kUcxAcross:
+      return {"UCX-NET", rates.ucx_across, rates.ucx_across_connection};
+    case Carrier::kTcp:
+      break;
   }
+  return {"NET", rates.tcp, rates.tcp_connection};
+}
+
+// What a message between ranks costs, if so many share a machine's cores.
+protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates& rates, Carrier carrier,
+                         Rank ranks_here) {
+  const Known measured = known(rates, carrier);
+  protocol::HopCost hop = *cores.costs().find(measured.path, protocol::Protocol::kSimple);
+  if (measured.trip.ps() > 0 && measured.rate.value() > 0) {
+    // The sender's share of the time stays as shipped.
+    hop.overhead = measured.trip * (hop.overhead.us() / hop.least.us());
+    hop.least = measured.trip;
+    hop.channel = measured.rate;
+  }
+  hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
+  return hop;
+}
+
+// What a message through memory costs where every rank has a place of its own in the model; those that share a core
+// wait for their turn.
+protocol::HopCost memory_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
+  protocol::HopCost hop = *cores.costs().find("PHB", protocol::Protocol::kSimple);
+  const Duration turn = cores.costs().rank_switch() * (cores.sharing(ranks_here) - 1);
+  hop.least = std::max({hop.least, rates.core_to_core * hop.trips, turn});
   hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
   return hop;
 }
@@ -77,24 +108,22 @@ topology::Topology side_by_side(int machines, Rank ranks_each, BytesPerSecond co
 
 }  // namespace
 
-Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here) {
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Carrier carrier, Rank ranks_here) {
   WEFT_TRY(const Machine cores, this_machine(rates));
-  const protocol::HopCost hop = tcp_hop(*cores, rates, ranks_here);
+  const protocol::HopCost hop = hop_of(*cores, rates, carrier, ranks_here);
   const Duration launch = *cores->costs().launch(protocol::Protocol::kSimple);
   return cost::MachineView(
       cores->topology(), protocol::HopCosts::over_network(hop, launch, cores->costs().rank_switch()), cores->caches());
 }
 
-Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each) {
+Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier across, int machines, Rank ranks_each,
+                                         const Carrier* within_by) {
   WEFT_TRY(const Machine machine, this_machine(rates));
   const cost::MachineView& cores = *machine;
-  protocol::HopCost within = *cores.costs().find("PHB", protocol::Protocol::kSimple);
-  // Every rank has a place of its own in the model; those that share a core wait for their turn.
-  const Duration turn = cores.costs().rank_switch() * (cores.sharing(ranks_each) - 1);
-  within.least = std::max({within.least, rates.core_to_core * within.trips, turn});
-  within.channel = within.channel * (1.0 / cores.sharing(ranks_each));
+  const protocol::HopCost within =
+      within_by != nullptr ? hop_of(cores, rates, *within_by, ranks_each) : memory_hop(cores, rates, ranks_each);
   return cost::MachineView(side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
-                           protocol::HopCosts::over_network(tcp_hop(cores, rates, ranks_each),
+                           protocol::HopCosts::over_network(hop_of(cores, rates, across, ranks_each),
                                                             *cores.costs().launch(protocol::Protocol::kSimple),
                                                             cores.costs().rank_switch(), &within),
                            cores.caches());

@@ -11,11 +11,17 @@ namespace weft::api {
 // Errors: those of detection.
 Result<std::shared_ptr<const cost::MachineView>> this_machine(const calibrate::Rates& rates);
 
-// The same cores, where ranks reach each other by TCP alone. `ranks_here`: who share this machine's cores. Connections
-// are as fast as `rates` say; where they do not, as fast as the shipped table says.
-Result<cost::MachineView> this_network(const calibrate::Rates& rates, Rank ranks_here);
+// What carries messages between two ranks: TCP, or UCX within a machine or between two, where it is told to report
+// peers that end and cannot use shared memory.
+enum class Carrier { kTcp, kUcx, kUcxAcross };
 
-// Machines like this one that TCP joins, with so many ranks each; within a machine ranks share memory.
-Result<cost::MachineView> these_machines(const calibrate::Rates& rates, int machines, Rank ranks_each);
+// The same cores, where all ranks reach each other by messages alone. `ranks_here`: who share this machine's cores.
+// Messages are as fast as `rates` say; where they do not, as fast as the shipped table says.
+Result<cost::MachineView> this_network(const calibrate::Rates& rates, Carrier carrier, Rank ranks_here);
+
+// Machines like this one that messages join, with so many ranks each. `within`: what carries messages inside a machine;
+// null: its memory.
+Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier across, int machines, Rank ranks_each,
+                                         const Carrier* within = nullptr);
 
 }  // namespace weft::api

@@ -21,7 +21,8 @@ constexpr Variable kTable[] = {
     {"WEFT_RATES", "text", "typical",
      "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
-    {"WEFT_TRANSPORT", "text", "by place", "shm, tcp or ucx; unset: shm within a machine, tcp across"},
+    {"WEFT_TRANSPORT", "text", "by place",
+     "shm, tcp, ucx, shm+tcp or shm+ucx (within a machine, across); unset: shm+tcp"},
     {"WEFT_DEVICE", "text", "cuda",
      "what libnccl.so.2 and weft/cuda.h work on: cuda, host (its memory, streams as queues), or host:2: GPU 2 to other "
      "processes"},
@@ -83,9 +84,9 @@ std::span<const Variable> table() { return kTable; }
 std::span<const std::string_view> launcher_names() { return kLauncher; }
 
 Status check_transport(const std::string& what, const std::string& transport) {
-  for (const char* known : {"", "shm", "tcp", "ucx"})
+  for (const char* known : {"", "shm", "tcp", "ucx", "shm+tcp", "shm+ucx"})
     if (transport == known) return {};
-  return bad_input("{} '{}': there are shm, tcp and ucx", what, transport);
+  return bad_input("{} '{}': there are shm, tcp, ucx, shm+tcp and shm+ucx", what, transport);
 }
 
 Result<Settings> read() {

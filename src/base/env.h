@@ -37,7 +37,7 @@ struct Settings {
   bool reproducible = false;                    // WEFT_REPRODUCIBLE
   std::string rates;                            // WEFT_RATES
   std::string calibration;                      // WEFT_CALIBRATION
-  std::string transport;                        // WEFT_TRANSPORT: "shm", "tcp", "ucx"; empty: by where the ranks are
+  std::string transport;                        // WEFT_TRANSPORT: see check_transport; empty: shm+tcp
   std::string device;                           // WEFT_DEVICE: "cuda" (as if empty), "host"
   std::string device_path;                      // WEFT_DEVICE_PATH: "host", or empty
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE

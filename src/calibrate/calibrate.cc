@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "calibrate/cpus.h"
 #include "calibrate/tcp.h"
+#include "calibrate/ucx.h"
 #include "exec/kernels/fold.h"
 
 namespace weft::calibrate {
@@ -98,7 +99,7 @@ Bytes cache_of(int what, Bytes otherwise) {
 
 }  // namespace
 
-Rates measure() {
+Rates measure(bool ucx) {
   const std::vector<int> cpus = usable_cpus();
   const auto count = static_cast<Bytes>(cpus.size());
   Rates r;
@@ -112,6 +113,7 @@ Rates measure() {
   r.memory = BytesPerSecond(fold_rate(cpus, kLarge, exec::Stores::kStreamed, 7, 1));
   r.core_to_core = Duration::seconds(line_seconds(cpus));
   measure_tcp(r);
+  if (ucx) measure_ucx(r);
   r.source = "measured " + today();
   return r;
 }
@@ -137,6 +139,10 @@ nlohmann::json to_json(const Rates& r) {
           {"core_to_core_ns", r.core_to_core.ns()},
           {"tcp_us", r.tcp.us()},
           {"tcp_connection_GBps", r.tcp_connection.gb()},
+          {"ucx_us", r.ucx.us()},
+          {"ucx_connection_GBps", r.ucx_connection.gb()},
+          {"ucx_across_us", r.ucx_across.us()},
+          {"ucx_across_connection_GBps", r.ucx_across_connection.gb()},
           {"own_cache_bytes", r.own_cache},
           {"shared_cache_bytes", r.shared_cache},
           {"source", r.source}};
@@ -154,6 +160,10 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
                   .shared_cache = json.at("shared_cache_bytes"),
                   .tcp = Duration::microseconds(json.value("tcp_us", 0.0)),
                   .tcp_connection = BytesPerSecond::gigabytes(json.value("tcp_connection_GBps", 0.0)),
+                  .ucx = Duration::microseconds(json.value("ucx_us", 0.0)),
+                  .ucx_across = Duration::microseconds(json.value("ucx_across_us", 0.0)),
+                  .ucx_connection = BytesPerSecond::gigabytes(json.value("ucx_connection_GBps", 0.0)),
+                  .ucx_across_connection = BytesPerSecond::gigabytes(json.value("ucx_across_connection_GBps", 0.0)),
                   .source = json.at("source")};
     if (r.core.value() <= 0 || r.shared.value() <= 0 || r.memory.value() <= 0 || r.core_to_core.ps() <= 0 ||
         r.own_cache <= 0 || r.shared_cache < r.own_cache)

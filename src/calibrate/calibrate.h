@@ -18,13 +18,17 @@ struct Rates {
   Bytes shared_cache = 0;         // bytes of the last-level cache
   Duration tcp;                   // from a send to its receipt on a loopback connection, both sides looking; 0: unknown
   BytesPerSecond tcp_connection;  // one loopback connection, one way
-  std::string source;             // "measured 2026-11-21"
+  // The same by UCX, between ranks of a machine and between machines (loopback in their place); 0: unknown.
+  Duration ucx, ucx_across;
+  BytesPerSecond ucx_connection, ucx_across_connection;
+  std::string source;  // "measured 2026-11-21"
 
   bool operator==(const Rates&) const = default;
 };
 
-// Runs threads on the first cores this process may use. Thread: any, alone.
-Rates measure();
+// Runs threads on the first cores this process may use. Thread: any, alone; `ucx`, which takes some tenths of a second
+// more: the only one, since it forks.
+Rates measure(bool ucx = false);
 
 // What a usual server does; used where nothing was measured, so that all ranks choose alike.
 Rates typical();

@@ -137,7 +137,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
-                  "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has");
+                  "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has, e.g. shm+ucx");
   sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
   sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");

@@ -5,6 +5,7 @@
 
 #include "api/chooser.h"
 #include "api/connect.h"
+#include "api/open.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "cli/bench.h"
@@ -150,8 +151,8 @@ void print_row(const Way& way, std::size_t w, std::size_t jobs, Cells& cells) {
 Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std::vector<Rank>& ranks) {
   WEFT_TRY(const env::Settings settings, env::read());
   BenchSpec spec = asked;
-  if (spec.transport.empty()) spec.transport = settings.transport.empty() ? "shm" : settings.transport;
-  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  spec.transport = api::within(spec.transport.empty() ? settings.transport : spec.transport);
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(spec.transport));
   const std::vector<Way> ways = all_ways();
   Cells cells(ways.size(), ranks.size());
   if (!cells.valid()) return failure(Code::kNoResources, Blame::kProcess, "no memory for the results");

@@ -139,11 +139,11 @@ int join_and_run(const BenchSpec& spec, const env::Settings& settings, const net
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_CHECK(api::check_forced(settings));
-  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(transport));
   BenchReport report{.world = "real",
                      .machine = "this",
-                     .transport = transport.empty() ? "shm" : transport,
+                     .transport = api::within(transport),  // of ranks that start here
                      .collective = spec.collective_name,
                      .type = spec.type_name,
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
@@ -160,7 +160,8 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(report.ranks, ranks_on(machine, spec.ranks));
   Machine here = machine;
   if (api::sends_only(report.transport)) {
-    WEFT_TRY(auto network, api::this_network(rates, report.ranks));
+    WEFT_TRY(auto network, api::this_network(rates, report.transport == "ucx" ? api::Carrier::kUcx : api::Carrier::kTcp,
+                                             report.ranks));
     here.view = std::make_shared<cost::MachineView>(std::move(network));
   }
   // A forced choice that cannot serve is said once, before anything starts.

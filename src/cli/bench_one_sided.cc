@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "api/open.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "cli/launch.h"
@@ -220,7 +221,7 @@ Status measure(const BenchSpec& spec, World& world) {
   const bool prints = world.rank() == 0, mapped = s.mapped();
   OneSidedTable table(spec, "real", "this", world.ranks());
   WEFT_TRY(const env::Settings settings, env::read());
-  const std::string across = settings.transport == "ucx" ? "ucx" : "tcp";
+  const std::string across = api::across(settings.transport);
   if (prints)
     table.header(fmt::format("this (real, {})", mapped ? "shm" : across),
                  mapped ? "the same by plain loads and stores" : "none, memory is not mapped");
@@ -259,8 +260,7 @@ Result<int> bench_one_sided(const BenchSpec& spec) {
   if (job) return run_rank(spec);  // started by `weft run` or alike
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", spec.ranks_text.empty() ? "2" : spec.ranks_text, 2, 512));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
-  std::string transport = spec.transport.empty() ? settings.transport : spec.transport;
-  if (transport.empty()) transport = "shm";
+  const std::string transport = api::within(spec.transport.empty() ? settings.transport : spec.transport);
   return launch(static_cast<Rank>(ranks), transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {
     for (const auto& [variable, value] : given) setenv(variable.c_str(), value.c_str(), 1);
     return run_rank(spec);

@@ -27,7 +27,7 @@ Examples:
 )";
 
 Result<int> calibrate_now(const std::string& json) {
-  const calibrate::Rates rates = calibrate::measure();
+  const calibrate::Rates rates = calibrate::measure(true);
   if (json != "-") {
     fmt::print("core          {:>8.1f} GB/s   one core, read + written, in its own cache\n", rates.core.gb());
     fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
@@ -35,6 +35,13 @@ Result<int> calibrate_now(const std::string& json) {
     fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
     fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
                rates.tcp.us(), rates.tcp_connection.gb());
+    const auto ucx = [](const char* name, Duration trip, BytesPerSecond rate, const char* where) {
+      if (trip.ps() > 0)
+        fmt::print("{:<13} {:>8.2f} us     one small message {}; a stream {:.1f} GB/s\n", name, trip.us(), where,
+                   rate.gb());
+    };
+    ucx("ucx", rates.ucx, rates.ucx_connection, "within this machine");
+    ucx("ucx across", rates.ucx_across, rates.ucx_across_connection, "over loopback, as between machines");
     fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
                rates.shared_cache >> 10);
   }

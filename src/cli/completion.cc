@@ -37,7 +37,7 @@ _weft() {{
     --proto) COMPREPLY=($(compgen -W "Simple LL LL64 LL128 Direct" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "{5}" -- "$current")); return ;;
     --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
-    --transport) COMPREPLY=($(compgen -W "shm threads tcp ucx" -- "$current")); return ;;
+    --transport) COMPREPLY=($(compgen -W "shm threads tcp ucx shm+tcp shm+ucx" -- "$current")); return ;;
     --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
     bench|explain) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
     verify|schedule) COMPREPLY=($(compgen -W "{3}" -- "$current") $(compgen -f -- "$current")); return ;;

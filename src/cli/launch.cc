@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "api/open.h"
 #include "base/env.h"
 #include "calibrate/cpus.h"
 #include "net/bootstrap/meeting.h"
@@ -59,7 +60,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
                    const std::function<int(const std::vector<Setting>&)>& body, Rank machines) {
   const std::string id = make_id();
   std::optional<net::bootstrap::Host> host;  // where ranks meet that share no memory
-  if (transport == "ucx") WEFT_CHECK(net::ucx::available());
+  if (api::across(transport) == "ucx") WEFT_CHECK(net::ucx::available());
   if (transport != "shm" || machines > 1) {
     WEFT_TRY(const env::Settings settings, env::read());
     net::bootstrap::Address at = net::bootstrap::loopback();
@@ -90,7 +91,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
                                    {"WEFT_RATES", rates}};
       if (host) {
         told.emplace_back("WEFT_JOIN", host->id().text());
-        if (machines == 1) told.emplace_back("WEFT_TRANSPORT", transport);
+        if (machines == 1 || transport != "shm") told.emplace_back("WEFT_TRANSPORT", transport);
         if (machines > 1) told.emplace_back("WEFT_NODE", fmt::format("{}-{}", id, r * machines / ranks));
         host->forget();
       }

@@ -4,8 +4,9 @@
 
 namespace weft::cli {
 
-// This machine's rates: inside a job those that the launcher measured, else measured now. Errors (bad input): an
+// This machine's rates, those of UCX only if the transport uses it: inside a job what the launcher measured, else
+// measured now. Errors (bad input): an
 // unreadable WEFT_RATES.
-Result<calibrate::Rates> rates_of_this_machine();
+Result<calibrate::Rates> rates_of_this_machine(const std::string& transport = "");
 
 }  // namespace weft::cli

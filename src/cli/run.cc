@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "api/open.h"
 #include "base/env.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
@@ -34,9 +35,9 @@ Result<int> run_here(const Spec& spec) {
   const std::string& transport = settings.transport.empty() ? spec.transport : settings.transport;
   if (spec.machines < 1 || spec.machines > spec.ranks)
     return bad_input("--machines {} is outside 1 … {}", spec.machines, spec.ranks);
-  if (spec.machines > 1 && transport != "shm")
-    return bad_input("--machines: shared memory within each, tcp across; not {}", transport);
-  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
+  if (spec.machines > 1 && api::sends_only(transport))
+    return bad_input("--machines: shared memory within each, tcp or ucx across (shm+ucx); not {}", transport);
+  WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(transport));
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -74,9 +75,10 @@ Command add_run(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program on this machine");
   sub->add_option("-n,--ranks", spec->ranks, "how many ranks")->required();
-  sub->add_option("--transport", spec->transport, "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere)")
+  sub->add_option("--transport", spec->transport,
+                  "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere); shm+ucx: ucx between --machines")
       ->capture_default_str();
-  sub->add_option("--machines", spec->machines, "as if on so many: memory is shared within each, tcp across")
+  sub->add_option("--machines", spec->machines, "as if on so many: memory is shared within each, tcp (or ucx) across")
       ->capture_default_str();
   sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
   sub->add_option("program", spec->program, "the program and its arguments, after --")->required();

@@ -95,7 +95,7 @@ class Session {
   // Moves the queue on without waiting. Afterwards `pending` is done or not.
   void poll(const Pending& pending);
   Status wait(const Pending& pending);
-  const Prepared* last() const { return last_.get(); }
+  const Prepared* last() const { return last_ != nullptr ? last_->prepared.get() : nullptr; }
 
   // See Communicator; split returns null for ranks without a color.
   Result<std::shared_ptr<Session>> split(std::int64_t color, std::int64_t key);
@@ -146,9 +146,14 @@ class Session {
   Chooser chooser_;
   Bytes cache_;
   std::map<std::string, std::shared_ptr<const Prepared>> prepared_;
-  Request last_request_;
-  bool last_registered_ = false;
-  std::shared_ptr<const Prepared> last_;
+  struct KnownRequest {
+    Request request;  // its buffers: the last ones
+    bool registered = false;
+    std::shared_ptr<const Prepared> prepared;  // null: none yet
+  };
+  std::array<KnownRequest, 16> known_requests_;  // the latest; programs come back to a few, such as their gradients
+  std::size_t requests_prepared_ = 0;
+  KnownRequest* last_ = nullptr;
   struct KnownExchange {
     std::vector<Transfer> transfers;  // their addresses count only relative to each other
     std::shared_ptr<const Prepared> prepared;

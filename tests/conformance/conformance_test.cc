@@ -387,7 +387,8 @@ TEST_P(Conformance, ManyCallsFollowEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance,
                          testing::Values(&kThreads, &kShm, &kTcp, &kStripedTcp, &kSummingTcp, &kUcx, &kUcxAcross,
-                                         &kMixedInTurn, &kMixedInPairs, &kFlow, &kPacket),
+                                         &kMixedInTurn, &kMixedInPairs, &kMixedUcxInTurn, &kMixedUcxInPairs, &kFlow,
+                                         &kPacket),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

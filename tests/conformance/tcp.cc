@@ -1,3 +1,4 @@
+#include "net/tcp/tcp.h"
 #include "exec/kernels/fold.h"
 #include "net/mixed/mixed.h"
 #include "net/ucx/ucx.h"
@@ -27,8 +28,10 @@ Result<std::unique_ptr<net::messages::World>> over_ucx(Meeting meeting, Rank ran
   return net::ucx::open(std::move(context), std::move(meeting), rank, limits);
 }
 
+template <auto kAcross>
 Result<std::unique_ptr<net::mixed::World>> over_both(Meeting meeting, Rank rank, Limits limits) {
-  return net::mixed::open(std::move(meeting), rank, {}, limits);
+  const auto across = [&](Meeting met, Rank own) { return kAcross(std::move(met), own, limits); };
+  return net::mixed::open(std::move(meeting), rank, {.name = "mixed", .across = across, .limits = limits});
 }
 
 // The machine that a rank says it is on.
@@ -37,6 +40,8 @@ Rank together(Rank) { return 0; }
 Rank apart(Rank rank) { return rank; }
 Rank in_turn(Rank rank) { return rank % 2; }  // neighbours are far from each other, every other rank is near
 Rank in_pairs(Rank rank) { return rank / 2; }
+
+fabric::Capabilities mixed() { return net::mixed::capabilities("mixed"); }
 
 fabric::Capabilities with_a_node() {
   auto can = net::tcp::capabilities();
@@ -86,8 +91,15 @@ const FabricUnderTest kUcx{
 const FabricUnderTest kUcxAcross{
     "ucx_across", {protocol::Protocol::kSimple}, net::ucx::capabilities, run<over_ucx, apart>, net::ucx::available};
 const FabricUnderTest kMixedInTurn{
-    "mixed_in_turn", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_turn>};
+    "mixed_in_turn", {protocol::Protocol::kSimple}, mixed, run<over_both<over_tcp<1>>, in_turn>};
 const FabricUnderTest kMixedInPairs{
-    "mixed_in_pairs", {protocol::Protocol::kSimple}, net::mixed::capabilities, run<over_both, in_pairs>};
+    "mixed_in_pairs", {protocol::Protocol::kSimple}, mixed, run<over_both<over_tcp<1>>, in_pairs>};
+const FabricUnderTest kMixedUcxInTurn{
+    "mixed_ucx_in_turn", {protocol::Protocol::kSimple}, mixed, run<over_both<over_ucx>, in_turn>, net::ucx::available};
+const FabricUnderTest kMixedUcxInPairs{"mixed_ucx_in_pairs",
+                                       {protocol::Protocol::kSimple},
+                                       mixed,
+                                       run<over_both<over_ucx>, in_pairs>,
+                                       net::ucx::available};
 
 }  // namespace weft::conformance

@@ -19,13 +19,13 @@ using namespace std::chrono_literals;
 constexpr auto kTimeout = 60s;  // none is needed: who is killed is noticed, and nobody is stopped for so long
 
 const char* name(Episode::Over over) {
-  constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp", "ucx"};
+  constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp", "ucx", "shm+ucx"};
   return kNames[static_cast<int>(over)];
 }
 
 ConnectOptions options_of(Episode::Over over) {
-  if (over == Episode::Over::kMixed) return {.node = "machine", .timeout = kTimeout};
-  return {.transport = name(over), .timeout = kTimeout};
+  const std::string transport = name(over);
+  return {.transport = transport, .node = transport.starts_with("shm+") ? "machine" : "", .timeout = kTimeout};
 }
 
 constexpr std::string_view kJoined = "joined, ";  // a rank's first word: from now on it may be killed
@@ -108,7 +108,7 @@ Outcome run_processes(const Episode& e) {
 
 Episode Episode::draw(std::uint64_t seed, std::int64_t calls) {
   Random random(seed);
-  Episode e{.over = static_cast<Over>(random.below(net::ucx::available() ? 5 : 4)), .calls = calls, .seed = seed};
+  Episode e{.over = static_cast<Over>(random.below(net::ucx::available() ? 6 : 4)), .calls = calls, .seed = seed};
   e.ranks = static_cast<Rank>(2 + random.below(4));
   if (e.over == Over::kThreads) return e;
   e.kills = static_cast<int>(random.below(static_cast<std::uint64_t>(std::min(e.ranks - 1, 3))));

@@ -10,7 +10,7 @@ namespace weft::soak {
 // One job: ranks that make calls without pause on all of them and on random subsets, while some are killed or stopped
 // and new ones join. Everything but the moment at which a signal strikes follows from the seed.
 struct Episode {
-  enum class Over { kThreads, kShm, kTcp, kMixed, kUcx };
+  enum class Over { kThreads, kShm, kTcp, kMixed, kUcx, kMixedUcx };  // from kUcx on: needs UCX
   Over over = Over::kShm;
   Rank ranks = 4;
   std::int64_t calls = 1000;  // that every rank makes

@@ -24,16 +24,16 @@ bool crosses(const End& end) { return is_message(end) || end.kind == End::Kind::
 
 }  // namespace
 
-fabric::Capabilities capabilities() {
-  return {.name = "shm+tcp", .max_strands = kStrands, .max_slice = kSlice, .scratch_bytes = kScratch};
+fabric::Capabilities capabilities(std::string_view name) {
+  return {.name = name, .max_strands = kStrands, .max_slice = kSlice, .scratch_bytes = kScratch};
 }
 
-Endpoint::Endpoint(memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members)
+Endpoint::Endpoint(std::string_view name, memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members)
     : near_(near),
       far_(far),
       members_(std::move(members)),
       local_(static_cast<std::size_t>(far.ranks()), -1),
-      capabilities_(mixed::capabilities()) {
+      capabilities_(mixed::capabilities(name)) {
   capabilities_.aggregation = far_.capabilities().aggregation;
   for (std::size_t i = 0; i < members_.size(); ++i)
     local_[static_cast<std::size_t>(members_[i])] = static_cast<Rank>(i);

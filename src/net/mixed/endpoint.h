@@ -7,16 +7,17 @@
 
 namespace weft::net::mixed {
 
-fabric::Capabilities capabilities();
+// `name`: of the fabric; outlives the answer.
+fabric::Capabilities capabilities(std::string_view name);
 
 // One rank's view of ranks on several machines: those of its own machine it reaches through shared memory (near), the
-// others by TCP (far). An operation that touches both sides is carried out in parts, one per side, in one post.
-// Protocol Simple only; peers' buffers are not loaded and stored.
-// Thread: one at a time. Owns: nothing; both sides outlive it.
+// others by messages over a network (far). An operation that touches both sides is carried out in parts, one per side,
+// in one post. Protocol Simple only; peers' buffers are not loaded and stored. Thread: one at a time. Owns: nothing;
+// both sides outlive it.
 class Endpoint {
  public:
   // `members`: the ranks of this machine, in the order of the segment.
-  Endpoint(memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members);
+  Endpoint(std::string_view name, memory::Endpoint& near, messages::Endpoint& far, std::vector<Rank> members);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return far_.rank(); }

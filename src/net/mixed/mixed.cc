@@ -1,15 +1,15 @@
 #include "net/mixed/mixed.h"
 
 namespace weft::net::mixed {
-World::World(std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across, std::vector<Rank> members,
-             Patience::Limits limits)
+
+World::World(std::string_view name, std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across,
+             std::vector<Rank> members, Patience::Limits limits)
     : near(std::move(shared)),
       far(std::move(across)),
-      endpoint(near->endpoint, far->endpoint, std::move(members)),
+      endpoint(name, near->endpoint, far->endpoint, std::move(members)),
       patience(endpoint, near->patience, far->endpoint, limits) {}
 
-Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const tcp::Options& options,
-                                    Patience::Limits limits, Bytes heap_bytes) {
+Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const Options& options) {
   const auto ranks = static_cast<Rank>(meeting.ranks.size());
   std::vector<Rank> members;
   Rank own = 0;
@@ -21,11 +21,11 @@ Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const
   WEFT_TRY(auto near, shm::attach({.id = fmt::format("{}-{}", meeting.name, members.front()),
                                    .rank = own,
                                    .ranks = static_cast<Rank>(members.size()),
-                                   .heap_bytes = heap_bytes,
-                                   .limits = {.timeout = limits.timeout},
+                                   .heap_bytes = options.heap_bytes,
+                                   .limits = {.timeout = options.limits.timeout},
                                    .names = members}));
-  auto far = tcp::open(std::move(meeting), rank, options, limits);
-  return std::make_unique<World>(std::move(near), std::move(far), std::move(members), limits);
+  WEFT_TRY(auto far, options.across(std::move(meeting), rank));
+  return std::make_unique<World>(options.name, std::move(near), std::move(far), std::move(members), options.limits);
 }
 
 }  // namespace weft::net::mixed

@@ -2,6 +2,8 @@
 
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,8 +46,9 @@ Status share_program_data(std::span<std::byte> data, std::byte* shared) {
   static constexpr std::byte kZeros[kPage] = {};
   for (std::size_t at = 0; at < data.size(); at += kPage)  // shared memory starts as zeros
     if (std::memcmp(data.data() + at, kZeros, kPage) != 0) std::memcpy(shared + at, data.data() + at, kPage);
-  // With an old size of zero, mremap makes a second mapping of the same shared pages (mremap(2)).
-  if (mremap(shared, 0, data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) == MAP_FAILED)
+  // With an old size of zero, mremap makes a second mapping of the same shared pages (mremap(2)). Not by libc's
+  // function: where UCX is loaded, its own stands in for that, and forgets the new address (libucm 1.13, ucm_mremap).
+  if (syscall(SYS_mremap, shared, 0, data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) < 0)
     return failure(Code::kSystem, Blame::kProcess, "mremap of the program's data: {}", std::strerror(errno));
   return {};
 }

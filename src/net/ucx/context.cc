@@ -50,6 +50,11 @@ WorkerHandle::~WorkerHandle() {
   if (worker_ != nullptr) context_->library().worker_destroy(worker_);
 }
 
+void WorkerHandle::abandon() {
+  new std::shared_ptr<Context>(context_);  // for good
+  worker_ = nullptr;
+}
+
 int WorkerHandle::event_descriptor() const {
   int fd = -1;
   const ucs_status_t status = context_->library().worker_get_efd(worker_, &fd);

@@ -38,6 +38,8 @@ class WorkerHandle {
   // What peers need to reach it.
   std::span<const std::byte> address() const { return address_; }
   int event_descriptor() const;
+  // Leaves the worker and its context to themselves until the process ends.
+  void abandon();
 
  private:
   WorkerHandle(std::shared_ptr<Context> context, ucp_worker_h worker) : context_(std::move(context)), worker_(worker) {}

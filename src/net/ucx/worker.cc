@@ -267,8 +267,23 @@ void Worker::leave(Clock::duration longest) {
                            [&](Rank r) { return bootstrap::delivered(link(r).exchange->fd()); });
       },
       deadline);
+  const bool flushed = flush(deadline);
   gone_ = true;
+  if (!flushed) worker_->abandon();
   worker_.reset();
+}
+
+// UCX's own messages too: before 1.14 it ends the process if a worker ends that has not yet answered a peer's first
+// words (openucx/ucx, pull request 8175). False: some are still on their way.
+bool Worker::flush(Clock::time_point deadline) {
+  ucp_request_param_t param{};
+  void* const request = ucp().worker_flush_nbx(worker_->get(), &param);
+  if (!UCS_PTR_IS_PTR(request)) return request == nullptr;
+  const auto done = [&] { return ucp().request_check_status(request) != UCS_INPROGRESS; };
+  progress_until(done, deadline);
+  const bool flushed = done();
+  ucp().request_free(request);
+  return flushed;
 }
 
 // Flushed, so that UCX has handed over what was sent. Those of peers that have ended it could only give up, which it

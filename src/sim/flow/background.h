@@ -29,16 +29,17 @@ class BackgroundSource {
  public:
   static constexpr double kBurst = 64 << 10;  // bytes; a choice of the model's: some slices of a collective
 
-  // `path`: of the stream, as resources; must outlive this.
-  BackgroundSource(const Background::Stream& stream, MaxMin::Path path, bool bursts)
-      : path_(path),
+  // `path`: of the stream, as resources, which is this way; must outlive this.
+  BackgroundSource(const Background::Stream& stream, MaxMin::Way way, MaxMin::Path path, bool bursts)
+      : way_(way),
+        path_(path),
         service_(stream.service),
         bytes_(bursts ? kBurst : stream.rate.value()),
         cap_(bursts ? stream.path.rate.value() : stream.rate.value()),
         interval_(bursts ? kBurst / stream.rate.value() : 0) {}
 
   Carrier::Load load(std::int32_t number) const {
-    return {.number = number, .path = path_, .bytes = bytes_, .cap = cap_, .service = service_};
+    return {.number = number, .way = way_, .path = path_, .bytes = bytes_, .cap = cap_, .service = service_};
   }
   // How long after `now`, when the last load is through, the next one starts.
   Duration pause(std::mt19937_64& random, Duration now) {
@@ -48,6 +49,7 @@ class BackgroundSource {
   }
 
  private:
+  MaxMin::Way way_;
   MaxMin::Path path_;
   std::uint8_t service_;
   double bytes_, cap_, interval_;

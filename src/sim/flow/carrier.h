@@ -36,7 +36,8 @@ class Carrier {
   };
   struct Load {
     std::int32_t number;       // the caller's, for through()
-    MaxMin::Path path;         // must stay valid; the same memory means the same way
+    MaxMin::Way way = -1;      // of the simulation's MaxMin
+    MaxMin::Path path;         // of that; must stay valid; the same memory means the same way
     double bytes;              // raw link bytes
     double cap;                // raw link bytes per second; what its sender can do at the most
     double raw_per_wire = 1;   // raw link bytes per byte of the message

@@ -23,6 +23,8 @@ constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of 
 constexpr std::int32_t kFirstStream = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t kMostStreams = 1 << 30;
 
+constexpr MaxMin::Way kNowhere = 0;  // what the fabric's first way crosses: nothing
+
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -49,6 +51,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       delays_(options_.disturbances.jitter),
       bursts_(options_.background.seed) {
   capabilities_.moves_data = options_.moves_data;
+  rates_.add_way({});
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
@@ -65,15 +68,17 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   for (Rank r = 0; r < ranks; ++r)
     devices_.push_back(available[index(places.empty() ? r : places[index(r)]) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
-  for (const Background::Stream& stream : options_.background.streams)
-    streams_.emplace_back(stream, keep([&](Rank) { return stream.path; }), options_.carrier != nullptr);
+  for (const Background::Stream& stream : options_.background.streams) {
+    const MaxMin::Way way = way_along([&](Rank) { return stream.path; });
+    streams_.emplace_back(stream, way, rates_.path(way), options_.carrier != nullptr);
+  }
   if (options_.costs.gpu()) return;
   for (Rank r = 0; r < ranks; ++r) {
     // A core's one link leads to its CPU, forward or backward.
     const topology::DeviceId core = devices_[index(r)];
     const topology::LinkId link = topology.links_of(core).front();
     const topology::Path path{.hops = {{link, topology.link(link).a == core}}};
-    places_[index(r)].memory_path = keep([&](Rank) { return path; });
+    places_[index(r)].memory_way = way_along([&](Rank) { return path; });
   }
 }
 
@@ -87,10 +92,10 @@ std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
 FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
 
 // The resources of a path and of its images. A failure if those are not alike.
-MaxMin::Path FlowFabric::keep(const TurnedPath& turned) {
-  auto uses = fold_.uses(turned);
+MaxMin::Way FlowFabric::way_along(const TurnedPath& turned) {
+  const auto uses = fold_.uses(turned);
   if (!uses && !failure_) failure_ = Error{Code::kUnsupported, Blame::kOperation, "folded ranks are not alike"};
-  return kept_paths_.emplace_back(uses ? *std::move(uses) : std::vector<MaxMin::Use>());
+  return uses ? rates_.add_way(*uses) : kNowhere;
 }
 
 void FlowFabric::fail(std::string message) {
@@ -250,16 +255,17 @@ void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
 double FlowFabric::start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness) {
   const double raw = static_cast<double>(protocol::wire_bytes(protocol_, bytes)) * way.raw_per_wire;
   way.carried += raw;
-  carry(actor, way.path, raw, way.cap / slowness, way.raw_per_wire);
+  carry(actor, way.way, raw, way.cap / slowness, way.raw_per_wire);
   return raw / way.cap * slowness;
 }
 
 // `load`: an actor; below 0: the sum that a switch sends, of aggregation -1 - load.
-void FlowFabric::carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire) {
+void FlowFabric::carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire) {
   ++busy_;
   if (load >= 0) ++actors_[index(load)].outstanding;
   carrier_->start({.number = load,
-                   .path = path,
+                   .way = way,
+                   .path = rates_.path(way),
                    .bytes = bytes,
                    .cap = cap,
                    .raw_per_wire = raw_per_wire,
@@ -376,16 +382,16 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
       c.raw_per_wire = 1 / cost->efficiency;
       c.cap = cost->channel.value() * c.raw_per_wire;
     }
-    if (options_.costs.gpu()) c.path = keep(path_of);
-    limit_to_links(c.path, c.cap);
+    if (options_.costs.gpu()) c.way = way_along(path_of);
+    limit_to_links(c.way, c.cap);
   }
   connections_.push_back(c);
   return static_cast<std::int32_t>(connections_.size() - 1);
 }
 
 // No faster than the slowest link even alone: so a single flow never has to be solved for.
-void FlowFabric::limit_to_links(MaxMin::Path path, double& cap) const {
-  for (const auto [r, times] : path) cap = std::min(cap, rates_.capacity(r) / times);
+void FlowFabric::limit_to_links(MaxMin::Way way, double& cap) const {
+  for (const auto [r, times] : rates_.path(way)) cap = std::min(cap, rates_.capacity(r) / times);
 }
 
 SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
@@ -396,16 +402,16 @@ SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
                      topology_.name_of(devices_[index(group.first)]),
                      topology_.name_of(devices_[index(group.member(group.count - 1))]),
                      path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
-    return {.path = {}, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
+    return {.way = kNowhere, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
   }
-  SwitchWay way{.path = keep(turned),
+  SwitchWay way{.way = way_along(turned),
                 .latency = std::max(Duration{},
                                     options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
                 .overhead = cost->overhead,
                 .fence = cost->fence,
                 .cap = cost->channel.value() / cost->efficiency,
                 .raw_per_wire = 1 / cost->efficiency};
-  limit_to_links(way.path, way.cap);
+  limit_to_links(way.way, way.cap);
   return way;
 }
 
@@ -512,8 +518,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const double bytes = static_cast<double>(operation.bytes);
   const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
   const bool gpu = options_.costs.gpu();
-  const auto own = places_[index(rank)].memory_path;
-  const double core = own.empty() ? 0 : rates_.capacity(own[0].resource);
+  const MaxMin::Way own = places_[index(rank)].memory_way;
+  const double core = own < 0 ? 0 : rates_.capacity(rates_.path(own)[0].resource);
   double local = 0, flow_seconds = 0, posting = 0;
   const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
   // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
@@ -557,7 +563,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       if (end.kind == End::Kind::kMessage) occupy(end.peer, Proxy::kTakes, number, c.overhead.s());
     }
     c.carried += wire * c.raw_per_wire;
-    carry(self, c.path, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
+    carry(self, c.way, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
   };
   for (const End& end : operation.sources) account(end, true);
@@ -572,7 +578,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }
-  } else if (!own.empty()) {
+  } else if (own >= 0) {
     places_[index(rank)].memory_carried += local;
     carry(self, own, local, core / slowness, 1);
   }
@@ -663,20 +669,21 @@ std::string FlowFabric::name_of(MaxMin::Resource resource) const {
 // Bytes by resource.
 std::vector<double> FlowFabric::carried() const {
   std::vector<double> carried;
-  const auto add = [&](MaxMin::Path path, double bytes) {
-    for (const auto [r, times] : path) {
+  const auto add = [&](MaxMin::Way way, double bytes) {
+    if (bytes == 0) return;
+    for (const auto [r, times] : rates_.path(way)) {
       if (carried.size() <= index(r)) carried.resize(index(r) + 1);
       carried[index(r)] += bytes * times;
     }
   };
-  for (const Connection& c : connections_) add(c.path, c.carried);
+  for (const Connection& c : connections_) add(c.way, c.carried);
   for (const Place& p : places_) {
-    add(p.memory_path, p.memory_carried);
-    for (const Place::GroupEntry& e : p.groups) add(e.way.path, e.way.carried);
+    add(p.memory_way, p.memory_carried);
+    for (const Place::GroupEntry& e : p.groups) add(e.way.way, e.way.carried);
   }
   for (const Aggregation& a : aggregations_) {
-    add(a.down.path, a.down.carried);
-    for (const Aggregation::Member& m : a.members()) add(m.up.path, m.up.carried);
+    add(a.down.way, a.down.carried);
+    for (const Aggregation::Member& m : a.members()) add(m.up.way, m.up.carried);
   }
   return carried;
 }

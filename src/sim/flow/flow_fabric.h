@@ -112,7 +112,7 @@ class FlowFabric : private Carrier::Surroundings {
 
  private:
   struct Connection {
-    MaxMin::Path path;
+    MaxMin::Way way = 0;      // nowhere
     Duration latency;         // after the sender is done with a message
     Duration overhead;        // how long a message keeps the sender busy at least
     Duration fence;           // how long the sender rests after a message
@@ -131,7 +131,7 @@ class FlowFabric : private Carrier::Surroundings {
     };
     std::vector<GroupEntry> groups;  // of memory that switches sum and copy
     std::vector<std::int32_t> aggregations;
-    MaxMin::Path memory_path;   // CPU ranks
+    MaxMin::Way memory_way = -1;  // CPU ranks
     double memory_carried = 0;  // bytes, so far
   };
   struct Actor {
@@ -192,7 +192,7 @@ class FlowFabric : private Carrier::Surroundings {
   }
   static Carrier::Reminder reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
   void flap(std::int32_t number, bool down);
-  void carry(std::int32_t load, MaxMin::Path path, double bytes, double cap, double raw_per_wire);
+  void carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire);
   std::uint8_t service_of(std::int32_t load) const;
   double start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness);
   void through(std::int32_t load) override;
@@ -208,9 +208,9 @@ class FlowFabric : private Carrier::Surroundings {
   std::vector<double> carried() const;
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
   using TurnedPath = std::function<topology::Path(Rank by)>;  // of a rank, or of one that is turned
-  MaxMin::Path keep(const TurnedPath& turned);
+  MaxMin::Way way_along(const TurnedPath& turned);
   void fail(std::string message);
-  void limit_to_links(MaxMin::Path path, double& cap) const;
+  void limit_to_links(MaxMin::Way way, double& cap) const;
   SwitchWay way_of(const TurnedPath& turned, const Group& group);
   SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
   std::int32_t aggregation_index(Rank rank, const protocol::End& end);
@@ -243,7 +243,6 @@ class FlowFabric : private Carrier::Surroundings {
   PairTable opened_;                                                               // by sender, receiver and strand
   std::unordered_map<std::int32_t, std::deque<std::vector<std::byte>>> messages_;  // of connections, where data moves
   std::deque<Aggregation> aggregations_;
-  std::vector<std::vector<MaxMin::Use>> kept_paths_;
   std::vector<Actor> actors_;
   std::vector<double> slowness_;  // by rank; empty: none is slow
   Delays delays_;

@@ -10,7 +10,7 @@ std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 void Flows::start(const Load& load) {
-  const MaxMin::Flow f = rates_.start(load.path, load.cap);
+  const MaxMin::Flow f = rates_.start(load.way, load.cap);
   if (transfers_.size() <= index(f)) transfers_.resize(index(f) + 1);
   Transfer& t = transfers_[index(f)];
   t = {.load = load.number, .version = t.version + 1, .left = load.bytes, .rate = 0, .since = around_.time()};
@@ -22,7 +22,7 @@ void Flows::settle() {
     Transfer& t = transfers_[index(f)];
     t.left = std::max(0.0, t.left - t.rate * (now - t.since).s());
     t.since = now;
-    record(rates_.path(f), rates_.rate(f) - t.rate);
+    record(rates_.path_of(f), rates_.rate(f) - t.rate);
     t.rate = rates_.rate(f);
     around_.remind(Duration::seconds(t.left / t.rate), {.subject = f, .detail = ++t.version});
   }
@@ -36,7 +36,7 @@ void Flows::handle(const Reminder& reminder) {
   const MaxMin::Flow flow = reminder.subject;
   Transfer& t = transfers_[index(flow)];
   ++t.version;
-  record(rates_.path(flow), -t.rate);
+  record(rates_.path_of(flow), -t.rate);
   rates_.stop(flow);
   around_.through(t.load);
 }

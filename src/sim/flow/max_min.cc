@@ -5,16 +5,79 @@
 #include <utility>
 
 namespace weft::sim {
+namespace {
+
+void take_out(auto& list, auto at) {
+  *at = list.end()[-1];
+  list.pop_back();
+}
+
+}  // namespace
 
 MaxMin::Resource MaxMin::add_resource(double capacity) {
   resources_.push_back({.capacity = capacity});
   waiting_.push_back(0);
+  headroom_.add(capacity);
   return static_cast<Resource>(resources_.size() - 1);
 }
 
 void MaxMin::set_capacity(Resource r, double capacity) {
+  bind(headroom_.give_up());
   resource(r).capacity = capacity;
   enqueue(r);
+}
+
+// Memory that stays where it is.
+MaxMin::Use* MaxMin::room_for(std::size_t uses) {
+  if (pages_.empty() || page_ - used_ < uses) {
+    page_ = std::max<std::size_t>(4096, uses);
+    pages_.push_back(std::make_unique_for_overwrite<Use[]>(page_));
+    used_ = 0;
+  }
+  used_ += uses;
+  return pages_.back().get() + used_ - uses;
+}
+
+MaxMin::Way MaxMin::add_way(Path path) {
+  Use* const uses = room_for(path.size());
+  std::ranges::copy(path, uses);
+  ways_.push_back({.uses = uses, .length = static_cast<std::uint32_t>(path.size())});
+  return static_cast<Way>(ways_.size() - 1);
+}
+
+void MaxMin::find_limits(WayState& way) {
+  const Path path(way.uses, way.length);
+  const auto binds = [&](const Use& use) { return headroom_.binds(use.resource); };
+  way.binding = static_cast<std::uint32_t>(std::ranges::count_if(path, binds));
+  if (!way.has_room()) return;
+  if (way.limits == nullptr) way.limits = room_for(path.size());
+  std::ranges::copy_if(path, way.limits, binds);
+}
+
+// The way's flows want more at once than ever before.
+void MaxMin::claim(Way number) {
+  WayState& w = way(number);
+  const bool first = w.claimed == 0;
+  bind(headroom_.claim(number, path(number), w.wanted - w.claimed, first));
+  w.claimed = w.wanted;
+  if (first) find_limits(w);  // some could bind before this way was known to cross them
+}
+
+// From now on these resources know the flows that cross them.
+void MaxMin::bind(std::span<const Resource> newly) {
+  for (const Resource r : newly)
+    for (const Way number : headroom_.take_ways(r)) {
+      const std::int32_t times = std::ranges::find(path(number), r, &Use::resource)->times;
+      for (const Flow f : way(number).flows) list(f, {r, times});
+      find_limits(way(number));
+    }
+}
+
+void MaxMin::list(Flow f, const Use& use) {
+  ResourceState& state = resource(use.resource);
+  state.users.push_back({f, use.times});
+  state.demand += flow(f).cap * use.times;
+  if (state.demand > state.capacity) enqueue(use.resource);
 }
 
 void MaxMin::enqueue(Resource r) {
@@ -28,7 +91,7 @@ void MaxMin::touch(Flow f) {
   touched_.push_back(f);
 }
 
-MaxMin::Flow MaxMin::start(Path path, double cap) {
+MaxMin::Flow MaxMin::start(Way number, double cap) {
   Flow id;
   if (free_.empty()) {
     id = static_cast<Flow>(flows_.size());
@@ -38,24 +101,29 @@ MaxMin::Flow MaxMin::start(Path path, double cap) {
     free_.pop_back();
   }
   const bool touched = flow(id).touched;  // a number that was freed and taken again within one batch
-  flow(id) = {.path = path, .cap = cap, .rate = 0, .live = true, .touched = touched};
+  flow(id) = {.way = number, .live = true, .touched = touched, .cap = cap, .rate = 0};
   touch(id);
-  for (const auto [r, times] : path) {
-    ResourceState& state = resource(r);
-    state.users.push_back({id, times});
-    state.demand += cap * times;
-    if (state.demand > state.capacity) enqueue(r);
+  WayState& w = way(number);
+  if (w.has_room()) {
+    w.wanted += cap;
+    if (w.wanted > w.claimed) claim(number);
+    w.flows.push_back(id);
   }
+  for (const Use& use : w.limiting()) list(id, use);
   return id;
 }
 
 void MaxMin::stop(Flow id) {
   FlowState& gone = flow(id);
-  for (const auto [r, times] : gone.path) {
+  WayState& w = way(gone.way);
+  if (w.has_room()) {
+    take_out(w.flows, std::ranges::find(w.flows, id));
+    w.wanted = w.flows.empty() ? 0 : w.wanted - gone.cap;
+  }
+  for (const auto [r, times] : w.limiting()) {
     ResourceState& state = resource(r);
     if (state.share < kUnlimited) enqueue(r);
-    *std::ranges::find(state.users, id, &ResourceState::User::flow) = state.users.end()[-1];
-    state.users.pop_back();
+    take_out(state.users, std::ranges::find(state.users, id, &ResourceState::User::flow));
     state.demand = state.users.empty() ? 0 : state.demand - gone.cap * times;
   }
   gone.live = false;
@@ -65,7 +133,7 @@ void MaxMin::stop(Flow id) {
 // What a flow gets from its cap and all its resources but one.
 double MaxMin::granted(const FlowState& f, Resource except) const {
   double least = f.cap;
-  for (const auto [r, times] : f.path)
+  for (const auto [r, times] : limits_of(f))
     if (r != except) least = std::min(least, resources_[static_cast<std::size_t>(r)].share);
   return least;
 }
@@ -100,7 +168,7 @@ void MaxMin::recompute(Resource r) {
     touch(f);
     if (!spreads) continue;
     // Only a neighbour that grants more than this one granted or grants can notice.
-    for (const auto [other, times] : flow(f).path)
+    for (const auto [other, times] : limits_of(flow(f)))
       if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity)
         enqueue(other);
   }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/small_list.h"
+#include "sim/flow/headroom.h"
 
 namespace weft::sim {
 
@@ -21,28 +23,33 @@ namespace weft::sim {
 // point is the max-min allocation, and it is reached in as many waves as there are different bottleneck levels. (The
 // resource with the least capacity per flow computes its final share at once, because no share anywhere is ever below
 // that; then the next; and so on. Compare Charny, Clark and Jain, Congestion control with explicit rate indication,
-// 1995.) Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster. Units:
-// bytes per second. Thread: one at a time.
+// 1995.) Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster.
+// Resources that can never bind (Headroom) know nothing of flows: most links, so that a flow comes and goes without
+// their memory being looked at. Units: bytes per second. Thread: one at a time.
 class MaxMin {
  public:
   using Flow = std::int32_t;
-  using Resource = std::int32_t;
-  // A flow that crosses a resource several times, or stands for several equal ones that do.
-  struct Use {
-    Resource resource;
-    std::int32_t times = 1;
-  };
-  using Path = std::span<const Use>;
+  using Resource = Headroom::Resource;
+  using Use = Headroom::Use;
+  using Path = Headroom::Path;
+  using Way = Headroom::Way;
   static constexpr double kTolerance = 1e-5;  // relative
 
   Resource add_resource(double capacity);
 
-  // `path` must stay valid while the flow lives. Requires: cap > 0, no resource twice.
-  Flow start(Path path, double cap);
+  // Of all flows that take this path. Owns: a copy, which stays where it is. Requires: no resource twice.
+  Way add_way(Path path);
+  Path path(Way way) const {
+    const WayState& w = ways_[static_cast<std::size_t>(way)];
+    return {w.uses, w.length};
+  }
+
+  // Requires: cap > 0.
+  Flow start(Way way, double cap);
   void stop(Flow flow);
 
   double rate(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].rate; }
-  Path path(Flow flow) const { return flows_[static_cast<std::size_t>(flow)].path; }
+  Path path_of(Flow flow) const { return path(flows_[static_cast<std::size_t>(flow)].way); }
   // Requires: above 0.
   void set_capacity(Resource r, double capacity);
   double capacity(Resource r) const { return resources_[static_cast<std::size_t>(r)].capacity; }
@@ -53,10 +60,20 @@ class MaxMin {
 
  private:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  struct WayState {
+    const Use* uses;          // the path
+    Use* limits = nullptr;    // those of it that can bind, in its order, unless all can
+    std::uint32_t length, binding = 0;
+    double wanted = 0, claimed = 0;  // by its flows, now and at the most so far; kept while some cannot bind
+    SmallList<Flow, 2> flows = {};   // the same
+
+    bool has_room() const { return binding < length; }
+    Path limiting() const { return has_room() ? Path(limits, binding) : Path(uses, length); }
+  };
   struct FlowState {
-    Path path;
-    double cap = 0, rate = 0;
+    Way way = -1;
     bool live = false, touched = false;
+    double cap = 0, rate = 0;
   };
   // A cache line where few flows use it: every flow that comes or goes touches all resources of its path.
   struct alignas(64) ResourceState {
@@ -70,6 +87,13 @@ class MaxMin {
   };
   ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
   FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
+  WayState& way(Way w) { return ways_[static_cast<std::size_t>(w)]; }
+  Path limits_of(const FlowState& f) const { return ways_[static_cast<std::size_t>(f.way)].limiting(); }
+  Use* room_for(std::size_t uses);
+  void find_limits(WayState& way);
+  void claim(Way number);
+  void bind(std::span<const Resource> newly);
+  void list(Flow f, const Use& use);
   double granted(const FlowState& f, Resource except) const;
   double share_of(Resource r);
   void recompute(Resource r);
@@ -77,6 +101,10 @@ class MaxMin {
   void touch(Flow f);
 
   std::vector<ResourceState> resources_;
+  Headroom headroom_;
+  std::vector<WayState> ways_;
+  std::vector<std::unique_ptr<Use[]>> pages_;  // of the ways' paths; the last one is not full
+  std::size_t used_ = 0, page_ = 0;            // of the last page: uses, and how many it holds
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;
   std::vector<Resource> queue_;        // whose share may have changed

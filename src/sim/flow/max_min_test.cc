@@ -14,7 +14,7 @@ using Path = std::vector<MaxMin::Use>;
 TEST(MaxMin, FlowsOnOneLinkShareItEqually) {
   MaxMin m;
   const Path link{{m.add_resource(10)}};
-  const auto a = m.start(link, 100), b = m.start(link, 100);
+  const auto a = m.start(m.add_way(link), 100), b = m.start(m.add_way(link), 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 5);
   EXPECT_DOUBLE_EQ(m.rate(b), 5);
@@ -23,7 +23,7 @@ TEST(MaxMin, FlowsOnOneLinkShareItEqually) {
 TEST(MaxMin, WhatACappedFlowLeavesGoesToTheOthers) {
   MaxMin m;
   const Path link{{m.add_resource(10)}};
-  const auto a = m.start(link, 2), b = m.start(link, 100), c = m.start(link, 100);
+  const auto a = m.start(m.add_way(link), 2), b = m.start(m.add_way(link), 100), c = m.start(m.add_way(link), 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
   EXPECT_DOUBLE_EQ(m.rate(b), 4);  // (10 - 2) / 2
@@ -35,7 +35,7 @@ TEST(MaxMin, AFlowOverTwoLinksIsHeldByTheTighterOne) {
   MaxMin m;
   const auto one = m.add_resource(10), two = m.add_resource(4);
   const Path pa{{one}, {two}}, pb{{one}}, pc{{two}};
-  const auto a = m.start(pa, 100), b = m.start(pb, 100), c = m.start(pc, 100);
+  const auto a = m.start(m.add_way(pa), 100), b = m.start(m.add_way(pb), 100), c = m.start(m.add_way(pc), 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
   EXPECT_DOUBLE_EQ(m.rate(b), 8);
@@ -45,7 +45,7 @@ TEST(MaxMin, AFlowOverTwoLinksIsHeldByTheTighterOne) {
 TEST(MaxMin, AStoppedFlowGivesItsShareBack) {
   MaxMin m;
   const Path link{{m.add_resource(10)}};
-  const auto a = m.start(link, 100), b = m.start(link, 100);
+  const auto a = m.start(m.add_way(link), 100), b = m.start(m.add_way(link), 100);
   m.solve();
   m.stop(a);
   const auto changed = m.solve();
@@ -57,10 +57,10 @@ TEST(MaxMin, AStoppedFlowGivesItsShareBack) {
 TEST(MaxMin, AChangeDoesNotTouchFlowsItCannotReach) {
   MaxMin m;
   const Path near{{m.add_resource(10)}}, far{{m.add_resource(10)}};
-  m.start(near, 100);
-  m.start(far, 100);
+  m.start(m.add_way(near), 100);
+  m.start(m.add_way(far), 100);
   m.solve();
-  const auto c = m.start(near, 100);
+  const auto c = m.start(m.add_way(near), 100);
   for (const auto f : m.solve()) EXPECT_TRUE(f == c || m.rate(f) == 5);
   EXPECT_EQ(m.rate(1), 10);
 }
@@ -69,9 +69,9 @@ TEST(MaxMin, AnUnconstrainingLinkDoesNotCoupleFlows) {
   // Caps 3 + 3 fit into 10: both run at their cap, and neither start reports the other.
   MaxMin m;
   const Path link{{m.add_resource(10)}};
-  m.start(link, 3);
+  m.start(m.add_way(link), 3);
   m.solve();
-  const auto b = m.start(link, 3);
+  const auto b = m.start(m.add_way(link), 3);
   const auto changed = m.solve();
   ASSERT_EQ(changed.size(), 1u);
   EXPECT_EQ(changed[0], b);
@@ -82,15 +82,54 @@ TEST(MaxMin, AFlowThatStandsForSeveralTakesTheShareOfEach) {
   MaxMin m;
   const auto link = m.add_resource(8);
   const Path three{{link, 3}}, one{{link}};
-  const auto a = m.start(three, 100), b = m.start(one, 100);
+  const auto a = m.start(m.add_way(three), 100), b = m.start(m.add_way(one), 100);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
   EXPECT_DOUBLE_EQ(m.rate(b), 2);
   m.stop(a);
-  const auto c = m.start(three, 1);
+  const auto c = m.start(m.add_way(three), 1);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(c), 1);
   EXPECT_DOUBLE_EQ(m.rate(b), 5);
+}
+
+TEST(MaxMin, AWayThatOpensOverALinkWithRoomMakesFlowsUnderWayShareIt) {
+  // A link of 10 has room for A's 4 and B's 5. With C's 9 it has not; 10 / 3 is less than what any of them can do.
+  MaxMin m;
+  const Path link{{m.add_resource(10)}};
+  const auto a = m.start(m.add_way(link), 4), b = m.start(m.add_way(link), 5);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 4);
+  EXPECT_DOUBLE_EQ(m.rate(b), 5);
+  const auto c = m.start(m.add_way(link), 9);
+  m.solve();
+  for (const auto f : {a, b, c}) EXPECT_DOUBLE_EQ(m.rate(f), 10.0 / 3);
+}
+
+TEST(MaxMin, SeveralFlowsOfOneWayShareALinkThatHadRoomForOne) {
+  MaxMin m;
+  const Path link{{m.add_resource(10)}};
+  const auto way = m.add_way(link);
+  const auto a = m.start(way, 6), b = m.start(way, 6);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 5);
+  EXPECT_DOUBLE_EQ(m.rate(b), 5);
+}
+
+TEST(MaxMin, ALinkWithRoomLimitsWhenItsCapacityFalls) {
+  // And one behind a neck does when that widens: 6 pass the first link, until it is 30 wide; then the second has 20.
+  MaxMin m;
+  const auto neck = m.add_resource(6), wide = m.add_resource(20);
+  const auto way = m.add_way(Path{{neck}, {wide}});
+  const auto a = m.start(way, 25);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 6);
+  m.set_capacity(neck, 30);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 20);
+  m.set_capacity(wide, 2);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 2);
 }
 
 using Flows = std::map<MaxMin::Flow, std::pair<Path, double>>;  // with their caps
@@ -150,7 +189,7 @@ TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
               std::ranges::find(path, r, &MaxMin::Use::resource) == path.end())
             path.push_back({r, 1 + static_cast<std::int32_t>(random() % 3)});
         const double cap = 1 + static_cast<double>(random() % 60);
-        flows[m.start(path, cap)] = {path, cap};
+        flows[m.start(m.add_way(path), cap)] = {path, cap};
       } else {
         const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
         m.stop(victim->first);

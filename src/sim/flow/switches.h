@@ -13,7 +13,7 @@ namespace weft::sim {
 
 // One direction of a group's way through switches that sum or copy: a single flow, which uses every link of it at once.
 struct SwitchWay {
-  MaxMin::Path path;
+  MaxMin::Way way = -1;
   Duration latency, overhead, fence;
   double cap = 0;           // raw link bytes per second
   double raw_per_wire = 1;  // raw link bytes per wire byte
