@@ -187,6 +187,19 @@ TEST(Estimates, OfChainsThroughManyNodesHaveTheirLatency) {
     }
 }
 
+// 16,383 nodes of eight send the root a message each rank, which keep it busy one after the other.
+TEST(Estimates, OfGathersAndScattersCountTheRootsMessages) {
+  const cost::MachineView machine = nodes_of_h100(16384);
+  const Duration each = machine.costs().find("NET", Protocol::kLL)->overhead;
+  for (const Collective collective : {Collective::kGather, Collective::kScatter})
+    for (const int channels : {1, 8}) {
+      const Task task = task_of(machine, collective, Bytes{64} * 131072 * channels);
+      const auto* spread = collectives::find_algorithm(collective, "spread").value();
+      const auto estimate = cost::estimate(machine, task, plan_of(machine, task, *spread, Protocol::kLL, channels));
+      EXPECT_NEAR(estimate->latency / (each * channels * (16383 * 8)), 1, 0.01) << schedule::name(collective);
+    }
+}
+
 struct Compared {
   Collective collective;
   const char* algorithm;

@@ -85,7 +85,10 @@ void Connections::open(Rank from, Rank to, int lane, int channel, int use) {
     return;
   }
   if (use != kSignals && machine_.costs().gpu()) use_links(path->second);
-  if (use != kSignals && cost->overhead > Duration()) count_post(from, channel);
+  if (use != kSignals && cost->overhead > Duration()) {
+    posts_.count(from, channel);
+    takes_.count(to, channel);
+  }
   if (channel == 0 && !links_.contains(connection)) keep(connection, path->second, *cost, machine_.costs().gpu());
 }
 
@@ -107,7 +110,7 @@ void Connections::open_way(Rank rank, const Operand& o, Way way, int lane, int c
   }
   const bool shares = machine_.costs().gpu() && o.count > 1;
   if (shares) use_links(*path);
-  if (way == Way::kUp && cost != nullptr && cost->overhead > Duration()) count_post(rank, channel);
+  if (way == Way::kUp && cost != nullptr && cost->overhead > Duration()) posts_.count(rank, channel);
   if (channel > 0) return;
   if (o.count == 1) {
     const double local = machine_.costs().local_channel().value();  // zero: bounded by its links only
@@ -151,18 +154,6 @@ void Connections::keep(std::uint64_t connection, const topology::Path& path, con
   efficiency_[connection] = cost.efficiency;
   if (shares)
     for (const topology::Hop& h : path.hops) hops_[connection].push_back(direction_of(h));
-}
-
-void Connections::count_post(Rank rank, int channel) {
-  auto& [all, of_first] = posts_[rank];
-  ++all;
-  if (channel == 0) ++of_first;
-}
-
-double Connections::posting_share(Rank rank) const {
-  const auto found = posts_.find(rank);
-  if (found == posts_.end() || found->second.second == 0) return 1;
-  return static_cast<double>(found->second.first) / found->second.second;
 }
 
 }  // namespace weft::cost

@@ -47,8 +47,9 @@ class Connections {
     return links_[key(rank, group, way, lane)];
   }
   // A rank posts its messages one after the other, whatever the channel: NCCL's proxy is a thread, a CPU rank a core.
-  // Channel 0's part of them.
-  double posting_share(Rank rank) const;
+  // All channels' messages for each of channel 0's. The same of those that it takes.
+  double posting_share(Rank rank) const { return posts_.share(rank); }
+  double taking_share(Rank rank) const { return takes_.share(rank); }
 
   // Names of connections; what comes from a group's switches to one of its members has one, too.
   static std::uint64_t key(Rank from, Rank to, int lane) {
@@ -76,7 +77,24 @@ class Connections {
   void open_way(Rank rank, const schedule::Operand& group, Way way, int lane, int channel);
   void use_links(const topology::Path& path);
   void keep(std::uint64_t connection, const topology::Path& path, const protocol::HopCost& cost, bool shares);
-  void count_post(Rank rank, int channel);
+
+  // Connections that keep a rank busy with each message: of all channels, and of the first.
+  class Busy {
+   public:
+    void count(Rank rank, int channel) {
+      auto& [all, of_first] = by_rank_[rank];
+      ++all;
+      if (channel == 0) ++of_first;
+    }
+    double share(Rank rank) const {
+      const auto found = by_rank_.find(rank);
+      if (found == by_rank_.end() || found->second.second == 0) return 1;
+      return static_cast<double>(found->second.first) / found->second.second;
+    }
+
+   private:
+    std::unordered_map<Rank, std::pair<int, int>> by_rank_;
+  };
 
   const MachineView& machine_;
   const schedule::Task& task_;
@@ -84,7 +102,7 @@ class Connections {
   Spread spread_;
   std::unordered_map<std::uint64_t, Link> links_;        // of channel 0
   std::map<std::tuple<Rank, Rank, Rank>, Rank> groups_;  // numbered
-  std::unordered_map<Rank, std::pair<int, int>> posts_;  // connections a rank posts to: of all channels, of the first
+  Busy posts_, takes_;
   // While connections are opened.
   static constexpr int kSignals = 1, kStores = 2, kLoads = 4;
   std::unordered_map<std::uint64_t, int> opened_;  // what for

@@ -7,9 +7,10 @@
 
 namespace weft::cost {
 
-// When the first and the last slice of something are there, in seconds.
+// When the first and the last slice of something are there, in seconds; of a message, from when on its receiver could
+// have had a hand in it: its sender's beginning, a latency later.
 struct Stream {
-  double first, last;
+  double first, last, begun = 0;
 };
 
 // What is on its way in a walk, first in, first out on each connection. Parts that a schedule puts into one message
@@ -29,6 +30,7 @@ class Mail {
     const Sent before = c.filling;
     c.filling = with(before, bytes, last);
     c.filling.times.last = part.last;
+    if (before.parts == 0) c.filling.times.begun = part.begun;
     // What fills a message together with others waits for all of it.
     const bool alone = before.parts == 0 && (last || bytes >= most_);
     c.filling.times.first = before.messages > 0 ? before.times.first : alone ? part.first : part.last;
@@ -45,7 +47,7 @@ class Mail {
     const auto at = [&](int parts) {
       return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts);
     };
-    const Stream part{at(m.taken), at(m.taken + 1)};
+    const Stream part{at(m.taken), at(m.taken + 1), m.times.begun};
     ++m.taken;
     if (last) sent.pop_front();
     return part;

@@ -150,20 +150,38 @@ bool Walk::take_move(Strand& s, const Step& step) {
   const Stream input = receive(s, step, std::max(free, s.free));
   const double whole = std::max(empty_ ? 0 : seconds_of(s, step), posting_of(s, step));
   const double slice = whole / slices_;
-  const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice)};
+  const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice), input.first};
   s.free = free = output.last + send(s, step, output);
   return true;
 }
 
-// When what a move takes in is there.
-Stream Walk::receive(const Strand& s, const Step& step, double start) {
+// When what a move takes in is there: messages when the rank has had time for them, too, after those before. What comes
+// slowly leaves time for others.
+Stream Walk::receive(Strand& s, const Step& step, double start) {
   Stream input{start, start};
+  double begun = HUGE_VAL, work = 0;
   for (const Operand& o : step.sources) {
     if (!comes_in(o)) continue;
     const Stream part = mail_.take(queue_of(o, s), !o.open);
     input = {std::max(input.first, part.first), std::max(input.last, part.last)};
+    if (const double seconds = taking_of(s, o); seconds > 0) {
+      begun = std::min(begun, part.begun);
+      work += seconds;
+    }
+  }
+  if (work > 0) {
+    s.taken = std::max(s.taken, begun) + work;
+    const double slices = empty_ ? 1 : slices_;
+    input = {std::max(input.first, s.taken - work * (1 - 1 / slices)), std::max(input.last, s.taken)};
   }
   return input;
+}
+
+// How long taking one move's messages from this source keeps the rank busy, with the other channels' in between.
+double Walk::taking_of(const Strand& s, const Operand& o) {
+  if (o.kind != Operand::Kind::kMessage || o.open) return 0;
+  const double overhead = connections_.link(o.peer, s.rank, lane_of(o, s.lane)).overhead;
+  return overhead > 0 ? (empty_ ? 1 : slices_) * overhead * connections_.taking_share(s.rank) : 0;
 }
 
 // What a move gives away. Returns how long the strand rests after it.
@@ -183,8 +201,9 @@ double Walk::send(const Strand& s, const Step& step, Stream output) {
     } else if (o.kind == Operand::Kind::kMessage) {
       const Connections::Link& link = connections_.link(s.rank, o.peer, lane);
       rest = std::max(rest, messages_of(s, o) * link.fence);
-      mail_.put(Connections::key(s.rank, o.peer, lane), {output.first + link.latency, output.last + link.latency},
-                bytes(), !o.open);
+      mail_.put(Connections::key(s.rank, o.peer, lane),
+                {output.first + link.latency, output.last + link.latency, output.begun + link.latency}, bytes(),
+                !o.open);
     }
   }
   return rest;

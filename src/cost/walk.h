@@ -27,7 +27,8 @@ class Walk {
   struct Strand {
     Rank rank;
     int lane;
-    double free = 0;  // when the strand can start its next step
+    double free = 0;   // when the strand can start its next step
+    double taken = 0;  // when it has had time enough for all messages so far that the network brought
     Generator<schedule::Step> steps = {};
     const schedule::Step* step = nullptr;
   };
@@ -36,7 +37,8 @@ class Walk {
   bool take(Strand& s);
   bool take_own(Strand& s, const schedule::Step& step);
   bool take_move(Strand& s, const schedule::Step& step);
-  Stream receive(const Strand& s, const schedule::Step& step, double start);
+  Stream receive(Strand& s, const schedule::Step& step, double start);
+  double taking_of(const Strand& s, const schedule::Operand& o);
   double send(const Strand& s, const schedule::Step& step, Stream output);
   void send_part(Rank rank, const schedule::Operand& o, int lane, Stream part);
   double messages_of(const Strand& s, const schedule::Operand& o);

@@ -155,6 +155,24 @@ TEST(Events, ARunPastTheMostStopsWithWhatItKnows) {
   EXPECT_NE(outcome.error().message.find("0 of 8 strands had finished"), std::string::npos) << outcome.error().message;
 }
 
+// The root of a gather takes one message after the other: so many further ranks on other nodes, so many times what the
+// network's messages keep a rank busy. Packets see the same: it is not the links.
+TEST(Simulate, AnIncastOfSmallMessagesGrowsWithTheirNumber) {
+  const auto& spread = **collectives::find_algorithm(Collective::kGather, "spread");
+  std::vector<double> seconds;
+  for (const int nodes : {4, 8}) {
+    const cost::MachineView machine = machine_of(fmt::format("dgx-h100:nodes={},net=ib-ndr,wires=switch", nodes));
+    const Task task = task_on(machine, Collective::kGather, 4096);
+    const Plan plan = plan_for(machine, task, spread, 1);
+    const auto flows = simulate(machine, task, plan), packets = simulate(machine, task, plan, {.packets = {{}}});
+    ASSERT_TRUE(flows && packets);
+    EXPECT_NEAR(packets->time / flows->time, 1, 0.03);
+    seconds.push_back(flows->time.s());
+  }
+  const double each = machine_of("dgx-h100:nodes=4").costs().find("NET", Protocol::kSimple)->overhead.s();
+  EXPECT_NEAR(seconds[1] - seconds[0], 32 * each, 0.1 * each);
+}
+
 // All ranks of an all_reduce's ring end together: calls follow each other. Data of a broadcast flows one way, and the
 // next call's fills the pipeline behind it: every further call takes what its bytes take on the slowest link, and its
 // own launch.

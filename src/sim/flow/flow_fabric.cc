@@ -62,7 +62,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
-  posters_.resize(index(fold_.representatives()));
+  posters_.resize(2 * index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   const std::vector<Rank>& places = options_.places;
   for (Rank r = 0; r < ranks; ++r)
@@ -173,9 +173,7 @@ bool FlowFabric::step() {
       part_done(event.subject);
       break;
     case Event::kPosted:
-      if (!posters_[index(event.subject)].is_turn(event.version)) break;
-      for (const std::int32_t actor : posters_[index(event.subject)].take(now_)) part_done(actor);
-      await_poster(event.subject);
+      if (posters_[index(event.subject)].is_turn(event.version)) posted(event.subject);
       break;
     case Event::kResume:
       runnable_.push_back(event.subject);
@@ -211,9 +209,35 @@ bool FlowFabric::step() {
   return true;
 }
 
-void FlowFabric::await_poster(Rank rank) {
-  Poster& poster = posters_[index(rank)];
-  if (!poster.idle()) push(poster.next(now_), Event::kPosted, rank, poster.turn());
+// For what an actor posts, or a message that comes in over a connection.
+void FlowFabric::occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds) {
+  const std::int32_t poster = 2 * (rank - fold_.turned_by(rank)) + static_cast<std::int32_t>(proxy);
+  const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
+  posters_[index(poster)].add(with, slowness * seconds, now_);
+  await_poster(poster);
+}
+
+void FlowFabric::await_poster(std::int32_t number) {
+  Poster& poster = posters_[index(number)];
+  if (!poster.idle()) push(poster.next(now_), Event::kPosted, number, poster.turn());
+}
+
+// A poster is done with some.
+void FlowFabric::posted(std::int32_t number) {
+  const bool takes = number % 2 == static_cast<std::int32_t>(Proxy::kTakes);
+  for (const std::int32_t done : posters_[index(number)].take(now_)) {
+    if (!takes)
+      part_done(done);
+    else if (Connection& c = connections_[index(done)]; c.taken++ < 0)
+      push(c.latency, Event::kMessageArrives, done);
+  }
+  await_poster(number);
+}
+
+// A message is on its way: it arrives when its receiver has had time for it, too.
+void FlowFabric::sent(std::int32_t connection) {
+  Connection& c = connections_[index(connection)];
+  if (c.overhead == Duration() || c.taken-- > 0) push(c.latency, Event::kMessageArrives, connection);
 }
 
 void FlowFabric::wake(std::int32_t& actor) {
@@ -281,7 +305,7 @@ void FlowFabric::part_done(std::int32_t a) {
     if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_of(a, end.peer, end.strand, Way::kOut);
       fence = std::max(fence, connections_[index(c)].fence);
-      push(connections_[index(c)].latency, Event::kMessageArrives, c);
+      sent(c);
     } else if (end.kind == End::Kind::kAggregation) {
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
            static_cast<std::uint32_t>(rank));
@@ -338,7 +362,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
   } else if (strand > 0) {  // all strands go the same way
     c = connections_[index(connection_index(from, to, 0))];
     c.carried = 0;
-    c.in_flight = c.arrived = c.signals = 0;
+    c.in_flight = c.arrived = c.signals = c.taken = 0;
     c.receiver_waits = c.sender_waits = c.signal_waits = -1;
   } else {
     const auto path_of = [&](Rank by) {
@@ -352,9 +376,9 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
                        name(path.type)));
       c.cap = 1;
     } else {
-      c.overhead = cost->overhead;
+      if (options_.costs.gpu()) c.overhead = cost->overhead;
       c.fence = cost->fence;
-      c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead;
+      c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - c.overhead;
       c.raw_per_wire = 1 / cost->efficiency;
       c.cap = cost->channel.value() * c.raw_per_wire;
     }
@@ -531,8 +555,13 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
           source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
       return;
     }
-    Connection& c = source ? connect(self, end.peer, strand, Way::kIn) : connect(self, end.peer, end.strand, Way::kOut);
-    if (end.last) posting += c.overhead.s();
+    const std::int32_t number =
+        source ? connection_of(self, end.peer, strand, Way::kIn) : connection_of(self, end.peer, end.strand, Way::kOut);
+    Connection& c = connections_[index(number)];
+    if (end.last && c.overhead > Duration()) {
+      posting += c.overhead.s();
+      if (end.kind == End::Kind::kMessage) occupy(end.peer, Proxy::kTakes, number, c.overhead.s());
+    }
     c.carried += wire * c.raw_per_wire;
     carry(self, c.way, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
     flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
@@ -541,8 +570,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   for (const End& end : operation.destinations) account(end, false);
   if (gpu && posting > 0) {
     ++actor.outstanding;
-    posters_[index(rank)].add(self, slowness * posting, now_);
-    await_poster(rank);
+    occupy(rank, Proxy::kPosts, self, posting);
   }
   if (gpu) {
     // Copying only matters where it takes longer than the slowest flow takes at the least.

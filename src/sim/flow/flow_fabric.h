@@ -50,7 +50,8 @@ protocol::Capabilities flow_capabilities(const topology::Topology& topology, int
 // path and protocol. Deterministic. Ranks that sit on the same device share its links.
 //   GPU ranks  a move loads its own memory at the channel's copy rate while its messages, loads and stores cross the
 //              links, and posts its messages one after the other; it is done when the slowest of these is. Messages
-//              then arrive what is left of the latency later.
+//              then arrive what is left of the latency later, or when the receiver, who takes one after the other, has
+//              had time for them (decision 0112).
 //              Through switches that sum or copy, a move over a group is one flow that uses all links of the group's
 //              way at once; a switch that sums messages sends a sum when it has a part of every member.
 //   CPU ranks  a move takes all its operands' bytes through the core's link.
@@ -119,6 +120,7 @@ class FlowFabric : private Carrier::Surroundings {
     double raw_per_wire = 1;  // raw link bytes per wire byte
     double carried = 0;       // raw link bytes, so far
     int in_flight = 0, arrived = 0, signals = 0;
+    int taken = 0;  // messages that the receiver has had time for but that are not sent; if below 0, the reverse
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
   };
   struct Place {  // where one rank's switched connections are
@@ -162,9 +164,9 @@ class FlowFabric : private Carrier::Surroundings {
     };
     Kind kind;
     std::uint8_t reminder;  // the carrier's kind
-    std::int32_t subject;   // the carrier's; actor, rank, connection, aggregation, flapping link, stream
-    std::uint32_t
-        version;  // the carrier's; of a rank's posting or computing; the rank whose part arrives; 1: the link goes down
+    std::int32_t subject;   // the carrier's; actor, rank, poster, connection, aggregation, flapping link, stream
+    std::uint32_t version;  // the carrier's; of a poster or a rank's computing; the rank whose part arrives; 1: the
+                            // link goes down
 
     // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
     bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kBackground; }
@@ -177,7 +179,12 @@ class FlowFabric : private Carrier::Surroundings {
   std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
   void launch();
   bool step();
-  void await_poster(Rank rank);
+  // What keeps a rank busy with messages: handing them to the network, and taking them from it.
+  enum class Proxy : std::int32_t { kPosts, kTakes };
+  void occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds);
+  void await_poster(std::int32_t poster);
+  void posted(std::int32_t poster);
+  void sent(std::int32_t connection);
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   Duration time() const override { return now_; }
   void remind(Duration delay, const Carrier::Reminder& r) override {
@@ -228,7 +235,7 @@ class FlowFabric : private Carrier::Surroundings {
   protocol::Capabilities capabilities_;  // of every endpoint
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
-  std::vector<Poster> posters_;  // by rank
+  std::vector<Poster> posters_;  // of actors, and of connections: 2 * rank + Proxy
   MaxMin rates_;
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;
