@@ -61,6 +61,17 @@ TEST_P(EveryAlgorithm, IsProvedOnEveryChannelOfEveryNodeSize) {
       prove(a, {.ranks = n, .root = n / 3, .ranks_per_node = per_node, .channel = channel});
 }
 
+// Three nodes that have lost a GPU each, or none: places 1 and 3 are common. Two, of which one has no place of the other.
+const UnevenNodes kThree{.first = {0, 3, 7, 9}, .places = {0, 1, 3, 0, 1, 2, 3, 1, 3}, .common = {1, 3}};
+const UnevenNodes kApart{.first = {0, 2, 5}, .places = {0, 1, 2, 3, 4}, .common = {}};
+
+TEST_P(EveryAlgorithm, IsProvedOnUnevenNodes) {
+  const Algorithm& a = *GetParam();
+  for (const UnevenNodes* nodes : {&kThree, &kApart})
+    for (int channel = 0; channel < 3; ++channel)
+      prove(a, {.ranks = nodes->first.back(), .root = 4, .channel = channel, .nodes = nodes});
+}
+
 // Lowering tells the story once per round, and calls follow each other, without a barrier in between.
 TEST_P(EveryAlgorithm, MayBeRepeatedAtOnce) {
   const Algorithm& a = *GetParam();
@@ -140,6 +151,33 @@ TEST(RingAllReduce, CrossesBetweenEvenNodesOnOneRail) {
     for (Rank r = 0; r < 16; ++r)
       if (Ring ring({.rank = r, .ranks = 16, .ranks_per_node = 4, .channel = channel}); ring.next() / 4 != r / 4) {
         EXPECT_EQ(ring.next() % 4, r % 4) << "channel " << channel << " rank " << r;
+      }
+}
+
+// … and between uneven ones; only from the last of three back to the first it cannot, as it passes them to and fro.
+TEST(RingAllReduce, CrossesBetweenUnevenNodesOnACommonRail) {
+  for (int channel = 0; channel < 4; ++channel) {
+    int crossings = 0;
+    for (Rank r = 0; r < 9; ++r) {
+      const Rank next = Ring({.rank = r, .ranks = 9, .channel = channel, .nodes = &kThree}).next();
+      if (kThree.node_of(next) == kThree.node_of(r)) continue;
+      ++crossings;
+      const Rank from = kThree.at(kThree.places, r), to = kThree.at(kThree.places, next);
+      EXPECT_TRUE(from % 2 == 1 && to % 2 == 1) << from << " to " << to;
+      EXPECT_TRUE(from == to || kThree.node_of(next) == 0) << from << " to " << to;
+    }
+    EXPECT_EQ(crossings, 3);
+  }
+}
+
+TEST(TreeAllReduce, JoinsUnevenNodesAtHeadsOnACommonRail) {
+  for (int channel = 0; channel < 4; ++channel)
+    for (Rank r = 0; r < 9; ++r)
+      for (const auto neighbours : {tree_neighbours, nested_tree_neighbours}) {
+        const Rank up = neighbours({.rank = r, .ranks = 9, .channel = channel, .nodes = &kThree}, 0).parent;
+        if (up < 0 || kThree.node_of(up) == kThree.node_of(r)) continue;
+        EXPECT_EQ(kThree.at(kThree.places, r), kThree.at(kThree.common, channel % 2));
+        EXPECT_EQ(kThree.at(kThree.places, up), kThree.at(kThree.common, channel % 2));
       }
 }
 

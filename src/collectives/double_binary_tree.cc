@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "collectives/passage.h"
+
 namespace weft::collectives {
 
 using namespace schedule;
@@ -65,24 +67,41 @@ Generator<Step> all_reduce_steps(Story story, Vertex (*neighbours)(const Story&,
 
 namespace {
 
-// `inside`: the tree of the ranks of one node, by place; place 0 is the head.
-template <class Inside>
-Vertex joined_at_heads(const Story& story, int tree, Inside&& inside) {
-  const Rank per_node = story.ranks_per_node;
-  const Rank nodes = story.ranks / per_node;
-  const Rank node = story.rank / per_node;
-  const auto at = [&](Rank of_node, Rank place) { return of_node * per_node + (place + story.channel) % per_node; };
-  const Rank place = ((story.rank - story.channel) % per_node + per_node) % per_node;
+// Nodes with the same number of ranks, as one channel sees them: its heads are at step 0.
+class EvenNodes {
+ public:
+  explicit EvenNodes(const Story& story) : per_node_(story.ranks_per_node), channel_(story.channel) {}
+
+  Rank node_of(Rank rank) const { return rank / per_node_; }
+  Rank size(Rank) const { return per_node_; }
+  Rank step_of(Rank rank) const { return ((rank - channel_) % per_node_ + per_node_) % per_node_; }
+  Rank at(Rank node, Rank step) const { return node * per_node_ + (step + channel_) % per_node_; }
+
+ private:
+  Rank per_node_, channel_;
+};
+
+// `inside`: the tree of the ranks of one node, by step, of so many; step 0 is the head.
+template <class Nodes, class Inside>
+Vertex joined_at_heads(const Story& story, int tree, const Nodes& nodes, Inside&& inside) {
+  const Rank count = nodes.node_of(story.ranks - 1) + 1, node = nodes.node_of(story.rank);
+  const Rank step = nodes.step_of(story.rank);
   Vertex v;
-  const Vertex local = inside(place);
-  if (place > 0) {
-    v.parent = at(node, local.parent);
+  const Vertex local = inside(step, nodes.size(node));
+  if (step > 0) {
+    v.parent = nodes.at(node, local.parent);
   } else {
-    const Vertex heads = double_binary_tree(node, nodes, tree);
-    if (heads.parent >= 0) v.parent = at(heads.parent, 0);
-    for (const Rank child : heads.children) v.children.push_back(at(child, 0));
+    const Vertex heads = double_binary_tree(node, count, tree);
+    if (heads.parent >= 0) v.parent = nodes.at(heads.parent, 0);
+    for (const Rank child : heads.children) v.children.push_back(nodes.at(child, 0));
   }
-  for (const Rank child : local.children) v.children.push_back(at(node, child));
+  for (const Rank child : local.children) v.children.push_back(nodes.at(node, child));
+  return v;
+}
+
+Vertex chain(Rank step, Rank ranks) {
+  Vertex v{.parent = step - 1, .children = {}};
+  if (step + 1 < ranks) v.children.push_back(step + 1);
   return v;
 }
 
@@ -91,19 +110,17 @@ bool even_nodes(const Story& s) { return s.ranks % s.ranks_per_node == 0; }
 }  // namespace
 
 Vertex tree_neighbours(const Story& story, int tree) {
+  if (story.nodes != nullptr) return joined_at_heads(story, tree, Passage(*story.nodes, story.channel), chain);
   const Rank per_node = story.ranks_per_node;
   if (per_node == 1 || story.ranks <= per_node || !even_nodes(story))
     return double_binary_tree(story.rank, story.ranks, tree);
-  return joined_at_heads(story, tree, [&](Rank place) {
-    Vertex v{.parent = place - 1, .children = {}};
-    if (place + 1 < per_node) v.children.push_back(place + 1);
-    return v;
-  });
+  return joined_at_heads(story, tree, EvenNodes(story), chain);
 }
 
 Vertex nested_tree_neighbours(const Story& story, int tree) {
+  if (story.nodes != nullptr) return joined_at_heads(story, tree, Passage(*story.nodes, story.channel), in_order_tree);
   if (!even_nodes(story)) return double_binary_tree(story.rank, story.ranks, tree);
-  return joined_at_heads(story, tree, [&](Rank place) { return in_order_tree(place, story.ranks_per_node); });
+  return joined_at_heads(story, tree, EvenNodes(story), in_order_tree);
 }
 
 Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {

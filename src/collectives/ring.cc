@@ -19,6 +19,7 @@ const std::vector<Rank>* order_of(const Story& story, Rank per_node) {
 Ring::Ring(const Story& story)
     : ranks_(story.ranks),
       per_node_(story.ranks % story.ranks_per_node == 0 ? story.ranks_per_node : 1),
+      uneven_(story.nodes != nullptr ? std::optional(Passage(*story.nodes, story.channel)) : std::nullopt),
       order_(order_of(story, per_node_)),
       shift_(place_of(story.channel % per_node_)),
       position_(position_of(story.rank)) {}
@@ -30,12 +31,20 @@ int Ring::place_of(Rank local) const {
 Rank Ring::local_at(int place) const { return order_ == nullptr ? place : (*order_)[static_cast<std::size_t>(place)]; }
 
 int Ring::position_of(Rank rank) const {
+  if (uneven_) {
+    const Rank node = uneven_->node_of(rank), step = uneven_->step_of(rank);
+    return uneven_->first(node) + (node % 2 == 0 ? step : uneven_->size(node) - 1 - step);
+  }
   const Rank node = rank / per_node_;
   const Rank step = (place_of(rank % per_node_) - shift_ + per_node_) % per_node_;
   return node * per_node_ + (node % 2 == 0 ? step : per_node_ - 1 - step);
 }
 
 Rank Ring::rank_at(int position) const {
+  if (uneven_) {
+    const Rank node = uneven_->node_of(position), step = position - uneven_->first(node);
+    return uneven_->at(node, node % 2 == 0 ? step : uneven_->size(node) - 1 - step);
+  }
   const Rank node = position / per_node_;
   const Rank step = position % per_node_;
   return node * per_node_ + local_at(((node % 2 == 0 ? step : per_node_ - 1 - step) + shift_) % per_node_);
@@ -49,6 +58,7 @@ int chunk_per_rank(const Story& story) { return story.ranks; }
 int one_chunk(const Story&) { return 1; }
 // Two nodes on, a ring looks the same; inside one node it does one rank on, if ranks go by number.
 Rank two_nodes(const Story& s) {
+  if (s.nodes != nullptr) return 0;
   const Rank per_node = s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : 1;
   if (per_node == 1) return 1;
   if (per_node == s.ranks) return order_of(s, per_node) == nullptr ? 1 : 0;

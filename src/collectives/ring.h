@@ -1,6 +1,8 @@
 #pragma once
 
-#include "schedule/algorithm.h"
+#include <optional>
+
+#include "collectives/passage.h"
 
 namespace weft::collectives {
 
@@ -8,7 +10,8 @@ namespace weft::collectives {
 // ring leaves a node at the local rank where it enters the next: on one rail (but for the last hop of an odd number of
 // nodes). Every channel starts at another local rank, so that the channels spread over the rails.
 //   channel 0:  0 1 2 3 | 7 6 5 4 | 8 9 …      channel 1:  1 2 3 0 | 4 7 6 5 | 9 10 …
-// Where a node's ranks are not all alike to each other, its order is the story's instead of 0 1 2 3.
+// Where a node's ranks are not all alike to each other, its order is the story's instead of 0 1 2 3. Uneven nodes are
+// entered and left on the rails that all of them have (passage.h).
 class Ring {
  public:
   explicit Ring(const schedule::Story& story);
@@ -28,6 +31,7 @@ class Ring {
   Rank local_at(int place) const;
 
   Rank ranks_, per_node_;
+  std::optional<Passage> uneven_;
   const std::vector<Rank>* order_ = nullptr;  // null: by number
   int shift_, position_;
 };

@@ -73,7 +73,7 @@ struct Shortcut {
 Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) {
   Rank first = kSmallestWalk;
   for (Rank next = 2 * first; 8 * next <= nodes; next *= 2) {
-    const Task largest = schedule::on_fewer_ranks(task, plan, 4 * next * per_node);
+    const Task largest = schedule::on_fewer_ranks(task, plan, schedule::ranks_on(plan, 4 * next, per_node));
     if (steps_of(largest, plan) * plan.channels > kWalkBudget) break;
     first = next;
   }
@@ -83,7 +83,8 @@ Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) 
 // Nothing: few enough steps to walk them all.
 std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& task, const Plan& plan) {
   const std::int64_t steps = steps_of(task, plan);
-  const Rank nodes = machine.nodes(task.ranks), per_node = task.ranks / nodes;
+  const Rank nodes = schedule::nodes_of(plan, task.ranks, machine.ranks_per_node(task.ranks));
+  const Rank per_node = task.ranks / nodes;
   if (steps > kWalkBudget && nodes > kSmallestWalk << 2) {
     const Rank first = first_nodes(task, plan, nodes, per_node);
     return Shortcut{.nodes = first,
@@ -92,7 +93,8 @@ std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& tas
                     .doublings = std::log2(static_cast<double>(nodes) / (4 * first))};
   }
   const Rank first = kMostRanks / nodes / 4;
-  if (steps <= kWholeNodeBudget || !machine.costs().gpu() || per_node < 8 * first) return std::nullopt;
+  const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
+  if (small || !machine.costs().gpu() || plan.nodes != nullptr) return std::nullopt;
   return Shortcut{.nodes = nodes,
                   .per_node = first,
                   .in_nodes = false,
@@ -101,7 +103,9 @@ std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& tas
 
 // The i-th of them.
 Task shrunk(const Task& task, const Plan& plan, const Shortcut& shortcut, int i) {
-  Task t = schedule::on_fewer_ranks(task, plan, (shortcut.nodes * shortcut.per_node) << i);
+  const Rank ranks = shortcut.in_nodes ? schedule::ranks_on(plan, shortcut.nodes << i, shortcut.per_node)
+                                       : shortcut.nodes * shortcut.per_node << i;
+  Task t = schedule::on_fewer_ranks(task, plan, ranks);
   if (!shortcut.in_nodes) t.ranks_per_node = std::min(task.ranks_per_node, shortcut.per_node << i);
   return t;
 }

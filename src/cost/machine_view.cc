@@ -29,10 +29,13 @@ BytesPerSecond MachineView::rate(std::int64_t direction) const {
 }
 
 Rank MachineView::ranks_per_node(Rank ranks) const {
+  const auto node_of = [&](Rank rank) { return topology_->device(device(rank)).node; };
   Rank first_node = 0;
-  while (first_node < ranks && topology_->device(device(first_node)).node == topology_->device(device(0)).node)
-    ++first_node;
-  return ranks % first_node == 0 ? first_node : 1;
+  while (first_node < ranks && node_of(first_node) == node_of(0)) ++first_node;
+  if (ranks % first_node != 0) return 1;
+  for (Rank r = first_node; r < std::min(ranks, endpoints()); ++r)
+    if ((node_of(r) == node_of(r - 1)) != (r % first_node != 0)) return 1;
+  return first_node;
 }
 
 // What fits stays in a cache, the rest goes one level further out.

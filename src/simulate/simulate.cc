@@ -164,8 +164,9 @@ Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& tas
 
 // The nodes that a tree's lowest levels are told by, if it can be continued by levels and on so many more that it is
 // worth it; else 0.
-Rank by_levels(const Reach& reach, Growth growth, Rank nodes) {
-  const Rank base = growth == Growth::kPerLevel ? base_of(reach, nodes) : 0;
+Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
+  const bool told = plan.algorithm->growth == Growth::kPerLevel && plan.nodes == nullptr;
+  const Rank base = told ? base_of(reach, nodes) : 0;
   return nodes >= kWorthwhile * base ? base : 0;
 }
 
@@ -192,17 +193,17 @@ Options sparing(Options options) {
 // Continued from fewer nodes. Trees whose sizes side by side would cost too much, by levels.
 Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                  const Options& options, const Reach& reach, Rank least, std::int64_t& carried_out) {
-  const Rank nodes = machine.nodes(task.ranks);
+  const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
   const Budget budget{.all = options.affordable, .size = options.most_operations};
   Plan like = plan;  // rounds as large as those of all
   like.most_round = cut_of(task, plan).round;
   const auto run = [&](Rank some, Rank apart) -> Result<Outcome> {
-    const Task part = on_fewer_ranks(task, plan, some * task.ranks_per_node);
+    const Task part = on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node));
     WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options, carried_out, apart));
     if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
     return outcome;
   };
-  if (const Rank base = by_levels(reach, plan.algorithm->growth, nodes); base > 0) {
+  if (const Rank base = by_levels(reach, plan, nodes); base > 0) {
     WEFT_TRY(const Outcome lowest, run(base, 1));
     const double of_third_size = 4.0 * least / base * static_cast<double>(lowest.operations);
     if (of_third_size > budget.size) return continued_by_levels(lowest, nodes, base, reach.tiers, budget, run);
@@ -214,11 +215,11 @@ Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& t
 Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                 const Options& options, std::int64_t& carried_out) {
   const Growth growth = plan.algorithm->growth;
-  const Rank nodes = may_continue(machine, task, plan, options) ? machine.nodes(task.ranks) : 0;
-  const Reach reach = reach_of(machine, nodes, task.ranks_per_node);
+  const Rank nodes = may_continue(machine, task, plan, options) ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
+  const Reach reach = reach_of(machine, nodes, task.ranks / std::max(1, nodes));
   // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
   const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
-  const bool continues = nodes >= kWorthwhile * least || by_levels(reach, growth, nodes) > 0;
+  const bool continues = nodes >= kWorthwhile * least || by_levels(reach, plan, nodes) > 0;
   WEFT_TRY(const auto folded,
            fold(machine, task, plan, options, continues ? kMostRepresentatives : task.ranks, carried_out));
   if (folded) return *folded;

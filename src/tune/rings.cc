@@ -82,4 +82,22 @@ std::shared_ptr<const RingOrders> ring_orders(const cost::MachineView& machine, 
   return found.empty() ? nullptr : std::make_shared<const RingOrders>(in_turns(found));
 }
 
+std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineView& machine, Rank ranks) {
+  if (!machine.costs().gpu() || ranks > machine.endpoints()) return nullptr;
+  schedule::UnevenNodes nodes;
+  std::map<Rank, Rank> having;  // nodes, by place
+  for (Rank r = 0; r < ranks; ++r) {
+    const auto node_of = [&](Rank rank) { return machine.topology().device(machine.device(rank)).node; };
+    if (r == 0 || node_of(r) != node_of(r - 1)) nodes.first.push_back(r);
+    nodes.places.push_back(machine.topology().device(machine.device(r)).index);
+    ++having[nodes.places.back()];
+  }
+  const auto count = static_cast<Rank>(nodes.first.size());
+  nodes.first.push_back(ranks);
+  for (const auto& [place, n] : having)
+    if (n == count) nodes.common.push_back(place);
+  if (count == 1 || nodes.common.size() == having.size()) return nullptr;
+  return std::make_shared<const schedule::UnevenNodes>(std::move(nodes));
+}
+
 }  // namespace weft::tune

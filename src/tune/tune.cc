@@ -33,12 +33,22 @@ std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   return "";
 }
 
-using Rings = std::shared_ptr<const schedule::RingOrders>;
+// How channels pass through the machine's nodes, where that is more than by number.
+struct Ways {
+  std::shared_ptr<const schedule::RingOrders> rings;
+  std::shared_ptr<const schedule::UnevenNodes> nodes;
+
+  // Channels that use all ways equally; 0: any number.
+  int equally() const {
+    return static_cast<int>(rings != nullptr ? rings->size() : nodes != nullptr ? nodes->common.size() : 0);
+  }
+};
 
 schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, Protocol protocol, int channels,
-                       const Rings& rings) {
+                       const Ways& ways) {
   schedule::Plan plan = schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
-  plan.rings = rings;
+  plan.rings = ways.rings;
+  plan.nodes = ways.nodes;
   plan.filling = q.filling;
   // Whole lines, at least one.
   constexpr Bytes kLine = 64;
@@ -50,12 +60,12 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
 // Parallel channels help where one channel cannot fill a link. A CPU rank has one core: it has nothing to fill in
 // parallel.
 std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections,
-                                const Rings& rings) {
+                                const Ways& ways) {
   if (q.channels > 0) return {q.channels};
   if (!machine.costs().gpu()) return {1};
   std::vector<int> counts{1, 2, 4, 8, 16};
-  if (rings != nullptr)  // each of them equally often
-    for (const int times : {1, 2}) counts.push_back(times * static_cast<int>(rings->size()));
+  for (const int times : {1, 2})
+    if (ways.equally() > 0) counts.push_back(times * ways.equally());
   std::ranges::sort(counts);
   counts.erase(std::ranges::unique(counts).begin(), counts.end());
   std::erase_if(counts, [&](int c) { return c * connections > q.can.max_strands; });
@@ -76,9 +86,9 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
 }
 
 Candidate best_plan(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
-                    Protocol protocol, const Rings& rings) {
+                    Protocol protocol, const Ways& ways) {
   Candidate best;
-  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), rings);
+  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), ways);
   const int connections = algorithm.connections_of_channel();
   if (std::max(1, q.channels) * connections > q.can.max_strands) {
     best.reason = fmt::format("{} channels of {} connections are more than the fabric's {}", std::max(1, q.channels),
@@ -87,8 +97,8 @@ Candidate best_plan(const cost::MachineView& machine, const Question& q, const s
   }
   best.reason = obstacle(q, algorithm);
   if (!best.reason.empty()) return best;
-  for (const int channels : channel_counts(machine, q, connections, rings)) {
-    const schedule::Plan plan = plan_of(q, algorithm, protocol, channels, rings);
+  for (const int channels : channel_counts(machine, q, connections, ways)) {
+    const schedule::Plan plan = plan_of(q, algorithm, protocol, channels, ways);
     if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
       continue;
@@ -143,11 +153,11 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   // Over a network without switches that reduce, doing their part in software is never wanted unless asked for.
   if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
-  const Rings rings = ring_orders(machine, q.task.ranks);
+  const Ways ways{ring_orders(machine, q.task.ranks), uneven_nodes(machine, q.task.ranks)};
   for (const schedule::Algorithm* algorithm : algorithms)
     for (const Protocol protocol : protocols)
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
-        all.push_back(best_plan(machine, q, *algorithm, protocol, rings));
+        all.push_back(best_plan(machine, q, *algorithm, protocol, ways));
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);

@@ -30,6 +30,7 @@ Story story_of(const Task& task, const Plan& plan) {
           .ranks_per_node = task.ranks_per_node,
           .staged = plan.staged,
           .rings = plan.rings.get(),
+          .nodes = plan.nodes.get(),
           .told = plan.told};
 }
 

@@ -46,6 +46,7 @@ struct Plan {
   int told = 0;              // simulations only, see Story
   Bytes most_round = 0;      // simulations only: of a chunk in a round, at most; 0: as much as fits
   std::shared_ptr<const RingOrders> rings = nullptr;
+  std::shared_ptr<const UnevenNodes> nodes = nullptr;
   Rank first = 0;  // simulations only: the fabric's rank that is the task's rank 0
 
   // Is scratch what this rank writes and its peers only read?
@@ -81,6 +82,13 @@ std::int64_t rounds_of(const Task& task, const Plan& plan);
 Task shortened(const Task& task, const Plan& plan, std::int64_t fewer);
 // The same with fewer ranks, whose chunks are as large: where there is a chunk per rank, they share a smaller message.
 Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks);
+// Nodes that so many ranks fill, and the ranks of the first nodes; `per_node` of even ones.
+inline Rank nodes_of(const Plan& plan, Rank ranks, Rank per_node) {
+  return plan.nodes != nullptr ? plan.nodes->node_of(ranks - 1) + 1 : ranks / per_node;
+}
+inline Rank ranks_on(const Plan& plan, Rank nodes, Rank per_node) {
+  return plan.nodes != nullptr ? plan.nodes->at(plan.nodes->first, nodes) : nodes * per_node;
+}
 
 // The least message not below the task's whose chunks are all equally large.
 Task with_equal_chunks(const Task& task, const Plan& plan);
