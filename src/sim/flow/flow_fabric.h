@@ -130,7 +130,7 @@ class FlowFabric : private Carrier::Surroundings {
     std::vector<GroupEntry> groups;  // of memory that switches sum and copy
     std::vector<std::int32_t> aggregations;
     MaxMin::Way memory_way = -1;  // CPU ranks
-    double memory_carried = 0;  // bytes, so far
+    double memory_carried = 0;    // bytes, so far
   };
   struct Actor {
     const protocol::Operation* operation = nullptr;  // being carried out

@@ -29,8 +29,8 @@ class Headroom {
   void add(double capacity);
   bool binds(Resource r) const { return binds_[static_cast<std::size_t>(r)] != 0; }
 
-  // Flows of this way may want so much more at once than so far; `first`: so far nothing. Returns the resources that can
-  // bind from now on; valid until the next call.
+  // Flows of this way may want so much more at once than so far; `first`: so far nothing. Returns the resources that
+  // can bind from now on; valid until the next call.
   std::span<const Resource> claim(Way way, Path path, double more, bool first);
   // Capacities change: all resources can bind from now on, those added later as well. Returned are those that could not
   // so far.
@@ -39,11 +39,11 @@ class Headroom {
   std::vector<Way> take_ways(Resource r);
 
  private:
-  struct Group {  // of ways with one neck
+  struct Group {    // of ways with one neck
     Resource neck;  // -1: they have none
     double wanted;
   };
-  struct Link {  // until it binds
+  struct Link {          // until it binds
     double claimed = 0;  // what all groups can bring at once, at the most
     std::vector<Group> groups = {};
     std::vector<Way> ways = {};

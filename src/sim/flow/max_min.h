@@ -61,8 +61,8 @@ class MaxMin {
  private:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   struct WayState {
-    const Use* uses;          // the path
-    Use* limits = nullptr;    // those of it that can bind, in its order, unless all can
+    const Use* uses;        // the path
+    Use* limits = nullptr;  // those of it that can bind, in its order, unless all can
     std::uint32_t length, binding = 0;
     double wanted = 0, claimed = 0;  // by its flows, now and at the most so far; kept while some cannot bind
     SmallList<Flow, 2> flows = {};   // the same
