@@ -50,7 +50,7 @@ TEST(Networks, OfMachinesKnowTwoWaysOfUcx) {
 
 // All wait for all in a sum; the root of a broadcast may be several calls ahead.
 TEST(ThisMachine, BoundsByTurnsOfSharedCoresOnlyWhereRanksWaitForEachOther) {
-  const Machine machine = this_machine(calibrate::typical()).value();
+  const auto machine = this_machine(calibrate::typical()).value();
   const auto limit_of = [&](Collective collective) {
     const Rank ranks = 4 * machine->endpoints();
     return cost::limit(*machine, {.collective = collective, .ranks = ranks, .ranks_per_node = ranks, .elements = 2});
