@@ -61,7 +61,8 @@ TEST_P(EveryAlgorithm, IsProvedOnEveryChannelOfEveryNodeSize) {
       prove(a, {.ranks = n, .root = n / 3, .ranks_per_node = per_node, .channel = channel});
 }
 
-// Three nodes that have lost a GPU each, or none: places 1 and 3 are common. Two, of which one has no place of the other.
+// Three nodes that have lost a GPU each, or none: places 1 and 3 are common. Two, of which one has no place of the
+// other.
 const UnevenNodes kThree{.first = {0, 3, 7, 9}, .places = {0, 1, 3, 0, 1, 2, 3, 1, 3}, .common = {1, 3}};
 const UnevenNodes kApart{.first = {0, 2, 5}, .places = {0, 1, 2, 3, 4}, .common = {}};
 

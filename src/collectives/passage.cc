@@ -10,8 +10,8 @@ bool Passage::is_common(Rank rank) const {
 
 Rank Passage::step_of(Rank rank) const {
   const Rank node = node_of(rank);
-  const auto before = static_cast<Rank>(
-      std::ranges::lower_bound(nodes_.common, nodes_.at(nodes_.places, rank)) - nodes_.common.begin());
+  const auto before = static_cast<Rank>(std::ranges::lower_bound(nodes_.common, nodes_.at(nodes_.places, rank)) -
+                                        nodes_.common.begin());
   if (!is_common(rank)) return leading() + (rank - first(node) - before);
   const Rank step = (before - channel_ % common() + common()) % common();
   return step < leading() ? step : size(node) - 1;

@@ -18,16 +18,15 @@ namespace weft::schedule {
 // order c modulo their number. Each names all local ranks once.
 using RingOrders = std::vector<std::vector<Rank>>;
 
-// Nodes that do not all have a rank on the same places: those of a cluster that has lost GPUs, or whose last node is not
-// full. A value.
+// Nodes that do not all have a rank on the same places: those of a cluster that has lost GPUs, or whose last node is
+// not full. A value.
 struct UnevenNodes {
   std::vector<Rank> first;   // rank of every node, and the number of all ranks
   std::vector<Rank> places;  // by rank: its GPU's number in the node, rising
-  std::vector<Rank> common;  // places that every node has a rank on, rising: what rings and trees cross between nodes by
+  std::vector<Rank>
+      common;  // places that every node has a rank on, rising: what rings and trees cross between nodes by
 
-  Rank node_of(Rank rank) const {
-    return static_cast<Rank>(std::ranges::upper_bound(first, rank) - first.begin()) - 1;
-  }
+  Rank node_of(Rank rank) const { return static_cast<Rank>(std::ranges::upper_bound(first, rank) - first.begin()) - 1; }
   Rank size(Rank node) const { return at(first, node + 1) - at(first, node); }
   static Rank at(const std::vector<Rank>& of, Rank i) { return of[static_cast<std::size_t>(i)]; }
 };
@@ -40,10 +39,10 @@ struct Story {
   Rank ranks_per_node = 1;  // consecutive ranks share a node; 1 if nodes are uneven
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
-  bool staged = false;                // peers cannot reach the caller's buffers: go through scratch
-  const RingOrders* rings = nullptr;  // null, or of nodes of another size: by number
+  bool staged = false;                 // peers cannot reach the caller's buffers: go through scratch
+  const RingOrders* rings = nullptr;   // null, or of nodes of another size: by number
   const UnevenNodes* nodes = nullptr;  // null: all have ranks_per_node. The ranks may be those of its first nodes
-  int told = 0;                       // simulations only: so many of the steps that the story repeats alike; 0: all
+  int told = 0;                        // simulations only: so many of the steps that the story repeats alike; 0: all
 
   int repeated(int times) const { return told > 0 && told < times ? told : times; }
 };

@@ -83,7 +83,7 @@ std::shared_ptr<const RingOrders> ring_orders(const cost::MachineView& machine, 
 }
 
 std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineView& machine, Rank ranks) {
-  if (!machine.costs().gpu() || ranks > machine.endpoints()) return nullptr;
+  if (!machine.costs().gpu() || ranks > machine.endpoints() || machine.ranks_per_node(ranks) > 1) return nullptr;
   schedule::UnevenNodes nodes;
   std::map<Rank, Rank> having;  // nodes, by place
   for (Rank r = 0; r < ranks; ++r) {
@@ -93,10 +93,10 @@ std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineVie
     ++having[nodes.places.back()];
   }
   const auto count = static_cast<Rank>(nodes.first.size());
+  if (count == ranks) return nullptr;
   nodes.first.push_back(ranks);
   for (const auto& [place, n] : having)
     if (n == count) nodes.common.push_back(place);
-  if (count == 1 || nodes.common.size() == having.size()) return nullptr;
   return std::make_shared<const schedule::UnevenNodes>(std::move(nodes));
 }
 

@@ -12,7 +12,7 @@ namespace weft::tune {
 // search does. Null where GPUs are not joined so (switches, PCIe, CPUs): any order serves.
 std::shared_ptr<const schedule::RingOrders> ring_orders(const cost::MachineView& machine, Rank ranks);
 
-// Of GPUs whose nodes do not all have one on the same places. Null: they have, or it is one node.
+// Of GPUs of which some nodes have more than others. Null: all have as many.
 std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineView& machine, Rank ranks);
 
 }  // namespace weft::tune

@@ -67,5 +67,22 @@ TEST(RingOrders, AreFollowedFromNodeToNodeOnOneRail) {
   }
 }
 
+TEST(UnevenNodes, HaveTheGpusOfAllInCommon) {
+  const auto view = cost::shipped_view(topology::load_machine("dgx-h100:nodes=3,net=ib-ndr").value()).value();
+  const auto nodes = uneven_nodes(view, 19);  // the last node has three of eight
+  ASSERT_NE(nodes, nullptr);
+  EXPECT_EQ(nodes->first, (std::vector<Rank>{0, 8, 16, 19}));
+  EXPECT_EQ(nodes->common, (std::vector<Rank>{0, 1, 2}));
+  EXPECT_EQ(nodes->places.at(18), 2);
+  EXPECT_EQ(nodes->node_of(15), 1);
+  EXPECT_EQ(nodes->node_of(16), 2);
+}
+
+TEST(UnevenNodes, AreNotThoseWithAsManyGpusEach) {
+  const auto view = cost::shipped_view(topology::load_machine("dgx-h100:nodes=3,net=ib-ndr").value()).value();
+  EXPECT_EQ(uneven_nodes(view, 24), nullptr);
+  EXPECT_EQ(uneven_nodes(view, 7), nullptr);
+}
+
 }  // namespace
 }  // namespace weft::tune
