@@ -93,7 +93,9 @@ std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineVie
     ++having[nodes.places.back()];
   }
   const auto count = static_cast<Rank>(nodes.first.size());
-  if (count == ranks) return nullptr;
+  // Estimates of few large nodes cannot be continued from fewer nodes (cost/estimate.cc), and take too long in full.
+  constexpr Rank kMostOfFewNodes = 144, kFewNodes = 8;
+  if (count == ranks || (count <= kFewNodes && ranks > kMostOfFewNodes)) return nullptr;
   nodes.first.push_back(ranks);
   for (const auto& [place, n] : having)
     if (n == count) nodes.common.push_back(place);
