@@ -94,7 +94,7 @@ std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineVie
   }
   const auto count = static_cast<Rank>(nodes.first.size());
   // Estimates of few large nodes cannot be continued from fewer nodes (cost/estimate.cc), and take too long in full.
-  constexpr Rank kMostOfFewNodes = 144, kFewNodes = 8;
+  constexpr Rank kMostOfFewNodes = 64, kFewNodes = 8;
   if (count == ranks || (count <= kFewNodes && ranks > kMostOfFewNodes)) return nullptr;
   nodes.first.push_back(ranks);
   for (const auto& [place, n] : having)
