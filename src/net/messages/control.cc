@@ -193,6 +193,12 @@ void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
     if (listens(known_[i])) tell_broken(known_[i], {culprit, cause});
   broken_ = true;
   by_ = {culprit, cause};
+  forget_targets();
+}
+
+void Endpoint::forget_targets() {
+  for (const Rank r : known_)
+    for (Stream& s : peer(r).streams) s.want({}, 0, nullptr);
 }
 
 void Endpoint::tell_broken(Rank r, const Broken& by) {

@@ -41,6 +41,7 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
 
 // Says goodbye, so that peers know it from a death.
 Endpoint::~Endpoint() {
+  forget_targets();
   // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
   for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
     progress_openings();

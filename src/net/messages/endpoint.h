@@ -115,6 +115,8 @@ class Endpoint final : public Receiver {
     std::optional<std::uint64_t> farewell;  // it has left, and has sent so much before
   };
 
+  // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.
+  void forget_targets();
   Peer& peer(Rank r);
   bootstrap::Record record_of(Rank r) const;
   Stream& stream(Rank r, int strand) { return peer(r).streams[static_cast<std::size_t>(strand)]; }
