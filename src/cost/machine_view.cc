@@ -15,6 +15,7 @@ MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, 
       caches_(caches),
       devices_(topology_->endpoints()) {
   WEFT_REQUIRE(!devices_.empty());
+  look_at_nodes();
   for (const topology::Link& l : topology_->links()) {
     const DeviceKind a = topology_->device(l.a).kind, b = topology_->device(l.b).kind;
     if (a == DeviceKind::kCore || b == DeviceKind::kCore) core_rate_ = std::max(core_rate_, l.rate_ab);
@@ -28,14 +29,18 @@ BytesPerSecond MachineView::rate(std::int64_t direction) const {
   return direction % 2 == 0 ? l.rate_ab : l.rate_ba;
 }
 
-Rank MachineView::ranks_per_node(Rank ranks) const {
+// Looked at once: choosing asks for it again and again, of up to 131,072 ranks.
+void MachineView::look_at_nodes() {
   const auto node_of = [&](Rank rank) { return topology_->device(device(rank)).node; };
-  Rank first_node = 0;
-  while (first_node < ranks && node_of(first_node) == node_of(0)) ++first_node;
-  if (ranks % first_node != 0) return 1;
-  for (Rank r = first_node; r < std::min(ranks, endpoints()); ++r)
-    if ((node_of(r) == node_of(r - 1)) != (r % first_node != 0)) return 1;
-  return first_node;
+  while (first_node_ < endpoints() && node_of(first_node_) == node_of(0)) ++first_node_;
+  alike_ = first_node_;
+  while (alike_ < endpoints() && (node_of(alike_) == node_of(alike_ - 1)) == (alike_ % first_node_ != 0)) ++alike_;
+}
+
+Rank MachineView::ranks_per_node(Rank ranks) const {
+  if (first_node_ == endpoints()) return ranks;
+  const Rank first = std::min(first_node_, ranks);
+  return ranks % first == 0 && std::min(ranks, endpoints()) <= alike_ ? first : 1;
 }
 
 // What fits stays in a cache, the rest goes one level further out.

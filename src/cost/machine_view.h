@@ -52,11 +52,15 @@ class MachineView {
   Level level_of(Bytes touched, Rank ranks) const;
 
  private:
+  void look_at_nodes();
+
   std::unique_ptr<topology::Topology> topology_;
   std::unique_ptr<topology::Routes> routes_;
   protocol::HopCosts costs_;
   CpuCaches caches_;
   std::vector<topology::DeviceId> devices_;
+  Rank first_node_ = 0;               // ranks of the first node
+  Rank alike_ = 0;                    // ranks of the first nodes that have as many each
   std::vector<BytesPerSecond> left_;  // empty: nobody else is there
   BytesPerSecond core_rate_, memory_rate_;
 };
