@@ -61,57 +61,66 @@ double continued(double first, double second, double third, double doublings, st
   return third + last * ratio * (std::pow(ratio, doublings) - 1) / (ratio - 1);
 }
 
-// Three smaller machines that stand for a large one, each twice the one before.
-struct Shortcut {
-  Rank nodes, per_node;  // of the first
-  bool in_nodes;         // nodes are doubled; else ranks of a node
-  double doublings;      // from the third to all ranks
-};
+// What three machines took, each twice the one before, after further doublings from the third on.
+Walked continued(const Walked (&at)[3], double doublings, std::optional<double> claimed) {
+  const auto part = [&](double least, auto&& of) {
+    return continued(of(at[0]), of(at[1]), of(at[2]), doublings, claimed, least);
+  };
+  Walked result;
+  result.latency = part(1, [](const Walked& w) { return w.latency; });
+  result.total = result.latency + std::max(0.0, part(0, [](const Walked& w) { return w.total - w.latency; }));
+  return result;
+}
+
+Task on_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) {
+  return schedule::on_fewer_ranks(task, plan, schedule::ranks_on(plan, nodes, per_node));
+}
 
 // So many nodes that four times as many are still walked quickly, at least kSmallestWalk: the more, the less is
 // guessed.
 Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) {
   Rank first = kSmallestWalk;
   for (Rank next = 2 * first; 8 * next <= nodes; next *= 2) {
-    const Task largest = schedule::on_fewer_ranks(task, plan, schedule::ranks_on(plan, 4 * next, per_node));
-    if (steps_of(largest, plan) * plan.channels > kWalkBudget) break;
+    if (steps_of(on_nodes(task, plan, 4 * next, per_node), plan) * plan.channels > kWalkBudget) break;
     first = next;
   }
   return first;
 }
 
-// Nothing: few enough steps to walk them all.
-std::optional<Shortcut> shortcut_for(const MachineView& machine, const Task& task, const Plan& plan) {
-  const std::int64_t steps = steps_of(task, plan);
-  const Rank nodes = schedule::nodes_of(plan, task.ranks, machine.ranks_per_node(task.ranks));
-  const Rank per_node = task.ranks / nodes;
-  if (steps > kWalkBudget && nodes > kSmallestWalk << 2) {
-    const Rank first = first_nodes(task, plan, nodes, per_node);
-    return Shortcut{.nodes = first,
-                    .per_node = per_node,
-                    .in_nodes = true,
-                    .doublings = std::log2(static_cast<double>(nodes) / (4 * first))};
+// What the nodes' number adds evenly is known from two sizes, of which the larger costs a quarter of the third.
+bool told_by_two(const Task& task, const Plan& plan, Rank first, Rank per_node) {
+  return ratio_of(plan.algorithm->growth) == 2 &&
+         steps_of(on_nodes(task, plan, 4 * first, per_node), plan) > kWholeNodeBudget;
+}
+
+// All the task's nodes are walked, or few for all.
+Result<Walked> walk_nodes(const MachineView& machine, const Task& task, const Plan& plan, Rank nodes) {
+  const Rank per_node = task.ranks / nodes, first = first_nodes(task, plan, nodes, per_node);
+  const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
+  Walked at[3];
+  for (int i = 0; i < 3; ++i) {
+    if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
+    WEFT_TRY(at[i], walk(machine, on_nodes(task, plan, first << i, per_node), plan));
   }
-  const Rank first = kMostRanks / nodes / 4;
+  return continued(at, doublings(2), ratio_of(plan.algorithm->growth));
+}
+
+// All ranks of each of few nodes are walked, or few that are spread over it.
+Result<Walked> walk_all(const MachineView& machine, const Task& task, const Plan& plan) {
+  const Rank nodes = schedule::nodes_of(plan, task.ranks, machine.ranks_per_node(task.ranks));
+  const std::int64_t steps = steps_of(task, plan);
+  if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(machine, task, plan, nodes);
+  const Rank per_node = task.ranks / nodes, first = kMostRanks / nodes / 4;
   const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
-  if (small || !machine.costs().gpu() || plan.nodes != nullptr) return std::nullopt;
-  return Shortcut{.nodes = nodes,
-                  .per_node = first,
-                  .in_nodes = false,
-                  .doublings = std::log2(static_cast<double>(per_node) / (4 * first))};
-}
-
-// The i-th of them.
-Task shrunk(const Task& task, const Plan& plan, const Shortcut& shortcut, int i) {
-  const Rank ranks = shortcut.in_nodes ? schedule::ranks_on(plan, shortcut.nodes << i, shortcut.per_node)
-                                       : shortcut.nodes * shortcut.per_node << i;
-  Task t = schedule::on_fewer_ranks(task, plan, ranks);
-  if (!shortcut.in_nodes) t.ranks_per_node = std::min(task.ranks_per_node, shortcut.per_node << i);
-  return t;
-}
-
-Estimate estimate_of(Duration launch, const Walked& walked) {
-  return {launch + Duration::seconds(walked.total), launch, launch + Duration::seconds(walked.latency)};
+  if (small || !machine.costs().gpu() || plan.nodes != nullptr) return walk(machine, task, plan);
+  Walked at[3];
+  for (int i = 0; i < 3; ++i) {
+    const Spread spread{first << i, per_node};
+    Task fewer = schedule::on_fewer_ranks(task, plan, nodes * spread.per_node);
+    fewer.ranks_per_node = std::min(task.ranks_per_node, spread.per_node);
+    WEFT_TRY(at[i], walk(machine, fewer, plan, spread));
+  }
+  return continued(at, std::log2(static_cast<double>(per_node) / (4 * first)), std::nullopt);
 }
 
 }  // namespace
@@ -121,29 +130,11 @@ Result<Estimate> estimate(const MachineView& machine, const Task& task, const Pl
   if (launch == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
-
-  const Duration start = *launch + plan.filling;
-  const std::optional<Shortcut> shortcut = shortcut_for(machine, task, plan);
-  if (!shortcut) {
-    WEFT_TRY(const Walked result, walk(machine, task, plan));
-    return estimate_of(start, result);
-  }
-  Plan like = plan;  // rounds as large as those of all
+  Plan like = plan;  // rounds as large as those of all, whoever is walked
   like.most_round = schedule::cut_of(task, plan).round;
-  Walked at[3];
-  for (int i = 0; i < 3; ++i) {
-    const Task smaller = shrunk(task, like, *shortcut, i);
-    const Spread spread{smaller.ranks / machine.nodes(task.ranks), task.ranks / machine.nodes(task.ranks)};
-    WEFT_TRY(at[i], walk(machine, smaller, like, shortcut->in_nodes ? Spread{} : spread));
-  }
-  const auto claimed = shortcut->in_nodes ? ratio_of(plan.algorithm->growth) : std::nullopt;
-  const auto part = [&](double least, auto&& of) {
-    return continued(of(at[0]), of(at[1]), of(at[2]), shortcut->doublings, claimed, least);
-  };
-  Walked result;
-  result.latency = part(1, [](const Walked& w) { return w.latency; });
-  result.total = result.latency + std::max(0.0, part(0, [](const Walked& w) { return w.total - w.latency; }));
-  return estimate_of(start, result);
+  WEFT_TRY(const Walked walked, walk_all(machine, task, like));
+  const Duration start = *launch + plan.filling;
+  return Estimate{start + Duration::seconds(walked.total), start, start + Duration::seconds(walked.latency)};
 }
 
 }  // namespace weft::cost

@@ -16,16 +16,16 @@ Result<std::vector<std::string>> conditions_of(const topology::Topology& topolog
     if (value.empty() && part != nullptr && part->facts.contains(key)) value = part->facts.at(key);
     if (!value.empty()) conditions.push_back(key + value);
   }
-  for (const topology::Device& d : topology.devices()) {
-    if (d.kind != DeviceKind::kNetworkSwitch || d.model.empty()) continue;
-    conditions.push_back(d.model);
+  for (const topology::DeviceId id : topology.devices_of(DeviceKind::kNetworkSwitch)) {
+    if (topology.device(id).model.empty()) continue;
+    conditions.push_back(topology.device(id).model);
     break;
   }
   return conditions;
 }
 
 Result<MachineView> shipped_view(topology::Topology topology, const CalibrationText& calibration) {
-  const bool gpus = topology.device(topology.endpoints().front()).kind == DeviceKind::kGpu;
+  const bool gpus = !topology.devices_of(DeviceKind::kGpu).empty();
   const auto kind = gpus ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(topology));
   protocol::HopCosts costs = protocol::HopCosts::shipped(kind, conditions);

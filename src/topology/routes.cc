@@ -381,6 +381,8 @@ struct Routes::Cache {
         return path;
       }
     }
+    constexpr std::size_t kMostHops = 16;  // of nearly all ways between nodes
+    path.hops.reserve(kMostHops);
     const DeviceId out = exit_of(from), in = exit_of(to);
     if (out < 0 || in < 0 || out == in) return none;
     path.type = PathType::kNet;

@@ -82,9 +82,8 @@ class Finder {
 }  // namespace
 
 Result<NodeGroups> node_groups(const Topology& topology) {
-  const bool network =
-      std::ranges::any_of(topology.devices(), [](const Device& d) { return d.kind == DeviceKind::kNetworkSwitch; });
-  if (!network) return bad_input("'{}' has no network switches", topology.title);
+  if (topology.devices_of(DeviceKind::kNetworkSwitch).empty())
+    return bad_input("'{}' has no network switches", topology.title);
   return Finder(topology).run();
 }
 

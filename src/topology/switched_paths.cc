@@ -92,13 +92,8 @@ std::optional<Path> star(const Topology& topology, const Routes& routes, std::sp
 bool reduces(const Device& device) { return device.facts.get("reduces") == "yes"; }
 
 bool switches_sum(const Topology& topology, DeviceKind kind) {
-  bool any = false;
-  for (const Device& d : topology.devices()) {
-    if (d.kind != kind) continue;
-    if (!reduces(d)) return false;
-    any = true;
-  }
-  return any;
+  const auto switches = topology.devices_of(kind);
+  return !switches.empty() && std::ranges::all_of(switches, [&](DeviceId id) { return reduces(topology.device(id)); });
 }
 
 std::optional<Path> reduced_path(const Topology& topology, const Routes& routes, std::span<const DeviceId> members,

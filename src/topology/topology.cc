@@ -110,10 +110,12 @@ void Topology::set_fact(DeviceId id, std::string_view key, std::string_view valu
 }
 
 DeviceId Topology::add(Device device) {
+  const auto id = static_cast<DeviceId>(devices_.size());
   nodes_ = std::max(nodes_, device.node + 1);
+  by_kind_[static_cast<std::size_t>(device.kind)].push_back(id);
   devices_.push_back(std::move(device));
   adjacency_.emplace_back();
-  return static_cast<DeviceId>(devices_.size()) - 1;
+  return id;
 }
 
 LinkId Topology::connect(Link link) {
@@ -134,12 +136,10 @@ DeviceId Topology::other_end(LinkId id, DeviceId from) const {
 }
 
 std::vector<DeviceId> Topology::endpoints() const {
-  const bool has_gpu = std::ranges::any_of(devices_, [](const Device& d) { return d.kind == DeviceKind::kGpu; });
-  const DeviceKind kind = has_gpu ? DeviceKind::kGpu : DeviceKind::kCore;
-  std::vector<DeviceId> found;
-  for (DeviceId id = 0; id < static_cast<DeviceId>(devices_.size()); ++id)
-    if (device(id).kind == kind) found.push_back(id);
-  std::ranges::sort(found, {}, [this](DeviceId id) { return std::tuple(device(id).node, device(id).index, id); });
+  const auto gpus = devices_of(DeviceKind::kGpu), ends = gpus.empty() ? devices_of(DeviceKind::kCore) : gpus;
+  std::vector<DeviceId> found(ends.begin(), ends.end());
+  const auto order = [this](DeviceId id) { return std::tuple(device(id).node, device(id).index, id); };
+  if (!std::ranges::is_sorted(found, {}, order)) std::ranges::sort(found, {}, order);  // most machines' are
   return found;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@ enum class DeviceKind : std::uint8_t {
   kNic,
   kNetworkSwitch,
 };
+inline constexpr std::size_t kDeviceKinds = static_cast<std::size_t>(DeviceKind::kNetworkSwitch) + 1;
 
 enum class LinkKind : std::uint8_t {
   kNvlink,
@@ -141,6 +143,8 @@ class Topology {
 
   std::span<const Device> devices() const { return devices_; }
   std::span<const Link> links() const { return links_; }
+  // In the order in which they were added.
+  std::span<const DeviceId> devices_of(DeviceKind kind) const { return by_kind_[static_cast<std::size_t>(kind)]; }
   const Device& device(DeviceId id) const { return devices_[static_cast<std::size_t>(id)]; }
   const Link& link(LinkId id) const { return links_[static_cast<std::size_t>(id)]; }
 
@@ -164,6 +168,7 @@ class Topology {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   std::vector<std::vector<LinkId>> adjacency_;
+  std::array<std::vector<DeviceId>, kDeviceKinds> by_kind_;
   std::int32_t nodes_ = 0;
 };
 

@@ -10,6 +10,7 @@ using protocol::Operation;
 namespace {
 
 constexpr std::chrono::milliseconds kPause{20};
+constexpr std::chrono::seconds kForStragglers{1};  // since something moved last; then its own rank may leave
 
 Rank behind(const bootstrap::Meeting& meeting) { return static_cast<Rank>(meeting.ranks.size()); }
 
@@ -28,9 +29,15 @@ Aggregator::~Aggregator() {
 }
 
 void Aggregator::run(const std::stop_token& stopped) {
-  while (!endpoint_.broken() && (!stopped.stop_requested() || holds_parts())) {
+  for (auto moved_at = Clock::now(); !endpoint_.broken();) {
     const bool moved = endpoint_.pump_all();
-    if (sum_all() || moved) continue;
+    if (sum_all() || moved) {
+      moved_at = Clock::now();
+      continue;
+    }
+    if (stopped.stop_requested() && !holds_parts() &&
+        (!endpoint_.any_stays() || Clock::now() - moved_at > kForStragglers))
+      return;
     endpoint_.give_back();
     look_for_failures();
     endpoint_.sleep(kPause);

@@ -16,7 +16,8 @@ class Aggregator {
   using FoldOf = fabric::Fold (*)(std::uint32_t reduction);
   Aggregator(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, std::chrono::milliseconds timeout,
              FoldOf fold_of, const Endpoint::MakeCarrier& make_carrier);
-  // What ranks wait for is finished first.
+  // What ranks wait for is finished first. Its own rank may be the first that is done with an operation: ranks that
+  // have sent parts before are waited for until they leave, or for a second in which nothing moves.
   ~Aggregator();
 
  private:

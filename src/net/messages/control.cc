@@ -137,6 +137,10 @@ bool Endpoint::listens(Rank r) const {
   return p && p->all_attached && end_of(r).empty();
 }
 
+bool Endpoint::any_stays() const {
+  return std::any_of(known_.begin(), known_.end(), [this](Rank r) { return listens(r); });
+}
+
 // Calls that only some ranks make have no number, and are never compared.
 std::uint64_t Endpoint::call_number() const { return call_.everybody ? calls_ : 0; }
 

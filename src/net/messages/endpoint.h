@@ -58,6 +58,8 @@ class Endpoint final : public Receiver {
     std::uint64_t tag;
   };
   std::optional<Part> part_of_sum(Rank from, int strand);
+  // Is there a peer that has connected and not left?
+  bool any_stays() const;
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for Patience ---

@@ -11,7 +11,6 @@
 namespace weft::sim {
 
 using protocol::End;
-using protocol::Memory;
 using protocol::Operation;
 
 namespace {
@@ -22,8 +21,6 @@ constexpr Bytes kScratchBytes = Bytes{64} << 20;  // a fraction of a percent of 
 // Loads of streams are numbered from here up; actors' are not below 0, and those of switches just below.
 constexpr std::int32_t kFirstStream = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t kMostStreams = 1 << 30;
-
-constexpr MaxMin::Way kNowhere = 0;  // what the fabric's first way crosses: nothing
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -51,7 +48,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       delays_(options_.disturbances.jitter),
       bursts_(options_.background.seed) {
   capabilities_.moves_data = options_.moves_data;
-  rates_.add_way({});
+  WEFT_REQUIRE(rates_.add_way({}) == kNowhere);
   const std::vector<topology::DeviceId> available = topology.endpoints();
   WEFT_REQUIRE(!available.empty() && ranks > 0);
   ranks_per_endpoint_ = (ranks + static_cast<Rank>(available.size()) - 1) / static_cast<Rank>(available.size());
@@ -69,7 +66,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     devices_.push_back(available[index(places.empty() ? r : places[index(r)]) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
   for (const Background::Stream& stream : options_.background.streams) {
-    const MaxMin::Way way = way_along([&](Rank) { return stream.path; });
+    const MaxMin::Way way = way_along(stream.path, {});
     streams_.emplace_back(stream, way, rates_.path(way), options_.carrier != nullptr);
   }
   if (options_.costs.gpu()) return;
@@ -78,7 +75,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
     const topology::DeviceId core = devices_[index(r)];
     const topology::LinkId link = topology.links_of(core).front();
     const topology::Path path{.hops = {{link, topology.link(link).a == core}}};
-    places_[index(r)].memory_way = way_along([&](Rank) { return path; });
+    places_[index(r)].memory_way = way_along(path, {});
   }
 }
 
@@ -90,13 +87,6 @@ std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
 }
 
 FlowFabric::Endpoint::Endpoint(FlowFabric* fabric, Rank rank) : fabric_(fabric), rank_(rank) {}
-
-// The resources of a path and of its images. A failure if those are not alike.
-MaxMin::Way FlowFabric::way_along(const TurnedPath& turned) {
-  const auto uses = fold_.uses(turned);
-  if (!uses && !failure_) failure_ = Error{Code::kUnsupported, Blame::kOperation, "folded ranks are not alike"};
-  return uses ? rates_.add_way(*uses) : kNowhere;
-}
 
 void FlowFabric::fail(std::string message) {
   if (!failure_) failure_ = Error{Code::kUnsupported, Blame::kInput, std::move(message)};
@@ -333,128 +323,6 @@ void FlowFabric::part_done(std::int32_t a) {
     runnable_.push_back(a);
 }
 
-std::int32_t FlowFabric::connection_index(Rank from, Rank to, int strand) {
-  if (const Rank by = fold_.turned_by(from); by > 0) {
-    from -= by;
-    to = fold_.back(to, by);
-  }
-  if (const std::int32_t known = opened_.at(from, to, strand); known >= 0) return known;
-  const std::int32_t opened = open(from, to, strand);
-  return opened_.at(from, to, strand) = opened;
-}
-
-std::int32_t FlowFabric::connection_of(std::int32_t actor, Rank peer, int strand, Way way) {
-  Actor& a = actors_[index(actor)];
-  const std::int32_t number = 2 * strand + (way == Way::kOut ? 1 : 0);
-  for (const Actor::Known& k : a.known)
-    if (k.peer == peer && k.way == number) return k.connection;
-  const Rank self = actor / options_.strands;
-  const std::int32_t found =
-      way == Way::kOut ? connection_index(self, peer, strand) : connection_index(peer, self, strand);
-  a.known[a.next_known++ % a.known.size()] = {peer, number, found};
-  return found;
-}
-
-std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
-  Connection c;
-  if (from == to) {  // a rank's message to itself stays in its memory
-    c.cap = 1e15;
-  } else if (strand > 0) {  // all strands go the same way
-    c = connections_[index(connection_index(from, to, 0))];
-    c.carried = 0;
-    c.in_flight = c.arrived = c.signals = c.taken = 0;
-    c.receiver_waits = c.sender_waits = c.signal_waits = -1;
-  } else {
-    const auto path_of = [&](Rank by) {
-      return routes_.path(devices_[index(fold_.on(from, by))], devices_[index(fold_.on(to, by))]);
-    };
-    const topology::Path path = path_of(0);
-    const protocol::HopCost* cost = options_.costs.find(name(path.type), protocol_);
-    if (cost == nullptr) {
-      fail(fmt::format("{} does not run from {} to {} over a {} path", protocol::traits(protocol_).name,
-                       topology_.name_of(devices_[index(from)]), topology_.name_of(devices_[index(to)]),
-                       name(path.type)));
-      c.cap = 1;
-    } else {
-      if (options_.costs.gpu()) c.overhead = cost->overhead;
-      c.fence = cost->fence;
-      c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - c.overhead;
-      c.raw_per_wire = 1 / cost->efficiency;
-      c.cap = cost->channel.value() * c.raw_per_wire;
-    }
-    if (options_.costs.gpu()) c.way = way_along(path_of);
-    limit_to_links(c.way, c.cap);
-  }
-  connections_.push_back(c);
-  return static_cast<std::int32_t>(connections_.size() - 1);
-}
-
-// No faster than the slowest link even alone: so a single flow never has to be solved for.
-void FlowFabric::limit_to_links(MaxMin::Way way, double& cap) const {
-  for (const auto [r, times] : rates_.path(way)) cap = std::min(cap, rates_.capacity(r) / times);
-}
-
-SwitchWay FlowFabric::way_of(const TurnedPath& turned, const Group& group) {
-  const topology::Path path = turned(0);
-  const protocol::HopCost* cost = options_.costs.through_switch(name(path.type), protocol_);
-  if (cost == nullptr) {
-    fail(fmt::format("{} does not run from {} to {} through switches that sum{}", protocol::traits(protocol_).name,
-                     topology_.name_of(devices_[index(group.first)]),
-                     topology_.name_of(devices_[index(group.member(group.count - 1))]),
-                     path.type != topology::PathType::kDis ? "" : ": there are none on the way"));
-    return {.way = kNowhere, .latency = {}, .overhead = {}, .fence = {}, .cap = 1};
-  }
-  SwitchWay way{.way = way_along(turned),
-                .latency = std::max(Duration{},
-                                    options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - cost->overhead),
-                .overhead = cost->overhead,
-                .fence = cost->fence,
-                .cap = cost->channel.value() / cost->efficiency,
-                .raw_per_wire = 1 / cost->efficiency};
-  limit_to_links(way.way, way.cap);
-  return way;
-}
-
-std::vector<topology::DeviceId> FlowFabric::devices_of(const Group& group, Rank by) const {
-  std::vector<topology::DeviceId> devices;
-  for (Rank i = 0; i < group.count; ++i) devices.push_back(devices_[index(fold_.on(group.member(i), by))]);
-  return devices;
-}
-
-SwitchWay& FlowFabric::way_through(Rank rank, const End& end, bool store) {
-  const Group group(end);
-  std::vector<Place::GroupEntry>& known = places_[index(rank)].groups;
-  for (Place::GroupEntry& e : known)
-    if (e.store == store && e.group == group) return e.way;
-  const auto find = store ? topology::multicast_path : topology::reduced_path;
-  const auto turned = [&](Rank by) {
-    return find(topology_, routes_, devices_of(group, by), devices_[index(fold_.on(rank, by))])
-        .value_or(topology::Path{});
-  };
-  known.push_back({group, store, way_of(turned, group)});
-  return known.back().way;
-}
-
-std::int32_t FlowFabric::aggregation_index(Rank rank, const End& end) {
-  const Group group(end);
-  for (const std::int32_t a : places_[index(rank)].aggregations)
-    if (aggregations_[index(a)].group() == group && aggregations_[index(a)].strand() == end.strand) return a;
-  const auto id = static_cast<std::int32_t>(aggregations_.size());
-  Aggregation& a = aggregations_.emplace_back(group, end.strand);
-  WEFT_REQUIRE(fold_.images() == 1);
-  const auto devices = devices_of(group, 0);
-  const auto way = [&](const std::optional<topology::Path>& path) {
-    return way_of([&](Rank) { return path.value_or(topology::Path{}); }, group);
-  };
-  a.down = way(topology::path_from_switches(topology_, routes_, devices));
-  for (Rank i = 0; i < group.count; ++i) {
-    const Rank r = group.member(i);
-    a.member(r).up = way(topology::path_into_switch(topology_, routes_, devices, devices_[index(r)]));
-    places_[index(r)].aggregations.push_back(id);
-  }
-  return id;
-}
-
 bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
   if (failure_) return false;
   const std::int32_t self = rank * options_.strands + strand;
@@ -587,121 +455,6 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     push({}, Event::kLocalEnds, self);
   }
   return fabric::Posted::kPending;
-}
-
-std::byte* FlowFabric::memory_of(Rank rank, Memory memory) {
-  Endpoint& e = endpoints_[index(rank)];
-  if (memory == Memory::kIn) return const_cast<std::byte*>(e.call_.in);  // only ever a source
-  if (memory == Memory::kOut) return e.call_.out;
-  if (e.scratch_.empty()) e.scratch_.resize(index(kScratchBytes));
-  return e.scratch_.data();
-}
-
-// Bytes move when the operation starts: in a schedule without races nobody can tell.
-// Returns the part for a switch that sums, if the operation has one.
-std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Operation& operation) {
-  std::vector<std::vector<std::byte>> received, parts;
-  std::vector<const std::byte*> sources;
-  std::vector<std::byte*> destinations;
-  std::vector<Scalar> scales;
-  bool scaled = false;
-  const auto add_source = [&](const std::byte* data, const End& end, Rank owner) {
-    const bool scales_this = endpoints_[index(rank)].call_.scale && fabric::scales(end);
-    sources.push_back(data);
-    scales.push_back(scales_this ? endpoints_[index(owner)].call_.scale.value_or(Scalar{}) : Scalar{});
-    scaled |= scales_this;
-  };
-  for (const End& end : operation.sources) {
-    if (end.kind == End::Kind::kAggregation) {
-      Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
-      for (auto& part : a.take(a.member(rank))) {
-        received.push_back(std::move(part));
-        add_source(received.back().data(), end, rank);
-      }
-    } else if (end.kind == End::Kind::kMulticast) {
-      const Group group(end);
-      for (Rank i = 0; i < group.count; ++i)
-        add_source(memory_of(group.member(i), end.memory) + end.offset, end, group.member(i));
-    } else if (end.kind == End::Kind::kMessage) {
-      auto& queue = messages(end.peer, rank, end.strand);
-      const std::vector<std::byte>& message = queue.front();
-      WEFT_ASSERT(end.last ? message.size() == index(end.offset + operation.bytes)
-                           : message.size() >= index(end.offset + operation.bytes),
-                  "sent {}, received {} at {}", message.size(), operation.bytes, end.offset);
-      received.emplace_back(message.begin() + end.offset, message.begin() + end.offset + operation.bytes);
-      if (end.last) queue.pop_front();
-      add_source(received.back().data(), end, rank);
-    } else {
-      const Rank owner = end.kind == End::Kind::kRemote ? end.peer : rank;
-      add_source(memory_of(owner, end.memory) + end.offset, end, owner);
-    }
-  }
-  for (const End& end : operation.destinations) {
-    if (end.kind == End::Kind::kAggregation) {
-      parts.emplace_back(index(operation.bytes));
-      destinations.push_back(parts.back().data());
-    } else if (end.kind == End::Kind::kMulticast) {
-      const Group group(end);
-      for (Rank i = 0; i < group.count; ++i)
-        destinations.push_back(memory_of(group.member(i), end.memory) + end.offset);
-    } else if (end.kind == End::Kind::kMessage) {
-      auto& queue = messages(rank, end.peer, end.strand);
-      if (end.offset == 0) queue.emplace_back();
-      queue.back().resize(index(end.offset + operation.bytes));
-      destinations.push_back(queue.back().data() + end.offset);
-    } else {
-      destinations.push_back(memory_of(end.kind == End::Kind::kRemote ? end.peer : rank, end.memory) + end.offset);
-    }
-  }
-  const fabric::Call& call = endpoints_[index(rank)].call_;
-  call.fold(destinations.data(), static_cast<int>(destinations.size()), sources.data(),
-            static_cast<int>(sources.size()), operation.bytes, scaled ? scales.data() : nullptr);
-  return parts;
-}
-
-std::string FlowFabric::name_of(MaxMin::Resource resource) const {
-  const topology::Hop hop = fold_.sample(resource);
-  const topology::Link& l = topology_.link(hop.link);
-  return fmt::format("{} -> {}", topology_.name_of(hop.forward ? l.a : l.b),
-                     topology_.name_of(hop.forward ? l.b : l.a));
-}
-
-// Bytes by resource.
-std::vector<double> FlowFabric::carried() const {
-  std::vector<double> carried;
-  const auto add = [&](MaxMin::Way way, double bytes) {
-    if (bytes == 0) return;
-    for (const auto [r, times] : rates_.path(way)) {
-      if (carried.size() <= index(r)) carried.resize(index(r) + 1);
-      carried[index(r)] += bytes * times;
-    }
-  };
-  for (const Connection& c : connections_) add(c.way, c.carried);
-  for (const Place& p : places_) {
-    add(p.memory_way, p.memory_carried);
-    for (const Place::GroupEntry& e : p.groups) add(e.way.way, e.way.carried);
-  }
-  for (const Aggregation& a : aggregations_) {
-    add(a.down.way, a.down.carried);
-    for (const Aggregation::Member& m : a.members()) add(m.up.way, m.up.carried);
-  }
-  return carried;
-}
-
-FlowFabric::Bottleneck FlowFabric::busiest() const {
-  if (now_ == Duration()) return {};
-  const std::vector<double> bytes = carried();
-  MaxMin::Resource busiest = -1;
-  double most = 0;
-  for (std::size_t r = 0; r < bytes.size(); ++r) {
-    const auto resource = static_cast<MaxMin::Resource>(r);
-    const double share = bytes[r] / rates_.capacity(resource) / now_.s();
-    const bool earlier = share == most && busiest >= 0 && fold_.images() == 1 && fold_.before(resource, busiest);
-    if (share <= most && !earlier) continue;
-    most = share;
-    busiest = resource;
-  }
-  return busiest < 0 ? Bottleneck{} : Bottleneck{name_of(busiest), most};
 }
 
 }  // namespace weft::sim

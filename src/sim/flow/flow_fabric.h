@@ -111,8 +111,9 @@ class FlowFabric : private Carrier::Surroundings {
   std::string name_of(MaxMin::Resource resource) const;
 
  private:
+  static constexpr MaxMin::Way kNowhere = 0;  // the first one, which crosses nothing
   struct Connection {
-    MaxMin::Way way = 0;      // nowhere
+    MaxMin::Way way = kNowhere;
     Duration latency;         // after the sender is done with a message
     Duration overhead;        // how long a message keeps the sender busy at least
     Duration fence;           // how long the sender rests after a message
@@ -207,11 +208,10 @@ class FlowFabric : private Carrier::Surroundings {
   std::int32_t open(Rank from, Rank to, int strand);
   std::vector<double> carried() const;
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
-  using TurnedPath = std::function<topology::Path(Rank by)>;  // of a rank, or of one that is turned
-  MaxMin::Way way_along(const TurnedPath& turned);
+  MaxMin::Way way_along(const topology::Path& path, const Fold::Images& turned);
   void fail(std::string message);
   void limit_to_links(MaxMin::Way way, double& cap) const;
-  SwitchWay way_of(const TurnedPath& turned, const Group& group);
+  SwitchWay way_of(const topology::Path& path, const Fold::Images& turned, const Group& group);
   SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
   std::int32_t aggregation_index(Rank rank, const protocol::End& end);
   Aggregation::Member& member(Rank rank, const protocol::End& end) {

@@ -44,22 +44,26 @@ topology::Hop Fold::sample(MaxMin::Resource resource) const {
   return {d / 2, d % 2 == 0};
 }
 
-std::optional<std::vector<MaxMin::Use>> Fold::uses(const std::function<topology::Path(Rank by)>& turned) {
+std::optional<std::vector<MaxMin::Use>> Fold::uses(const topology::Path& path, const Images& turned) {
   std::vector<MaxMin::Use> uses;
-  const topology::Path first = turned(0);
   if (images() == 1) {
-    for (const topology::Hop& hop : first.hops) {
+    uses.reserve(path.hops.size());
+    for (const topology::Hop& hop : path.hops) {
       MaxMin::Resource& resource = class_of_[index(direction_of(hop))];
       if (resource < 0) resource = make_class(direction_of(hop), 1);
       add_use(uses, resource, 1);
     }
     return uses;
   }
-  std::vector<std::vector<Direction>> crossed(first.hops.size());  // by every image, at each place of the path
-  for (Rank by = 0; by < ranks_; by += turn_) {
-    const topology::Path path = turned(by);
-    if (path.type != first.type || path.latency != first.latency || path.hops.size() != first.hops.size()) return {};
-    for (std::size_t h = 0; h < crossed.size(); ++h) crossed[h].push_back(direction_of(path.hops[h]));
+  std::vector<std::vector<Direction>> crossed(path.hops.size());  // by all of them, at each place of the path
+  const auto cross = [&](const topology::Path& image) {
+    for (std::size_t h = 0; h < crossed.size(); ++h) crossed[h].push_back(direction_of(image.hops[h]));
+  };
+  cross(path);
+  for (Rank by = turn_; by < ranks_; by += turn_) {
+    const topology::Path image = turned(by);
+    if (image.type != path.type || image.latency != path.latency || image.hops.size() != path.hops.size()) return {};
+    cross(image);
   }
   for (auto& at_place : crossed)
     if (!classify(at_place, uses)) return {};

@@ -31,8 +31,9 @@ class Fold {
   Rank back(Rank rank, Rank by) const { return rank >= by ? rank - by : rank - by + ranks_; }
   Rank on(Rank rank, Rank by) const { return rank < ranks_ - by ? rank + by : rank + by - ranks_; }
 
-  // What a path crosses, given the path as it is turned by 0, turn, 2 turn, … Nothing: the images' paths are not alike.
-  std::optional<std::vector<MaxMin::Use>> uses(const std::function<topology::Path(Rank by)>& turned);
+  // What a path crosses, given its images: the path as it is turned by turn, 2 turn, … Nothing: they are not alike.
+  using Images = std::function<topology::Path(Rank by)>;
+  std::optional<std::vector<MaxMin::Use>> uses(const topology::Path& path, const Images& turned);
 
   // A link of a resource, and whether from a to b.
   topology::Hop sample(MaxMin::Resource resource) const;
