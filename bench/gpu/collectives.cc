@@ -31,11 +31,12 @@ Status try_way(Ranks& ranks, const schedule::Task& task, const schedule::Algorit
                int channels, Best& best) {
   const auto plan = make_plan(task, algorithm, protocol, channels, exec::device::capabilities(ranks.geometry()), true);
   if (const auto cut = schedule::cut_of(task, plan); cut.piece == 0 || cut.round == 0) return {};
+  const std::string way = fmt::format("{} {} x{}", algorithm.name, protocol::traits(protocol).name, channels);
+  doing(fmt::format("{} of {} elements by {}", schedule::name(task.collective), task.elements, way));
   if (const Status ready = ranks.prepare(task, plan, DataType::kFloat32, ReduceOp::kSum); !ready)
     return ready.error().code == Code::kUnsupported ? Status() : ready;
   WEFT_TRY(const double microseconds, ranks.time(calls_for(task.elements * task.element_bytes)));
-  if (best.microseconds == 0 || microseconds < best.microseconds)
-    best = {microseconds, fmt::format("{} {} x{}", algorithm.name, protocol::traits(protocol).name, channels)};
+  if (best.microseconds == 0 || microseconds < best.microseconds) best = {microseconds, way};
   return {};
 }
 
@@ -71,7 +72,7 @@ Status collectives(const Options& options) {
                                           .slot_bytes = 256 << 10,
                                           .line_slot_bytes = 64 << 10,
                                           .scratch_bytes = 4 << 20},
-                                         options.threads, options.together));
+                                         options));
   fmt::print("# {} ranks, {} strands of {} threads each; copy within memory {:.0f} GB/s read and written\n", n, strands,
              options.threads, rate / 1e9);
   fmt::print("# collective        size (B)   time (us)    busbw   bound (us)  %bound  way\n");
@@ -87,7 +88,6 @@ Status collectives(const Options& options) {
                  best.microseconds,
                  static_cast<double>(bytes) / best.microseconds / 1e3 * schedule::bus_factor(collective, n), bound,
                  100 * bound / best.microseconds, best.way);
-      std::fflush(stdout);
     }
   return {};
 }
