@@ -48,6 +48,8 @@ class Group {
     return reinterpret_cast<std::byte* const*>(region(rank) + geometry_.total_bytes());
   }
 
+  // Closes the memory of other processes. Requires: no kernel uses it any more; nothing else is called afterwards.
+  void forget_others() { opened_.clear(); }
   // Stops what waits in any kernel of the group, for good.
   Status abort();
   // Why a strand of this rank gave up; the first of them. Errors: kTimeout, kAborted, kMismatch with strand, step and
