@@ -75,7 +75,8 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
 Status Member::enter(Stream stream) {
   net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
-  if (done_ && stream != last_stream_ && !captured) return device.wait(*done_, stream);
+  // Also where the last one was in this stream: its handle may name another one since.
+  if (done_ && !captured) return device.wait(*done_, stream);
   return {};
 }
 
@@ -99,7 +100,6 @@ Status Member::leave(Stream stream) {
   if (!done_) {
     WEFT_TRY(done_, device.make_event());
   }
-  last_stream_ = stream;
   return device.record(*done_, stream);
 }
 

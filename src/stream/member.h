@@ -64,7 +64,6 @@ class Member {
   Rank rank_;
   std::map<std::string, Prepared> prepared_;
   const Prepared* last_ = nullptr;
-  Stream last_stream_ = nullptr;
   std::unique_ptr<net::cuda::Event> done_;  // null: nothing was queued yet
 };
 

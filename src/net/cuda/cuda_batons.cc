@@ -9,6 +9,7 @@ namespace weft::net::cuda {
 
 Status checked(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // or the application's next look at it would find this one
   const Code code = error == cudaErrorMemoryAllocation ? Code::kNoResources : Code::kNotFound;
   return failure(code, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
 }
@@ -36,6 +37,7 @@ Result<void*> PinnedPool::block_of(std::size_t size) {
       return block;
     }
   }
+  const PastCaptures past;
   void* block = nullptr;
   WEFT_CHECK(checked(cudaHostAlloc(&block, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
   return block;
@@ -126,8 +128,10 @@ Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
   callback.release();  // the callback's own now
   const CUresult waits = wait_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value,
                                      CU_STREAM_WAIT_VALUE_GEQ);
-  if (waits != CUDA_SUCCESS)
+  if (waits != CUDA_SUCCESS) {
+    words_->give_back(word);
     return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
+  }
   return std::make_unique<CudaBaton>(std::move(reached), words_, word);
 }
 

@@ -2,6 +2,8 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <map>
+#include <mutex>
 
 #include "net/cuda/cuda_batons.cuh"
 
@@ -9,18 +11,6 @@ namespace weft::net::cuda {
 namespace {
 
 cudaStream_t of(Stream stream) { return static_cast<cudaStream_t>(stream); }
-
-// While one lives, the calling thread may allocate and copy although a stream is captured.
-class PastCaptures {
- public:
-  PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  PastCaptures(const PastCaptures&) = delete;
-  PastCaptures& operator=(const PastCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 struct CudaEvent final : Event {
   ~CudaEvent() override { cudaEventDestroy(event); }
@@ -30,6 +20,9 @@ struct CudaEvent final : Event {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(WaitValue wait_value) : batons_(wait_value, pool_) {}
+  ~CudaDevice() override {
+    for (const auto& [device, stream] : own_) cudaStreamDestroy(stream);
+  }
 
   Result<int> count() override {
     int devices = 0;
@@ -138,6 +131,7 @@ class CudaDevice final : public Device {
   }
 
   Status finish(Event& event) override {
+    const PastCaptures past;
     return checked(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "cudaEventSynchronize");
   }
 
@@ -151,19 +145,35 @@ class CudaDevice final : public Device {
     return batons_.hand_over(stream);
   }
   Status synchronize(Stream stream) override {
+    const PastCaptures past;
     return checked(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
   }
 
  private:
-  // Does one thing in a stream of its own and waits for it: streams of the application neither wait nor are waited for.
+  // Does one thing in a stream of weft's own and waits for it: streams of the application neither wait nor are waited
+  // for.
   template <class Queue>
   Status now(Queue&& queue) {
     const PastCaptures past;
-    WEFT_TRY(const auto stream, make_stream());
-    WEFT_CHECK(queue(of(stream.get())));
-    return synchronize(stream.get());
+    WEFT_TRY(const cudaStream_t stream, own_stream());
+    WEFT_CHECK(queue(stream));
+    return synchronize(stream);
+  }
+  // Of the current device; of the highest priority, so that it shares no hardware queue with streams whose kernels
+  // wait.
+  Result<cudaStream_t> own_stream() {
+    WEFT_TRY(const int device, current());
+    const std::lock_guard guard(mutex_);
+    if (const auto found = own_.find(device); found != own_.end()) return found->second;
+    int least = 0, most = 0;
+    WEFT_CHECK(checked(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange"));
+    cudaStream_t stream = nullptr;
+    WEFT_CHECK(checked(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, most), "cudaStreamCreate"));
+    return own_[device] = stream;
   }
 
+  std::mutex mutex_;
+  std::map<int, cudaStream_t> own_;  // guarded by mutex_
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   Batons batons_;
 };
