@@ -108,6 +108,9 @@ measure() {
   stage nccl-cuda 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
   WEFT_DEVICE_PATH=host stage nccl-cuda-host 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
   stage torch-nccl 60 env LD_PRELOAD="$PWD/build-gpu/lib/libnccl.so.2" python3 bench/gpu/torch_ranks.py
+  # A GPU runs kernels of two processes in turns: slow, but the only way to see memory between processes where there is one.
+  WEFT_DEVICE_PATH=kernels stage nccl-ipc 40 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2 --processes
+  WEFT_DEVICE_PATH=host stage nccl-processes 40 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2 --processes
   stage nccl-nvidia 30 python3 bench/gpu/nccl_ranks.py --library installed
   # As an application starts that has set nothing.
   stage as-by-default 30 env -u CUDA_MODULE_LOADING -u CUDA_DEVICE_MAX_CONNECTIONS $gpu streams --ranks 4

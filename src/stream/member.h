@@ -58,6 +58,8 @@ class Member {
   const Prepared* last() const { return last_; }
 
  private:
+  // Do all ranks reach each other's buffers of this call? All of them say the same.
+  bool reaches(const Request& request) const;
   Result<Prepared> lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const;
 
   std::shared_ptr<Group> group_;

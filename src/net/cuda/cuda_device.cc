@@ -17,9 +17,23 @@ struct CudaEvent final : Event {
   cudaEvent_t event = nullptr;
 };
 
+using AddressRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
+
+// What only the driver has. Errors (kUnsupported): this one has not.
+template <class Function>
+Result<Function> from_driver(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  WEFT_CHECK(checked(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found),
+                     "cudaGetDriverEntryPointByVersion"));
+  if (found == cudaDriverEntryPointSuccess && function != nullptr) return reinterpret_cast<Function>(function);
+  return failure(Code::kUnsupported, Blame::kProcess, "no CUDA device: the driver lacks {}", name);
+}
+
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(WaitValue wait_value) : batons_(wait_value, pool_) {}
+  CudaDevice(WaitValue wait_value, AddressRange address_range)
+      : address_range_(address_range), batons_(wait_value, pool_) {}
   ~CudaDevice() override {
     for (const auto& [device, stream] : own_) cudaStreamDestroy(stream);
   }
@@ -78,12 +92,17 @@ class CudaDevice final : public Device {
     const PastCaptures past;
     return checked(cudaFree(memory), "cudaFree");
   }
-  Result<MemoryHandle> share(const void* memory) override {
+  Result<SharedMemory> share(const void* memory) override {
     const PastCaptures past;
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    if (address_range_(&base, &size, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS)
+      return bad_input("memory is shared that was not allocated");
     cudaIpcMemHandle_t handle{};
     static_assert(sizeof handle == sizeof(MemoryHandle));
-    WEFT_CHECK(checked(cudaIpcGetMemHandle(&handle, const_cast<void*>(memory)), "cudaIpcGetMemHandle"));
-    return std::bit_cast<MemoryHandle>(handle);
+    WEFT_CHECK(checked(cudaIpcGetMemHandle(&handle, reinterpret_cast<void*>(base)), "cudaIpcGetMemHandle"));
+    return SharedMemory{std::bit_cast<MemoryHandle>(handle),
+                        static_cast<Bytes>(reinterpret_cast<CUdeviceptr>(memory) - base)};
   }
   Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override {
     const PastCaptures past;
@@ -172,6 +191,7 @@ class CudaDevice final : public Device {
     return own_[device] = stream;
   }
 
+  const AddressRange address_range_;
   std::mutex mutex_;
   std::map<int, cudaStream_t> own_;  // guarded by mutex_
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
@@ -184,14 +204,9 @@ Result<std::unique_ptr<Device>> cuda_device() {
   int devices = 0;
   WEFT_CHECK(checked(cudaGetDeviceCount(&devices), "no CUDA device"));
   if (devices == 0) return failure(Code::kNotFound, Blame::kProcess, "no CUDA device: none is visible");
-  void* wait_value = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  WEFT_CHECK(
-      checked(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &wait_value, 12000, cudaEnableDefault, &found),
-              "cudaGetDriverEntryPointByVersion"));
-  if (found != cudaDriverEntryPointSuccess || wait_value == nullptr)
-    return failure(Code::kUnsupported, Blame::kProcess, "no CUDA device: the driver lacks cuStreamWaitValue32");
-  return std::make_unique<CudaDevice>(reinterpret_cast<WaitValue>(wait_value));
+  WEFT_TRY(const auto wait_value, from_driver<WaitValue>("cuStreamWaitValue32"));
+  WEFT_TRY(const auto address_range, from_driver<AddressRange>("cuMemGetAddressRange"));
+  return std::make_unique<CudaDevice>(wait_value, address_range);
 }
 
 }  // namespace weft::net::cuda

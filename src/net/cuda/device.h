@@ -17,6 +17,11 @@ using Stream = void*;
 
 // Names memory of a device to other processes of the machine; may be sent as it is.
 using MemoryHandle = std::array<std::byte, 64>;
+// Where other processes find memory: so many bytes behind the beginning of what they open.
+struct SharedMemory {
+  MemoryHandle handle{};
+  Bytes offset = 0;
+};
 // A GPU, whatever number a process has for it.
 using Identity = std::array<std::uint64_t, 2>;
 
@@ -59,8 +64,9 @@ class Device {
   // Device memory. Owns: the caller, until release(). Errors: kNoResources.
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual Status release(void* memory) = 0;
-  // For other processes; `memory` as allocate() gave it. It must not be released before they have closed theirs.
-  virtual Result<MemoryHandle> share(const void* memory) = 0;
+  // For other processes: memory as allocate() gave it, or within it; all of that is opened. It must not be released
+  // before they have closed theirs. Errors: of memory that came otherwise.
+  virtual Result<SharedMemory> share(const void* memory) = 0;
   // Another process's memory, for what runs on the current device; closed with its last owner. Errors: kPeerDied, or
   // the runtime's: the device does not reach that one.
   virtual Result<std::shared_ptr<void>> open(const MemoryHandle& handle) = 0;
