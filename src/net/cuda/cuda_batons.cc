@@ -81,17 +81,19 @@ namespace {
 
 class CudaBaton final : public Baton {
  public:
-  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word)
-      : reached_(std::move(reached)), words_(std::move(words)), word_(word) {}
+  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word,
+            cudaStream_t own)
+      : reached_(std::move(reached)), words_(std::move(words)), word_(word), own_(own) {}
 
-  bool wait_until_reached(const std::function<bool()>& give_up) override {
+  Status wait_until_reached(const std::function<bool()>& give_up) override {
     using namespace std::chrono_literals;
     for (int looks = 0; !reached_->load(std::memory_order_acquire); ++looks) {
       if (looks < 1000) continue;
-      if (give_up()) return false;
+      if (give_up()) return failure(Code::kAborted, Blame::kOperation, "given up before its stream came to it");
+      if (looks % 1000 == 0) WEFT_CHECK(device_works());
       std::this_thread::sleep_for(looks < 5000 ? 10us : 1ms);
     }
-    return true;
+    return {};
   }
   void finish() override {
     std::atomic_ref(*word_.at).store(word_.value, std::memory_order_release);
@@ -99,9 +101,18 @@ class CudaBaton final : public Baton {
   }
 
  private:
+  // After an error of the device no stream comes to its callbacks; any stream tells, and this one cannot have been
+  // destroyed meanwhile.
+  Status device_works() const {
+    const PastCaptures past;
+    const cudaError_t state = cudaStreamQuery(own_);
+    return checked(state == cudaErrorNotReady ? cudaSuccess : state, "the device");
+  }
+
   std::shared_ptr<std::atomic<bool>> reached_;
   std::shared_ptr<Words> words_;
   Words::Word word_;
+  cudaStream_t own_;
 };
 
 void CUDART_CB reach(void* reached) {
@@ -115,7 +126,7 @@ void CUDART_CB reach(void* reached) {
 Batons::Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool)
     : wait_value_(wait_value), pool_(std::move(pool)), words_(std::make_shared<Words>()) {}
 
-Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
+Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream, cudaStream_t own) {
   WEFT_TRY(const Words::Word word, words_->next(*pool_));
   auto reached = std::make_shared<std::atomic<bool>>(false);
   auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);
@@ -132,7 +143,7 @@ Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
     words_->give_back(word);
     return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
   }
-  return std::make_unique<CudaBaton>(std::move(reached), words_, word);
+  return std::make_unique<CudaBaton>(std::move(reached), words_, word, own);
 }
 
 }  // namespace weft::net::cuda

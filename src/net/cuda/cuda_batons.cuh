@@ -47,7 +47,8 @@ class Batons {
  public:
   // `wait_value`: the driver's cuStreamWaitValue32.
   Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool);
-  Result<std::unique_ptr<Baton>> hand_over(Stream stream);
+  // `own`: a stream of weft's own on the same device.
+  Result<std::unique_ptr<Baton>> hand_over(Stream stream, cudaStream_t own);
 
  private:
   WaitValue wait_value_;

@@ -161,7 +161,8 @@ class CudaDevice final : public Device {
   Result<std::unique_ptr<Baton>> hand_over(Stream stream) override {
     WEFT_TRY(const bool in_graph, captured(stream));
     if (in_graph) return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");
-    return batons_.hand_over(stream);
+    WEFT_TRY(const cudaStream_t own, own_stream());
+    return batons_.hand_over(stream, own);
   }
   Status synchronize(Stream stream) override {
     const PastCaptures past;
@@ -184,6 +185,7 @@ class CudaDevice final : public Device {
     WEFT_TRY(const int device, current());
     const std::lock_guard guard(mutex_);
     if (const auto found = own_.find(device); found != own_.end()) return found->second;
+    const PastCaptures past;
     int least = 0, most = 0;
     WEFT_CHECK(checked(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange"));
     cudaStream_t stream = nullptr;

@@ -31,8 +31,8 @@ class Baton {
  public:
   virtual ~Baton() = default;
   // Returns when everything before it in the stream has ended, or `give_up()` says so: asked every few milliseconds.
-  // False: given up.
-  virtual bool wait_until_reached(const std::function<bool()>& give_up) = 0;
+  // Errors: kAborted: given up; the device's, whose streams come nowhere any more.
+  virtual Status wait_until_reached(const std::function<bool()>& give_up) = 0;
   // The stream goes on. Needed exactly once, whatever happened.
   virtual void finish() = 0;
 };
