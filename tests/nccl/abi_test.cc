@@ -181,6 +181,32 @@ TEST(NcclGroups, OneThreadDrivesAllRanks) {
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 }
 
+// Messages of one group wait for what is before them in each of their streams, and what is behind them in any waits for
+// them.
+TEST(NcclGroups, MessagesOfSeveralStreams) {
+  constexpr std::size_t kCount = 20000;
+  on_ranks(2, [](ncclComm_t comm, int rank, cudaStream_t stream) {
+    const cudaStream_t other = stream_of(rank + 2);
+    const std::vector<float> in = ramp(kCount, rank);
+    std::vector<float> made(kCount), received(kCount);
+    for (int round = 0; round < 5; ++round) {
+      std::fill(made.begin(), made.end(), 0.0f);
+      std::fill(received.begin(), received.end(), 0.0f);
+      // To itself: copies, in `other`, what is then sent in `stream`'s group.
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), kCount, ncclFloat, rank, comm, other));
+      NCCL_OK(ncclRecv(made.data(), kCount, ncclFloat, rank, comm, other));
+      NCCL_OK(ncclGroupEnd());
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclRecv(received.data(), kCount, ncclFloat, 1 - rank, comm, stream));
+      NCCL_OK(ncclSend(made.data(), kCount, ncclFloat, 1 - rank, comm, other));
+      NCCL_OK(ncclGroupEnd());
+      NCCL_OK(weft_stream_synchronize(other));
+      ASSERT_EQ(received, ramp(kCount, 1 - rank));
+    }
+  });
+}
+
 // As PyTorch's all_to_all does: sends and receives of all ranks, itself included, beside a collective, whatever order.
 TEST(NcclGroups, MessagesAndCollectivesTogether) {
   constexpr int kRanks = 4;

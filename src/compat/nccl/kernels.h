@@ -14,8 +14,8 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
 Status add_window(ncclComm& comm, void* memory, std::size_t bytes, bool symmetric);
 
 // Queues operations of communicators that have kernels, in their streams: collectives, and then all messages between
-// single ranks at the same time. Errors: see stream::start and start_exchanges; kUnsupported: messages of one
-// communicator on several streams.
+// single ranks at the same time. Errors: see stream::start and start_exchanges. Requires: all messages of a
+// communicator are in one stream.
 Status start_kernels(std::span<const Operation> operations);
 
 }  // namespace weft::compat::nccl
