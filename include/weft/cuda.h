@@ -89,7 +89,8 @@ class Communicator {
 class Window {
  public:
   // Of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's device,
-  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host.
+  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host;
+  // kUnsupported: GPUs whose link (PCIe) carries no atomic operations, which signals and barriers are.
   static Result<std::vector<Window>> open(std::span<const Communicator> ranks, std::span<void* const> memory,
                                           std::size_t bytes);
   // Over memory of their own, each on its rank's device, all zero. Errors: likewise; kNoResources.

@@ -72,6 +72,15 @@ class CudaDevice final : public Device {
     (void)cudaGetLastError();  // or the next call that asks for it would find this one
     return {};
   }
+  Status atomics(int device, int peer) override {
+    if (device == peer) return {};
+    int can = 0;
+    WEFT_CHECK(checked(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrNativeAtomicSupported, device, peer),
+                       "cudaDeviceGetP2PAttribute"));
+    if (can != 0) return {};
+    return failure(Code::kUnsupported, Blame::kProcess, "the link of devices {} and {} carries no atomic operations",
+                   device, peer);
+  }
   bool host_reaches() const override { return false; }
   Status check_pointer(const void* memory, const char* what) override {
     if (memory == nullptr) return bad_input("{} is null", what);

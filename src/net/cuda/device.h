@@ -56,6 +56,9 @@ class Device {
   virtual Result<Identity> identity(int device) = 0;
   // From now on what runs on `device` may load and store the memory of `peer`. Errors: kUnsupported.
   virtual Status reach(int device, int peer) = 0;
+  // May what runs on `device` add to and exchange words in the memory of `peer`? Errors: kUnsupported: their link does
+  // not.
+  virtual Status atomics(int device, int peer) = 0;
   // May the host load and store what allocate() gives? Otherwise data is copied through pinned memory.
   virtual bool host_reaches() const = 0;
   // Errors (bad input): the pointer is not one that a device can use; names `what`.

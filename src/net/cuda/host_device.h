@@ -40,6 +40,7 @@ class HostDevice final : public Device {
   Status use(int device) override;
   Result<Identity> identity(int device) override;
   Status reach(int device, int peer) override;
+  Status atomics(int device, int peer) override { return reach(device, peer); }
   bool host_reaches() const override { return true; }
   Status check_pointer(const void* memory, const char* what) override;
   Result<void*> allocate(Bytes bytes) override { return memory_.allocate(bytes); }
