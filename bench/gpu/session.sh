@@ -105,9 +105,10 @@ measure() {
   stage device-ring 10 build-gpu/device_ring
   stage device-side 30 $gpu device-side --ranks 4
   stage overlap 20 $gpu overlap --ranks 4
-  stage nccl-cuda 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
+  # The first to load PyTorch reads it from a disk that nothing has read yet.
+  stage nccl-cuda 60 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
   WEFT_DEVICE_PATH=host stage nccl-cuda-host 30 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2
-  stage torch-nccl 60 env LD_PRELOAD="$PWD/build-gpu/lib/libnccl.so.2" python3 bench/gpu/torch_ranks.py
+  stage torch-nccl 90 env LD_PRELOAD="$PWD/build-gpu/lib/libnccl.so.2" python3 bench/gpu/torch_ranks.py
   # A GPU runs kernels of two processes in turns: slow, but the only way to see memory between processes where there is one.
   WEFT_DEVICE_PATH=kernels stage nccl-ipc 40 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2 --processes
   WEFT_DEVICE_PATH=host stage nccl-processes 40 python3 bench/gpu/nccl_ranks.py --library build-gpu/lib/libnccl.so.2 --processes

@@ -39,8 +39,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, LLA2ACreateRequirement, (int, int, void*, void*))
 }
 WEFT_NCCL_DEFINE(int, LLA2ACalcSlots, (int, int)) { return 0; }
 
-// All ranks; those whose memory NCCL's device code would reach, which is nobody else's; and those of equal number
-// there.
+// All ranks; those whose memory NCCL's device code would reach: nobody else's; so all ranks once more.
 WEFT_NCCL_DEFINE(ncclTeam, TeamWorld, (ncclComm_t comm)) {
   return comm == nullptr ? ncclTeam{} : ncclTeam{comm->ranks, comm->rank, 1};
 }
