@@ -52,14 +52,16 @@ int main() {
   Heaps heaps;
   for (int r = 0; r < kRanks; ++r) heaps.of[r] = (*windows)[static_cast<std::size_t>(r)].heap();
   unsigned* in_vain = nullptr;
-  if (cudaMallocManaged(&in_vain, sizeof *in_vain) != cudaSuccess) return failed("cudaMallocManaged");
-  *in_vain = 0;
+  if (cudaMalloc(&in_vain, sizeof *in_vain) != cudaSuccess) return failed("cudaMalloc");
+  cudaMemset(in_vain, 0, sizeof *in_vain);
   void* arguments[] = {&heaps, &in_vain};
   // Cooperative: refused unless all blocks, which wait for each other, fit at the same time.
   const void* const kernel = reinterpret_cast<const void*>(&shift);
+  unsigned vain = 0;
   if (cudaLaunchCooperativeKernel(kernel, dim3(kRanks), dim3(256), arguments, 0, cudaStream_t{}) != cudaSuccess ||
-      cudaDeviceSynchronize() != cudaSuccess || *in_vain > 0)
+      cudaMemcpy(&vain, in_vain, sizeof vain, cudaMemcpyDeviceToHost) != cudaSuccess)
     return failed(cudaGetErrorString(cudaGetLastError()));
+  if (vain > 0) return failed("threads waited in vain");
 
   std::vector<Part> parts(1);
   for (int r = 0; r < kRanks; ++r) {

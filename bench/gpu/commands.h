@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "base/result.h"
 #include "weft/types.h"
 
@@ -10,8 +12,9 @@ struct Options {
   Rank ranks = 2;
   int threads = 512;                   // of a block
   std::int64_t most_bytes = 64 << 20;  // of a message
-  bool together = false;               // one launch for all ranks instead of one for each
+  bool together = false;               // one launch for all ranks instead of one for each, on a stream of its own
   bool brief = false;                  // check, messages: a short case, for compute-sanitizer
+  std::chrono::seconds timeout{2};     // of one wait in a kernel
 };
 
 // Every algorithm by every protocol against what it promises; types and operations against the host's kernels.
@@ -30,6 +33,9 @@ Status messages(const Options& options);
 Status overlap(const Options& options);
 // Kernels that communicate themselves: tokens to experts, a transposition across ranks; checked and timed.
 Status device_side(const Options& options);
+
+// What the program says that it was at if it is ended by SIGTERM.
+void doing(const std::string& what);
 
 // Bytes read and written per second by a large copy within the GPU's memory.
 Result<double> copy_rate();

@@ -170,7 +170,9 @@ Status transposition(Rank ranks) {
 }  // namespace
 
 Status device_side(const Options& options) {
+  doing("device-side: tokens to experts");
   WEFT_CHECK(dispatch(options.ranks));
+  doing("device-side: transposition");
   return transposition(options.ranks);
 }
 

@@ -9,19 +9,23 @@ namespace {
 
 using stream::DeviceMemory;
 
-// Ranks on device 0, each with a stream, that send a message of so many integers to all, themselves included. Over the
-// seam of net/cuda alone, so that it runs on the host as well.
+// Ranks on device 0, each with a stream or all with one, that send a message of so many integers to all, themselves
+// included. Over the seam of net/cuda alone, so that it runs on the host as well.
 class Job {
  public:
-  static Result<std::unique_ptr<Job>> open(Rank ranks) {
+  static Result<std::unique_ptr<Job>> open(const Options& options) {
     auto job = std::make_unique<Job>();
     WEFT_TRY(const env::Settings settings, env::read());
     WEFT_TRY(job->runtime_, stream::open_runtime(settings.device));
-    const std::vector<int> devices(static_cast<std::size_t>(ranks), 0);
-    WEFT_TRY(job->group_, stream::Group::open(job->runtime_, devices, std::chrono::seconds(5)));
-    for (Rank r = 0; r < ranks; ++r) {
+    const std::vector<int> devices(static_cast<std::size_t>(options.ranks), 0);
+    WEFT_TRY(job->group_, stream::Group::open(job->runtime_, devices, options.timeout));
+    for (Rank r = 0; r < options.ranks; ++r) {
       job->members_.push_back(std::make_unique<stream::Member>(job->group_, r));
-      WEFT_TRY(job->streams_.emplace_back(), job->runtime_->device->make_stream());
+      if (options.together && r > 0) {
+        job->streams_.push_back(job->streams_.front());
+      } else {
+        WEFT_TRY(job->streams_.emplace_back(), job->runtime_->device->make_stream());
+      }
     }
     return job;
   }
@@ -85,11 +89,12 @@ class Job {
 Status messages(const Options& options) {
   constexpr int kCalls = 10;
   constexpr std::size_t kSizes[] = {256, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20};
-  WEFT_TRY(const auto job, Job::open(options.ranks));
+  WEFT_TRY(const auto job, Job::open(options));
   fmt::print("# every rank to every rank, itself included, on {} ranks; us by the host's clock, mean of {}\n",
              options.ranks, kCalls);
   fmt::print("# bytes of a message         us   GB/s that leave a rank\n");
   for (const std::size_t bytes : options.brief ? std::span(kSizes, 2) : std::span(kSizes)) {
+    doing(fmt::format("messages of {} B", bytes));
     WEFT_CHECK(job->prepare(bytes / sizeof(std::int32_t)));
     WEFT_CHECK(job->start());
     WEFT_CHECK(job->wait());

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Two ranks on one GPU through NCCL's C interface, from one thread: is the sum right, and how long does it take?
+"""Two ranks on one GPU through NCCL's C interface: is the sum right, and how long does it take?
 
-  nccl_ranks.py --library PATH|installed [--bytes N]
+  nccl_ranks.py --library PATH|installed [--bytes N] [--processes]
 
-`installed` is the NCCL that Python's nvidia-nccl package has. Memory and streams are PyTorch's. The last line is a result or
-the library's own words of refusal. Exit: 0 right or refused by NVIDIA's library (which has one rank per GPU), 1 otherwise.
+From one thread, or with --processes from a process each, whose buffers lie in a symmetric window. `installed` is the NCCL that
+Python's nvidia-nccl package has. Memory and streams are PyTorch's. The last line is a result or the library's own words of
+refusal. Exit: 0 right or refused by NVIDIA's library (which has one rank per GPU), 1 otherwise.
 """
 
 import argparse
@@ -42,11 +43,73 @@ def all_reduce(nccl, comms, tensors, streams):
     nccl("ncclGroupEnd")
 
 
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_byte * 128)]
+
+
+def rank_process(options, rank, receiver, sender):
+    import torch
+    torch.cuda.set_device(0)
+    nccl = Library(installed() if options.library == "installed" else options.library)
+    name = UniqueId()
+    if rank == 0:
+        nccl("ncclGetUniqueId", ctypes.byref(name))
+        for _ in range(1, RANKS):
+            os.write(sender, bytes(name.internal))
+    else:
+        name.internal[:] = [b - 256 if b > 127 else b for b in os.read(receiver, 128)]
+    comm = ctypes.c_void_p()
+    nccl("ncclCommInitRank", ctypes.byref(comm), RANKS, name, rank)
+    count = options.bytes // 4
+    # Large enough for memory of its own, which begins at a page: the window has the input and then the output.
+    memory = torch.zeros(max(2 * count, 8 << 20), device="cuda")
+    window = ctypes.c_void_p()
+    nccl("ncclCommWindowRegister", comm, ctypes.c_void_p(memory.data_ptr()), ctypes.c_size_t(4 * memory.numel()),
+         ctypes.byref(window), 1)
+    stream = torch.cuda.Stream()
+    memory[:count] = rank + 1
+    torch.cuda.synchronize()
+
+    def call():
+        nccl("ncclAllReduce", ctypes.c_void_p(memory.data_ptr()), ctypes.c_void_p(memory.data_ptr() + 4 * count),
+             ctypes.c_size_t(count), FLOAT, SUM, comm, ctypes.c_void_p(stream.cuda_stream))
+    call()
+    torch.cuda.synchronize()
+    right = bool((memory[count:2 * count] == 3).all())
+    begin = time.perf_counter()
+    for _ in range(5):
+        call()
+    torch.cuda.synchronize()
+    each = (time.perf_counter() - begin) / 5
+    error = ctypes.c_int()
+    nccl("ncclCommGetAsyncError", comm, ctypes.byref(error))
+    nccl("ncclCommWindowDeregister", comm, window)
+    nccl("ncclCommDestroy", comm)
+    if rank == 0:
+        print(f"all_reduce of {options.bytes} B on {RANKS} processes of one GPU: {'right' if right else 'WRONG'}, "
+              f"error {error.value}, {each * 1e6:.1f} us")
+    return 0 if right and error.value == 0 else 1
+
+
+def processes(options):
+    receiver, sender = os.pipe()
+    children = []
+    for rank in range(RANKS):
+        child = os.fork()  # before torch is loaded
+        if child == 0:
+            sys.exit(rank_process(options, rank, receiver, sender))
+        children.append(child)
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--library", required=True)
     parser.add_argument("--bytes", type=int, default=1 << 20)
+    parser.add_argument("--processes", action="store_true")
     options = parser.parse_args()
+    if options.processes:
+        return processes(options)
     import torch
     nccl = Library(installed() if options.library == "installed" else options.library)
     comms = (ctypes.c_void_p * RANKS)()

@@ -12,14 +12,16 @@ Status checked(cudaError_t error, const char* call) {
   return failure(Code::kSystem, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
 }
 
+Status settled() { return checked(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
 Result<DeviceMemory> DeviceMemory::make(std::size_t bytes) {
   DeviceMemory memory;
   WEFT_CHECK(checked(cudaMalloc(&memory.at_, std::max<std::size_t>(bytes, 256)), "cudaMalloc"));
   return memory;
 }
 
-Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometry, int threads, bool together) {
-  std::unique_ptr<Ranks> ranks(new Ranks(geometry, threads, together));
+Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometry, const Options& options) {
+  std::unique_ptr<Ranks> ranks(new Ranks(geometry, options));
   WEFT_TRY(ranks->kernels_, exec::device::cuda_kernels());
   std::vector<std::byte*> addresses;
   const auto bytes = static_cast<std::size_t>(geometry.total_bytes());
@@ -38,6 +40,7 @@ Result<std::unique_ptr<Ranks>> Ranks::open(const exec::device::Geometry& geometr
   WEFT_CHECK(checked(
       cudaMemcpy(ranks->table_.data(), addresses.data(), addresses.size() * sizeof(std::byte*), cudaMemcpyHostToDevice),
       "cudaMemcpy"));
+  WEFT_CHECK(settled());
   return ranks;
 }
 
@@ -93,26 +96,26 @@ Status Ranks::prepare(std::span<const schedule::Program> programs, protocol::Pro
                        .in = ins_[r].data(),
                        .out = outs_[r].data(),
                        .signature = 1,
-                       .timeout_ns = 5'000'000'000});
+                       .timeout_ns = std::chrono::nanoseconds(options_.timeout).count()});
   }
-  WEFT_TRY(const int resident, kernels_->resident_blocks(type, threads_));
+  WEFT_TRY(const int resident, kernels_->resident_blocks(type, options_.threads));
   if (const int blocks = strands_ * static_cast<int>(frames_.size()); blocks > resident)
     return failure(Code::kUnsupported, Blame::kInput, "{} blocks of {} threads; the GPU holds {} at once", blocks,
-                   threads_, resident);
-  return {};
+                   options_.threads, resident);
+  return settled();
 }
 
 // The other streams begin after the first one's place, and it goes on when they are done: so all of it can be timed and
 // captured by the first stream alone.
 Status Ranks::fork() {
-  if (together_) return {};
+  if (options_.together) return {};
   WEFT_CHECK(checked(cudaEventRecord(ends_[0], streams_[0]), "cudaEventRecord"));
   for (std::size_t r = 1; r < streams_.size(); ++r)
     WEFT_CHECK(checked(cudaStreamWaitEvent(streams_[r], ends_[0]), "cudaStreamWaitEvent"));
   return {};
 }
 Status Ranks::join() {
-  if (together_) return {};
+  if (options_.together) return {};
   for (std::size_t r = 1; r < streams_.size(); ++r) {
     WEFT_CHECK(checked(cudaEventRecord(ends_[r], streams_[r]), "cudaEventRecord"));
     WEFT_CHECK(checked(cudaStreamWaitEvent(streams_[0], ends_[r]), "cudaStreamWaitEvent"));
@@ -121,9 +124,9 @@ Status Ranks::join() {
 }
 
 Status Ranks::start() {
-  if (together_) return kernels_->launch(frames_, type_, strands_, threads_, streams_[0]);
+  if (options_.together) return kernels_->launch(frames_, type_, strands_, options_.threads, streams_[0]);
   for (std::size_t r = 0; r < frames_.size(); ++r)
-    WEFT_CHECK(kernels_->launch({&frames_[r], 1}, type_, strands_, threads_, streams_[r]));
+    WEFT_CHECK(kernels_->launch({&frames_[r], 1}, type_, strands_, options_.threads, streams_[r]));
   return {};
 }
 

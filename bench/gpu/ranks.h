@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "bench/gpu/commands.h"
 #include "exec/device/kernels.h"
 #include "exec/device/layout.h"
 #include "schedule/lower/lower.h"
@@ -14,6 +15,9 @@
 namespace weft::gpu {
 
 Status checked(cudaError_t error, const char* call);
+// Waits for the device: copies from pageable memory, and clears, of the default stream may still be under way when
+// their calls have returned, and streams that do not block do not wait for them.
+Status settled();
 
 // Device memory that is given back.
 class DeviceMemory {
@@ -36,8 +40,7 @@ class DeviceMemory {
 // Thread: one at a time.
 class Ranks {
  public:
-  // `together`: one launch for all ranks; otherwise one for each, on its own stream.
-  static Result<std::unique_ptr<Ranks>> open(const exec::device::Geometry& geometry, int threads, bool together);
+  static Result<std::unique_ptr<Ranks>> open(const exec::device::Geometry& geometry, const Options& options);
   ~Ranks();
 
   const exec::device::Geometry& geometry() const { return geometry_; }
@@ -58,16 +61,14 @@ class Ranks {
   Result<double> time_as_graph(int calls);
 
  private:
-  Ranks(const exec::device::Geometry& geometry, int threads, bool together)
-      : geometry_(geometry), threads_(threads), together_(together) {}
+  Ranks(const exec::device::Geometry& geometry, const Options& options) : geometry_(geometry), options_(options) {}
   Status fork();
   Status join();
   Status check_trouble() const;
   Result<double> time(int calls, const std::function<Status()>& one);
 
   exec::device::Geometry geometry_;
-  int threads_;
-  bool together_;
+  const Options options_;
   std::unique_ptr<exec::device::Kernels> kernels_;
   std::vector<DeviceMemory> regions_, images_, ins_, outs_;
   std::size_t in_bytes_ = 0, out_bytes_ = 0;  // of each of them

@@ -15,12 +15,12 @@ using stream::Call;
 // Ranks on the current device, each with a stream, and buffers for one request.
 class Job {
  public:
-  static Result<std::unique_ptr<Job>> open(Rank ranks) {
+  static Result<std::unique_ptr<Job>> open(const Options& options) {
     auto job = std::make_unique<Job>();
     WEFT_TRY(const auto runtime, stream::open_runtime("cuda"));
-    const std::vector<int> devices(static_cast<std::size_t>(ranks), 0);
-    WEFT_TRY(job->group_, stream::Group::open(runtime, devices, std::chrono::seconds(5)));
-    for (Rank r = 0; r < ranks; ++r) {
+    const std::vector<int> devices(static_cast<std::size_t>(options.ranks), 0);
+    WEFT_TRY(job->group_, stream::Group::open(runtime, devices, options.timeout));
+    for (Rank r = 0; r < options.ranks; ++r) {
       job->members_.push_back(std::make_unique<stream::Member>(job->group_, r));
       WEFT_TRY(job->streams_.emplace_back(), runtime->device->make_stream());
     }
@@ -45,11 +45,12 @@ class Job {
       own.in = ins_.back().data(), own.out = outs_.back().data();
       all.push_back({.member = members_[static_cast<std::size_t>(r)].get(), .request = own, .stream = stream(r)});
     }
+    WEFT_CHECK(settled());
     return all;
   }
   // Errors: trouble on the device, wrong data.
   Status check(const Request& request) {
-    WEFT_CHECK(checked(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
+    WEFT_CHECK(settled());
     std::vector<std::vector<std::byte>> outputs;
     for (Rank r = 0; r < ranks(); ++r) {
       WEFT_CHECK(group_->trouble(r));
@@ -60,6 +61,7 @@ class Job {
       WEFT_CHECK(checked(cudaMemcpy(out.data(), memory, out.size(), cudaMemcpyDeviceToHost), "cudaMemcpy"));
       WEFT_CHECK(checked(cudaMemset(memory, 0x55, std::max<std::size_t>(out.size(), 1)), "cudaMemset"));
     }
+    WEFT_CHECK(settled());
     const std::string wrong = tests::compare(session::task_of(request, 0, ranks(), ranks()), outputs);
     if (wrong.empty()) return {};
     return failure(Code::kMismatch, Blame::kOperation, "{}: {}", schedule::name(request.collective), wrong);
@@ -114,7 +116,7 @@ Result<double> time_of(const std::function<Status()>& work) {
   for (int call = -1; call < kCalls; ++call) {
     if (call == 0) since = std::chrono::steady_clock::now();
     WEFT_CHECK(work());
-    WEFT_CHECK(checked(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
+    WEFT_CHECK(settled());
   }
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - since).count() / kCalls;
 }
@@ -122,7 +124,7 @@ Result<double> time_of(const std::function<Status()>& work) {
 }  // namespace
 
 Status streams(const Options& options) {
-  WEFT_TRY(const auto job, Job::open(options.ranks));
+  WEFT_TRY(const auto job, Job::open(options));
   int right = 0;
   for (const Collective collective : schedule::kCollectives) {
     if (schedule::uneven(collective) || collective == Collective::kBarrier) continue;
@@ -131,8 +133,11 @@ Status streams(const Options& options) {
         if (by == By::kCopies && schedule::reduces(collective)) continue;
         const Request request{.collective = collective, .count = count, .type = DataType::kInt32};
         WEFT_TRY(const auto calls, job->calls(request));
+        const char* const means = by == By::kCopies ? "copies" : "kernels";
+        doing(fmt::format("{} of {} by {}, called", schedule::name(collective), count, means));
         WEFT_CHECK(begin(calls, by));
         WEFT_CHECK(job->check(request));
+        doing(fmt::format("{} of {} by {}, as a graph", schedule::name(collective), count, means));
         WEFT_CHECK(replay(*job, request, by));
         ++right;
       }
@@ -142,7 +147,7 @@ Status streams(const Options& options) {
 }
 
 Status overlap(const Options& options) {
-  WEFT_TRY(const auto job, Job::open(options.ranks));
+  WEFT_TRY(const auto job, Job::open(options));
   const Request gather{.collective = Collective::kAllGather, .count = std::size_t{16} << 20, .type = DataType::kInt32};
   WEFT_TRY(const auto calls, job->calls(gather));
   WEFT_TRY(const DeviceMemory result, DeviceMemory::make(4));

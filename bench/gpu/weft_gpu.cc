@@ -1,10 +1,31 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstring>
 
 #include "bench/gpu/commands.h"
 #include "bench/gpu/ranks.h"
 #include "exec/device/kernels.h"
 
 namespace weft::gpu {
+
+namespace {
+
+char at[256] = "weft_gpu: ended before it did anything\n";
+
+void say_and_end(int) {
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, at, std::strlen(at));
+  _exit(1);
+}
+
+}  // namespace
+
+void doing(const std::string& what) {
+  const std::string line = fmt::format("weft_gpu: ended at {}\n", what);
+  line.copy(at, sizeof at - 1);
+  at[std::min(line.size(), sizeof at - 1)] = 0;
+}
 
 Result<double> copy_rate() {
   constexpr std::size_t kBytes = std::size_t{2} << 30;
@@ -59,9 +80,12 @@ Status run(const std::string& command, const Options& options) {
 }  // namespace weft::gpu
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is done stands in the file, whatever comes next
+  std::signal(SIGTERM, weft::gpu::say_and_end);
   weft::gpu::Options options;
   CLI::App app("Checks and times weft's kernels with several ranks on one GPU.");
   std::string command;
+  int seconds = static_cast<int>(options.timeout.count());
   app.add_option("command", command, "what to do")
       ->required()
       ->check(
@@ -70,12 +94,14 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "threads of a block")->check(CLI::IsMember({64, 128, 256, 512}));
   app.add_option("--max", options.most_bytes, "largest message, bytes")->check(CLI::Range(8L, 1L << 32));
   app.add_flag("--together", options.together, "one launch for all ranks instead of one for each");
+  app.add_option("--timeout", seconds, "of one wait in a kernel, seconds")->check(CLI::Range(1, 600));
   app.add_flag("--brief", options.brief, "check, messages: a short case");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
+  options.timeout = std::chrono::seconds(seconds);
   const weft::Status done = weft::gpu::run(command, options);
   if (done) return 0;
   fmt::print(stderr, "weft_gpu: {}\n", done.error().message);

@@ -31,7 +31,10 @@ using Stream = void*;  // a cudaStream_t; null is the default one
 // Thread: one at a time per rank; ranks may be driven by one thread or by one each.
 //
 // Ranks wait for each other on the device. So that they can:
-// - a rank's call must not be queued behind another rank's in one stream, unless both are in one start();
+// - a rank's call must not be queued behind another rank's in one stream, unless both are in one start(). The default
+//   stream counts as one with all that were made without cudaStreamNonBlocking;
+// - a rank driven by a thread of its own calls prepare() before its peers begin to wait for it: CUDA may keep what
+//   allocates memory waiting until kernels have ended;
 // - all kernels that wait for each other fit on their devices at once, which open() checks for one communicator. Of two
 //   that run at the same time, or beside the application's own kernels, the caller must know that they do;
 // - CUDA_DEVICE_MAX_CONNECTIONS is at least the number of streams that ranks of one device use.
@@ -86,7 +89,8 @@ class Communicator {
 class Window {
  public:
   // Of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's device,
-  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host.
+  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host;
+  // kUnsupported: GPUs whose link (PCIe) carries no atomic operations, which signals and barriers are.
   static Result<std::vector<Window>> open(std::span<const Communicator> ranks, std::span<void* const> memory,
                                           std::size_t bytes);
   // Over memory of their own, each on its rank's device, all zero. Errors: likewise; kNoResources.

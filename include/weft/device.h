@@ -33,11 +33,13 @@ struct alignas(16) Pack {
 // Loads and stores of bytes that lie anywhere, by one thread. Machine: load, store (Pack, and integers).
 template <class Step, class Machine>
 WEFT_DEVICE Pack load_steps(Machine& machine, const std::byte* from, std::int64_t size) {
-  std::uint64_t half[2] = {0, 0};
+  Pack loaded{0, 0};  // no array: a thread's registers have no index
   constexpr int kStep = static_cast<int>(sizeof(Step));
-  for (int i = 0; i < size; i += kStep)
-    half[i / 8] |= static_cast<std::uint64_t>(machine.load(reinterpret_cast<const Step*>(from + i))) << i % 8 * 8;
-  return {half[0], half[1]};
+  for (int i = 0; i < size; i += kStep) {
+    const auto step = static_cast<std::uint64_t>(machine.load(reinterpret_cast<const Step*>(from + i))) << i % 8 * 8;
+    (i < 8 ? loaded.low : loaded.high) |= step;
+  }
+  return loaded;
 }
 
 // Up to 16 bytes: with one load where they are aligned to that, else in the largest steps that their address allows.

@@ -26,7 +26,10 @@ constexpr Variable kTable[] = {
     {"WEFT_DEVICE", "text", "cuda",
      "what libnccl.so.2 and weft/cuda.h work on: cuda, host (its memory, streams as queues), or host:2: GPU 2 to other "
      "processes"},
-    {"WEFT_DEVICE_PATH", "text", "by place", "host: libnccl.so.2 goes through host memory where kernels could serve"},
+    {"WEFT_DEVICE_PATH", "text", "by place",
+     "host: libnccl.so.2 goes through host memory where kernels could serve; kernels: by kernels also where processes "
+     "share "
+     "a GPU, whose kernels then take turns: slow, for tests"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
@@ -123,8 +126,8 @@ Result<Settings> read() {
   if (!s.device.empty() && s.device != "cuda" && s.device != "host" && s.device.rfind("host:", 0) != 0)
     return bad_input("WEFT_DEVICE '{}' is neither cuda nor host", s.device);
   s.device_path = text("WEFT_DEVICE_PATH");
-  if (!s.device_path.empty() && s.device_path != "host")
-    return bad_input("WEFT_DEVICE_PATH '{}' is not host", s.device_path);
+  if (!s.device_path.empty() && s.device_path != "host" && s.device_path != "kernels")
+    return bad_input("WEFT_DEVICE_PATH '{}' is neither host nor kernels", s.device_path);
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.store = text("WEFT_STORE");

@@ -143,24 +143,103 @@ Result<std::shared_ptr<Group>> Group::join(std::shared_ptr<Runtime> runtime, Ran
   group->geometry_ = geometry_of(ranks, *std::min_element(fits.begin(), fits.end()));
   group->devices_.assign(static_cast<std::size_t>(ranks), device);
   group->regions_.resize(static_cast<std::size_t>(ranks));
-
-  net::cuda::MemoryHandle handle{};
+  group->joined_ = ranks > 1;
+  net::cuda::SharedMemory shared;
   WEFT_CHECK(agree(gather, ranks, [&]() -> Status {
     WEFT_TRY(std::byte* const own, group->make_region(rank));
-    WEFT_TRY(handle, group->device().share(own));
+    WEFT_TRY(shared, group->device().share(own));
     return {};
   }()));
-  WEFT_TRY(const auto handles, from_all(gather, ranks, handle));
+  WEFT_TRY(const auto all_shared, from_all(gather, ranks, shared));
   const auto open_all = [&]() -> Status {
-    for (Rank r = 0; r < ranks; ++r) {
-      if (r == rank) continue;
-      WEFT_TRY(group->opened_.emplace_back(), group->device().open(handles[static_cast<std::size_t>(r)]));
-      group->regions_[static_cast<std::size_t>(r)] = static_cast<std::byte*>(group->opened_.back().get());
-    }
+    WEFT_TRY(group->opened_, group->open_others(rank, all_shared, group->regions_));
     return group->write_table(rank);
   };
   WEFT_CHECK(agree(gather, ranks, open_all()));
   return group;
+}
+
+Result<std::vector<std::shared_ptr<void>>> Group::open_others(Rank rank,
+                                                              std::span<const net::cuda::SharedMemory> shared,
+                                                              std::span<std::byte*> places) {
+  std::vector<std::shared_ptr<void>> opened;
+  for (Rank r = 0; r < ranks(); ++r) {
+    if (r == rank) continue;
+    const net::cuda::SharedMemory& there = shared[static_cast<std::size_t>(r)];
+    WEFT_TRY(opened.emplace_back(), device().open(there.handle));
+    places[static_cast<std::size_t>(r)] = static_cast<std::byte*>(opened.back().get()) + there.offset;
+  }
+  return opened;
+}
+
+namespace {
+
+// What a rank tells the others of its part in a window.
+struct Offer {
+  net::cuda::SharedMemory shared;
+  Bytes bytes;
+  std::uint64_t free;  // a bit for every number that no window has here
+  std::uint64_t possible;
+};
+
+}  // namespace
+
+Status Group::add_window(Rank rank, void* memory, Bytes bytes, bool symmetric, const Gather& gather) {
+  WEFT_TRY(const OnDevice back, OnDevice::use(device(), device_of(rank)));
+  Offer own{{}, bytes, ~std::uint64_t{0}, 0};
+  for (const auto& [number, window] : windows_) own.free &= ~(std::uint64_t{1} << number);
+  static_assert(kMostWindows == 64);
+  Status possible = symmetric ? Status() : failure(Code::kUnsupported, Blame::kInput, "the window is not symmetric");
+  if (auto shared = device().share(memory); !shared)
+    possible = tl::make_unexpected(shared.error());
+  else
+    own.shared = *shared;
+  own.possible = possible.has_value();
+  WEFT_TRY(const auto all, from_all(gather, ranks(), own));
+
+  std::uint64_t free = ~std::uint64_t{0};
+  std::vector<net::cuda::SharedMemory> shared;
+  Opened opened{static_cast<const std::byte*>(memory), bytes, {}};
+  bool all_possible = true;
+  for (const Offer& o : all) {
+    free &= o.free;
+    shared.push_back(o.shared);
+    opened.bytes = std::min(opened.bytes, o.bytes);
+    all_possible = all_possible && o.possible != 0;
+  }
+  if (!all_possible || free == 0)
+    return failure(Code::kUnsupported, Blame::kInput, "no window: {}",
+                   !possible   ? possible.error().message
+                   : free == 0 ? "there are too many"
+                               : "another rank cannot");
+  const int number = std::countr_zero(free);
+  std::vector<std::byte*> places(static_cast<std::size_t>(ranks()), static_cast<std::byte*>(memory));
+  const auto open_all = [&]() -> Status {
+    if (window_table_.data() == nullptr) {
+      WEFT_TRY(window_table_, DeviceMemory::make(runtime_, Bytes{kMostWindows} * ranks() * Bytes{sizeof(std::byte*)}));
+    }
+    WEFT_TRY(opened.others, open_others(rank, shared, places));
+    const auto row_bytes = static_cast<Bytes>(places.size() * sizeof(std::byte*));
+    return device().copy_now(window_table_.data() + number * row_bytes, places.data(), row_bytes);
+  };
+  WEFT_CHECK(agree(gather, ranks(), open_all()));
+  windows_.emplace(number, std::move(opened));
+  return {};
+}
+
+Status Group::remove_window(const void* memory) {
+  const auto found =
+      std::find_if(windows_.begin(), windows_.end(), [&](const auto& w) { return w.second.memory == memory; });
+  if (found == windows_.end()) return bad_input("a window is removed that was not added");
+  windows_.erase(found);
+  return {};
+}
+
+int Group::window_of(const void* buffer, Bytes bytes) const {
+  const auto* const begin = static_cast<const std::byte*>(buffer);
+  for (const auto& [number, w] : windows_)
+    if (begin >= w.memory && begin + bytes <= w.memory + w.bytes) return number;
+  return -1;
 }
 
 Status Group::abort() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,8 +34,20 @@ class Group {
                                              const Gather& gather, std::chrono::nanoseconds timeout);
 
   const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
-  // Else ranks reach each other's regions, but not each other's buffers.
-  bool in_one_process() const { return opened_.empty(); }
+  // Else ranks reach each other's regions, but of each other's buffers only those in windows.
+  bool in_one_process() const { return !joined_; }
+
+  // Memory that every rank of another process opens, too, so that kernels load and store it: `bytes` at `memory`. All
+  // ranks call it together, each for memory of its own. `symmetric`: this rank's caller promises that buffers of one
+  // call lie here at the same place on all ranks. Requires: ranks are processes. Errors: kUnsupported, on all ranks
+  // alike: not symmetric, too many windows, or one rank's memory cannot be opened; of the gathering.
+  Status add_window(Rank rank, void* memory, Bytes bytes, bool symmetric, const Gather& gather);
+  // Closes what others have there. Errors (bad input): it is no window. Requires: no kernel uses it any more.
+  Status remove_window(const void* memory);
+  // The window that the buffer lies in; -1: none.
+  int window_of(const void* buffer, Bytes bytes) const;
+  // For kernels, see exec::device::Frame; null while there are none.
+  std::byte* const* windows() const { return reinterpret_cast<std::byte* const*>(window_table_.data()); }
   // What kernels of these ranks can do.
   protocol::Capabilities capabilities() const;
   net::cuda::Device& device() const { return *runtime_->device; }
@@ -48,6 +61,8 @@ class Group {
     return reinterpret_cast<std::byte* const*>(region(rank) + geometry_.total_bytes());
   }
 
+  // Closes the memory of other processes. Requires: no kernel uses it any more; nothing else is called afterwards.
+  void forget_others() { opened_.clear(), windows_.clear(); }
   // Stops what waits in any kernel of the group, for good.
   Status abort();
   // Why a strand of this rank gave up; the first of them. Errors: kTimeout, kAborted, kMismatch with strand, step and
@@ -61,6 +76,9 @@ class Group {
   Result<int> strands() const;
   Result<std::byte*> make_region(Rank rank);
   Status write_table(Rank rank);
+  // Memory of all ranks but this one; `places`: by rank, where it lies here.
+  Result<std::vector<std::shared_ptr<void>>> open_others(Rank rank, std::span<const net::cuda::SharedMemory> shared,
+                                                         std::span<std::byte*> places);
   Status allocate();
 
   std::shared_ptr<Runtime> runtime_;
@@ -70,6 +88,16 @@ class Group {
   std::vector<DeviceMemory> own_;              // regions of this process's ranks …
   std::vector<std::shared_ptr<void>> opened_;  // … and of others, if they are processes of their own
   std::vector<std::byte*> regions_;            // by rank
+  bool joined_ = false;
+
+  struct Opened {
+    const std::byte* memory;  // this rank's
+    Bytes bytes;              // of the smallest
+    std::vector<std::shared_ptr<void>> others;
+  };
+  static constexpr int kMostWindows = 64;
+  std::map<int, Opened> windows_;  // by the number that they have on all ranks
+  DeviceMemory window_table_;      // [kMostWindows][ranks]
 };
 
 }  // namespace weft::stream

@@ -27,17 +27,36 @@ Result<Prepared> Member::lower(const Request& request, const schedule::Task& tas
   return made;
 }
 
+bool Member::reaches(const Request& request) const {
+  if (group_->in_one_process()) return true;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      break;
+    default:  // some ranks have no input or no output, and could not tell where the others' are
+      return false;
+  }
+  if (group_->windows() == nullptr || session::overwrites_input(request)) return false;
+  const schedule::Layout layout = layout_of(session::task_of(request, rank_, group_->ranks(), group_->ranks()));
+  return group_->window_of(request.in, layout.buffer_bytes(Buffer::kIn, rank_)) >= 0 &&
+         group_->window_of(request.out, layout.buffer_bytes(Buffer::kOut, rank_)) >= 0;
+}
+
 Result<const Prepared*> Member::prepare(const Request& request, By by) {
   WEFT_CHECK(session::check_request(request, group_->ranks()));
-  const std::string key = fmt::format("{}|{}|{}", session::cache_key_of(request, true), static_cast<int>(by),
-                                      session::overwrites_input(request));
+  protocol::Capabilities can = group_->capabilities();
+  can.load_store = reaches(request);
+  const std::string key = fmt::format("{}|{}|{}|{}", session::cache_key_of(request, true), static_cast<int>(by),
+                                      session::overwrites_input(request), can.load_store);
   auto found = prepared_.find(key);
   if (found == prepared_.end()) {
     WEFT_TRY(const OnDevice back, OnDevice::use(group_->device(), group_->device_of(rank_)));
     const schedule::Task task = session::task_of(request, rank_, group_->ranks(), group_->ranks());
     const schedule::Task nominal = session::chosen_for(task);
     WEFT_TRY(const schedule::Plan plan,
-             by == By::kCopies ? choose_copies(nominal, request) : choose(nominal, request, group_->capabilities()));
+             by == By::kCopies ? choose_copies(nominal, request) : choose(nominal, request, can));
     WEFT_TRY(Prepared made, lower(request, task, plan));
     if (by == By::kKernels) {
       WEFT_TRY(const auto image, exec::device::flatten(made.program, plan.protocol, group_->geometry()));
@@ -56,6 +75,7 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
 
 exec::device::Frame Member::frame(const Prepared& prepared, const Request& request, const void* scalar) const {
   const auto scale = exec::scale_of(request.type, prepared.op, group_->ranks(), request.scalar);
+  const bool in_windows = prepared.plan.algorithm->needs.memory() && !group_->in_one_process();
   return {.image = prepared.image.data(),
           .regions = group_->table(rank_),
           .geometry = group_->geometry(),
@@ -68,6 +88,9 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
           .scale_at = prepared.op == ReduceOp::kPremulSum ? scalar : nullptr,
           .in = prepared.input.data() != nullptr ? prepared.input.data() : static_cast<const std::byte*>(request.in),
           .out = static_cast<std::byte*>(request.out),
+          .windows = group_->windows(),
+          .in_window = in_windows ? group_->window_of(request.in, prepared.in_bytes) : -1,
+          .out_window = in_windows ? group_->window_of(request.out, prepared.out_bytes) : -1,
           .signature = prepared.signature,
           .timeout_ns = group_->timeout().count()};
 }
@@ -75,7 +98,8 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
 Status Member::enter(Stream stream) {
   net::cuda::Device& device = group_->device();
   WEFT_TRY(const bool captured, device.captured(stream));
-  if (done_ && stream != last_stream_ && !captured) return device.wait(*done_, stream);
+  // Also where the last one was in this stream: its handle may name another one since.
+  if (done_ && !captured) return device.wait(*done_, stream);
   return {};
 }
 
@@ -99,7 +123,6 @@ Status Member::leave(Stream stream) {
   if (!done_) {
     WEFT_TRY(done_, device.make_event());
   }
-  last_stream_ = stream;
   return device.record(*done_, stream);
 }
 

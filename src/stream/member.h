@@ -58,13 +58,14 @@ class Member {
   const Prepared* last() const { return last_; }
 
  private:
+  // Do all ranks reach each other's buffers of this call? All of them say the same.
+  bool reaches(const Request& request) const;
   Result<Prepared> lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const;
 
   std::shared_ptr<Group> group_;
   Rank rank_;
   std::map<std::string, Prepared> prepared_;
   const Prepared* last_ = nullptr;
-  Stream last_stream_ = nullptr;
   std::unique_ptr<net::cuda::Event> done_;  // null: nothing was queued yet
 };
 

@@ -19,15 +19,19 @@ Path choose_way(const Places& places, const std::string& forced) {
   const std::set<std::uint64_t> processes(places.processes.begin(), places.processes.end());
   if (forced == "host") return host_memory("WEFT_DEVICE_PATH says so");
   if (processes.size() == 1) return {Way::kKernels, nullptr, "kernels: all ranks are in one process"};
-  if (devices.size() < places.devices.size())
+  const bool shared = devices.size() < places.devices.size();
+  if (shared && forced != "kernels")
     return host_memory(
         "processes share a GPU, which does not run their kernels at the same time, so that none may wait for "
         "another's");
   if (processes.size() < places.processes.size())
     return host_memory("some processes have several ranks, which kernels do not serve yet");
-  return {Way::kJoinedKernels, nullptr,
-          "kernels that send messages through regions of device memory which all processes map: each rank is a process "
-          "with a GPU of its own"};
+  return {
+      Way::kJoinedKernels, nullptr,
+      fmt::format("kernels that send messages through regions of device memory which all processes map, and load and "
+                  "store what lies in symmetric windows: {}",
+                  shared ? "WEFT_DEVICE_PATH says so, though processes share a GPU and their kernels take turns"
+                         : "each rank is a process with a GPU of its own")};
 }
 
 Result<Path> choose_path(std::shared_ptr<Runtime> runtime, std::span<const int> devices, bool one_process,

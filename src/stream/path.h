@@ -25,7 +25,7 @@ struct Places {
 
 // The way for ranks at these places, as far as that can be said without asking the devices; every rank says the same.
 // kKernels: if their blocks fit, see choose_path; kJoinedKernels: if all ranks reach each other's memory. `forced`: as
-// WEFT_DEVICE_PATH.
+// WEFT_DEVICE_PATH, the same on all ranks.
 Path choose_way(const Places& places, const std::string& forced);
 // The way of ranks of one process, or of a process each, on devices of this process. Errors (bad input): no ranks, a
 // device that there is not.

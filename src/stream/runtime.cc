@@ -25,7 +25,7 @@ Result<std::shared_ptr<Runtime>> open_runtime(const std::string& device) {
 
 Result<OnDevice> OnDevice::use(net::cuda::Device& device, int number) {
   WEFT_TRY(const int before, device.current());
-  WEFT_CHECK(device.use(number));
+  if (before != number) WEFT_CHECK(device.use(number));
   return OnDevice(device, before);
 }
 

@@ -27,7 +27,8 @@ class OnDevice {
   OnDevice(OnDevice&& o) noexcept : device_(std::exchange(o.device_, nullptr)), before_(o.before_) {}
   OnDevice& operator=(OnDevice&&) = delete;
   ~OnDevice() {
-    if (device_ != nullptr) (void)device_->use(before_);
+    if (device_ == nullptr) return;
+    if (const auto now = device_->current(); !now || *now != before_) (void)device_->use(before_);
   }
 
  private:

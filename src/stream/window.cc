@@ -6,6 +6,9 @@ namespace {
 Status check(const Group& group, std::span<void* const> memory) {
   if (!group.in_one_process())
     return failure(Code::kUnsupported, Blame::kInput, "windows are for ranks of one process");
+  for (Rank r = 0; r < group.ranks(); ++r)  // signals and barriers are additions to peers' words
+    for (Rank peer = 0; peer < group.ranks(); ++peer)
+      WEFT_CHECK(group.device().atomics(group.device_of(r), group.device_of(peer)));
   if (memory.size() != static_cast<std::size_t>(group.ranks()))
     return bad_input("a window of {} ranks needs memory of each, not {}", group.ranks(), memory.size());
   for (const void* m : memory) {

@@ -13,7 +13,8 @@ namespace weft::stream {
 class Window {
  public:
   // Of all ranks, in their order, over memory that they have. Owns: not the memory. Errors: bad input: not as many
-  // places as ranks, null, not aligned to 16 bytes, no device memory; kUnsupported: ranks of several processes.
+  // places as ranks, null, not aligned to 16 bytes, no device memory; kUnsupported: ranks of several processes, GPUs
+  // whose link carries no atomic operations.
   static Result<std::vector<Window>> over(const std::shared_ptr<Group>& group, std::span<void* const> memory,
                                           Bytes bytes);
   // Over memory of its own, which is all zero. Errors: kNoResources; likewise.

@@ -27,7 +27,9 @@ cudaStream_t stream_of(int rank) { return reinterpret_cast<cudaStream_t>(static_
 using Story = std::function<std::string(ncclComm_t, int rank)>;
 
 // What every rank's process says; `gpus`: which GPU each believes to have.
-std::vector<tests::Process> start(const std::vector<int>& gpus, const Story& story) {
+std::vector<tests::Process> start(
+    const std::vector<int>& gpus, const Story& story,
+    const std::function<std::string(int rank)>& path = [](int) { return ""; }) {
   // An id can be made without a device, but is made in a process that has one: this one never opens any.
   ncclUniqueId id{};
   const std::string name = "weft-nccl-" + tests::fresh_id("processes");
@@ -36,6 +38,7 @@ std::vector<tests::Process> start(const std::vector<int>& gpus, const Story& sto
   for (std::size_t r = 0; r < gpus.size(); ++r)
     processes.emplace_back([=](tests::Report& report) {
       setenv("WEFT_DEVICE", fmt::format("host:{}", gpus[r]).c_str(), 1);
+      setenv("WEFT_DEVICE_PATH", path(static_cast<int>(r)).c_str(), 1);
       report.say([&]() -> std::string {
         ncclComm_t comm = nullptr;
         TRY_NCCL(ncclCommInitRank(&comm, static_cast<int>(gpus.size()), id, static_cast<int>(r)));
@@ -80,6 +83,35 @@ std::string sums_gathers_and_messages(ncclComm_t comm, int rank) {
   return "well";
 }
 
+// The second buffer is the first one's window, from its middle on.
+std::string sums_in_windows(ncclComm_t comm, int rank) {
+  constexpr std::size_t kCount = 1 << 16;
+  const cudaStream_t stream = stream_of(rank);
+  int ranks = 0;
+  TRY_NCCL(ncclCommCount(comm, &ranks));
+  void* memory = nullptr;
+  ncclWindow_t window = nullptr;
+  TRY_NCCL(ncclMemAlloc(&memory, 2 * kCount * sizeof(int)));
+  TRY_NCCL(ncclCommWindowRegister(comm, memory, 2 * kCount * sizeof(int), &window, 1));
+  int* const in = static_cast<int*>(memory);
+  int* const out = in + kCount;
+  for (int call = 0; call < 3; ++call) {
+    for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<int>(i) + rank;
+    TRY_NCCL(ncclAllReduce(in, out, kCount, ncclInt, ncclSum, comm, stream));
+    TRY_NCCL(ncclAllReduce(out, out, kCount, ncclInt, ncclMax, comm, stream));
+    TRY_NCCL(weft_stream_synchronize(stream));
+    for (std::size_t i = 0; i < kCount; ++i)
+      if (out[i] != static_cast<int>(i) * ranks + ranks * (ranks - 1) / 2)
+        return fmt::format("sum {} is {}", i, out[i]);
+  }
+  TRY_NCCL(ncclCommWindowDeregister(comm, window));
+  TRY_NCCL(ncclAllReduce(in, out, kCount, ncclInt, ncclSum, comm, stream));
+  TRY_NCCL(weft_stream_synchronize(stream));
+  TRY_NCCL(ncclCommDestroy(comm));
+  TRY_NCCL(ncclMemFree(memory));
+  return "well";
+}
+
 class NcclProcesses : public testing::TestWithParam<std::vector<int>> {};
 
 // On GPUs of their own, and, through host memory, on shared ones.
@@ -87,6 +119,27 @@ TEST_P(NcclProcesses, SumGatherAndSendToEachOther) {
   for (tests::Process& p : start(GetParam(), sums_gathers_and_messages)) {
     const tests::Outcome outcome = p.join();
     EXPECT_EQ(outcome.said, "well") << outcome.how();
+  }
+}
+
+TEST_P(NcclProcesses, SumInWindows) {
+  for (tests::Process& p : start(GetParam(), sums_in_windows)) {
+    const tests::Outcome outcome = p.join();
+    EXPECT_EQ(outcome.said, "well") << outcome.how();
+  }
+}
+
+// Rank 1 alone asks for host memory, and both take it; where both ask for kernels, they have them on a GPU that they
+// share.
+TEST(NcclProcesses, GoOneWayWhateverEachHasSet) {
+  for (const bool alone : {true, false}) {
+    for (tests::Process& p : start(alone ? std::vector<int>{0, 1} : std::vector<int>{0, 0}, sums_gathers_and_messages,
+                                   [alone](int rank) { return !alone      ? "kernels"
+                                                              : rank == 1 ? "host"
+                                                                          : ""; })) {
+      const tests::Outcome outcome = p.join();
+      EXPECT_EQ(outcome.said, "well") << outcome.how();
+    }
   }
 }
 

@@ -2,10 +2,16 @@
 
 #include <cstring>
 
-#include "compat/nccl/library.h"
+#include "compat/nccl/kernels.h"
 #include "compat/nccl/types.h"
 
 using namespace weft::compat::nccl;
+
+namespace {
+
+constexpr int kSymmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
+
+}  // namespace
 
 WEFT_NCCL_DEFINE(ncclResult_t, GetVersion, (int* version)) {
   if (version == nullptr) return refuse(ncclInvalidArgument, "ncclGetVersion: null");
@@ -109,7 +115,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, MemFree, (void* memory)) {
   return used ? result_of((*used)->release(memory)) : result_of(used);
 }
 
-// Registration is a hint: data takes the same way with it and without.
+// Registration alone is a hint: data takes the same way with it and without. Windows are opened by the other processes.
 WEFT_NCCL_DEFINE(ncclResult_t, CommRegister, (ncclComm_t comm, void* memory, size_t size, void** handle)) {
   if (comm == nullptr || memory == nullptr || size == 0 || handle == nullptr)
     return refuse(ncclInvalidArgument, "ncclCommRegister: null");
@@ -123,18 +129,23 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommDeregister, (ncclComm_t comm, void* handle)) 
 }
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommWindowRegister,
-                 (ncclComm_t comm, void* memory, size_t size, ncclWindow_t* window, int)) {
+                 (ncclComm_t comm, void* memory, size_t size, ncclWindow_t* window, int flags)) {
   if (comm == nullptr || memory == nullptr || size == 0 || window == nullptr)
     return refuse(ncclInvalidArgument, "ncclCommWindowRegister: null");
   if (reinterpret_cast<std::uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
     return refuse(ncclInvalidArgument, "ncclCommWindowRegister: memory is not aligned to {} bytes",
                   NCCL_WIN_REQUIRED_ALIGNMENT);
   *window = static_cast<ncclWindow_t>(memory);
-  return ncclSuccess;
+  if (comm->kernels == nullptr || comm->kernels->group().in_one_process()) return ncclSuccess;  // buffers need none
+  auto promise = std::make_shared<std::promise<weft::Status>>();
+  auto made = promise->get_future();
+  comm->issue([=] { promise->set_value(add_window(*comm, memory, size, (flags & kSymmetric) != 0)); });
+  return submit(std::move(made));
 }
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window)) {
   if (comm == nullptr || window == nullptr) return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: null");
+  if (comm->kernels) (void)comm->kernels->group().remove_window(window);  // which may have become none
   return ncclSuccess;
 }
 

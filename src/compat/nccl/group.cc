@@ -1,6 +1,10 @@
 #include "compat/nccl/group.h"
 
 #include <algorithm>
+#include <compare>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "compat/nccl/kernels.h"
 #include "compat/nccl/staging.h"
@@ -15,19 +19,44 @@ struct Group {
 };
 thread_local Group group;
 
+// A communicator's messages of one group move together, so in one stream: the first one's. It begins when the others
+// have come here, and they go on when it has.
+struct Joined {
+  ncclComm* comm;
+  net::cuda::Stream first, other;
+  auto operator<=>(const Joined&) const = default;
+};
+
+std::set<Joined> join_streams(std::vector<Operation>& operations) {
+  std::map<ncclComm*, net::cuda::Stream> first;
+  std::set<Joined> joined;
+  for (Operation& o : operations) {
+    if (!o.transfer) continue;
+    const net::cuda::Stream stream = first.try_emplace(o.comm, o.stream).first->second;
+    if (o.stream != stream) joined.insert({o.comm, stream, std::exchange(o.stream, stream)});
+  }
+  return joined;
+}
+
+Status put_behind(ncclComm& comm, net::cuda::Stream before, net::cuda::Stream behind) {
+  WEFT_TRY(const auto back, stream::OnDevice::use(comm.device, comm.device_number));
+  WEFT_TRY(const auto event, comm.device.make_event());
+  WEFT_CHECK(comm.device.record(*event, before));
+  return comm.device.wait(*event, behind);
+}
+
 Status enqueue_transfers(const std::vector<Operation>& operations, ncclComm* comm) {
   std::vector<Operation> together;
-  for (const Operation& o : operations) {
-    if (o.comm != comm || !o.transfer) continue;
-    if (!together.empty()) WEFT_CHECK(check_stream(o, together.front().stream));
-    together.push_back(o);
-  }
+  for (const Operation& o : operations)
+    if (o.comm == comm && o.transfer) together.push_back(o);
   return enqueue(together);
 }
 
 // What kernels do first, on all ranks: so ranks agree on the order.
 bool by_kernels(const Operation& o) { return o.comm->kernels != nullptr; }
-Status enqueue_all(const std::vector<Operation>& operations) {
+Status enqueue_all(std::vector<Operation> operations) {
+  const std::set<Joined> joined = join_streams(operations);
+  for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.other, j.first));
   std::vector<Operation> kernels;
   std::copy_if(operations.begin(), operations.end(), std::back_inserter(kernels), by_kernels);
   WEFT_CHECK(start_kernels(kernels));
@@ -41,16 +70,11 @@ Status enqueue_all(const std::vector<Operation>& operations) {
       WEFT_CHECK(enqueue_transfers(operations, o.comm));
     }
   }
+  for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.first, j.other));
   return {};
 }
 
 }  // namespace
-
-Status check_stream(const Operation& transfer, net::cuda::Stream first) {
-  if (transfer.stream == first) return {};
-  return failure(Code::kUnsupported, Blame::kInput,
-                 "weft does not take sends and receives of one group on several streams of a communicator");
-}
 
 bool in_group() { return group.depth > 0; }
 void start_group() { ++group.depth; }

@@ -19,10 +19,6 @@ struct Operation {
   std::optional<Premultiplied> sum = {};
 };
 
-// Messages of one communicator in one group move together, in one stream. Errors (kUnsupported): this one is in
-// another.
-Status check_stream(const Operation& transfer, net::cuda::Stream first);
-
 bool in_group();
 void start_group();
 ncclResult_t end_group();

@@ -38,6 +38,7 @@ Result<ncclComm*> wrap(Communicator made, net::cuda::Device& device, int device_
 template <class Make>
 std::future<Status> make_on_thread(ncclComm_t* where, int device_number, net::cuda::Device& device, Make make) {
   return std::async(std::launch::async, [=, &device]() -> Status {
+    WEFT_CHECK(device.use(device_number));  // or asking for anything would make a context on GPU 0
     WEFT_TRY(Communicator made, make());
     WEFT_TRY(*where, wrap(std::move(made), device, device_number));
     return {};
@@ -68,6 +69,7 @@ std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
   *made = nullptr;
   comm.issue([&comm, made, make, promise] {
     promise->set_value([&]() -> Status {
+      WEFT_CHECK(comm.device.use(comm.device_number));
       WEFT_TRY(Communicator result, make(comm.comm));
       WEFT_TRY(*made, wrap(std::move(result), comm.device, comm.device_number));
       return {};

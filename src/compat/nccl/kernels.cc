@@ -42,13 +42,11 @@ Result<stream::Path> open_here(std::span<const int> devices, const env::Settings
                              std::chrono::milliseconds(settings.timeout_ms));
 }
 
-Status add_transfer(std::vector<stream::Exchange>& exchanges, const Operation& o) {
+void add_transfer(std::vector<stream::Exchange>& exchanges, const Operation& o) {
   stream::Member* const member = o.comm->kernels.get();
   auto found = std::ranges::find(exchanges, member, &stream::Exchange::member);
   if (found == exchanges.end()) found = exchanges.insert(found, {.member = member, .stream = o.stream});
-  WEFT_CHECK(check_stream(o, found->stream));
   found->transfers.push_back(*o.transfer);
-  return {};
 }
 
 // What ranks tell each other of where they are.
@@ -56,11 +54,16 @@ struct Whereabouts {
   net::cuda::Identity identity;
   std::uint64_t process, key;
   std::int64_t device;
+  std::uint64_t forces_host, forces_kernels;
 };
 
 Status gather(Communicator& comm, std::span<const std::byte> own, std::span<std::byte> all) {
   return comm.all_gather(std::span(reinterpret_cast<const std::uint8_t*>(own.data()), own.size()),
                          std::span(reinterpret_cast<std::uint8_t*>(all.data()), all.size()));
+}
+
+stream::Gather by_host(Communicator& comm) {
+  return [&comm](std::span<const std::byte> own, std::span<std::byte> all) { return gather(comm, own, all); };
 }
 
 // One group for all ranks of this process: rank 0 opens it, and all take it from the shelf.
@@ -92,10 +95,7 @@ Result<std::unique_ptr<stream::Member>> join_others(Communicator& comm, int devi
                                                     const env::Settings& settings) {
   WEFT_TRY(auto used, runtime());
   WEFT_TRY(const auto back, stream::OnDevice::use(*used->device, device_number));
-  const auto by_host = [&comm](std::span<const std::byte> own, std::span<std::byte> all) {
-    return gather(comm, own, all);
-  };
-  auto group = stream::Group::join(std::move(used), comm.rank(), comm.ranks(), by_host,
+  auto group = stream::Group::join(std::move(used), comm.rank(), comm.ranks(), by_host(comm),
                                    std::chrono::milliseconds(settings.timeout_ms));
   if (group) return std::make_unique<stream::Member>(*group, comm.rank());
   if (group.error().code == Code::kUnsupported) return nullptr;
@@ -108,7 +108,12 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(net::cuda::Device* const used, device());
   WEFT_TRY(const net::cuda::Identity identity, used->identity(device_number));
-  const Whereabouts own{identity, this_process(), comm.rank() == 0 ? new_key() : 0, device_number};
+  const Whereabouts own{identity,
+                        this_process(),
+                        comm.rank() == 0 ? new_key() : 0,
+                        device_number,
+                        settings.device_path == "host",
+                        settings.device_path == "kernels"};
   std::vector<Whereabouts> all(static_cast<std::size_t>(comm.ranks()));
   WEFT_CHECK(gather(comm, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all))));
   stream::Places places;
@@ -118,10 +123,19 @@ Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int devic
     places.processes.push_back(w.process);
     devices.push_back(static_cast<int>(w.device));
   }
-  const stream::Way way = stream::choose_way(places, settings.device_path).way;
+  // Host memory if any rank forces it, kernels if all do: ranks whose settings differ still go one way.
+  const bool host = std::ranges::any_of(all, &Whereabouts::forces_host);
+  const bool kernels = std::ranges::all_of(all, &Whereabouts::forces_kernels);
+  const stream::Way way = stream::choose_way(places, host ? "host" : kernels ? "kernels" : "").way;
   if (way == stream::Way::kHostMemory) return nullptr;
   if (way == stream::Way::kJoinedKernels) return join_others(comm, device_number, settings);
   return open_together(comm, all.front().key, devices, settings);
+}
+
+Status add_window(ncclComm& comm, void* memory, std::size_t bytes, bool symmetric) {
+  const Status added =
+      comm.kernels->group().add_window(comm.rank, memory, static_cast<Bytes>(bytes), symmetric, by_host(comm.comm));
+  return !added && added.error().code == Code::kUnsupported ? Status() : added;
 }
 
 Status start_kernels(std::span<const Operation> operations) {
@@ -129,7 +143,7 @@ Status start_kernels(std::span<const Operation> operations) {
   std::vector<stream::Exchange> exchanges;
   for (const Operation& o : operations) {
     if (o.transfer) {
-      WEFT_CHECK(add_transfer(exchanges, o));
+      add_transfer(exchanges, o);
       continue;
     }
     calls.push_back({.member = o.comm->kernels.get(), .request = o.request, .stream = o.stream});

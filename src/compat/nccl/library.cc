@@ -66,6 +66,8 @@ ncclComm::~ncclComm() {
   issue([this] {
     note(kernels->finish());
     note(comm.barrier());
+    kernels->group().forget_others();  // CUDA wants memory closed everywhere before it is freed
+    note(comm.barrier());
   });
 }
 

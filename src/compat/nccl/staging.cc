@@ -92,7 +92,9 @@ Status enqueue(std::span<const Operation> together) {
   }
   WEFT_TRY(auto made, comm.device.hand_over(stream));
   comm.issue([&comm, all, baton = std::shared_ptr<net::cuda::Baton>(std::move(made))] {
-    if (baton->wait_until_reached([&comm] { return comm.aborted.load(); })) comm.note(carry_out(comm, *all));
+    const Status reached = baton->wait_until_reached([&comm] { return comm.aborted.load(); });
+    comm.note(reached ? carry_out(comm, *all) : reached);
+    if (!reached && !comm.aborted) comm.comm.abort();  // the device failed here: peers need not wait in vain
     baton->finish();
   });
   for (const Staged& s : *all)
@@ -101,7 +103,7 @@ Status enqueue(std::span<const Operation> together) {
   if (!comm.device.host_reaches()) {  // what copies use must outlive them
     WEFT_TRY(auto after, comm.device.hand_over(stream));
     comm.issue([&comm, all, baton = std::shared_ptr<net::cuda::Baton>(std::move(after))] {
-      baton->wait_until_reached([&comm] { return comm.aborted.load(); });
+      comm.note(baton->wait_until_reached([&comm] { return comm.aborted.load(); }));
       baton->finish();
     });
   }

@@ -104,8 +104,9 @@ class BlockEndpoint : private BlockMover<T, Machine> {
     Board& b = board(frame_.rank);
     machine_.store_release(&b.call, 0);
     b.signature = frame_.signature;
-    b.in = reinterpret_cast<std::uint64_t>(frame_.in);
-    b.out = reinterpret_cast<std::uint64_t>(frame_.out);
+    b.in = reinterpret_cast<std::uint64_t>(frame_.in) - begin_of(frame_.in_window, frame_.rank);
+    b.out = reinterpret_cast<std::uint64_t>(frame_.out) - begin_of(frame_.out_window, frame_.rank);
+    b.in_window = frame_.in_window, b.out_window = frame_.out_window;
     b.scale_real = scale_.real;
     b.scale_integer = scale_.integer;
     machine_.store_release(&b.call, call_);
@@ -187,7 +188,15 @@ class BlockEndpoint : private BlockMover<T, Machine> {
     const std::int32_t owner = e.remote() ? e.peer : frame_.rank;
     if (e.memory == FlatEnd::kScratch) return frame_.regions[owner] + frame_.geometry.scratch() + e.offset;
     if (!e.remote()) return (e.memory == FlatEnd::kIn ? const_cast<std::byte*>(frame_.in) : frame_.out) + e.offset;
-    return reinterpret_cast<std::byte*>(e.memory == FlatEnd::kIn ? board(owner).in : board(owner).out) + e.offset;
+    const Board& b = board(owner);
+    const bool in = e.memory == FlatEnd::kIn;
+    const std::uint64_t place = begin_of(in ? b.in_window : b.out_window, owner) + (in ? b.in : b.out);
+    return reinterpret_cast<std::byte*>(place) + e.offset;
+  }
+  // Where this rank sees the owner's window; 0: none.
+  WEFT_DEVICE std::uint64_t begin_of(std::int32_t window, std::int32_t owner) const {
+    if (window < 0) return 0;
+    return reinterpret_cast<std::uint64_t>(frame_.windows[std::int64_t{window} * frame_.geometry.ranks + owner]);
   }
   // Inputs are scaled where they are read, wherever they are; what was made of them is not again.
   WEFT_DEVICE Scalar scale_of(const FlatEnd& e) const {

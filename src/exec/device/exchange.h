@@ -10,7 +10,9 @@
 namespace weft::exec::device {
 
 inline constexpr int kMostMessages = 512;  // of one launch
-inline constexpr int kMostPlaces = 256;    // strands of one block
+// Strands of one block. A launch has a block for every queue, or as many as a rank has; so a block has at most as many
+// strands as connections share a queue, or half as many as there are queues, or, if it is alone, as there are queues.
+inline constexpr int kMostPlaces = kMostMessages;
 
 struct Message {
   std::byte* data;
@@ -155,7 +157,7 @@ class ExchangeBlock {
   const Exchange& all_;
   const ExchangePart& part_;
   const int block_;
-  BlockEndpoint<std::uint8_t, Machine> endpoint_;
+  BlockEndpoint<std::uint64_t, Machine> endpoint_;  // of any type: nothing is calculated
 };
 
 }  // namespace weft::exec::device

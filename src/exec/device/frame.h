@@ -25,8 +25,12 @@ struct Frame {
   const void* scale_at = nullptr;  // … it is an element in device memory, read when the kernel begins
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  std::uint64_t signature = 0;  // equal on all ranks that call the same thing
-  std::int64_t timeout_ns = 0;  // of one wait
+  // Windows that all ranks have mapped, of ranks that do not share an address space: [windows][ranks] where this rank
+  // sees them; and in which of them `in` and `out` lie.
+  std::byte* const* windows = nullptr;
+  std::int32_t in_window = -1, out_window = -1;  // -1: all ranks see the buffer at its address
+  std::uint64_t signature = 0;                   // equal on all ranks that call the same thing
+  std::int64_t timeout_ns = 0;                   // of one wait
 };
 
 // What one launch carries out: the collective of one rank, or of several ranks of one GPU; a block per rank and strand.

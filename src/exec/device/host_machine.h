@@ -80,6 +80,9 @@ class HostMachine {
   }
   void store_release(std::uint64_t* to, std::uint64_t value) const { word(to).store(value, std::memory_order_release); }
   std::uint32_t load_stop(std::uint32_t* from) const { return std::atomic_ref(*from).load(std::memory_order_relaxed); }
+  void store_stop(std::uint32_t* to, std::uint32_t value) const {
+    std::atomic_ref(*to).store(value, std::memory_order_relaxed);
+  }
   // Returns what was there.
   std::uint32_t compare_swap(std::uint32_t* at, std::uint32_t expected, std::uint32_t value) const {
     std::atomic_ref(*at).compare_exchange_strong(expected, value);

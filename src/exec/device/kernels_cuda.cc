@@ -10,6 +10,7 @@ namespace {
 
 Status checked(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // or the application's next look at it would find this one
   return failure(Code::kSystem, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
 }
 
@@ -19,9 +20,14 @@ constexpr Launch launch_alone = cudaLaunchKernel, launch_together = cudaLaunchCo
 
 const void* kernel_of(DataType type) { return is_float(type) ? float_kernel(type) : integer_kernel(type); }
 
-Result<int> resident(const void* kernel, int threads) {
+// Otherwise CUDA loads a kernel when it is first launched, and waits for kernels that run and may wait for this one.
+Status load(const void* kernel) {
   cudaFuncAttributes attributes{};
-  WEFT_CHECK(checked(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes"));
+  return checked(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+}
+
+Result<int> resident(const void* kernel, int threads) {
+  WEFT_CHECK(load(kernel));
   int device = 0, processors = 0, each = 0;
   WEFT_CHECK(checked(cudaGetDevice(&device), "cudaGetDevice"));
   WEFT_CHECK(
@@ -46,7 +52,10 @@ Status launch_blocks(const void* kernel, std::size_t ranks, int blocks, int thre
 class CudaKernels final : public Kernels {
  public:
   int threads() const override { return kMostThreads; }
-  Result<int> resident_blocks(DataType type, int threads) override { return resident(kernel_of(type), threads); }
+  Result<int> resident_blocks(DataType type, int threads) override {
+    if (!is_float(type)) WEFT_CHECK(load(divide_kernel(type)));  // queued behind ranks that wait for others
+    return resident(kernel_of(type), threads);
+  }
   Result<int> resident_exchange_blocks(int threads) override { return resident(exchange_kernel(), threads); }
   Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) override;
   Status exchange(const Exchange& ranks, int threads, void* stream) override;

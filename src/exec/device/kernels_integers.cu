@@ -10,7 +10,7 @@ __global__ void divide_kernel_of(std::byte* data, std::int64_t bytes, std::int32
                      std::int64_t{gridDim.x} * blockDim.x);
 }
 
-__global__ void __launch_bounds__(kMostThreads) exchange_kernel_of(const __grid_constant__ Exchange all) {
+__global__ void __launch_bounds__(kMostThreads, 1) exchange_kernel_of(const __grid_constant__ Exchange all) {
   __shared__ Operands operands;
   __shared__ ExchangeMemory memory;
   CudaMachine machine(operands);

@@ -21,9 +21,10 @@ inline constexpr int kBoards = 4;          // a rank is never two load/store cal
 // `call` is stored last (release), and 0 while the rest changes.
 struct Board {
   std::uint64_t call;
-  std::uint64_t signature;  // differs if the ranks called different things
-  std::uint64_t in, out;    // addresses
-  double scale_real;        // what the input is multiplied by, if the call scales
+  std::uint64_t signature;             // differs if the ranks called different things
+  std::uint64_t in, out;               // addresses, or …
+  std::int32_t in_window, out_window;  // … unless -1, where in this window of the rank's: see Frame::windows
+  double scale_real;                   // what the input is multiplied by, if the call scales
   std::int64_t scale_integer;
 };
 

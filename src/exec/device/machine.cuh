@@ -17,6 +17,9 @@ class CudaMachine : public weft::device::GpuThread {
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
     return value;
   }
+  __device__ void store_stop(std::uint32_t* to, std::uint32_t value) const {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+  }
   __device__ std::uint32_t compare_swap(std::uint32_t* at, std::uint32_t expected, std::uint32_t value) const {
     return atomicCAS_system(at, expected, value);
   }

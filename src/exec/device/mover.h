@@ -22,7 +22,7 @@ struct Operands {
 //   thread() threads() kWarp  barrier() all(bool)       of the block; all() is a barrier and a vote
 //   operands()                                          the block's Operands, in its shared memory
 //   load_acquire store_release (64 bits)                at system scope; they order what barriers have collected
-//   load_stop compare_swap (32 bits)
+//   load_stop store_stop compare_swap (32 bits)         the last of own memory only
 //   load store (Pack, and small integers)               plain, for data
 //   load_words store_words (Pack)                       two 64-bit words, each of them whole, unordered
 //   load_line store_line (Pack)                         by a warp: see move_lines
@@ -153,18 +153,21 @@ class BlockMover : protected BlockWaits<Machine> {
     }
   }
   WEFT_DEVICE Pack receive_words(const std::byte* wire, std::int64_t size, std::uint64_t flag, std::int32_t peer) {
-    std::uint64_t half[2] = {0, 0};
-    for (int h = 0; h * 8 < size; ++h) {
-      const auto* const words = reinterpret_cast<const Pack*>(wire) + h;
-      const bool both = size > h * 8 + 4;
-      Pack seen = machine_.load_words(words);
-      while (seen.low >> 32 != flag || (both && seen.high >> 32 != flag)) {
-        if (this->tired(peer)) return {};
-        seen = machine_.load_words(words);
-      }
-      half[h] = (seen.low & 0xffffffff) | (both ? seen.high << 32 : 0);
+    Pack value{receive_half(wire, size, flag, peer), 0};
+    if (size > 8) value.high = receive_half(wire + sizeof(Pack), size - 8, flag, peer);
+    return value;
+  }
+  // Up to eight bytes: one word, or two.
+  WEFT_DEVICE std::uint64_t receive_half(const std::byte* wire, std::int64_t size, std::uint64_t flag,
+                                         std::int32_t peer) {
+    const auto* const words = reinterpret_cast<const Pack*>(wire);
+    const bool both = size > 4;
+    Pack seen = machine_.load_words(words);
+    while (seen.low >> 32 != flag || (both && seen.high >> 32 != flag)) {
+      if (this->tired(peer)) return 0;
+      seen = machine_.load_words(words);
     }
-    return {half[0], half[1]};
+    return (seen.low & 0xffffffff) | (both ? seen.high << 32 : 0);
   }
   WEFT_DEVICE void send_words(std::byte* wire, Pack value, std::int64_t size, std::uint64_t flag) {
     for (int h = 0; h * 8 < size; ++h) {

@@ -7,7 +7,7 @@
 namespace weft::exec::device {
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads) strand_kernel(const __grid_constant__ Frames frames) {
+__global__ void __launch_bounds__(kMostThreads, 1) strand_kernel(const __grid_constant__ Frames frames) {
   __shared__ Operands operands;
   CudaMachine machine(operands);
   const int block = static_cast<int>(blockIdx.x);

@@ -43,7 +43,7 @@ class BlockWaits {
     own.step = steps_;
     for (std::int32_t r = 0; r < frame_.geometry.ranks; ++r)
       for (int s = 0; s < frame_.geometry.strands; ++s)
-        machine_.compare_swap(&at<Header>(r, frame_.geometry.header(s)).stop, 0, 1);
+        machine_.store_stop(&at<Header>(r, frame_.geometry.header(s)).stop, 1);  // no atomic: PCIe may not carry one
   }
 
   static constexpr int kSpins = 1024;  // between two looks at clock and stop

@@ -9,6 +9,7 @@ namespace weft::net::cuda {
 
 Status checked(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // or the application's next look at it would find this one
   const Code code = error == cudaErrorMemoryAllocation ? Code::kNoResources : Code::kNotFound;
   return failure(code, Blame::kProcess, "{}: {}", call, cudaGetErrorString(error));
 }
@@ -36,6 +37,7 @@ Result<void*> PinnedPool::block_of(std::size_t size) {
       return block;
     }
   }
+  const PastCaptures past;
   void* block = nullptr;
   WEFT_CHECK(checked(cudaHostAlloc(&block, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
   return block;
@@ -79,17 +81,19 @@ namespace {
 
 class CudaBaton final : public Baton {
  public:
-  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word)
-      : reached_(std::move(reached)), words_(std::move(words)), word_(word) {}
+  CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word,
+            cudaStream_t own)
+      : reached_(std::move(reached)), words_(std::move(words)), word_(word), own_(own) {}
 
-  bool wait_until_reached(const std::function<bool()>& give_up) override {
+  Status wait_until_reached(const std::function<bool()>& give_up) override {
     using namespace std::chrono_literals;
     for (int looks = 0; !reached_->load(std::memory_order_acquire); ++looks) {
       if (looks < 1000) continue;
-      if (give_up()) return false;
+      if (give_up()) return failure(Code::kAborted, Blame::kOperation, "given up before its stream came to it");
+      if (looks % 1000 == 0) WEFT_CHECK(device_works());
       std::this_thread::sleep_for(looks < 5000 ? 10us : 1ms);
     }
-    return true;
+    return {};
   }
   void finish() override {
     std::atomic_ref(*word_.at).store(word_.value, std::memory_order_release);
@@ -97,9 +101,18 @@ class CudaBaton final : public Baton {
   }
 
  private:
+  // After an error of the device no stream comes to its callbacks; any stream tells, and this one cannot have been
+  // destroyed meanwhile.
+  Status device_works() const {
+    const PastCaptures past;
+    const cudaError_t state = cudaStreamQuery(own_);
+    return checked(state == cudaErrorNotReady ? cudaSuccess : state, "the device");
+  }
+
   std::shared_ptr<std::atomic<bool>> reached_;
   std::shared_ptr<Words> words_;
   Words::Word word_;
+  cudaStream_t own_;
 };
 
 void CUDART_CB reach(void* reached) {
@@ -113,7 +126,7 @@ void CUDART_CB reach(void* reached) {
 Batons::Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool)
     : wait_value_(wait_value), pool_(std::move(pool)), words_(std::make_shared<Words>()) {}
 
-Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
+Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream, cudaStream_t own) {
   WEFT_TRY(const Words::Word word, words_->next(*pool_));
   auto reached = std::make_shared<std::atomic<bool>>(false);
   auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);
@@ -126,9 +139,11 @@ Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream) {
   callback.release();  // the callback's own now
   const CUresult waits = wait_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word.at), word.value,
                                      CU_STREAM_WAIT_VALUE_GEQ);
-  if (waits != CUDA_SUCCESS)
+  if (waits != CUDA_SUCCESS) {
+    words_->give_back(word);
     return failure(Code::kSystem, Blame::kProcess, "cuStreamWaitValue32: error {}", static_cast<int>(waits));
-  return std::make_unique<CudaBaton>(std::move(reached), words_, word);
+  }
+  return std::make_unique<CudaBaton>(std::move(reached), words_, word, own);
 }
 
 }  // namespace weft::net::cuda

@@ -12,6 +12,18 @@
 
 namespace weft::net::cuda {
 
+// While one lives, the calling thread may allocate, copy and wait although a stream is captured, by whichever thread.
+class PastCaptures {
+ public:
+  PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  PastCaptures(const PastCaptures&) = delete;
+  PastCaptures& operator=(const PastCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 // Errors: in CUDA's words, after the call that failed.
 Status checked(cudaError_t error, const char* call);
 
@@ -35,7 +47,8 @@ class Batons {
  public:
   // `wait_value`: the driver's cuStreamWaitValue32.
   Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool);
-  Result<std::unique_ptr<Baton>> hand_over(Stream stream);
+  // `own`: a stream of weft's own on the same device.
+  Result<std::unique_ptr<Baton>> hand_over(Stream stream, cudaStream_t own);
 
  private:
   WaitValue wait_value_;

@@ -2,6 +2,8 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <map>
+#include <mutex>
 
 #include "net/cuda/cuda_batons.cuh"
 
@@ -10,26 +12,31 @@ namespace {
 
 cudaStream_t of(Stream stream) { return static_cast<cudaStream_t>(stream); }
 
-// While one lives, the calling thread may allocate and copy although a stream is captured.
-class PastCaptures {
- public:
-  PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~PastCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  PastCaptures(const PastCaptures&) = delete;
-  PastCaptures& operator=(const PastCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 struct CudaEvent final : Event {
   ~CudaEvent() override { cudaEventDestroy(event); }
   cudaEvent_t event = nullptr;
 };
 
+using AddressRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
+
+// What only the driver has. Errors (kUnsupported): this one has not.
+template <class Function>
+Result<Function> from_driver(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  WEFT_CHECK(checked(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found),
+                     "cudaGetDriverEntryPointByVersion"));
+  if (found == cudaDriverEntryPointSuccess && function != nullptr) return reinterpret_cast<Function>(function);
+  return failure(Code::kUnsupported, Blame::kProcess, "no CUDA device: the driver lacks {}", name);
+}
+
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(WaitValue wait_value) : batons_(wait_value, pool_) {}
+  CudaDevice(WaitValue wait_value, AddressRange address_range)
+      : address_range_(address_range), batons_(wait_value, pool_) {}
+  ~CudaDevice() override {
+    for (const auto& [device, stream] : own_) cudaStreamDestroy(stream);
+  }
 
   Result<int> count() override {
     int devices = 0;
@@ -65,6 +72,15 @@ class CudaDevice final : public Device {
     (void)cudaGetLastError();  // or the next call that asks for it would find this one
     return {};
   }
+  Status atomics(int device, int peer) override {
+    if (device == peer) return {};
+    int can = 0;
+    WEFT_CHECK(checked(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrNativeAtomicSupported, device, peer),
+                       "cudaDeviceGetP2PAttribute"));
+    if (can != 0) return {};
+    return failure(Code::kUnsupported, Blame::kProcess, "the link of devices {} and {} carries no atomic operations",
+                   device, peer);
+  }
   bool host_reaches() const override { return false; }
   Status check_pointer(const void* memory, const char* what) override {
     if (memory == nullptr) return bad_input("{} is null", what);
@@ -85,12 +101,17 @@ class CudaDevice final : public Device {
     const PastCaptures past;
     return checked(cudaFree(memory), "cudaFree");
   }
-  Result<MemoryHandle> share(const void* memory) override {
+  Result<SharedMemory> share(const void* memory) override {
     const PastCaptures past;
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    if (address_range_(&base, &size, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS)
+      return bad_input("memory is shared that was not allocated");
     cudaIpcMemHandle_t handle{};
     static_assert(sizeof handle == sizeof(MemoryHandle));
-    WEFT_CHECK(checked(cudaIpcGetMemHandle(&handle, const_cast<void*>(memory)), "cudaIpcGetMemHandle"));
-    return std::bit_cast<MemoryHandle>(handle);
+    WEFT_CHECK(checked(cudaIpcGetMemHandle(&handle, reinterpret_cast<void*>(base)), "cudaIpcGetMemHandle"));
+    return SharedMemory{std::bit_cast<MemoryHandle>(handle),
+                        static_cast<Bytes>(reinterpret_cast<CUdeviceptr>(memory) - base)};
   }
   Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override {
     const PastCaptures past;
@@ -138,6 +159,7 @@ class CudaDevice final : public Device {
   }
 
   Status finish(Event& event) override {
+    const PastCaptures past;
     return checked(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "cudaEventSynchronize");
   }
 
@@ -148,22 +170,41 @@ class CudaDevice final : public Device {
   Result<std::unique_ptr<Baton>> hand_over(Stream stream) override {
     WEFT_TRY(const bool in_graph, captured(stream));
     if (in_graph) return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");
-    return batons_.hand_over(stream);
+    WEFT_TRY(const cudaStream_t own, own_stream());
+    return batons_.hand_over(stream, own);
   }
   Status synchronize(Stream stream) override {
+    const PastCaptures past;
     return checked(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
   }
 
  private:
-  // Does one thing in a stream of its own and waits for it: streams of the application neither wait nor are waited for.
+  // Does one thing in a stream of weft's own and waits for it: streams of the application neither wait nor are waited
+  // for.
   template <class Queue>
   Status now(Queue&& queue) {
     const PastCaptures past;
-    WEFT_TRY(const auto stream, make_stream());
-    WEFT_CHECK(queue(of(stream.get())));
-    return synchronize(stream.get());
+    WEFT_TRY(const cudaStream_t stream, own_stream());
+    WEFT_CHECK(queue(stream));
+    return synchronize(stream);
+  }
+  // Of the current device; of the highest priority, so that it shares no hardware queue with streams whose kernels
+  // wait.
+  Result<cudaStream_t> own_stream() {
+    WEFT_TRY(const int device, current());
+    const std::lock_guard guard(mutex_);
+    if (const auto found = own_.find(device); found != own_.end()) return found->second;
+    const PastCaptures past;
+    int least = 0, most = 0;
+    WEFT_CHECK(checked(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange"));
+    cudaStream_t stream = nullptr;
+    WEFT_CHECK(checked(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, most), "cudaStreamCreate"));
+    return own_[device] = stream;
   }
 
+  const AddressRange address_range_;
+  std::mutex mutex_;
+  std::map<int, cudaStream_t> own_;  // guarded by mutex_
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   Batons batons_;
 };
@@ -174,14 +215,9 @@ Result<std::unique_ptr<Device>> cuda_device() {
   int devices = 0;
   WEFT_CHECK(checked(cudaGetDeviceCount(&devices), "no CUDA device"));
   if (devices == 0) return failure(Code::kNotFound, Blame::kProcess, "no CUDA device: none is visible");
-  void* wait_value = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  WEFT_CHECK(
-      checked(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &wait_value, 12000, cudaEnableDefault, &found),
-              "cudaGetDriverEntryPointByVersion"));
-  if (found != cudaDriverEntryPointSuccess || wait_value == nullptr)
-    return failure(Code::kUnsupported, Blame::kProcess, "no CUDA device: the driver lacks cuStreamWaitValue32");
-  return std::make_unique<CudaDevice>(reinterpret_cast<WaitValue>(wait_value));
+  WEFT_TRY(const auto wait_value, from_driver<WaitValue>("cuStreamWaitValue32"));
+  WEFT_TRY(const auto address_range, from_driver<AddressRange>("cuMemGetAddressRange"));
+  return std::make_unique<CudaDevice>(wait_value, address_range);
 }
 
 }  // namespace weft::net::cuda

@@ -17,6 +17,11 @@ using Stream = void*;
 
 // Names memory of a device to other processes of the machine; may be sent as it is.
 using MemoryHandle = std::array<std::byte, 64>;
+// Where other processes find memory: so many bytes behind the beginning of what they open.
+struct SharedMemory {
+  MemoryHandle handle{};
+  Bytes offset = 0;
+};
 // A GPU, whatever number a process has for it.
 using Identity = std::array<std::uint64_t, 2>;
 
@@ -26,8 +31,8 @@ class Baton {
  public:
   virtual ~Baton() = default;
   // Returns when everything before it in the stream has ended, or `give_up()` says so: asked every few milliseconds.
-  // False: given up.
-  virtual bool wait_until_reached(const std::function<bool()>& give_up) = 0;
+  // Errors: kAborted: given up; the device's, whose streams come nowhere any more.
+  virtual Status wait_until_reached(const std::function<bool()>& give_up) = 0;
   // The stream goes on. Needed exactly once, whatever happened.
   virtual void finish() = 0;
 };
@@ -51,6 +56,9 @@ class Device {
   virtual Result<Identity> identity(int device) = 0;
   // From now on what runs on `device` may load and store the memory of `peer`. Errors: kUnsupported.
   virtual Status reach(int device, int peer) = 0;
+  // May what runs on `device` add to and exchange words in the memory of `peer`? Errors: kUnsupported: their link does
+  // not.
+  virtual Status atomics(int device, int peer) = 0;
   // May the host load and store what allocate() gives? Otherwise data is copied through pinned memory.
   virtual bool host_reaches() const = 0;
   // Errors (bad input): the pointer is not one that a device can use; names `what`.
@@ -59,8 +67,9 @@ class Device {
   // Device memory. Owns: the caller, until release(). Errors: kNoResources.
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual Status release(void* memory) = 0;
-  // For other processes; `memory` as allocate() gave it. It must not be released before they have closed theirs.
-  virtual Result<MemoryHandle> share(const void* memory) = 0;
+  // For other processes: memory as allocate() gave it, or within it; all of that is opened. It must not be released
+  // before they have closed theirs. Errors: of memory that came otherwise.
+  virtual Result<SharedMemory> share(const void* memory) = 0;
   // Another process's memory, for what runs on the current device; closed with its last owner. Errors: kPeerDied, or
   // the runtime's: the device does not reach that one.
   virtual Result<std::shared_ptr<void>> open(const MemoryHandle& handle) = 0;

@@ -37,8 +37,9 @@ class Meeting {
 class HostBaton final : public Baton {
  public:
   explicit HostBaton(std::shared_ptr<Meeting> meeting) : meeting_(std::move(meeting)) {}
-  bool wait_until_reached(const std::function<bool()>& give_up) override {
-    return meeting_->wait(&Meeting::reached, give_up);
+  Status wait_until_reached(const std::function<bool()>& give_up) override {
+    if (meeting_->wait(&Meeting::reached, give_up)) return {};
+    return failure(Code::kAborted, Blame::kOperation, "given up before its stream came to it");
   }
   void finish() override { meeting_->set(&Meeting::finished); }
 

@@ -40,11 +40,12 @@ class HostDevice final : public Device {
   Status use(int device) override;
   Result<Identity> identity(int device) override;
   Status reach(int device, int peer) override;
+  Status atomics(int device, int peer) override { return reach(device, peer); }
   bool host_reaches() const override { return true; }
   Status check_pointer(const void* memory, const char* what) override;
   Result<void*> allocate(Bytes bytes) override { return memory_.allocate(bytes); }
   Status release(void* memory) override { return memory_.release(memory); }
-  Result<MemoryHandle> share(const void* memory) override { return memory_.share(memory); }
+  Result<SharedMemory> share(const void* memory) override { return memory_.share(memory); }
   Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override { return HostMemory::open(handle); }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override;
   Status copy_now(void* to, const void* from, Bytes bytes) override;

@@ -60,14 +60,18 @@ Status HostMemory::release(void* memory) {
   return {};
 }
 
-Result<MemoryHandle> HostMemory::share(const void* memory) {
+Result<SharedMemory> HostMemory::share(const void* memory) {
   const std::lock_guard guard(mutex_);
-  const auto found = files_.find(memory);
-  if (found == files_.end()) return bad_input("memory is shared that was not allocated");
-  MemoryHandle handle;
+  const auto behind = files_.upper_bound(memory);
+  const auto found = behind == files_.begin() ? files_.end() : std::prev(behind);
+  SharedMemory shared;
+  if (found != files_.end())
+    shared.offset = static_cast<const std::byte*>(memory) - static_cast<const std::byte*>(found->first);
+  if (found == files_.end() || shared.offset >= static_cast<Bytes>(found->second.size))
+    return bad_input("memory is shared that was not allocated");
   const Place place{getpid(), found->second.fd, found->second.size};
-  std::memcpy(handle.data(), &place, sizeof place);
-  return handle;
+  std::memcpy(shared.handle.data(), &place, sizeof place);
+  return shared;
 }
 
 Result<std::shared_ptr<void>> HostMemory::open(const MemoryHandle& handle) {

@@ -20,7 +20,8 @@ class HostMemory {
   Result<void*> allocate(Bytes bytes);
   // Errors (bad input): it was not allocated here.
   Status release(void* memory);
-  Result<MemoryHandle> share(const void* memory);
+  // Also of a place within what was allocated.
+  Result<SharedMemory> share(const void* memory);
   // Errors (kPeerDied): the process that shared it has ended, or has released it.
   static Result<std::shared_ptr<void>> open(const MemoryHandle& handle);
 
