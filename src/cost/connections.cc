@@ -45,6 +45,7 @@ Status Connections::open_all() {
   opened_ = {};
   hops_ = {};
   paths_ = {};
+  ways_ = {};
   return {};
 }
 
@@ -68,6 +69,7 @@ void Connections::open_step(const Step& step, Rank r, int lane, int channel) {
 
 // `kLoads`: `to` fetches data, which shares links with what `from` sends there itself.
 void Connections::open(Rank from, Rank to, int lane, int channel, int use) {
+  if (use == kSignals && channel > 0) return;  // these share no links, and cost what those of channel 0 do
   const std::uint64_t connection = key(from, to, channel * plan_.algorithm->lanes + lane);
   if (connection == last_opened_.first && use == last_opened_.second)
     return;  // a strand's next step mostly has the same peer
@@ -96,8 +98,11 @@ void Connections::open_way(Rank rank, const Operand& o, Way way, int lane, int c
   const std::uint64_t connection = key(rank, o, way, channel * plan_.algorithm->lanes + lane);
   if (int& known = opened_[connection]; std::exchange(known, kStores) != 0) return;
   const bool by_switch = (o.kind == Operand::Kind::kMulticast ? plan_.multicast : plan_.aggregation) && o.count > 1;
-  const auto path =
-      by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
+  auto [known, added] = ways_.try_emplace(key(rank, o, way, by_switch ? 1 : 0));
+  if (added)
+    known->second =
+        by_switch ? path_of(rank, o, way) : machine_.routes().path(device(rank), device(other_member(rank, o)));
+  const std::optional<topology::Path>& path = known->second;
   const std::string_view type = path ? name(path->type) : "";
   const protocol::HopCost* cost =
       by_switch ? machine_.costs().through_switch(type, plan_.protocol) : machine_.costs().find(type, plan_.protocol);

@@ -110,6 +110,7 @@ class Connections {
   LinkUsers users_;
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> hops_;
   std::unordered_map<std::uint64_t, topology::Path> paths_;
+  std::unordered_map<std::uint64_t, std::optional<topology::Path>> ways_;  // of all channels
   std::unordered_map<std::uint64_t, double> efficiency_;
   std::optional<Error> failure_;
 };

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
+
+#include "schedule/queue.h"
 
 namespace weft::cost {
 
@@ -39,21 +40,17 @@ class Mail {
     c.filling = {};
   }
 
-  bool empty(std::uint64_t connection) { return connections_[connection].waiting() == 0; }
+  bool empty(std::uint64_t connection) { return connections_[connection].sent.empty(); }
   // When the next part of the oldest message is there. Requires: not empty.
   Stream take(std::uint64_t connection, bool last) {
-    Connection& c = connections_[connection];
-    Sent& m = c.sent[c.taken];
+    schedule::Queue<Sent>& sent = connections_[connection].sent;
+    Sent& m = sent.front();
     const auto at = [&](int parts) {
       return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts);
     };
     const Stream part{at(m.taken), at(m.taken + 1), m.times.begun};
     ++m.taken;
-    if (last) ++c.taken;
-    if (c.waiting() == 0) {
-      c.sent.clear();
-      c.taken = 0;
-    }
+    if (last) sent.pop_front();
     return part;
   }
 
@@ -63,12 +60,9 @@ class Mail {
     int parts = 0, taken = 0;
     Stream times{0, 0};
   };
-  // Exchanges of all with all have as many as memory for a deque each would not fit into any cache.
   struct Connection {
     Sent filling;
-    std::vector<Sent> sent;
-    std::size_t taken = 0;  // of those
-    std::size_t waiting() const { return sent.size() - taken; }
+    schedule::Queue<Sent> sent;
   };
 
   Sent with(Sent message, double bytes, bool last) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -59,9 +58,10 @@ class Walk {
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   Mail mail_;
-  std::unordered_map<std::uint64_t, std::deque<double>> signals_;
-  std::map<std::tuple<Rank, int, int>, std::deque<double>> own_signals_;      // from a lane to another of its rank
-  std::unordered_map<std::uint64_t, std::vector<std::deque<Stream>>> parts_;  // that switches wait to sum, by member
+  std::unordered_map<std::uint64_t, schedule::Queue<double>> signals_;
+  std::map<std::tuple<Rank, int, int>, schedule::Queue<double>> own_signals_;  // from a lane to another of its rank
+  std::unordered_map<std::uint64_t, std::vector<schedule::Queue<Stream>>>
+      parts_;  // that switches wait to sum, by member
 };
 
 }  // namespace weft::cost

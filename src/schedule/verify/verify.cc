@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-#include "schedule/verify/queue.h"
+#include "schedule/queue.h"
 #include "schedule/verify/races.h"
 #include "schedule/verify/value.h"
 
@@ -16,7 +16,6 @@ namespace {
 using symbolic::AccessHistory;
 using symbolic::Clock;
 using symbolic::Epoch;
-using symbolic::Queue;
 using symbolic::Value;
 using Kind = Finding::Kind;
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-namespace weft::schedule::symbolic {
+namespace weft::schedule {
 
-// First in, first out; costs nothing while empty, as most connections of many lanes are.
+// First in, first out; next to nothing while empty, as most connections of many are.
 template <class T>
 class Queue {
  public:
@@ -25,4 +25,4 @@ class Queue {
   std::size_t taken_ = 0;
 };
 
-}  // namespace weft::schedule::symbolic
+}  // namespace weft::schedule
