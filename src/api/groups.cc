@@ -41,13 +41,26 @@ class Common : public session::Groups {
 
 class ShmGroups final : public Common {
  public:
-  ShmGroups(std::shared_ptr<const Origin> origin, const net::shm::World& world)
-      : Common(std::move(origin)), world_(world) {}
+  ShmGroups(std::shared_ptr<const Origin> origin, net::shm::World& world,
+            std::shared_ptr<const cost::MachineView> machine)
+      : Common(std::move(origin)), world_(world), machine_(std::move(machine)) {}
 
-  Result<Card> offer() override { return Card{}; }
+  Result<Card> offer() override {
+    const net::shm::Offer own = world_.offer();
+    Card card{};
+    static_assert(sizeof own <= sizeof card);
+    std::memcpy(card.data(), &own, sizeof own);
+    return card;
+  }
 
+  // Inside the segment where there is room, else in one of their own.
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
-    return session_of(open_shm(origin_, {m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret));
+    std::vector<net::shm::Offer> offers(m.cards.size());
+    for (std::size_t i = 0; i < offers.size(); ++i) std::memcpy(&offers[i], m.cards[i].data(), sizeof offers[i]);
+    const Place place{m.name, m.rank, static_cast<Rank>(m.cards.size())};
+    auto world = world_.move(offers, place.rank, limits_of(origin_->settings, place.ranks, *machine_));
+    if (world == nullptr) return session_of(open_shm(origin_, place, m.secret));
+    return session_of(open_in_segment(origin_, place, std::move(world), machine_));
   }
 
   // If one of them ends before all have met, all notice, and agree again.
@@ -64,7 +77,8 @@ class ShmGroups final : public Common {
   }
 
  private:
-  const net::shm::World& world_;
+  net::shm::World& world_;
+  std::shared_ptr<const cost::MachineView> machine_;
 };
 
 class ThreadGroups final : public Common {
@@ -166,8 +180,9 @@ class MetGroups final : public Common {
 
 }  // namespace
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::shm::World& world) {
-  return std::make_unique<ShmGroups>(std::move(origin), world);
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::shm::World& world,
+                                           std::shared_ptr<const cost::MachineView> machine) {
+  return std::make_unique<ShmGroups>(std::move(origin), world, std::move(machine));
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
