@@ -142,7 +142,8 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
-Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                          std::function<bool(Rank)> has_ended) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   WEFT_TRY(auto machine, shared(these_machines(origin->rates, carrier_across(*origin), place.ranks / ranks_per_node,
                                                ranks_per_node)));
@@ -156,22 +157,24 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const auto open_far = [&](net::bootstrap::Meeting met, Rank rank) {
     return open_across(*origin, std::move(met), rank, limits);
   };
-  WEFT_TRY(auto world,
-           net::mixed::open(
-               std::move(meeting), place.rank,
-               {.name = transport, .across = open_far, .limits = limits, .heap_bytes = origin->settings.heap_bytes}));
+  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank,
+                                        {.name = transport,
+                                         .across = open_far,
+                                         .limits = limits,
+                                         .heap_bytes = origin->settings.heap_bytes,
+                                         .has_ended = std::move(has_ended)}));
   net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .mixed = mixed};
 }
 
-Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place,
-                             net::bootstrap::Meeting meeting) {
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             std::function<bool(Rank)> has_ended) {
   std::set<net::bootstrap::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
   if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
     return open_messages(std::move(origin), place, std::move(meeting));
-  return open_mixed(std::move(origin), place, std::move(meeting));
+  return open_mixed(std::move(origin), place, std::move(meeting), std::move(has_ended));
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -64,11 +64,14 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
                                std::shared_ptr<const cost::MachineView> machine);
 // Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
-// Over shared memory with the ranks of this machine, as above with the others.
-Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// Over shared memory with the ranks of this machine, as above with the others. Errors: also see net::shm::attach for
+// has_ended.
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                          std::function<bool(Rank)> has_ended = {});
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.
-Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             std::function<bool(Rank)> has_ended = {});
 // One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines, no UCX.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
                         Rank rank, net::bootstrap::Meeting meeting);

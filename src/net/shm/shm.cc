@@ -94,7 +94,7 @@ bool still_names(const std::string& id, int fd) {
 // Whether all who have not come still may.
 Status check_absent(const Options& options, Rank absent) {
   if (!options.has_ended || !options.has_ended(absent)) return {};
-  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended before it came", absent);
+  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended, or given up, before it came", absent);
 }
 
 // Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds.

@@ -18,7 +18,8 @@ struct Options {
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
   memory::Patience::Limits limits;
-  // Of ranks that knew each other before: has this one ended, so that it will not come? Empty: nobody knows.
+  // Of ranks that knew each other before: has this one ended or given up, so that it will not come? Empty: nobody
+  // knows.
   std::function<bool(Rank)> has_ended = {};
   std::vector<Rank> names = {};  // see memory::Patience
 };
