@@ -280,6 +280,22 @@ TEST(Command, RunReturnsTheFailingRanksCodeAndNamesASignal) {
   EXPECT_NE(killed.err.find("rank 1"), std::string::npos) << killed.err;
 }
 
+// Each rank starts a process over UCX, kills it once its memory has a name where it should, leaves a name as if it had
+// been killed earlier, and is killed itself.
+TEST(Command, RanksOverUcxThatAreKilledLeaveNoNameInSharedMemory) {
+  if (weft("run -n 1 --transport ucx -- true").code != 0) GTEST_SKIP() << "no UCX";
+  const std::string story =
+      "\"$0\" bench all_reduce --max 64 --iters 100000000 >/dev/null 2>&1 & "
+      "i=0; until grep -qs \"$UCX_POSIX_DIR/ucx_shm\" /proc/$!/maps || [ $i = 600 ]; do sleep 0.05; i=$((i+1)); done; "
+      "[ $i = 600 ] || echo \"$UCX_POSIX_DIR\"; touch \"$UCX_POSIX_DIR/ucx_shm_posix_of_$WEFT_RANK\"; "
+      "kill -KILL $! $$";
+  const Answer a = weft("run -n 2 --transport ucx -- sh -c '" + story + "' " + WEFT_COMMAND);
+  EXPECT_EQ(a.code, 137) << a.err;
+  const std::string folder = a.out.substr(0, a.out.find('\n'));
+  EXPECT_TRUE(folder.starts_with("/dev/shm/")) << "UCX has its memory elsewhere: " << a.out;
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
 TEST(Command, ExplainsHowRanksOnGpusReachEachOther) {
   setenv("WEFT_DEVICE", "host", 1);
   const auto path = [](const std::string& arguments) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -288,6 +289,79 @@ TEST_P(Lifecycle, FiftySplitsLeaveNoDescriptorAndNoSharedMemory) {
                       return records() > files ? "records were left" : "";
                     }).join();
   for (const std::string& s : said) EXPECT_EQ(s, "");
+}
+
+TEST_P(Lifecycle, AGroupOutlivesTheCommunicatorItCameFromAndSurvivesADeath) {
+  ConnectedJob job(3, options(), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
+    auto group = c.split(0);
+    if (!group) return group.error().message;
+    auto grandchild = group->split(0, -c.rank());
+    if (!grandchild) return grandchild.error().message;
+    c = Communicator(nullptr);
+    group = Communicator(nullptr);
+    return stream_and_shrink(*grandchild, report, 2);
+  });
+  job.await_running();
+  job[1].send(SIGKILL);  // in the middle of the grandchild, too
+  const auto said = job.join({1});
+  EXPECT_TRUE(contains(said[0], "well as 1 of 2")) << said[0];
+  EXPECT_TRUE(contains(said[2], "well as 0 of 2")) << said[2];
+}
+
+// Groups that lie in their parent's segment: its memory is theirs, too, and each may allocate WEFT_HEAP.
+TEST(GroupsOverShm, ReachTheirParentsMemoryAndHaveAHeapEach) {
+  setenv("WEFT_HEAP", "1M", 1);
+  ConnectedJob job(2, {.transport = "shm", .timeout = 60s}, [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    constexpr std::size_t kBytes = 700000, kCount = kBytes / sizeof(std::int32_t);
+    auto of_parent = c.allocate(kBytes);
+    auto group = c.split(0);
+    if (!of_parent || !group) return "no memory, or no group";
+    if (c.allocate(kBytes)) return "the parent got more than WEFT_HEAP";
+    auto of_group = group->allocate(kBytes);
+    if (!of_group) return of_group.error().message;
+    if (group->allocate(kBytes)) return "the group got more than WEFT_HEAP";
+    for (Communicator* comm : {&c, &*group})
+      for (Memory* memory : {&*of_parent, &*of_group}) {
+        const auto data = memory->as<std::int32_t>();
+        std::ranges::fill(data, c.rank() + 1);
+        if (auto s = comm->run({.in = data.data(), .out = data.data(), .count = kCount, .type = DataType::kInt32}); !s)
+          return s.error().message;
+        if (std::ranges::any_of(data, [](std::int32_t x) { return x != 3; })) return "a wrong sum";
+        if (comm->last_choice().protocol != "Direct") return "not reached: " + comm->last_choice().protocol;
+      }
+    return "";
+  });
+  unsetenv("WEFT_HEAP");
+  for (const std::string& s : job.join()) EXPECT_EQ(s, "");
+}
+
+// Groups that come and go, in the segment, and with segments of their own where it has no room.
+TEST(GroupsOverShm, WorkWithAndWithoutRoomInTheSegment) {
+  rlimit before{}, tight{};
+  getrlimit(RLIMIT_AS, &before);
+  tight = before;
+  tight.rlim_cur = rlim_t{1} << 46;  // a limit is a limit: then there is no room
+  for (const rlimit& limit : {before, tight}) {
+    setrlimit(RLIMIT_AS, &limit);
+    const auto said =
+        ConnectedJob(3, {.transport = "shm", .timeout = 60s},
+                     [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                       std::vector<Communicator> groups;
+                       for (int round = 0; round < 30; ++round) {
+                         auto group = c.split(c.rank() == round % 3 ? 1 : 0, round % 2 == 0 ? c.rank() : -c.rank());
+                         if (!group) return group.error().message;
+                         if (group->ranks() != (c.rank() == round % 3 ? 1 : 2)) return "a wrong number of ranks";
+                         groups.push_back(std::move(*group));
+                         if (round % 4 == 3) groups.erase(groups.begin());
+                         for (Communicator& g : groups)
+                           if (const std::string wrong = reduce_and_check(g, 3000); !wrong.empty()) return wrong;
+                       }
+                       return "";
+                     })
+            .join();
+    for (const std::string& s : said) EXPECT_EQ(s, "");
+  }
+  setrlimit(RLIMIT_AS, &before);
 }
 
 TEST_P(Lifecycle, ConnectingDoesNotBlockWhoStartsIt) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/communicators.h"
@@ -66,6 +67,28 @@ std::vector<std::int32_t> numbers(std::size_t count, std::int32_t first) {
 }
 
 std::string said(const Status& s) { return s ? "" : tests::text_of(s.error()); }
+
+// The receiver aborts in the middle of a message; its memory is its own again, whatever is still on its way.
+TEST_P(Transfers, WhatComesAfterAnAbortDoesNotGoIntoTheReceiversMemory) {
+  const auto heard = run(2, [](Communicator& c) -> std::string {
+    constexpr std::size_t kBytes = std::size_t{64} << 20;
+    std::vector<std::uint8_t> data(kBytes, c.rank() == 0 ? 0 : 255);
+    const Transfer transfer{c.rank() == 0 ? Direction::kReceive : Direction::kSend, 1 - c.rank(), data.data(), kBytes,
+                            DataType::kUint8};
+    if (c.rank() == 1) return said(c.exchange({&transfer, 1}));
+    auto work = c.start({&transfer, 1});
+    if (!work) return said(tl::make_unexpected(work.error()));
+    while (data[0] == 0)
+      if (const auto done = work->test(); !done || *done) return "no middle";
+    c.abort();
+    std::fill(data.begin(), data.end(), std::uint8_t{7});
+    for (int look = 0; look < 100; ++look, std::this_thread::sleep_for(1ms)) (void)c.status();
+    const auto changed = data.end() - std::find_if(data.begin(), data.end(), [](std::uint8_t x) { return x != 7; });
+    return changed == 0 ? "" : std::to_string(changed) + " bytes from the end it is another";
+  });
+  EXPECT_EQ(heard[0], "");
+  EXPECT_NE(heard[1].find("rank 0 aborted"), std::string::npos) << heard[1];
+}
 
 TEST_P(Transfers, APingPongOfManySizesBringsWhatWasSent) {
   all_well(2, [](Communicator& c) -> std::string {

@@ -1,5 +1,6 @@
 // Messages between two ranks, measured alike for every library: latency, rate, and what communicators cost.
-//   PROGRAM [--communicators N]   prints, by rank 0, lines of tab-separated values: measure, bytes, value
+//   PROGRAM [--communicators N] [--messages 0]   prints, by rank 0, lines of tab-separated values: measure, bytes,
+//   value
 // latency: half of a round trip, µs. rate: 64 messages under way at once, then a word back; µs per message.
 // communicator_us, communicator_kib: to make one more of the same ranks, and what the process has grown by.
 // The median of 15 runs counts; a run is long enough to last some milliseconds.
@@ -115,9 +116,13 @@ inline void measure_communicators(Library& library, int count) {
 }
 
 inline void measure(Library& library, int argc, char** argv) {
-  measure_messages(library);
-  for (int i = 1; i + 1 < argc; ++i)
-    if (std::strcmp(argv[i], "--communicators") == 0) measure_communicators(library, std::atoi(argv[i + 1]));
+  int messages = 1, communicators = 0;
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], "--messages") == 0) messages = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--communicators") == 0) communicators = std::atoi(argv[i + 1]);
+  }
+  if (messages != 0) measure_messages(library);
+  if (communicators > 0) measure_communicators(library, communicators);
 }
 
 }  // namespace pairs

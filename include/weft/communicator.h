@@ -226,7 +226,8 @@ class Communicator {
   // --- new communicators from this one; all ranks call these together, like a collective ---
 
   // One communicator per color, 0 or more; ranks are ordered by key, then by their rank here. kNoColor: this rank joins
-  // none, and gets an empty Communicator. Every new communicator has memory and connections of its own. Errors: as run.
+  // none, and gets an empty Communicator. Every new communicator has connections of its own, and may allocate as much
+  // memory as this one; over shared memory it also reaches what was allocated here. Errors: as run.
   static constexpr int kNoColor = -1;
   Result<Communicator> split(int color, int key = 0);
   // After a failure: of the ranks that still live and call this, in their order here. Does not use this communicator's

@@ -41,13 +41,30 @@ class Common : public session::Groups {
 
 class ShmGroups final : public Common {
  public:
-  ShmGroups(std::shared_ptr<const Origin> origin, const net::shm::World& world)
-      : Common(std::move(origin)), world_(world) {}
+  ShmGroups(std::shared_ptr<const Origin> origin, net::shm::World& world,
+            std::shared_ptr<const cost::MachineView> machine)
+      : Common(std::move(origin)), world_(world), machine_(std::move(machine)) {}
 
-  Result<Card> offer() override { return Card{}; }
+  Result<Card> offer() override {
+    const net::shm::Offer own = world_.offer();
+    Card card{};
+    static_assert(sizeof own <= sizeof card);
+    std::memcpy(card.data(), &own, sizeof own);
+    return card;
+  }
 
+  // Inside the segment where there is room, else in one of their own.
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
-    return session_of(open_shm(origin_, {m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret));
+    std::vector<net::shm::Offer> offers(m.cards.size());
+    for (std::size_t i = 0; i < offers.size(); ++i) std::memcpy(&offers[i], m.cards[i].data(), sizeof offers[i]);
+    const Place place{m.name, m.rank, static_cast<Rank>(m.cards.size())};
+    auto world = world_.move(offers, place.rank, limits_of(origin_->settings, place.ranks, *machine_));
+    if (world == nullptr)
+      return session_of(open_shm(origin_, place, m.secret, [&](Rank r) {
+        return world_.patience.broken() ||
+               world_.share->mapping().process_ended(offers[static_cast<std::size_t>(r)].holder);
+      }));
+    return session_of(open_in_segment(origin_, place, std::move(world), machine_));
   }
 
   // If one of them ends before all have met, all notice, and agree again.
@@ -64,7 +81,8 @@ class ShmGroups final : public Common {
   }
 
  private:
-  const net::shm::World& world_;
+  net::shm::World& world_;
+  std::shared_ptr<const cost::MachineView> machine_;
 };
 
 class ThreadGroups final : public Common {
@@ -99,9 +117,10 @@ class ThreadGroups final : public Common {
 
 class MetGroups final : public Common {
  public:
+  // `near`: those of the old communicator whose fate can be known without asking, if there are such.
   MetGroups(std::shared_ptr<const Origin> origin, const net::messages::Endpoint& endpoint,
-            std::chrono::milliseconds timeout)
-      : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout) {}
+            std::chrono::milliseconds timeout, const net::mixed::World* near = nullptr)
+      : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout), near_(near) {}
 
   // Opens the socket at which the group will find this rank.
   Result<Card> offer() override {
@@ -119,16 +138,21 @@ class MetGroups final : public Common {
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     const auto ranks = static_cast<Rank>(m.cards.size());
     Meeting meeting;
+    std::vector<Rank> members;
     for (const Card& card : m.cards) {
       Record& record = meeting.ranks.emplace_back();
       std::memcpy(&record, card.data(), sizeof record);
+      members.push_back(record.rank);
     }
     number(meeting, ranks);
     meeting.key =
         net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
     meeting.listener = std::move(listener_);
-    return open({m.name, m.rank, ranks}, std::move(meeting));
+    // Some may have got what all told each other, while others saw a rank die, and gave up.
+    return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
+      return near_->near->patience.broken() || near_ended(members[static_cast<std::size_t>(r)]);
+    });
   }
 
   Result<std::shared_ptr<session::Session>> survivors() override {
@@ -141,7 +165,8 @@ class MetGroups final : public Common {
     for (const Record& r : meeting.ranks) members.push_back(r.rank);
     const auto ranks = static_cast<Rank>(members.size());
     number(meeting, ranks);
-    return open({kSurvivors, index_of(members, self), ranks}, std::move(meeting));
+    return open({kSurvivors, index_of(members, self), ranks}, std::move(meeting),
+                [&](Rank r) { return near_ended(members[static_cast<std::size_t>(r)]); });
   }
 
  private:
@@ -152,22 +177,32 @@ class MetGroups final : public Common {
       meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
     }
   }
-  // A group inside one machine needs no sockets.
-  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting) {
+  // Of a rank of the old communicator.
+  bool near_ended(Rank r) const {
+    const auto& endpoint = near_->endpoint;
+    return endpoint.is_near(r) && near_->near->patience.has_ended()(endpoint.local(r));
+  }
+  // A group inside one machine needs no sockets. `will_not_come`: of its ranks; asked only where some are near.
+  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting,
+                                                 std::function<bool(Rank)> will_not_come) {
+    std::function<bool(Rank)> has_ended;
+    if (near_ != nullptr) has_ended = std::move(will_not_come);
     if (!sends_only(origin_->transport) && meeting.one_machine())
-      return session_of(open_shm(origin_, place, meeting.name));
-    return session_of(open_machines(origin_, place, std::move(meeting)));
+      return session_of(open_shm(origin_, place, meeting.name, std::move(has_ended)));
+    return session_of(open_machines(origin_, place, std::move(meeting), std::move(has_ended)));
   }
 
   const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
+  const net::mixed::World* const near_;  // null: nobody is
   net::bootstrap::UniqueFd listener_;
 };
 
 }  // namespace
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::shm::World& world) {
-  return std::make_unique<ShmGroups>(std::move(origin), world);
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::shm::World& world,
+                                           std::shared_ptr<const cost::MachineView> machine) {
+  return std::make_unique<ShmGroups>(std::move(origin), world, std::move(machine));
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
@@ -175,7 +210,7 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
-  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.patience.timeout());
+  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.patience.timeout(), &world);
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,

@@ -18,7 +18,7 @@ Result<std::unique_ptr<recorder::Recorder>> recorder_of(const Origin& origin, co
   if (s.record_entries == 0 && s.trace.empty()) return nullptr;
   const recorder::Identity identity{
       .job = origin.job, .group = place.group, .transport = transport, .rank = place.rank, .ranks = place.ranks};
-  auto recorder = recorder::Recorder::open(identity, s.record_entries);
+  auto recorder = recorder::Recorder::open(identity, *origin.records);
   if (recorder == nullptr || s.trace.empty()) return recorder;
   WEFT_TRY(const unsigned categories, recorder::parse_categories(s.trace_events));
   WEFT_CHECK(recorder->trace({.pattern = s.trace, .categories = categories}, identity));
@@ -32,7 +32,7 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
                                                        const std::string& transport, Rank ranks_per_node,
                                                        std::shared_ptr<const cost::MachineView> machine, More... more) {
   WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
-  const World& kept = *world;
+  World& kept = *world;
   const Bytes cache = machine->caches().shared;
   auto session =
       std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<World>>(std::move(world)), ranks_per_node,
@@ -118,9 +118,16 @@ Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place
                                          .heap_bytes = origin->settings.heap_bytes,
                                          .limits = limits_of(origin->settings, place.ranks, *machine),
                                          .has_ended = std::move(has_ended)}));
+  return open_in_segment(std::move(origin), place, std::move(world), machine);
+}
+
+Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place& place,
+                               std::unique_ptr<net::shm::World> world,
+                               std::shared_ptr<const cost::MachineView> machine) {
   net::shm::World* const shm = world.get();
-  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine));
-  return Opened{std::move(session), "shm", machine, shm};
+  WEFT_TRY(auto session,
+           session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine, machine));
+  return Opened{std::move(session), "shm", std::move(machine), shm};
 }
 
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
@@ -135,7 +142,8 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
-Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting) {
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                          std::function<bool(Rank)> has_ended) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   WEFT_TRY(auto machine, shared(these_machines(origin->rates, carrier_across(*origin), place.ranks / ranks_per_node,
                                                ranks_per_node)));
@@ -149,22 +157,24 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   const auto open_far = [&](net::bootstrap::Meeting met, Rank rank) {
     return open_across(*origin, std::move(met), rank, limits);
   };
-  WEFT_TRY(auto world,
-           net::mixed::open(
-               std::move(meeting), place.rank,
-               {.name = transport, .across = open_far, .limits = limits, .heap_bytes = origin->settings.heap_bytes}));
+  WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank,
+                                        {.name = transport,
+                                         .across = open_far,
+                                         .limits = limits,
+                                         .heap_bytes = origin->settings.heap_bytes,
+                                         .has_ended = std::move(has_ended)}));
   net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .mixed = mixed};
 }
 
-Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place,
-                             net::bootstrap::Meeting meeting) {
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             std::function<bool(Rank)> has_ended) {
   std::set<net::bootstrap::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
   if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
     return open_messages(std::move(origin), place, std::move(meeting));
-  return open_mixed(std::move(origin), place, std::move(meeting));
+  return open_mixed(std::move(origin), place, std::move(meeting), std::move(has_ended));
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -24,6 +24,7 @@ struct Origin {
   std::string job;                              // their common name in records
   std::string transport;                        // that is forced; empty: by where the ranks are
   std::shared_ptr<net::ucx::Context> ucx = {};  // where UCX joins machines
+  std::shared_ptr<recorder::Shelf> records = std::make_shared<recorder::Shelf>(settings.record_entries);
 };
 
 // A rank's place in a communicator.
@@ -57,13 +58,20 @@ net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank rank
 // Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         std::function<bool(Rank)> has_ended = {});
+// The same, joined already.
+Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place& place,
+                               std::unique_ptr<net::shm::World> world,
+                               std::shared_ptr<const cost::MachineView> machine);
 // Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
-// Over shared memory with the ranks of this machine, as above with the others.
-Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// Over shared memory with the ranks of this machine, as above with the others. Errors: also see net::shm::attach for
+// has_ended.
+Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                          std::function<bool(Rank)> has_ended = {});
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.
-Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             std::function<bool(Rank)> has_ended = {});
 // One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines, no UCX.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
                         Rank rank, net::bootstrap::Meeting meeting);

@@ -11,7 +11,7 @@ namespace {
 // Memory of every rank, which knows its own as `own` and shares it at `shared`.
 Result<pgas::Region> region_among(const Neighbours& near, Communicator& comm, std::byte* own, const std::byte* shared,
                                   Bytes bytes) {
-  std::byte* const base = near.world.mapping->segment.base();
+  std::byte* const base = near.world.endpoint.segment().base();
   const std::int64_t offset = shared - base;
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.ranks()));
   WEFT_CHECK(comm.all_gather<std::int64_t>({&offset, 1}, all));
@@ -23,21 +23,19 @@ Result<pgas::Region> region_among(const Neighbours& near, Communicator& comm, st
 }
 
 net::memory::Commons commons_of(net::shm::World& world) {
-  const net::memory::Segment& segment = world.mapping->segment;
-  const std::size_t bytes = net::memory::Segment::total_bytes(segment.ranks(), segment.heap_bytes());
-  return {.base = segment.base(),
-          .reach = {segment.base(), bytes},
+  return {.base = world.endpoint.segment().base(),
+          .reach = world.share->mapping().memory(),
           .allocate = [&world](Bytes size) -> Result<std::byte*> {
-            WEFT_TRY(void* const memory, world.heap.allocate(size));
+            WEFT_TRY(void* const memory, world.allocate_unpopulated(size));
             return static_cast<std::byte*>(memory);
           },
           .release = [&world](std::byte* memory, Bytes) { world.deallocate(memory); },
-          .has_ended = [&world](Rank peer) { return world.mapping->has_ended(peer); }};
+          .has_ended = world.patience.has_ended()};
 }
 
 // It begins where this process sees a multiple of the alignment: at an offset of each rank's own.
 Result<pgas::Region> heap_among(const Neighbours& near, Communicator& comm, Bytes bytes) {
-  WEFT_TRY(void* const memory, near.world.heap.allocate(bytes + Pe::kMostAlignment));
+  WEFT_TRY(void* const memory, near.world.allocate_unpopulated(bytes + Pe::kMostAlignment));
   std::byte* const own = heap_up(static_cast<std::byte*>(memory));
   return region_among(near, comm, own, own, bytes);
 }
@@ -73,7 +71,7 @@ Result<std::unique_ptr<Pe>> pe_over_shm(Joined joined, const env::Settings& sett
   Neighbours all{world, std::vector<Rank>(static_cast<std::size_t>(joined.comm.ranks()))};
   std::iota(all.members.begin(), all.members.end(), 0);
   WEFT_TRY(Symmetric memory, shared_memory(all, joined.comm, page_up(settings.symmetric_bytes), shares));
-  const net::memory::Segment& segment = world.mapping->segment;
+  const net::memory::Segment& segment = world.endpoint.segment();
   return Pe::open(
       Pe::Parts{.comm = joined.comm,
                 .commons = commons_of(world),

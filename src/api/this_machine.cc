@@ -80,7 +80,7 @@ protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates&
 // wait for their turn.
 protocol::HopCost memory_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
   protocol::HopCost hop = *cores.costs().find("PHB", protocol::Protocol::kSimple);
-  const Duration turn = cores.costs().rank_switch() * (cores.sharing(ranks_here) - 1);
+  const Duration turn = cores.costs().turn(cores.sharing(ranks_here));
   hop.least = std::max({hop.least, rates.core_to_core * hop.trips, turn});
   hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
   return hop;

@@ -26,6 +26,16 @@ std::optional<Bytes> FreeList::allocate(Bytes bytes, Bytes alignment) {
   return std::nullopt;
 }
 
+void FreeList::cut(Bytes offset, Bytes bytes) {
+  Block& block = used_.at(offset);
+  const Bytes kept = std::min(round_up(std::max<Bytes>(bytes, 1), unit_), block.size);
+  const Bytes rest = block.size - kept;
+  block = {kept, bytes};
+  if (rest == 0) return;
+  used_[offset + kept] = {rest, rest};
+  release(offset + kept);
+}
+
 std::optional<Bytes> FreeList::release(Bytes offset) {
   const auto block = used_.find(offset);
   if (block == used_.end()) return std::nullopt;

@@ -51,6 +51,17 @@ TEST(FreeList, WhatIsNotInUseCannotBeFreed) {
   EXPECT_FALSE(heap.size_of(*a));
 }
 
+TEST(FreeList, WhatIsCutOffABlockIsFreeAgain) {
+  FreeList heap(0, 4096, kLine);
+  const auto whole = heap.allocate(4096);
+  heap.cut(*whole, 100);  // two lines of 64 bytes remain
+  EXPECT_EQ(heap.size_of(*whole), 100);
+  EXPECT_EQ(heap.allocate(4096 - 128), 128);
+  heap.cut(*whole, 100);
+  EXPECT_FALSE(heap.allocate(1));
+  EXPECT_EQ(heap.release(*whole), 128);
+}
+
 TEST(FreeList, AnAbsurdSizeIsRefused) {
   FreeList heap(0, 4096, kLine);
   EXPECT_FALSE(heap.allocate(Bytes{1} << 62, 64));

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <thread>
@@ -54,13 +56,52 @@ class BlockedSignals {
   sigset_t set_{}, before_{};
 };
 
+// Where UCX keeps names of shared memory in a job. It removes each as soon as it has the memory, but a rank that is
+// killed in between leaves its name; so they stand in a folder of the job's, which goes with it.
+class UcxNames {
+ public:
+  // Folders of launchers that were killed go, too.
+  UcxNames() {
+    const auto folder = recorder::own_folder();
+    if (!folder) return;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(*folder, ignored)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with(kPrefix)) continue;
+      const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + kPrefix.size(), nullptr, 10));
+      if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) std::filesystem::remove_all(entry, ignored);
+    }
+    path_ = fmt::format("{}/{}{}", *folder, kPrefix, getpid());
+    if (!std::filesystem::create_directory(path_, ignored)) path_.clear();
+  }
+  ~UcxNames() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  UcxNames(const UcxNames&) = delete;
+  UcxNames& operator=(const UcxNames&) = delete;
+
+  // In a rank: unless UCX is told already.
+  void tell() const {
+    if (!path_.empty()) setenv("UCX_POSIX_DIR", path_.c_str(), 0);
+  }
+
+ private:
+  static constexpr std::string_view kPrefix = "ucx-";
+  std::string path_;  // empty: none
+};
+
 }  // namespace
 
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
                    const std::function<int(const std::vector<Setting>&)>& body, Rank machines) {
   const std::string id = make_id();
   std::optional<net::bootstrap::Host> host;  // where ranks meet that share no memory
-  if (api::across(transport) == "ucx") WEFT_CHECK(net::ucx::available());
+  std::optional<UcxNames> names;
+  if (api::across(transport) == "ucx") {
+    WEFT_CHECK(net::ucx::available());
+    names.emplace();
+  }
   if (transport != "shm" || machines > 1) {
     WEFT_TRY(const env::Settings settings, env::read());
     net::bootstrap::Address at = net::bootstrap::loopback();
@@ -95,6 +136,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
         if (machines > 1) told.emplace_back("WEFT_NODE", fmt::format("{}-{}", id, r * machines / ranks));
         host->forget();
       }
+      if (names) names->tell();
       const int code = body(told);
       std::fflush(nullptr);
       _exit(code);

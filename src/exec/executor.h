@@ -62,8 +62,9 @@ struct ProgramCursor {
 // The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
 // look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
 // Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom
-// sources that a finished program named are still being read; -1: none.
-template <class World>
+// sources that a finished program named are still being read; -1: none. Watcher: Observer, or what stands for it where
+// the cost of watching is measured.
+template <class World, class Watcher = Observer>
 class WorldExecutor final : public Executor {
  public:
   explicit WorldExecutor(std::unique_ptr<World> world) : world_(std::move(world)) {}
@@ -106,13 +107,12 @@ class WorldExecutor final : public Executor {
       return false;
     }
     WEFT_CHECK(check_intact());
-    WEFT_CHECK(world_->patience.look([this] { return waiting_for(); }));
+    WEFT_CHECK(world_->patience.look(ask_));
     return false;
   }
 
   Status wait() override {
     std::int64_t before = posted();
-    const std::function<std::vector<Rank>()> waiting = [this] { return waiting_for(); };  // once, not for every look
     while (!advance_all()) {
       if (const std::int64_t now = posted(); now != before) {
         before = now;
@@ -121,19 +121,29 @@ class WorldExecutor final : public Executor {
       }
       observer_.stuck([this] { return first_blocker(); });
       WEFT_CHECK(check_intact());
-      WEFT_CHECK(world_->patience.pause(waiting));
+      WEFT_CHECK(world_->patience.pause(ask_));
     }
-    observer_.moved();
+    if (observer_.wants()) [[unlikely]]
+      observer_.moved();
     world_->patience.reset();
     return {};
   }
 
  private:
-  using Strand = Interpreter<typename World::Endpoint, ProgramCursor, Observer>;
+  using Strand = Interpreter<typename World::Endpoint, ProgramCursor>;
 
   bool advance_all() {
+    if (observer_.wants()) [[unlikely]]
+      return advance_watched();
+    NoTrace nobody;
+    return advance_all(nobody);
+  }
+  // Apart, so that tracing costs a branch per call where it is not wanted.
+  [[gnu::noinline, gnu::cold]] bool advance_watched() { return advance_all(observer_); }
+  template <class Trace>
+  bool advance_all(Trace& trace) {
     bool done = true;
-    for (Strand& strand : strands_) done &= strand.advance(world_->endpoint, observer_) == Progress::kDone;
+    for (Strand& strand : strands_) done &= strand.advance(world_->endpoint, trace) == Progress::kDone;
     return done && world_->endpoint.unsettled() < 0;
   }
   std::int64_t posted() const {
@@ -190,11 +200,12 @@ class WorldExecutor final : public Executor {
   }
 
   std::unique_ptr<World> world_;
+  const std::function<std::vector<Rank>()> ask_ = [this] { return waiting_for(); };  // made once, not for every look
   std::shared_ptr<const schedule::Program> program_;
   std::vector<Strand> strands_;
   OwnSignals own_;
   recorder::Waiting* waiting_ = nullptr;
-  Observer observer_;
+  Watcher observer_;
 };
 
 }  // namespace weft::exec

@@ -36,8 +36,10 @@ class Interpreter {
   WEFT_DEVICE constexpr Interpreter(int strand, Source source, Own* own = nullptr)
       : strand_(strand), source_(std::move(source)), own_(own) {}
 
+  // Watcher: Trace, or another that observes as it does.
   WEFT_DEVICE constexpr Progress advance(Endpoint& endpoint, Trace&& trace = {}) { return advance(endpoint, trace); }
-  WEFT_DEVICE constexpr Progress advance(Endpoint& endpoint, Trace& trace) {
+  template <class Watcher>
+  WEFT_DEVICE constexpr Progress advance(Endpoint& endpoint, Watcher& trace) {
     if (done_) return Progress::kDone;
     for (;;) {
       if (pending_) {

@@ -6,15 +6,18 @@
 namespace weft::exec {
 
 // What a real run tells a trace: slices as they are carried out, and the time until the next one where nothing could
-// be. Without a trace it costs a branch per operation.
+// be. Whoever drives the strands asks once whether anything is wanted.
 // Thread: the rank's. Owns: nothing.
 class Observer {
  public:
   void trace_to(recorder::Trace* trace) {
     moves_ = trace != nullptr && trace->wants(recorder::Category::kMove) ? trace : nullptr;
     waits_ = trace != nullptr && trace->wants(recorder::Category::kWait) ? trace : nullptr;
+    wants_ = moves_ != nullptr || waits_ != nullptr;
     awaited_ = -1;
   }
+
+  bool wants() const { return wants_; }
 
   // Nothing can go on; `peer()`: whom the rank waits for, -1: nobody.
   template <class Peer>
@@ -34,11 +37,10 @@ class Observer {
 
   void posted(Rank, int, const protocol::Operation&) {
     moved();
-    if (moves_ != nullptr) [[unlikely]]
-      begun_ = recorder::ticks();
+    if (moves_ != nullptr) begun_ = recorder::ticks();
   }
   void done(int strand, const protocol::Operation& operation) {
-    if (moves_ != nullptr && operation.kind == protocol::Operation::Kind::kMove) [[unlikely]]
+    if (moves_ != nullptr && operation.kind == protocol::Operation::Kind::kMove)
       moves_->move(strand, move_of(operation), begun_, recorder::ticks());
   }
 
@@ -57,6 +59,7 @@ class Observer {
     return move;
   }
 
+  bool wants_ = false;
   recorder::Trace* moves_ = nullptr;  // null: not wanted
   recorder::Trace* waits_ = nullptr;
   Rank awaited_ = -1;

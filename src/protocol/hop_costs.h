@@ -53,12 +53,17 @@ class HopCosts {
   HopCosts between_cores(Duration trip) const;
 
   // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
-  // share their cores with others see a message when it is their turn: a switch to each of them, the sender's core and
-  // the receiver's not being in step (bench/results/2026-11-22-shared-cores.md).
+  // share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
-    const Duration turn = ranks_per_endpoint > 1 ? switch_ * ranks_per_endpoint : Duration();
-    return std::max({cost.least, path * cost.trips + cost.added, turn});
+    return std::max({cost.least, path * cost.trips + cost.added, turn(ranks_per_endpoint)});
   }
+  // CPU ranks of which so many share a core: until it is a rank's turn, which is a switch to each of the others and, as
+  // the sender's core and the receiver's are not in step, one more (bench/results/2026-11-22-shared-cores.md).
+  Duration turn(int ranks_per_endpoint) const {
+    return ranks_per_endpoint > 1 ? least_turn(ranks_per_endpoint) + switch_ : Duration();
+  }
+  // The least that it can be.
+  Duration least_turn(int ranks_per_endpoint) const { return switch_ * (ranks_per_endpoint - 1); }
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
   // One host thread starting a call on one GPU; several GPUs of a thread are started one after the other.

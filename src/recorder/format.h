@@ -5,15 +5,18 @@
 
 #include "recorder/ticks.h"
 
-// The record of one rank in one communicator, as it lies in shared memory:
+// Records as they lie in shared memory: files of a process, each a FileHeader, and from kFirstPlace on places of equal
+// size. A place is empty, which is zero, or the record of one rank in one communicator:
 //
-//   Header | Entry x entries | room that it may still grow into
+//   Header | Entry x entries | room for more of them | Label x labels, at labels_at | room for more
 //
-// Only the rank writes; readers in other processes may look at any time. All integers are native.
+// Only where `used` says so are there pages to be read, and only of so many entries and labels. Only the rank writes;
+// readers in other processes may look at any time, and look at the magic number once more afterwards: a place whose
+// communicator has ended is cleared. All integers are native.
 namespace weft::recorder {
 
-inline constexpr std::uint64_t kMagic = 0x63657266'65770002;  // changes with the format
-inline constexpr int kLabels = 128;
+inline constexpr std::uint64_t kMagic = 0x63657266'65770003;  // changes with the format
+inline constexpr int kLabels = 128;                           // at most
 
 enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
 
@@ -41,17 +44,29 @@ struct alignas(64) Waiting {
   std::atomic<std::uint64_t> since, said;  // ticks
 };
 
+inline constexpr std::size_t kFirstPlace = 4096;
+
+struct FileHeader {
+  std::atomic<std::uint64_t> magic;  // stored last
+  std::uint64_t process_started;     // in the kernel's clock ticks after boot: tells processes of one number apart
+  std::uint64_t place_bytes, labels_at;
+  std::int32_t pid, places;
+  std::atomic<std::uint64_t> used;  // a bit per place
+};
+static_assert(sizeof(Label) % alignof(Label) == 0);
+static_assert(sizeof(FileHeader) <= kFirstPlace);
+
 struct Header {
-  std::uint64_t magic;
-  std::uint64_t process_started;  // in the kernel's clock ticks after boot: tells processes of one number apart
+  std::atomic<std::uint64_t> magic;  // stored last; 0: none
   std::int32_t pid, rank, ranks;
   std::atomic<std::int32_t> entries;  // doubled before they are used a second time, while there is room
   Anchor anchor;
   char job[64], group[64], transport[16];
-  std::atomic<std::int32_t> labels;
+  std::uint64_t labels_at;                       // from the header
+  std::atomic<std::int32_t> labels;              // what has none of them has a label that found no place
   alignas(64) std::atomic<std::uint64_t> begun;  // operations so far: the number of the last
   Waiting waiting;
-  Label label[kLabels];
 };
+static_assert(sizeof(Header) % sizeof(Entry) == 0);
 
 }  // namespace weft::recorder

@@ -5,13 +5,11 @@
 
 #include "base/result.h"
 #include "recorder/format.h"
+#include "recorder/shelf.h"
 #include "recorder/snapshot.h"
 #include "recorder/trace.h"
 
 namespace weft::recorder {
-
-// Where this user's records are. Errors: kSystem: it cannot be made, or is somebody else's.
-Result<std::string> own_folder();
 
 // Whose record it is. Texts that are too long are cut.
 struct Identity {
@@ -22,17 +20,16 @@ struct Identity {
 };
 
 // Writes the record of one rank in one communicator.
-// Thread: the rank's. Owns: the file, until destroyed.
+// Thread: the rank's. Owns: its place on the shelf, until destroyed.
 class Recorder {
  public:
-  // A ring that grows to at most `entries`, which is a power of two. In shared memory if there is room, else private:
-  // recording never fails.
-  static std::unique_ptr<Recorder> open(const Identity& identity, int entries);
-  ~Recorder();
+  // A ring that grows to at most the shelf's entries. In shared memory if there is room, else private: recording never
+  // fails, but for lack of any memory (null).
+  static std::unique_ptr<Recorder> open(const Identity& identity, Shelf& shelf);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // The number of a label for begin(); all that find no place share the last one.
+  // The number of a label for begin(); all that find no place share one.
   std::uint32_t label(const Label& label);
 
   void begin(std::uint64_t number, std::uint64_t count, std::uint32_t label) {
@@ -67,22 +64,22 @@ class Recorder {
   Snapshot snapshot() const;
 
  private:
-  Recorder(void* memory, std::size_t bytes, std::string file)
-      : memory_(memory), bytes_(bytes), file_(std::move(file)) {}
+  Recorder(Room room, Layout layout) : room_(std::move(room)), memory_(room_.memory()), layout_(layout) {}
   void trace_call();
   // Doubles the ring, or finds that it cannot.
   void grow();
   // From now on the ring has so many entries. Requires: no operation has met the end of a smaller one.
   void set_entries(int entries);
   Header& header() const { return *static_cast<Header*>(memory_); }
+  Label* labels() const { return reinterpret_cast<Label*>(static_cast<std::byte*>(memory_) + layout_.labels_at()); }
   Entry& entry(std::uint64_t number) const {
     auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));
     return entries[number & mask_];
   }
 
-  void* memory_;
-  std::size_t bytes_;
-  std::string file_;  // empty: private memory
+  Room room_;
+  void* const memory_;  // the room's
+  const Layout layout_;
   std::uint64_t mask_ = 0;
   std::uint64_t full_at_ = 0;  // the operation before which the ring is to grow
   Entry* current_ = nullptr;

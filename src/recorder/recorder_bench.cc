@@ -7,7 +7,8 @@ namespace {
 
 // What an operation pays for its record.
 void BM_RecordAnOperation(benchmark::State& state) {
-  const auto recorder = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, 4096);
+  Shelf shelf(4096);
+  const auto recorder = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, shelf);
   const auto label = recorder->label({"all_reduce", "float", "ring", "Simple", 1, -1});
   std::uint64_t number = 0;
   for (auto _ : state) {
@@ -16,6 +17,14 @@ void BM_RecordAnOperation(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_RecordAnOperation);
+
+// What a communicator pays for one, beside others.
+void BM_OpenARecord(benchmark::State& state) {
+  Shelf shelf(4096);
+  const auto first = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, shelf);
+  for (auto _ : state) Recorder::open({.job = "bench", .group = "split 1 color 0", .transport = "none"}, shelf);
+}
+BENCHMARK(BM_OpenARecord);
 
 }  // namespace
 }  // namespace weft::recorder

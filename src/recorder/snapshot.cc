@@ -10,6 +10,8 @@
 #include <fstream>
 #include <tuple>
 
+#include "recorder/shelf.h"
+
 namespace weft::recorder {
 namespace {
 
@@ -20,14 +22,14 @@ std::string text(const char (&field)[N]) {
   return {field, strnlen(field, N)};
 }
 
-// A record that is mapped for reading; not mapped: the file is none.
+// A file of records that is mapped for reading; not mapped: it is none.
 class Mapped {
  public:
-  explicit Mapped(const std::string& file) {
-    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  explicit Mapped(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat info {};
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-        info.st_size >= static_cast<off_t>(sizeof(Header))) {
+        info.st_size >= static_cast<off_t>(kFirstPlace)) {
       bytes_ = static_cast<std::size_t>(info.st_size);
       if (void* at = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd, 0); at != MAP_FAILED) memory_ = at;
     }
@@ -39,13 +41,25 @@ class Mapped {
   Mapped(const Mapped&) = delete;
   Mapped& operator=(const Mapped&) = delete;
 
-  // Null: no record, or not yet.
-  const Header* header() const {
-    const auto* h = static_cast<const Header*>(memory_);
-    if (h == nullptr || h->magic != kMagic) return nullptr;
+  // Null: no records, or not yet.
+  const FileHeader* file() const {
+    const auto* f = static_cast<const FileHeader*>(memory_);
+    if (f == nullptr || f->magic.load(std::memory_order_acquire) != kMagic) return nullptr;
+    if (f->places < 0 || f->places > 64 || f->place_bytes < Layout{1}.bytes() || f->labels_at < Layout::bytes_for(1) ||
+        f->place_bytes > bytes_ || f->labels_at > f->place_bytes - kLabels * sizeof(Label))
+      return nullptr;
+    if (static_cast<std::uint64_t>(f->places) > (bytes_ - kFirstPlace) / f->place_bytes) return nullptr;
+    return f;
+  }
+  // Null: no record there.
+  const Header* header(int place) const {
+    const FileHeader& f = *static_cast<const FileHeader*>(memory_);
+    if ((f.used.load(std::memory_order_acquire) >> place & 1) == 0) return nullptr;
+    const auto* h = reinterpret_cast<const Header*>(static_cast<const std::byte*>(memory_) + kFirstPlace +
+                                                    static_cast<std::size_t>(place) * f.place_bytes);
+    if (h->magic.load(std::memory_order_acquire) != kMagic) return nullptr;
     const int entries = h->entries.load(std::memory_order_acquire);
-    if (entries < 1 || bytes_ < sizeof(Header) + static_cast<std::size_t>(entries) * sizeof(Entry)) return nullptr;
-    return h;
+    return entries >= 1 && Layout::bytes_for(entries) <= f.labels_at && h->labels_at == f.labels_at ? h : nullptr;
   }
 
  private:
@@ -54,11 +68,11 @@ class Mapped {
 };
 
 // Nothing if the entry is written to meanwhile, or holds another operation.
-std::optional<Operation> read(const Header& header, std::uint64_t number, const Timescale& scale) {
-  const auto* entries = reinterpret_cast<const Entry*>(&header + 1);
-  const Entry& e = entries[number % static_cast<std::uint64_t>(header.entries.load(std::memory_order_acquire))];
+std::optional<Operation> read(const Header& header, std::uint64_t number, std::uint64_t entries,
+                              const Timescale& scale) {
+  const Entry& e = reinterpret_cast<const Entry*>(&header + 1)[number % entries];
   if (e.number.load(std::memory_order_acquire) != number) return std::nullopt;
-  const Label& label = header.label[e.label.load(std::memory_order_relaxed) % kLabels];
+  const Label& label = label_of(header, e.label.load(std::memory_order_relaxed));
   Operation o{.number = number,
               .count = e.count.load(std::memory_order_relaxed),
               .collective = text(label.collective),
@@ -82,13 +96,15 @@ void each_record(const std::string& folder, const Do& act) {
   std::error_code ignored;
   for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
     const Mapped mapped(file.path());
-    const Header* header = mapped.header();
+    const FileHeader* const header = mapped.file();
     if (header == nullptr) continue;
     const ProcessFacts facts = facts_of(header->pid);
-    if (facts.started != header->process_started)
+    if (facts.started != header->process_started) {
       unlink(file.path().c_str());
-    else
-      act(*header, facts);
+      continue;
+    }
+    for (int place = 0; place < header->places; ++place)
+      if (const Header* record = mapped.header(place)) act(*record, facts);
   }
 }
 
@@ -110,6 +126,14 @@ ProcessFacts facts_of(int pid) {
   return facts;
 }
 
+const Label& label_of(const Header& header, std::uint32_t label) {
+  static constexpr Label kOther{.collective = "(other)", .channels = 0, .root = -1};
+  if (label >=
+      std::min<std::uint32_t>(static_cast<std::uint32_t>(header.labels.load(std::memory_order_acquire)), kLabels))
+    return kOther;
+  return reinterpret_cast<const Label*>(reinterpret_cast<const std::byte*>(&header) + header.labels_at)[label];
+}
+
 Snapshot read(const Header& header, std::size_t operations) {
   const Anchor now = Anchor::now();
   const Timescale scale(header.anchor, now);
@@ -124,7 +148,7 @@ Snapshot read(const Header& header, std::size_t operations) {
   const auto entries = static_cast<std::uint64_t>(header.entries.load(std::memory_order_acquire));
   const std::uint64_t most = std::min<std::uint64_t>({begun, operations, entries});
   for (std::uint64_t n = begun - most + 1; n <= begun; ++n)
-    if (auto operation = read(header, n, scale)) s.operations.push_back(std::move(*operation));
+    if (auto operation = read(header, n, entries, scale)) s.operations.push_back(std::move(*operation));
   const Waiting& w = header.waiting;
   const Rank peer = w.peer.load(std::memory_order_acquire) - 1;
   if (peer >= 0 && s.busy() && now.real - scale.real(w.said.load(std::memory_order_relaxed)) < kFresh)
@@ -136,9 +160,11 @@ Snapshot read(const Header& header, std::size_t operations) {
 std::vector<Snapshot> read_folder(const std::string& folder, std::size_t operations) {
   std::vector<Snapshot> all;
   each_record(folder, [&](const Header& header, const ProcessFacts& facts) {
-    Snapshot& s = all.emplace_back(read(header, operations));
+    Snapshot s = read(header, operations);
+    if (header.magic.load(std::memory_order_acquire) != kMagic) return;  // its communicator has ended meanwhile
     s.process = facts.state;
     s.program = facts.program;
+    all.push_back(std::move(s));
   });
   std::sort(all.begin(), all.end(), [](const Snapshot& a, const Snapshot& b) {
     return std::tie(a.job, a.group, a.rank, a.pid) < std::tie(b.job, b.group, b.rank, b.pid);

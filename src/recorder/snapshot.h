@@ -44,6 +44,9 @@ struct Snapshot {
   bool busy() const { return last() != nullptr && last()->state == State::kRunning; }
 };
 
+// What a record says of an operation with this label; one that says "(other)" if it found no place.
+const Label& label_of(const Header& header, std::uint32_t label);
+
 // `operations`: at most so many, the last ones.
 Snapshot read(const Header& header, std::size_t operations);
 

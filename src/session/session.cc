@@ -56,13 +56,13 @@ void Session::leave_record(const Error& error) const {
 }
 
 Result<const Prepared*> Session::prepare(const Request& r) {
-  if (last_ != nullptr && same_shape(r, last_->request) && r.in == last_->request.in && r.out == last_->request.out)
-    return last_->prepared.get();
+  const bool as_last = last_ != nullptr && same_shape(r, last_->request);
+  if (as_last && r.in == last_->request.in && r.out == last_->request.out) return last_->prepared.get();
   const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
     return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
   };
   for (KnownRequest& known : known_requests_) {
-    if (!known.prepared || !same_shape(r, known.request)) continue;
+    if (!known.prepared || !(&known == last_ ? as_last : same_shape(r, known.request))) continue;
     if (r.in != known.request.in || r.out != known.request.out) {
       const Prepared& p = *known.prepared;
       WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.in_bytes, p.out_bytes));
@@ -83,7 +83,8 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     WEFT_TRY(prepared, plan(r, task, layout, registered));
   }
   WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->in_bytes, prepared->out_bytes));
-  last_ = &known_requests_[requests_prepared_++ % known_requests_.size()];
+  known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
+  last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
   *last_ = {.request = r, .registered = registered, .prepared = prepared};
   last_->request.counts = last_->request.receive_counts = {};  // the caller's; not kept
   return prepared.get();
@@ -157,13 +158,19 @@ Error Session::in_context(const Order& o, Error error) const {
   return error;
 }
 
-Status Session::finish(const Order& o, Status status) {
-  if (recorder_ && running_) recorder_->end(status.has_value());
+void Session::note_end(const Order& o) {
+  if (recorder_) recorder_->end(true);
   running_ = false;
+  complete(o);
+}
+
+Status Session::finish(const Order& o, Status status) {
   if (status) {
-    complete(o);
+    note_end(o);
     return status;
   }
+  if (recorder_ && running_) recorder_->end(false);
+  running_ = false;
   status = tl::make_unexpected(in_context(o, std::move(status.error())));
   if (status.error().blame != Blame::kOperation && broken_) {
     broken_ = status;
@@ -182,7 +189,7 @@ Status Session::run(const Request& request) {
     WEFT_TRY(const auto pending, start(request));
     return wait(*pending);
   }
-  WEFT_CHECK(intact());
+  if (!sound()) WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
   if (!overwrites_input(request)) return run_now({.request = &request, .prepared = prepared});
   const std::vector<std::byte> input = input_of(request, *prepared);
@@ -192,7 +199,10 @@ Status Session::run(const Request& request) {
 Status Session::run_now(Order order) {
   order.number = ++operations_;
   begin(order);
-  return finish(order, executor_->wait());
+  Status status = executor_->wait();
+  if (status) [[likely]]
+    note_end(order);
+  return status ? status : finish(order, std::move(status));
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {

@@ -121,7 +121,9 @@ class Session {
   void begin(const Order& order);
   // What remains to be done with this rank's result when all operations are.
   void complete(const Order& order);
-  // After the executor: what the caller is told.
+  // After the executor: of an operation that went well.
+  void note_end(const Order& order);
+  // … and what the caller is told.
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
   Error in_context(const Order& order, Error error) const;
@@ -132,6 +134,7 @@ class Session {
   tl::unexpected<Error> unsupported(const char* what) const;
   // Is anything known that forbids another operation?
   Status intact();
+  bool sound() const { return broken_.has_value() && !executor_->aborted(); }
   // Waits for all that was started.
   Status drain();
   Status gather(std::span<const std::byte> mine, std::span<std::byte> all);
@@ -151,7 +154,8 @@ class Session {
     bool registered = false;
     std::shared_ptr<const Prepared> prepared;  // null: none yet
   };
-  std::array<KnownRequest, 16> known_requests_;  // the latest; programs come back to a few, such as their gradients
+  static constexpr std::size_t kKnownRequests = 16;
+  std::vector<KnownRequest> known_requests_;  // the latest; programs come back to a few, such as their gradients
   std::size_t requests_prepared_ = 0;
   KnownRequest* last_ = nullptr;
   struct KnownExchange {

@@ -65,6 +65,7 @@ Status Story::take_spares_in() {
 }
 
 Status Story::recover() {
+  if (subset_) subset_.abort();  // others may have got further, and wait there for this rank
   auto survivors = world_.shrink();
   if (!survivors) {
     left_ = survivors.error().code == Code::kAborted;

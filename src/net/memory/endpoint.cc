@@ -245,11 +245,23 @@ void Endpoint::receive_line(const End& from, const End& to, Bytes bytes) {
   release(l, from.peer);
 }
 
-// From one place to another.
+// In place it is there already.
+void Endpoint::copy_between_places(const End& from, const End& to, Bytes bytes) {
+  const std::byte* const value = place(from);
+  std::byte* const destination = place(to);
+  if (value == destination || bytes == 0) return;
+  if (streams(to, bytes))
+    streamed_copy(destination, value, static_cast<std::size_t>(bytes));
+  else
+    call_.fold(&destination, 1, &value, 1, bytes, nullptr);
+}
+
+// From one place to another, or a message.
 void Endpoint::copy(const Operation& operation) {
   const End &from = operation.sources[0], &to = operation.destinations[0];
   const Bytes bytes = operation.bytes;
   const bool received = from.kind == End::Kind::kMessage, sent = to.kind == End::Kind::kMessage;
+  if (!received && !sent) return copy_between_places(from, to, bytes);
   if (received != sent && protocol_of(bytes) == Protocol::kLL64 && one_line(sent ? to : from, bytes))
     return sent ? send_line(from, to, bytes) : receive_line(from, to, bytes);
   Link* const in = received ? &link(from.peer, from.strand) : nullptr;

@@ -107,6 +107,7 @@ class Endpoint {
   Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
   void copy(const protocol::Operation& operation);
+  void copy_between_places(const protocol::End& from, const protocol::End& to, Bytes bytes);
   void send_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
   void receive_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
 

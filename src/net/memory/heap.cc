@@ -7,6 +7,10 @@ namespace weft::net::memory {
 
 Result<void*> Heap::allocate(Bytes bytes) {
   if (const auto offset = blocks_.allocate(bytes)) return base_ + *offset;
+  return exhausted(bytes);
+}
+
+tl::unexpected<Error> Heap::exhausted(Bytes bytes) {
   return failure(Code::kNoResources, Blame::kOperation, "no {} left in the shared heap; raise WEFT_HEAP",
                  format_bytes(bytes));
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/free_list.h"
 #include "base/result.h"
 #include "base/units.h"
@@ -14,8 +16,11 @@ class Heap {
 
   Heap(std::byte* base, Bytes bytes) : base_(base), blocks_(0, bytes, kPage) {}
 
+  // What a block for so many bytes takes.
+  static Bytes size_for(Bytes bytes) { return (std::max<Bytes>(bytes, 1) + kPage - 1) / kPage * kPage; }
   // Errors: kNoResources.
   Result<void*> allocate(Bytes bytes);
+  static tl::unexpected<Error> exhausted(Bytes bytes);
   // Returns the size of the block. Requires: `memory` came from allocate and was not freed.
   Bytes deallocate(void* memory);
 

@@ -9,13 +9,14 @@
 
 // The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
 //
-//   Header | RankBlock x n | Connection x n x n x strands | scratch x n | heap x n
+//   Header | RankBlock x n | Connection x n x n x strands | scratch x n | heap x n | room x n
 //
 // A fresh segment is all zero, which is a valid initial state of every field but the header's. Both ends compute the
-// same offsets from (ranks, heap_bytes). All integers are native: a segment never leaves the machine.
+// same offsets from (ranks, heap_bytes, room_bytes). All integers are native: a segment never leaves the machine.
+// Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770006;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770007;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
@@ -77,7 +78,7 @@ inline constexpr int kCauseShift = 30;  // in Header::broken
 struct Header {
   std::uint64_t magic;
   std::int32_t ranks;
-  std::int64_t heap_bytes;
+  std::int64_t heap_bytes, room_bytes;
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
   std::atomic<std::uint32_t> attached;              // ranks that have mapped it
   // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and above it fabric::Cause.
@@ -92,15 +93,17 @@ struct Header {
 class Segment {
  public:
   Segment() = default;
-  Segment(std::byte* base, Rank ranks, std::int64_t heap_bytes) : base_(base), ranks_(ranks), heap_bytes_(heap_bytes) {}
+  Segment(std::byte* base, Rank ranks, std::int64_t heap_bytes, std::int64_t room_bytes = 0)
+      : base_(base), ranks_(ranks), heap_bytes_(heap_bytes), room_bytes_(room_bytes) {}
 
-  static std::size_t total_bytes(Rank ranks, std::int64_t heap_bytes) {
-    return Segment(nullptr, ranks, heap_bytes).heap_offset(ranks);
+  static std::size_t total_bytes(Rank ranks, std::int64_t heap_bytes, std::int64_t room_bytes = 0) {
+    return Segment(nullptr, ranks, heap_bytes, room_bytes).room_offset(ranks);
   }
 
   Rank ranks() const { return ranks_; }
   std::byte* base() const { return base_; }
   std::int64_t heap_bytes() const { return heap_bytes_; }
+  std::int64_t room_bytes() const { return room_bytes_; }
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
   RankBlock& block(Rank r) const {
     return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock));
@@ -113,6 +116,7 @@ class Segment {
   }
   std::byte* scratch(Rank r) const { return base_ + scratch_offset() + size(r) * kScratchBytes; }
   std::byte* heap(Rank r) const { return base_ + heap_offset(r); }
+  std::byte* room(Rank r) const { return base_ + room_offset(r); }
 
  private:
   static std::size_t size(std::int64_t v) { return static_cast<std::size_t>(v); }
@@ -124,10 +128,12 @@ class Segment {
   std::size_t heap_offset(Rank r) const {
     return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * page_up(size(heap_bytes_));
   }
+  std::size_t room_offset(Rank r) const { return heap_offset(ranks_) + size(r) * page_up(size(room_bytes_)); }
 
   std::byte* base_ = nullptr;
   Rank ranks_ = 0;
   std::int64_t heap_bytes_ = 0;
+  std::int64_t room_bytes_ = 0;
 };
 
 static_assert(sizeof(Header) % kLine == 0 && sizeof(RankBlock) % kLine == 0 && sizeof(Connection) % kLine == 0);

@@ -36,6 +36,8 @@ struct Options {
   std::function<Result<std::unique_ptr<messages::World>>(bootstrap::Meeting meeting, Rank rank)> across;
   Patience::Limits limits{};
   Bytes heap_bytes = kNoHeap;  // of every rank's part of the segment, for who puts something there himself
+  // Of ranks that knew each other before: see shm::Options.
+  std::function<bool(Rank)> has_ended = {};
 };
 
 // Joins those who have met: first the ranks of this machine share a segment; connections to others open when they are

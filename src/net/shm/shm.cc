@@ -1,19 +1,20 @@
 #include "net/shm/shm.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "base/text.h"
+#include "net/memory/group.h"
 
 namespace weft::net::shm {
 namespace {
@@ -41,19 +42,29 @@ auto system_failure(std::string_view call, const std::string& name) {
   return failure(Code::kSystem, Blame::kCommunicator, "{} of {}: {}", call, name, std::strerror(errno));
 }
 
-// Touching a page that /dev/shm has no room for kills the process, so ask first. Counted: what the connections between
-// all pairs touch when one strand is in full use.
-Status check_room(int fd, const Options& options) {
+Status check_room(int fd, Rank ranks) {
   struct statvfs info {};
   if (fstatvfs(fd, &info) != 0) return {};
-  const auto n = static_cast<std::uint64_t>(options.ranks);
-  const std::uint64_t wanted = n * n * sizeof(memory::Connection) + n * memory::kScratchBytes + (1 << 20);
-  const std::uint64_t free_bytes = info.f_bavail * info.f_frsize;
-  if (free_bytes >= wanted) return {};
-  return failure(Code::kNoResources, Blame::kProcess,
-                 "/dev/shm has {} MiB free, {} ranks need {} MiB; enlarge it (docker: --shm-size)", free_bytes >> 20,
-                 options.ranks, (wanted >> 20) + 1);
+  return check_free(info.f_bavail * info.f_frsize, ranks);
 }
+
+// Address space for the communicators of one family, so that the first need not know how many there will be: some that
+// each use all of WEFT_HEAP, and some thousand pairs. None where the system limits it, for the first one's sake.
+struct Sizes {
+  Bytes heap, room;
+
+  static Sizes of(const Options& options) {
+    constexpr Bytes kMost = Bytes{1} << 40;  // of all ranks
+    constexpr Bytes kHeaps = 16, kRoom = Bytes{64} << 30;
+    rlimit space{}, file{};
+    getrlimit(RLIMIT_AS, &space);
+    getrlimit(RLIMIT_FSIZE, &file);
+    const Bytes heap = memory::Heap::size_for(options.heap_bytes);
+    if (space.rlim_cur != RLIM_INFINITY || file.rlim_cur != RLIM_INFINITY) return {heap, 0};
+    const Bytes most = memory::Heap::size_for(kMost / options.ranks);
+    return {heap * std::clamp<Bytes>(most / heap, 1, kHeaps), std::min(most, kRoom)};
+  }
+};
 
 Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
   const std::string name = name_of(options.id);
@@ -62,7 +73,7 @@ Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
     return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id,
                      name);
   if (fd.get() < 0) return system_failure("shm_open", name);
-  Status status = check_room(fd.get(), options);
+  Status status = check_room(fd.get(), options.ranks);
   if (status && ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) status = system_failure("ftruncate", name);
   if (!status) {
     shm_unlink(name.c_str());
@@ -83,7 +94,7 @@ bool still_names(const std::string& id, int fd) {
 // Whether all who have not come still may.
 Status check_absent(const Options& options, Rank absent) {
   if (!options.has_ended || !options.has_ended(absent)) return {};
-  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended before it came", absent);
+  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended, or given up, before it came", absent);
 }
 
 // Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds.
@@ -129,7 +140,8 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
   if (options.rank == 0) {
     header.magic = memory::kMagic;
     header.ranks = options.ranks;
-    header.heap_bytes = options.heap_bytes;
+    header.heap_bytes = segment.heap_bytes();
+    header.room_bytes = segment.room_bytes();
     header.ready.store(1, std::memory_order_release);
   }
   memory::RankBlock& self = segment.block(options.rank);
@@ -160,51 +172,71 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
 
 }  // namespace
 
-Mapping::~Mapping() {
-  for (const int fd : process_fds_)
-    if (fd >= 0) close(fd);
-  munmap(segment.base(), bytes_);
-}
-
-void Mapping::watch(Rank self) {
-  process_fds_.assign(static_cast<std::size_t>(segment.ranks()), -1);
-  for (Rank r = 0; r < segment.ranks(); ++r)
-    if (r != self)
-      process_fds_[static_cast<std::size_t>(r)] =
-          static_cast<int>(syscall(SYS_pidfd_open, segment.block(r).pid.load(), 0));
-}
-
-bool Mapping::has_ended(Rank peer) const {
-  const memory::RankBlock& block = segment.block(peer);
-  if (block.state.load(std::memory_order_acquire) == RankState::kLeft) return true;
-  pollfd watched{process_fds_[static_cast<std::size_t>(peer)], POLLIN, 0};
-  return watched.fd >= 0 ? poll(&watched, 1, 0) > 0 : kill(block.pid.load(), 0) != 0 && errno == ESRCH;
-}
-
-World::World(std::unique_ptr<Mapping> mapped, const Options& options)
-    : mapping(std::move(mapped)),
-      endpoint(mapping->segment, options.rank, false, "shm"),
+World::World(std::shared_ptr<Share> shared, memory::Segment segment, std::vector<Rank> holders, const Options& options,
+             const Room& given)
+    : share(std::move(shared)),
+      members(std::move(holders)),
+      endpoint(segment, options.rank, share->heap(), "shm"),
       patience(
-          mapping->segment, options.rank, options.limits, [m = mapping.get()](Rank peer) { return m->has_ended(peer); },
+          segment, options.rank, options.limits,
+          [segment, share = share.get(), members = std::span(members)](Rank peer) {
+            return segment.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft ||
+                   share->mapping().process_ended(members[static_cast<std::size_t>(peer)]);
+          },
           options.names),
-      heap(mapping->segment.heap(options.rank), mapping->segment.heap_bytes()) {}
+      heap_bytes_(options.heap_bytes),
+      given_(given) {
+  segment.block(options.rank).state.store(RankState::kPresent, std::memory_order_release);
+}
 
-World::~World() { mapping->segment.block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release); }
+World::~World() {
+  endpoint.segment().block(endpoint.rank()).state.store(RankState::kLeft, std::memory_order_release);
+  if (offered_.bytes > 0) share->release(offered_);
+  if (given_.bytes > 0) share->leave(given_, members);
+}
 
-Result<void*> World::allocate(Bytes bytes) {
-  WEFT_TRY(void* const memory, heap.allocate(bytes));
-  // Populates the pages now: a full /dev/shm is then an error here instead of a SIGBUS at the first store.
-  const Bytes length = std::max<Bytes>(bytes, 1);
-  if (madvise(memory, static_cast<std::size_t>(length), MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-    heap.deallocate(memory);
-    return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
-  }
+Result<void*> World::allocate_unpopulated(Bytes bytes) {
+  if (bytes > heap_bytes_ - allocated_) return memory::Heap::exhausted(bytes);
+  WEFT_TRY(void* const memory, share->allocate(bytes));
+  allocated_ += memory::Heap::size_for(bytes);
   return memory;
 }
 
-void World::deallocate(void* memory) {
-  const Bytes size = heap.deallocate(memory);
-  madvise(memory, static_cast<std::size_t>(size), MADV_REMOVE);  // gives the pages back; if not, they are reused
+// Populates the pages now: a full /dev/shm is then an error here instead of a SIGBUS at the first store.
+Result<void*> World::allocate(Bytes bytes) {
+  WEFT_TRY(void* const memory, allocate_unpopulated(bytes));
+  if (memory::populate(memory, std::max<Bytes>(bytes, 1))) return memory;
+  deallocate(memory);
+  return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
+}
+
+void World::deallocate(void* memory) { allocated_ -= share->deallocate(memory); }
+
+// What was not needed the last time serves again.
+Offer World::offer() {
+  if (offered_.bytes == 0) offered_ = share->reserve(ranks());
+  return {share->rank(), offered_};
+}
+
+std::unique_ptr<World> World::move(std::span<const Offer> offers, Rank rank, const memory::Patience::Limits& limits) {
+  const auto ranks = static_cast<Rank>(offers.size());
+  const auto bytes = static_cast<Bytes>(Segment::total_bytes(ranks, 0));
+  const auto giver = std::find_if(offers.begin(), offers.end(), [&](const Offer& o) { return o.room.bytes >= bytes; });
+  const bool gives = giver != offers.end() && giver->holder == share->rank();
+  if (giver == offers.end()) return nullptr;
+  if (gives) {
+    share->cut(offered_, ranks);
+    offered_ = {};
+  }
+  const Segment& all = share->mapping().segment;
+  const Segment segment(all.base() + giver->room.place, ranks, 0);
+  std::vector<Rank> holders;
+  for (const Offer& o : offers) holders.push_back(o.holder);
+  for (Rank r = 0; r < ranks; ++r)  // for messages; everybody knows them alike, and some may never come
+    segment.block(r).pid.store(all.block(holders[static_cast<std::size_t>(r)]).pid, std::memory_order_relaxed);
+  return std::make_unique<World>(share, segment, std::move(holders),
+                                 Options{.rank = rank, .ranks = ranks, .heap_bytes = heap_bytes_, .limits = limits},
+                                 gives ? Room{giver->room.place, bytes} : Room{});
 }
 
 Result<std::unique_ptr<World>> attach(const Options& options) {
@@ -216,7 +248,8 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
     return bad_input("job id '{}' is not made of letters, digits, '-' and '_'", options.id);
 
   const auto deadline = Clock::now() + options.limits.timeout;
-  const std::size_t bytes = Segment::total_bytes(options.ranks, options.heap_bytes);
+  const Sizes sizes = Sizes::of(options);
+  const std::size_t bytes = Segment::total_bytes(options.ranks, sizes.heap, sizes.room);
   Result<FileDescriptor> fd = options.rank == 0 ? create(options, bytes) : find(options, bytes, deadline);
   if (!fd) return tl::make_unexpected(fd.error());
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd->get(), 0);
@@ -225,16 +258,22 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
     return system_failure("mmap", name_of(options.id));
   }
   auto mapping =
-      std::make_unique<Mapping>(Segment(static_cast<std::byte*>(base), options.ranks, options.heap_bytes), bytes);
-  const std::size_t heaps = static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(options.heap_bytes);
-  madvise(mapping->segment.heap(0), heaps, MADV_HUGEPAGE);  // where the kernel allows it for shared memory
-  const Status met = meet(mapping->segment, options, deadline);
+      std::make_unique<Mapping>(Segment(static_cast<std::byte*>(base), options.ranks, sizes.heap, sizes.room), bytes);
+  const Segment& segment = mapping->segment;
+  const auto until = [](const std::byte* from, const std::byte* to) { return static_cast<std::size_t>(to - from); };
+  madvise(segment.heap(0), until(segment.heap(0), segment.room(0)), MADV_HUGEPAGE);  // where the kernel allows it
+  madvise(segment.room(0), until(segment.room(0), segment.room(options.ranks)), MADV_DONTDUMP);  // mostly nothing
+  const Status met = meet(segment, options, deadline);
   // Without a rank that gives up, the job is never complete; rank 0 may have died before it could.
   const bool gave_up = !met && met.error().blame == Blame::kCommunicator;
   if (options.rank == 0 || (gave_up && still_names(options.id, fd->get()))) remove_name(options.id);
   if (!met) return tl::make_unexpected(met.error());
   mapping->watch(options.rank);
-  return std::make_unique<World>(std::move(mapping), options);
+  std::vector<Rank> all(static_cast<std::size_t>(options.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  auto share = std::make_shared<Share>(std::move(mapping), options.rank);
+  const Segment own = share->mapping().segment;
+  return std::make_unique<World>(std::move(share), own, std::move(all), options);
 }
 
 void remove_name(const std::string& id) { shm_unlink(name_of(id).c_str()); }

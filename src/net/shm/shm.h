@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "net/memory/endpoint.h"
-#include "net/memory/heap.h"
 #include "net/memory/patience.h"
+#include "net/shm/share.h"
 
 namespace weft::net::shm {
 
@@ -18,45 +18,52 @@ struct Options {
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
   memory::Patience::Limits limits;
-  // Of ranks that knew each other before: has this one ended, so that it will not come? Empty: nobody knows.
+  // Of ranks that knew each other before: has this one ended or given up, so that it will not come? Empty: nobody
+  // knows.
   std::function<bool(Rank)> has_ended = {};
   std::vector<Rank> names = {};  // see memory::Patience
 };
 
-// A mapped segment, and how to tell that a peer's process has ended.
-class Mapping {
- public:
-  Mapping(memory::Segment segment, std::size_t bytes) : segment(segment), bytes_(bytes) {}
-  ~Mapping();
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  // Watches the peers' processes. Requires: all ranks are attached.
-  void watch(Rank self);
-  bool has_ended(Rank peer) const;
-
-  const memory::Segment segment;
-
- private:
-  std::size_t bytes_;
-  std::vector<int> process_fds_;  // -1: watched by process number instead
+// What a rank says to those with whom it may form a group inside a segment.
+struct Offer {
+  Rank holder = -1;  // its rank in the segment
+  Room room = {};    // that it could give
 };
 
 // One rank as a process. See exec::WorldExecutor for what it is used as.
 struct World {
   using Endpoint = memory::Endpoint;
 
-  World(std::unique_ptr<Mapping> mapping, const Options& options);
+  // With its connections in `segment`, which is the share's or lies in its room; `members`: the ranks there of this
+  // world's. `given`: the room, if it is this rank's.
+  World(std::shared_ptr<Share> share, memory::Segment segment, std::vector<Rank> members, const Options& options,
+        const Room& given = {});
   ~World();
 
   Rank ranks() const { return endpoint.segment().ranks(); }
+  // Errors: kNoResources: WEFT_HEAP, as this world's limit, or /dev/shm.
   Result<void*> allocate(Bytes bytes);
+  // Without making the pages: they may come to lack.
+  Result<void*> allocate_unpopulated(Bytes bytes);
   void deallocate(void* memory);
 
-  std::unique_ptr<Mapping> mapping;
+  // Room for one new group of these ranks or some of them.
+  Offer offer();
+  // This rank in the group of those who made the offers, as `rank` of them: in the room of the first that has enough.
+  // It does not wait for the others: who never comes is noticed as anybody who dies. Null: nobody has enough, so
+  // attach().
+  std::unique_ptr<World> move(std::span<const Offer> offers, Rank rank, const memory::Patience::Limits& limits);
+
+  const std::shared_ptr<Share> share;
+  const std::vector<Rank> members;
   Endpoint endpoint;
   memory::Patience patience;
-  memory::Heap heap;
+
+ private:
+  const Bytes heap_bytes_;  // that may be allocated
+  Bytes allocated_ = 0;
+  const Room given_;
+  Room offered_;
 };
 
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id

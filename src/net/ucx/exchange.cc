@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace weft::net::ucx {
 namespace {
@@ -31,22 +32,22 @@ Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_addres
   to_say_.insert(to_say_.end(), own_address.begin(), own_address.end());
 }
 
-void Exchange::say_goodbye(std::uint64_t number) {
-  append(to_say_, number);
+void Exchange::say_last(const LastWord& word) {
+  if (!std::exchange(said_last_, true)) append(to_say_, word);
   advance();
 }
 
 std::size_t Exchange::end_of_address() const { return sizeof(Length) + value_at<Length>(heard_, 0); }
 
-std::optional<std::uint64_t> Exchange::goodbye() const {
+std::optional<LastWord> Exchange::last_word() const {
   if (!done() || expected() > 0) return std::nullopt;
-  return value_at<std::uint64_t>(heard_, end_of_address());
+  return value_at<LastWord>(heard_, end_of_address());
 }
 
 std::size_t Exchange::expected() const {
   if (heard_.size() < sizeof(Length)) return sizeof(Length) - heard_.size();
   if (heard_.size() < end_of_address()) return end_of_address() - heard_.size();
-  return end_of_address() + sizeof(std::uint64_t) - heard_.size();
+  return end_of_address() + sizeof(LastWord) - heard_.size();
 }
 
 std::size_t Exchange::outcome(ssize_t moved) {
@@ -64,15 +65,15 @@ void Exchange::advance() {
     said_ += moved;
   }
   // What the peer said before it went can still be read, whatever sending has met.
-  if (!goodbye()) problem_.reset();
+  if (!last_word()) problem_.reset();
   std::byte buffer[1024];
   while (!problem_) {
     const std::size_t most = std::min(expected(), sizeof buffer);
-    // After the goodbye only the end is waited for.
+    // After the last word only the end is waited for.
     const std::size_t moved = outcome(recv(fd_.get(), buffer, std::max<std::size_t>(most, 1), MSG_DONTWAIT));
     if (moved == 0) return;
     if (most == 0) {
-      problem_ = "it speaks after its goodbye";
+      problem_ = "it speaks after its last word";
       return;
     }
     heard_.insert(heard_.end(), buffer, buffer + moved);

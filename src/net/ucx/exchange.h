@@ -10,8 +10,14 @@
 
 namespace weft::net::ucx {
 
+// What a rank says last: that it leaves, or that the communicator is broken. See messages::FrameKind.
+struct LastWord {
+  std::uint64_t kind = 0, number = 0, offset = 0;
+};
+
 // A proved TCP connection to a peer. Both sides first tell each other their worker's address: its length, and so many
-// bytes. Who leaves says a number, and closes. A connection that ends without it is that of a process that died.
+// bytes. Who leaves says a last word, and closes. A connection that ends without it is that of a process that died.
+// What is said here arrives without anybody's progress, other than what is sent through UCX.
 // Thread: one at a time. Owns: the socket.
 class Exchange {
  public:
@@ -25,11 +31,12 @@ class Exchange {
   // Requires: done.
   const std::byte* address() const { return heard_.data() + sizeof(Length); }
 
-  void say_goodbye(std::uint64_t number);
+  // The first one counts.
+  void say_last(const LastWord& word);
   // Has all been said, as far as it can be?
   bool silent() const { return problem_ || said_ == to_say_.size(); }
-  // The peer's, if it has left.
-  std::optional<std::uint64_t> goodbye() const;
+  // The peer's, if it has come.
+  std::optional<LastWord> last_word() const;
   // Why nothing more will come, if so.
   const std::optional<std::string>& problem() const { return problem_; }
 
@@ -45,6 +52,7 @@ class Exchange {
   bootstrap::UniqueFd fd_;
   std::vector<std::byte> to_say_, heard_;
   std::size_t said_ = 0;
+  bool said_last_ = false;
   std::optional<std::string> problem_;
 };
 

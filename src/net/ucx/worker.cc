@@ -6,6 +6,9 @@
 #include <cstring>
 
 namespace weft::net::ucx {
+
+using messages::FrameKind;
+
 namespace {
 
 constexpr unsigned kMessage = 1;                      // the active message's number
@@ -71,15 +74,21 @@ void Worker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
 // Looks whether the peer's process is still there.
 void Worker::watch(Link& l) {
   if (l.exchange->problem()) return;
-  const bool had_left = l.exchange->goodbye().has_value();
+  const bool had_spoken = l.exchange->last_word().has_value();
   l.exchange->advance();
   if (!l.waiting.empty() && l.exchange->done() && l.endpoint == nullptr) connect(l);
-  const auto goodbye = l.exchange->goodbye();
-  if (goodbye && !had_left)
-    receiver_.arrived(rank_of(l), {.kind = messages::FrameKind::kBye, .number = *goodbye}, nullptr);
+  const auto last = l.exchange->last_word();
+  if (last && !had_spoken) {
+    const bool broken = last->kind == static_cast<std::uint64_t>(FrameKind::kBroken);
+    receiver_.arrived(rank_of(l),
+                      {.kind = broken ? FrameKind::kBroken : FrameKind::kBye,
+                       .number = last->number,
+                       .offset = static_cast<std::uint32_t>(last->offset)},
+                      nullptr);
+  }
   if (!l.exchange->problem()) return;
   epoll_ctl(epoll_, EPOLL_CTL_DEL, l.exchange->fd(), nullptr);
-  if (!goodbye) suspect(l, *l.exchange->problem());
+  if (!last) suspect(l, *l.exchange->problem());
 }
 
 void Worker::suspect(Link& l, const std::string& reason) {
@@ -107,10 +116,12 @@ void Worker::drop_waiting(Link& l) {
 void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
   Link& l = link(peer);
   if (l.ended) return;
-  if (frame.kind == messages::FrameKind::kBye) return l.exchange->say_goodbye(frame.number);
+  // Who says these is about to do other things than to make UCX's progress, so that others would wait for them in vain.
+  if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken)
+    return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset});
   Frame whole = frame;
   Block together = block;
-  if (frame.kind == messages::FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {
+  if (frame.kind == FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {
     Block& parts = l.parts[frame.strand];
     if (!parts) parts = blocks_.take();
     std::memcpy(parts.data() + frame.offset, payload, frame.length);
@@ -175,7 +186,7 @@ ucs_status_t Worker::on_message(void* self, const void* header, std::size_t head
     worker.receiver_.damaged(h.from, fault);
     return UCS_OK;
   }
-  if (h.frame.kind != messages::FrameKind::kData) {
+  if (h.frame.kind != FrameKind::kData) {
     worker.receiver_.arrived(h.from, h.frame, nullptr);
     return UCS_OK;
   }

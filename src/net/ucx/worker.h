@@ -18,7 +18,7 @@ using messages::Frame;
 // Frames as UCX's active messages: the frame is the header, its bytes the data. Small ones come with the message,
 // large ones are fetched into the place where they belong (rendezvous); where the one ends and the other begins UCX
 // knows. A message travels whole: parts are put together here first, because active messages may overtake each other.
-// Besides, a TCP connection to every peer carries the two workers' addresses and their goodbyes (Exchange). UCX
+// Besides, a TCP connection to every peer carries the two workers' addresses and their last words (Exchange). UCX
 // connects the workers only when there is something to send.
 class Worker final : public messages::Carrier {
  public:

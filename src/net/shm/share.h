@@ -1,0 +1,89 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "net/memory/heap.h"
+#include "net/memory/segment.h"
+
+namespace weft::net::shm {
+
+// A mapped segment, and how to tell that a process that has mapped it has ended.
+class Mapping {
+ public:
+  Mapping(memory::Segment segment, std::size_t bytes) : segment(segment), bytes_(bytes) {}
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<std::byte> memory() const { return {segment.base(), bytes_}; }
+  // Watches the peers' processes. Requires: all ranks are attached.
+  void watch(Rank self);
+  bool process_ended(Rank peer) const;
+
+  const memory::Segment segment;
+
+ private:
+  std::size_t bytes_;
+  std::vector<int> process_fds_;  // -1: watched by process number instead
+};
+
+// Room in a segment for the connections of a group of its ranks.
+struct Room {
+  std::int64_t place = -1;  // from the segment's start
+  Bytes bytes = 0;          // 0: none
+};
+
+// A process's part of a segment: where its communicators there take memory from. All that stem from one by splitting
+// have it in common. Thread: any.
+class Share {
+ public:
+  // `rank`: of this process in the segment.
+  Share(std::unique_ptr<const Mapping> mapping, Rank rank);
+
+  const Mapping& mapping() const { return *mapping_; }
+  Rank rank() const { return rank_; }
+  std::span<const std::byte> heap() const;
+
+  // Memory that peers reach, as yet without pages. Errors: kNoResources.
+  Result<void*> allocate(Bytes bytes);
+  // Returns the size of the block. Requires: as Heap::deallocate.
+  Bytes deallocate(void* memory);
+
+  // Room for any group of so many ranks, or for a smaller one where that is too much: zeros. What all of the group
+  // touch first has pages: otherwise they would all ask for them at once, and sleep until one has got them. None: there
+  // is no more, or /dev/shm could not hold what the group would touch.
+  Room reserve(Rank ranks);
+  // As much as `ranks` need of what was reserved; the rest can be had again.
+  void cut(const Room& room, Rank ranks);
+  void release(const Room& room);
+  // This rank has left the group that has its segment there, whose members are these ranks of the mapping's: the room
+  // can be had again when the others have, too.
+  void leave(const Room& room, std::vector<Rank> members);
+
+ private:
+  struct Left {
+    Room room;
+    std::vector<Rank> members;
+  };
+  // Takes back what nobody uses any more. `ended`: also looks whether processes have ended, a system call each.
+  void take_back(bool ended);
+  bool used(const Left& left, bool ended) const;
+  void free(const Room& room);
+
+  const std::unique_ptr<const Mapping> mapping_;
+  const Rank rank_;
+  std::mutex mutex_;
+  memory::Heap heap_;  // the rest: by mutex_
+  FreeList rooms_;     // offsets from the segment's start
+  std::vector<Left> left_;
+};
+
+// Would /dev/shm, with so much free, hold what so many ranks touch when one strand between each two is in full use?
+// Touching a page that it has no room for kills the process, so ask first.
+Status check_free(std::uint64_t free_bytes, Rank ranks);
+
+}  // namespace weft::net::shm
