@@ -48,7 +48,9 @@ TEST(Access, ThePointerWinsBelowAKibibyteAndForFewElements) {  // SCOPE.md, N10
   for (const std::int64_t reuse : {1, 2, 3}) {
     const AccessAdvice small = on("dgx-h100", {.bytes = 1023, .reuse = reuse});
     EXPECT_FALSE(small.get_wins) << reuse;
-    if (small.from_bytes) EXPECT_GT(*small.from_bytes, 1024);
+    if (small.from_bytes) {
+      EXPECT_GT(*small.from_bytes, 1024);
+    }
   }
   const AccessAdvice sparse = on("dgx-h100", {.bytes = 64 * kMiB, .fraction = 0.01, .reuse = 3});
   EXPECT_FALSE(sparse.get_wins);

@@ -103,7 +103,9 @@ TEST(Join, AWindowThatOneRankCannotGiveIsNoneForAny) {
     EXPECT_EQ(group->window_of(memory, 1), -1);
     // Numbers are the same everywhere, whatever was removed here and not yet there.
     ASSERT_EQ(add(memory, true), "");
-    if (comm.rank() == 0) ASSERT_TRUE(group->remove_window(memory));
+    if (comm.rank() == 0) {
+      ASSERT_TRUE(group->remove_window(memory));
+    }
     void* const other = group->device().allocate(8192).value();
     ASSERT_EQ(add(other, true), "");
     EXPECT_EQ(group->window_of(other, 4096), 1);
