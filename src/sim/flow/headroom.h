@@ -35,6 +35,7 @@ class Headroom {
   // Capacities change: all resources can bind from now on, those added later as well. Returned are those that could not
   // so far.
   std::span<const Resource> give_up();
+  bool given_up() const { return given_up_; }
   // The ways that cross a resource which has begun to bind. To be called once.
   std::vector<Way> take_ways(Resource r);
 

@@ -7,6 +7,9 @@
 namespace weft::sim {
 namespace {
 
+constexpr std::int64_t kTrial = 512;   // flows that have ended, before it is judged whether ways come again
+constexpr double kComesAgain = 1.125;  // flows of a way, in the mean
+
 void take_out(auto& list, auto at) {
   *at = list.end()[-1];
   list.pop_back();
@@ -54,10 +57,17 @@ void MaxMin::find_limits(WayState& way) {
   std::ranges::copy_if(path, way.limits, binds);
 }
 
+// Where each is used for one message, as in exchanges of all with all, claims cost more than they save.
+bool MaxMin::ways_come_again() const {
+  return stopped_ < kTrial || static_cast<double>(started_) > kComesAgain * static_cast<double>(claimed_ways_);
+}
+
 // The way's flows want more at once than ever before.
 void MaxMin::claim(Way number) {
   WayState& w = way(number);
   const bool first = w.claimed == 0;
+  claimed_ways_ += first;
+  if (first && !headroom_.given_up() && !ways_come_again()) bind(headroom_.give_up());
   bind(headroom_.claim(number, path(number), w.wanted - w.claimed, first));
   w.claimed = w.wanted;
   if (first) find_limits(w);  // some could bind before this way was known to cross them
@@ -105,6 +115,7 @@ MaxMin::Flow MaxMin::start(Way number, double cap) {
   touch(id);
   WayState& w = way(number);
   if (w.has_room()) {
+    ++started_;
     w.wanted += cap;
     if (w.wanted > w.claimed) claim(number);
     w.flows.push_back(id);
@@ -117,6 +128,7 @@ void MaxMin::stop(Flow id) {
   FlowState& gone = flow(id);
   WayState& w = way(gone.way);
   if (w.has_room()) {
+    ++stopped_;
     take_out(w.flows, std::ranges::find(w.flows, id));
     w.wanted = w.flows.empty() ? 0 : w.wanted - gone.cap;
   }

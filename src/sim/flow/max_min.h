@@ -92,6 +92,7 @@ class MaxMin {
   Use* room_for(std::size_t uses);
   void find_limits(WayState& way);
   void claim(Way number);
+  bool ways_come_again() const;
   void bind(std::span<const Resource> newly);
   void list(Flow f, const Use& use);
   double granted(const FlowState& f, Resource except) const;
@@ -103,8 +104,9 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   Headroom headroom_;
   std::vector<WayState> ways_;
-  std::vector<std::unique_ptr<Use[]>> pages_;  // of the ways' paths; the last one is not full
-  std::size_t used_ = 0, page_ = 0;            // of the last page: uses, and how many it holds
+  std::vector<std::unique_ptr<Use[]>> pages_;                  // of the ways' paths; the last one is not full
+  std::size_t used_ = 0, page_ = 0;                            // of the last page: uses, and how many it holds
+  std::int64_t claimed_ways_ = 0, started_ = 0, stopped_ = 0;  // flows, until claims are given up
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;
   std::vector<Resource> queue_;        // whose share may have changed
