@@ -264,5 +264,39 @@ TEST(EstimateAndSimulation, AgreeOnManyAlgorithmsSizesAndMachines) {
   EXPECT_LT(std::exp(sum / count), kMeanFactor);
 }
 
+// What grows evenly with the nodes is told by machines of two and four of them, where nodes are many steps.
+TEST(EstimateAndSimulation, AgreeOnRingsThroughNodesOfManyRanks) {
+  const cost::MachineView machine = cost::shipped_view(topology::load_machine("gb200-nvl72:nodes=12").value()).value();
+  const Task task = task_of(machine, Collective::kAllReduce, 64 * kMiB);
+  const auto* ring = collectives::find_algorithm(Collective::kAllReduce, "ring").value();
+  for (const Protocol protocol : {Protocol::kLL, Protocol::kSimple}) {
+    const Plan plan = plan_of(machine, task, *ring, protocol, 16);
+    const auto estimate = cost::estimate(machine, task, plan);
+    const auto simulated = simulate::simulate(machine, task, plan, {});
+    ASSERT_TRUE(estimate && simulated);
+    EXPECT_NEAR(estimate->total / simulated->time, 1, 0.05) << protocol::traits(protocol).name;
+  }
+}
+
+// One estimator for plans that differ in protocol, channels and slices says of each what a new one says.
+TEST(Estimator, ToldOnceSaysWhatToldAnewSays) {
+  const cost::MachineView machine = nodes_of_h100(4);
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllToAll})
+    for (const schedule::Algorithm* a : collectives::algorithms_for(collective)) {
+      if (a->needs.multicast || a->needs.aggregation || !a->needs.messages) continue;
+      cost::Estimator told_once(machine);
+      for (const Bytes bytes : {4 * kKiB, 64 * kMiB})
+        for (const Protocol protocol : {Protocol::kSimple, Protocol::kLL})
+          for (const int channels : {1, 3, 8}) {
+            const Task task = task_of(machine, collective, bytes);
+            const Plan plan = plan_of(machine, task, *a, protocol, channels);
+            const auto again = told_once(task, plan), anew = cost::estimate(machine, task, plan);
+            ASSERT_TRUE(again && anew) << a->name;
+            EXPECT_EQ(again->total, anew->total) << a->name << " " << bytes << " B, " << channels << " channels";
+            EXPECT_EQ(again->latency, anew->latency) << a->name;
+          }
+    }
+}
+
 }  // namespace
 }  // namespace weft

@@ -28,8 +28,7 @@ constexpr Variable kTable[] = {
      "processes"},
     {"WEFT_DEVICE_PATH", "text", "by place",
      "host: libnccl.so.2 goes through host memory where kernels could serve; kernels: also where processes share a "
-     "GPU, "
-     "whose kernels then take turns: slow, for tests"},
+     "GPU and so take turns (slow, for tests)"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},

@@ -64,6 +64,41 @@ void for_all_stories(const Algorithm& a, Visit&& visit) {
           visit(Story{.ranks = n, .ranks_per_node = per_node, .channel = channel, .lane = lane, .staged = staged});
 }
 
+TEST(Orders, ChannelsTellTheSameAfterSoMany) {
+  int several = 0;
+  const RingOrders rings{{0, 2, 1, 3}, {3, 1, 0, 2}, {1, 0, 3, 2}};
+  const UnevenNodes nodes{.first = {0, 3, 7, 9}, .places = {0, 1, 2, 0, 1, 2, 3, 1, 2}, .common = {1, 2}};
+  const auto same = [&](const Algorithm& a, Story s) {
+    const int orders = a.orders_for(s);
+    several += orders > 1 ? 1 : 0;
+    for (s.rank = 0; s.rank < s.ranks; ++s.rank)
+      for (int channel = orders; channel < 2 * orders + 2; ++channel) {
+        Story first = s, other = s;
+        first.channel = channel % orders;
+        other.channel = channel;
+        auto mine = a.steps(first), others = a.steps(other);
+        for (;;) {
+          const Step *x = mine.next(), *y = others.next();
+          ASSERT_EQ(x == nullptr, y == nullptr) << a.name << " " << name(a.collective);
+          if (x == nullptr) break;
+          ASSERT_TRUE(*x == *y) << a.name << " " << name(a.collective) << " on " << s.ranks << ", " << s.ranks_per_node
+                                << " per node, channel " << channel;
+        }
+      }
+  };
+  for (const Algorithm& a : algorithms()) {
+    for_all_stories(a, [&](const Story& s) {
+      if (s.channel > 0) return;
+      same(a, s);
+      Story ordered = s;
+      ordered.rings = &rings;
+      if (s.ranks_per_node == 4) same(a, ordered);
+    });
+    for (int lane = 0; lane < a.lanes; ++lane) same(a, {.ranks = 9, .lane = lane, .nodes = &nodes});
+  }
+  EXPECT_GT(several, 100);
+}
+
 TEST(Turn, EveryRankDoesWhatTheOneATurnBeforeItDoes) {
   int claims = 0;
   for (const Algorithm& a : algorithms())

@@ -72,7 +72,8 @@ Algorithm collnet_chain_all_reduce() {
           .needs = {.aggregation = true},
           .lanes = 2,
           .chunks = [](const Story&) { return 1; },
-          .steps = chain_steps};
+          .steps = chain_steps,
+          .orders = [](const Story& s) { return static_cast<int>(Grid(s).columns); }};
 }
 
 Algorithm collnet_direct_all_reduce() {

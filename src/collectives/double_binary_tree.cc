@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "collectives/passage.h"
+#include "collectives/turns.h"
 
 namespace weft::collectives {
 
@@ -144,6 +145,7 @@ Algorithm double_binary_tree_all_reduce() {
       .lanes = kLanes,
       .chunks = [](const Story&) { return 2; },
       .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); },
+      .orders = head_by_channel,
       .growth = Growth::kPerLevel};
 }
 
@@ -156,6 +158,7 @@ Algorithm nested_tree_all_reduce() {
           .lanes = kLanes,
           .chunks = [](const Story&) { return 2; },
           .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); },
+          .orders = head_by_channel,
           .growth = Growth::kPerLevel};
 }
 

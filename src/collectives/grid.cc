@@ -151,7 +151,8 @@ Algorithm hierarchical_all_reduce() {
           .chunks = chunk_per_rank,
           .parts = grid_rows,
           .steps = hierarchical_all_reduce_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_all_gather() {
   return {.name = "hierarchical",
@@ -160,7 +161,8 @@ Algorithm hierarchical_all_gather() {
           .source = kHierarchicalSource,
           .parts = grid_rows,
           .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_reduce_scatter() {
   return {.name = "hierarchical",
@@ -170,7 +172,8 @@ Algorithm hierarchical_reduce_scatter() {
           .scratch = grid_rows,
           .parts = grid_rows,
           .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_all_to_all() {
   return {.name = "hierarchical",
@@ -180,7 +183,8 @@ Algorithm hierarchical_all_to_all() {
           .scratch = [](const Story& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kPerRow};
 }
 Algorithm torus_all_reduce() {
   return {.name = "torus2d",
@@ -191,7 +195,8 @@ Algorithm torus_all_reduce() {
           .chunks = [](const Story& s) { return 2 * s.ranks; },
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
-          .turn = by_one_row};
+          .turn = by_one_row,
+          .growth = Growth::kPerRow};
 }
 Algorithm mesh_all_reduce() {
   return {.name = "mesh",
@@ -200,7 +205,8 @@ Algorithm mesh_all_reduce() {
           .source = kMeshSource,
           .chunks = chunk_per_rank,
           .parts = grid_rows,
-          .steps = mesh_all_reduce_steps};
+          .steps = mesh_all_reduce_steps,
+          .growth = Growth::kPerRow};
 }
 Algorithm mesh_all_gather() {
   return {.name = "mesh",
@@ -208,7 +214,8 @@ Algorithm mesh_all_gather() {
           .when = "a two-dimensional mesh",
           .source = kMeshSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); }};
+          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); },
+          .growth = Growth::kPerRow};
 }
 Algorithm mesh_reduce_scatter() {
   return {.name = "mesh",
@@ -217,7 +224,8 @@ Algorithm mesh_reduce_scatter() {
           .source = kMeshSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); }};
+          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); },
+          .growth = Growth::kPerRow};
 }
 Algorithm line_all_gather() {
   return {.name = "line",

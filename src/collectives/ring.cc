@@ -1,6 +1,9 @@
 #include "collectives/ring.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "collectives/turns.h"
 
 namespace weft::collectives {
 
@@ -56,6 +59,10 @@ namespace {
 
 int chunk_per_rank(const Story& story) { return story.ranks; }
 int one_chunk(const Story&) { return 1; }
+int orders(const Story& s) {
+  const int rings = s.rings != nullptr ? static_cast<int>(s.rings->size()) : 1;
+  return s.nodes != nullptr ? head_by_channel(s) : std::lcm(std::max(1, rings), s.ranks_per_node);
+}
 // Two nodes on, a ring looks the same; inside one node it does one rank on, if ranks go by number.
 Rank two_nodes(const Story& s) {
   if (s.nodes != nullptr) return 0;
@@ -163,6 +170,7 @@ Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const
           "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009; NCCL",
       .chunks = chunks,
       .steps = steps,
+      .orders = orders,
       .turn = all_alike ? two_nodes : nullptr,
       .repeats = all_alike ? ranks_between : nullptr,
       .growth = Growth::kPerNode};

@@ -11,4 +11,9 @@ inline Rank by_one_node(const schedule::Story& s) {
   return s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : s.ranks;
 }
 
+// For Algorithm::orders: of schedules that begin at another one of a node's ranks on every channel.
+inline int head_by_channel(const schedule::Story& s) {
+  return s.nodes != nullptr ? static_cast<int>(s.nodes->common.size()) : s.ranks_per_node;
+}
+
 }  // namespace weft::collectives

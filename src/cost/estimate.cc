@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "cost/walk.h"
 
@@ -31,19 +33,24 @@ struct Walked {
   double total = 0, latency = 0;
 };
 
-Result<Walked> walk(const MachineView& machine, const Task& task, const Plan& plan, Spread spread = {}) {
-  Connections connections(machine, task, plan, spread);
-  WEFT_CHECK(connections.open_all());
-  Walk walk(machine, task, plan, connections);
-  return Walked{.total = walk.run(false), .latency = walk.run(true)};
-}
+// What stories do to a machine, or to a part of it.
+struct Told {
+  Told(const MachineView& machine, const Task& task, const Plan& plan, Spread spread)
+      : paths(machine, spread), script(told(task, plan, paths)) {}
+
+  Paths paths;
+  Script script;
+  std::map<int, Shares> shares;                                // by channels at work
+  std::map<std::pair<int, protocol::Protocol>, Rounds> empty;  // with empty messages: whatever the sizes
+};
 
 // What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows
 // with the nodes (rings), 1 for what grows with their logarithm (trees).
-std::optional<double> ratio_of(schedule::Growth growth) {
+std::optional<double> ratio_of(const Task& task, const Plan& plan) {
   using enum schedule::Growth;
-  if (growth == kUnknown) return std::nullopt;
-  return growth == kPerNode || growth == kAboutPerNode ? 2 : 1;
+  const schedule::Growth growth = plan.algorithm->growth;
+  if (growth == kUnknown || (growth == kPerRow && task.ranks_per_node == 1)) return std::nullopt;
+  return growth == kPerDoubling || growth == kPerLevel ? 1 : 2;
 }
 
 // A quantity known at N, 2N and 4N nodes, after further doublings. Each doubling adds the last one's growth times
@@ -89,52 +96,90 @@ Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) 
 
 // What the nodes' number adds evenly is known from two sizes, of which the larger costs a quarter of the third.
 bool told_by_two(const Task& task, const Plan& plan, Rank first, Rank per_node) {
-  return ratio_of(plan.algorithm->growth) == 2 &&
-         steps_of(on_nodes(task, plan, 4 * first, per_node), plan) > kWholeNodeBudget;
-}
-
-// All the task's nodes are walked, or few for all.
-Result<Walked> walk_nodes(const MachineView& machine, const Task& task, const Plan& plan, Rank nodes) {
-  const Rank per_node = task.ranks / nodes, first = first_nodes(task, plan, nodes, per_node);
-  const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
-  Walked at[3];
-  for (int i = 0; i < 3; ++i) {
-    if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
-    WEFT_TRY(at[i], walk(machine, on_nodes(task, plan, first << i, per_node), plan));
-  }
-  return continued(at, doublings(2), ratio_of(plan.algorithm->growth));
-}
-
-// All ranks of each of few nodes are walked, or few that are spread over it.
-Result<Walked> walk_all(const MachineView& machine, const Task& task, const Plan& plan) {
-  const Rank nodes = schedule::nodes_of(plan, task.ranks, machine.ranks_per_node(task.ranks));
-  const std::int64_t steps = steps_of(task, plan);
-  if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(machine, task, plan, nodes);
-  const Rank per_node = task.ranks / nodes, first = kMostRanks / nodes / 4;
-  const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
-  if (small || !machine.costs().gpu() || plan.nodes != nullptr) return walk(machine, task, plan);
-  Walked at[3];
-  for (int i = 0; i < 3; ++i) {
-    const Spread spread{first << i, per_node};
-    Task fewer = schedule::on_fewer_ranks(task, plan, nodes * spread.per_node);
-    fewer.ranks_per_node = std::min(task.ranks_per_node, spread.per_node);
-    WEFT_TRY(at[i], walk(machine, fewer, plan, spread));
-  }
-  return continued(at, std::log2(static_cast<double>(per_node) / (4 * first)), std::nullopt);
+  return ratio_of(task, plan) == 2 && steps_of(on_nodes(task, plan, 4 * first, per_node), plan) > kWholeNodeBudget;
 }
 
 }  // namespace
 
-Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {
-  const Duration* launch = machine.costs().launch(plan.protocol);
+class Estimator::Tellings {
+ public:
+  explicit Tellings(const MachineView& machine) : machine_(machine) {}
+
+  // All ranks of each of few nodes are walked, or few that are spread over it.
+  Result<Walked> walk_all(const Task& task, const Plan& plan) {
+    const Rank nodes = schedule::nodes_of(plan, task.ranks, machine_.ranks_per_node(task.ranks));
+    const std::int64_t steps = steps_of(task, plan);
+    if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(task, plan, nodes);
+    const Rank per_node = task.ranks / nodes, first = kMostRanks / nodes / 4;
+    const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
+    if (small || !machine_.costs().gpu() || plan.nodes != nullptr) return walk(task, plan, {});
+    Walked at[3];
+    for (int i = 0; i < 3; ++i) {
+      const Spread spread{first << i, per_node};
+      Task fewer = schedule::on_fewer_ranks(task, plan, nodes * spread.per_node);
+      fewer.ranks_per_node = std::min(task.ranks_per_node, spread.per_node);
+      WEFT_TRY(at[i], walk(fewer, plan, spread));
+    }
+    return continued(at, std::log2(static_cast<double>(per_node) / (4 * first)), std::nullopt);
+  }
+
+  const MachineView& machine() const { return machine_; }
+
+ private:
+  // All that stories depend on.
+  using Key =
+      std::tuple<const schedule::Algorithm*, Rank, Rank, Rank, Spread, bool, bool, bool,
+                 std::shared_ptr<const schedule::RingOrders>, std::shared_ptr<const schedule::UnevenNodes>, int>;
+
+  // All the task's nodes are walked, or few for all.
+  Result<Walked> walk_nodes(const Task& task, const Plan& plan, Rank nodes) {
+    const Rank per_node = task.ranks / nodes, first = first_nodes(task, plan, nodes, per_node);
+    const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
+    Walked at[3];
+    for (int i = 0; i < 3; ++i) {
+      if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
+      WEFT_TRY(at[i], walk(on_nodes(task, plan, first << i, per_node), plan, {}));
+    }
+    return continued(at, doublings(2), ratio_of(task, plan));
+  }
+
+  Result<Walked> walk(const Task& task, const Plan& plan, Spread spread) {
+    const Key key{plan.algorithm, task.ranks,       task.ranks_per_node, task.root,  spread,   plan.staged,
+                  plan.multicast, plan.aggregation, plan.rings,          plan.nodes, plan.told};
+    Told& told = told_.try_emplace(key, machine_, task, plan, spread).first->second;
+    const int channels = schedule::busy_channels(task, plan);
+    const Shares& shares = told.shares.try_emplace(channels, machine_, task, plan, told.paths, channels).first->second;
+    WEFT_TRY(const Links links, links_of(machine_, task, plan.protocol, told.script, told.paths, shares));
+    const auto ends = [&](bool empty, double rounds) {
+      return Walk(machine_, task, plan, told.script, links, empty).run(rounds);
+    };
+    const double rounds = rounds_of_channel(task, plan);
+    Rounds& empty = told.empty[{channels, plan.protocol}];
+    if (static_cast<double>(empty.size()) < std::min<double>(rounds, kWalkedRounds)) empty = ends(true, rounds);
+    return Walked{.total = seconds(ends(false, rounds), rounds), .latency = seconds(empty, rounds)};
+  }
+
+  const MachineView& machine_;
+  std::map<Key, Told> told_;
+};
+
+Estimator::Estimator(const MachineView& machine) : tellings_(std::make_unique<Tellings>(machine)) {}
+Estimator::~Estimator() = default;
+
+Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan) {
+  const Duration* launch = tellings_->machine().costs().launch(plan.protocol);
   if (launch == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
   Plan like = plan;  // rounds as large as those of all, whoever is walked
   like.most_round = schedule::cut_of(task, plan).round;
-  WEFT_TRY(const Walked walked, walk_all(machine, task, like));
+  WEFT_TRY(const Walked walked, tellings_->walk_all(task, like));
   const Duration start = *launch + plan.filling;
   return Estimate{start + Duration::seconds(walked.total), start, start + Duration::seconds(walked.latency)};
+}
+
+Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {
+  return Estimator(machine)(task, plan);
 }
 
 }  // namespace weft::cost

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -10,22 +9,27 @@
 
 namespace weft::cost {
 
-// How many connections share a link direction, told rank by rank, strand by strand, step by step. A strand carries out
-// one step after the other, and so uses no more connections at once than a step has. Strands that wait for each other
-// are equally far: what counts is the most that they use of a link at the same place of their stories. A place ends
-// with a step that waits for a peer. Where a strand uses several connections at one place, one after the other, strands
-// of one rank use the same ones at the same time; those of different ranks begin with different ones, and each uses a
-// link as long as its part of the connections says.
+// How many connections share a link direction (numbered from 0), told rank by rank, strand by strand, step by step. A
+// strand carries out one step after the other, and so uses no more connections at once than a step has. Strands that
+// wait for each other are equally far: what counts is the most that they use of a link at the same place of their
+// stories. A place ends with a step that waits for a peer. Where a strand uses several connections at one place, one
+// after the other, strands of one rank use the same ones at the same time; those of different ranks begin with
+// different ones, and each uses a link as long as its part of the connections says.
 class LinkUsers {
  public:
-  void begin_strand(Rank rank) {
+  // `alike`: so many strands that tell the same.
+  void begin_strand(Rank rank, int alike = 1) {
     settle();
     rank_ = rank;
+    alike_ = alike;
     place_ = 0;
   }
   // A connection of the strand's step, for the first time; it goes over the links that follow.
   void connect() { ++connections_; }
-  void add(std::int64_t link) { ++strand_[link]; }
+  void add(std::uint32_t link) {
+    if (link >= strand_.size()) strand_.resize(link + 1);
+    if (strand_[link]++ == 0) used_.push_back(link);
+  }
   void end_step(const schedule::Step& step) {
     using schedule::Operand;
     const auto remote = [](const Operand& o) { return o.kind != Operand::Kind::kLocal; };
@@ -39,12 +43,11 @@ class LinkUsers {
   }
 
   // Requires: the last strand has been told. At least 1.
-  double most(std::int64_t link) {
+  double most(std::uint32_t link) {
     settle();
-    const auto found = by_place_.find(link);
     double most = 1;
-    if (found != by_place_.end())
-      for (const Users& users : found->second) most = std::max({most, users.on_average, users.most_of_rank});
+    if (link < by_place_.size())
+      for (const Users& users : by_place_[link]) most = std::max({most, users.on_average, users.most_of_rank});
     return most;
   }
 
@@ -57,26 +60,30 @@ class LinkUsers {
   };
 
   void settle() {
-    for (const auto& [link, uses] : strand_) {
+    by_place_.resize(std::max(by_place_.size(), strand_.size()));
+    for (const std::uint32_t link : used_) {
+      const std::ptrdiff_t uses = std::exchange(strand_[link], 0);
       std::vector<Users>& places = by_place_[link];
       if (places.size() <= place_) places.resize(place_ + 1);
       Users& users = places[place_];
       if (std::exchange(users.rank, rank_) != rank_) users.of_rank = 0;
-      users.of_rank += static_cast<double>(std::min(uses, at_once_));
+      users.of_rank += alike_ * static_cast<double>(std::min(uses, at_once_));
       users.most_of_rank = std::max(users.most_of_rank, users.of_rank);
-      users.on_average +=
-          static_cast<double>(uses) * std::min(1.0, static_cast<double>(at_once_) / static_cast<double>(connections_));
+      users.on_average += alike_ * static_cast<double>(uses) *
+                          std::min(1.0, static_cast<double>(at_once_) / static_cast<double>(connections_));
     }
-    strand_.clear();
+    used_.clear();
     at_once_ = 1;
     connections_ = 0;
   }
 
   Rank rank_ = -1;
+  int alike_ = 1;
   std::size_t place_ = 0;
-  std::ptrdiff_t at_once_ = 1, connections_ = 0;             // since the last wait
-  std::unordered_map<std::int64_t, std::ptrdiff_t> strand_;  // connections over each link, since the last wait
-  std::unordered_map<std::int64_t, std::vector<Users>> by_place_;
+  std::ptrdiff_t at_once_ = 1, connections_ = 0;  // since the last wait
+  std::vector<std::ptrdiff_t> strand_;            // connections over each link, since the last wait …
+  std::vector<std::uint32_t> used_;               // … and links with any
+  std::vector<std::vector<Users>> by_place_;      // by link
 };
 
 }  // namespace weft::cost

@@ -16,7 +16,7 @@ Step moves(int from_peers, int to_peers) {
   return step;
 }
 
-void use(LinkUsers& users, std::int64_t link) {
+void use(LinkUsers& users, std::uint32_t link) {
   users.connect();
   users.add(link);
 }
@@ -74,11 +74,28 @@ TEST(LinkUsers, RanksThatSendToManyUseALinkForAPartOfTheTime) {
     for (int channel = 0; channel < 2; ++channel) {
       users.begin_strand(rank);
       for (int k = 1; k < kRanks; ++k) {
-        use(users, (rank + k) % kRanks);
+        use(users, static_cast<std::uint32_t>((rank + k) % kRanks));
         users.end_step(moves(0, 1));
       }
     }
   EXPECT_EQ(users.most(0), 2);
+}
+
+// Strands that tell the same may be told once.
+TEST(LinkUsers, StrandsThatAreAlikeCountAsOftenAsThereAre) {
+  LinkUsers once, each;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    once.begin_strand(rank, 4);
+    use(once, 0);
+    once.end_step(moves(0, 1));
+    for (int channel = 0; channel < 4; ++channel) {
+      each.begin_strand(rank);
+      use(each, 0);
+      each.end_step(moves(0, 1));
+    }
+  }
+  EXPECT_EQ(once.most(0), 12);
+  EXPECT_EQ(each.most(0), 12);
 }
 
 // All send to rank 0 only.

@@ -2,9 +2,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <unordered_map>
 
-#include "schedule/queue.h"
+#include "cost/queues.h"
 
 namespace weft::cost {
 
@@ -14,67 +13,69 @@ struct Stream {
   double first, last, begun = 0;
 };
 
-// What is on its way in a walk, first in, first out on each connection. Parts that a schedule puts into one message
-// travel together: they are there when their message is, and cost one message.
+// What is on its way in a walk, first in, first out on each connection: parts, all equally large. Those that a schedule
+// puts into one message travel together: they are there when their message is, and cost one message.
 class Mail {
  public:
-  // Messages hold `most` bytes: larger ones go as several.
-  explicit Mail(double most) : most_(most) {}
-  void clear() { connections_.clear(); }
+  // On connections 0 to `connections` - 1. Messages hold `most` bytes: larger ones go as several.
+  Mail(std::size_t connections, double part_bytes, double most)
+      : part_(part_bytes), most_(most), alone_(messages_of(1, true)), sent_(connections) {}
 
   // How many messages one more part would fill, or close where it is the last one.
-  double filled_by(std::uint64_t connection, double bytes, bool last) {
-    return with(connections_[connection].filling, bytes, last).messages - connections_[connection].filling.messages;
+  double filled_by(std::uint32_t connection, bool last) {
+    if (!filling(connection)) return last ? alone_ : messages_of(1, false);
+    const Sent& message = sent_.back(connection);
+    return messages_of(message.parts + 1, last) - message.messages;
   }
-  void put(std::uint64_t connection, Stream part, double bytes, bool last) {
-    Connection& c = connections_[connection];
-    const Sent before = c.filling;
-    c.filling = with(before, bytes, last);
-    c.filling.times.last = part.last;
-    if (before.parts == 0) c.filling.times.begun = part.begun;
-    // What fills a message together with others waits for all of it.
-    const bool alone = before.parts == 0 && (last || bytes >= most_);
-    c.filling.times.first = before.messages > 0 ? before.times.first : alone ? part.first : part.last;
-    if (!last) return;
-    c.sent.push_back(c.filling);
-    c.filling = {};
+  void put(std::uint32_t connection, const Stream& part, bool last) {
+    if (!filling(connection)) {
+      const bool alone = last || part_ >= most_;  // what fills a message together with others waits for all of it
+      sent_.push(connection, {.times = {alone ? part.first : part.last, part.last, part.begun},
+                              .messages = last ? alone_ : messages_of(1, false),
+                              .parts = 1,
+                              .whole = last});
+      return;
+    }
+    Sent& message = sent_.back(connection);
+    if (message.messages == 0) message.times.first = part.last;
+    message.times.last = part.last;
+    message.messages = messages_of(++message.parts, last);
+    message.whole = last;
+    if (last) message.step = (message.times.last - message.times.first) / message.parts;
   }
 
-  bool empty(std::uint64_t connection) { return connections_[connection].sent.empty(); }
+  bool empty(std::uint32_t connection) { return sent_.empty(connection) || !sent_.front(connection).whole; }
   // When the next part of the oldest message is there. Requires: not empty.
-  Stream take(std::uint64_t connection, bool last) {
-    schedule::Queue<Sent>& sent = connections_[connection].sent;
-    Sent& m = sent.front();
-    const auto at = [&](int parts) {
-      return std::lerp(m.times.first, m.times.last, static_cast<double>(parts) / m.parts);
-    };
-    const Stream part{at(m.taken), at(m.taken + 1), m.times.begun};
-    ++m.taken;
-    if (last) sent.pop_front();
+  Stream take(std::uint32_t connection, bool last) {
+    Sent& m = sent_.front(connection);
+    Stream part = m.times;
+    if (m.parts > 1) {
+      part.first = m.times.first + m.taken * m.step;
+      part.last = m.times.first + ++m.taken * m.step;
+    }
+    if (last) sent_.pop(connection);
     return part;
   }
 
  private:
   struct Sent {
-    double bytes = 0, messages = 0;
+    Stream times;
+    double messages = 0;  // filled so far, or all
     int parts = 0, taken = 0;
-    Stream times{0, 0};
-  };
-  struct Connection {
-    Sent filling;
-    schedule::Queue<Sent> sent;
+    double step = 0;  // from part to part, where there are several
+    bool whole = false;
   };
 
-  Sent with(Sent message, double bytes, bool last) const {
-    message.bytes += bytes;
-    ++message.parts;
-    const double full = message.bytes / most_;
-    message.messages = last ? std::fmax(1, std::ceil(full)) : std::floor(full);
-    return message;
+  // Does the next part go into a message that has some?
+  bool filling(std::uint32_t connection) { return !sent_.empty(connection) && !sent_.back(connection).whole; }
+  double messages_of(int parts, bool all) const {
+    const double full = parts * part_ / most_;
+    return all ? std::fmax(1, std::ceil(full)) : std::floor(full);
   }
 
-  double most_;
-  std::unordered_map<std::uint64_t, Connection> connections_;
+  double part_, most_;
+  double alone_;  // messages of one part
+  Queues<Sent> sent_;
 };
 
 }  // namespace weft::cost

@@ -1,67 +1,71 @@
 #pragma once
 
-#include <map>
-#include <tuple>
-#include <unordered_map>
 #include <vector>
 
-#include "cost/connections.h"
+#include "cost/links.h"
 #include "cost/mail.h"
+#include "schedule/queue.h"
 
 namespace weft::cost {
 
-// Walks all strands of a plan's channel 0 through their stories with a clock: messages arrive a hop's latency after
-// they were sent, streams of slices overlap along chains of moves, rounds after the third cost what the third cost.
+// Seconds until the last strand ends its first round, its second, …
+using Rounds = std::vector<double>;
+constexpr int kWalkedRounds = 3;
+// After so many rounds, not necessarily whole: those after the third cost what the third cost.
+// Requires: as many ends as rounds, or kWalkedRounds.
+double seconds(const Rounds& ends, double rounds);
+double rounds_of_channel(const schedule::Task& task, const schedule::Plan& plan);
+
+// Walks all strands of a plan's channel 0 through their script with a clock: messages arrive a hop's latency after
+// they were sent, streams of slices overlap along chains of moves.
 // Thread: one at a time. All arguments must outlive it.
 class Walk {
  public:
-  // Requires: opened connections.
-  Walk(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, Connections& connections);
+  // Requires: a script and links of this plan. `empty_messages`: as if they had no bytes; then sizes and slices do not
+  // matter.
+  Walk(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, const Script& script,
+       const Links& links, bool empty_messages);
 
-  // Seconds until the last strand ends; `empty_messages`: as if they had no bytes.
-  double run(bool empty_messages);
+  // At most kWalkedRounds. Call once.
+  Rounds run(double rounds);
 
  private:
-  using Way = Connections::Way;
+  using End = Script::End;
   struct Strand {
     Rank rank;
-    int lane;
-    double free = 0;   // when the strand can start its next step
-    double taken = 0;  // when it has had time enough for all messages so far that the network brought
-    Generator<schedule::Step> steps = {};
-    const schedule::Step* step = nullptr;
+    Number next, last;  // acts
+    Number times = 0;   // that the next one has been done
+    double free = 0;    // when the strand can start its next step
+    double taken = 0;   // when it has had time enough for all messages so far that the network brought
   };
 
   double walk_round();
-  bool take(Strand& s);
-  bool take_own(Strand& s, const schedule::Step& step);
-  bool take_move(Strand& s, const schedule::Step& step);
-  Stream receive(Strand& s, const schedule::Step& step, double start);
-  double taking_of(const Strand& s, const schedule::Operand& o);
-  double send(const Strand& s, const schedule::Step& step, Stream output);
-  void send_part(Rank rank, const schedule::Operand& o, int lane, Stream part);
-  double messages_of(const Strand& s, const schedule::Operand& o);
-  std::uint64_t queue_of(const schedule::Operand& o, const Strand& s);
-  double posting_of(const Strand& s, const schedule::Step& step);
-  double seconds_of(const Strand& s, const schedule::Step& step);
-  double seconds_of_core(const Strand& s, const schedule::Step& step);
-  double wire_piece() const;
-  double bytes() const { return empty_ ? 0 : piece_; }
+  Number take(Strand& s);
+  Number take_moves(Strand& s, const Script::Act& act, Number left);
+  Stream receive(Strand& s, std::span<const End> sources, double start);
+  double taking_of(const Strand& s, const End& source);
+  double send(const Strand& s, std::span<const End> sources, std::span<const End> destinations, const Stream& output);
+  void send_part(Rank rank, const End& into, const Stream& part);
+  double posting_of(const Strand& s, std::span<const End> destinations);
+  double seconds_of(std::span<const End> sources, std::span<const End> destinations) const;
+  double seconds_of_core(std::span<const End> ends) const;
+  const Links::Link& link(const End& end) const { return links_.of[end.connection]; }
+  // That one more part fills or closes.
+  double messages_of(const End& to) { return mail_.filled_by(to.connection, !to.open); }
 
-  const MachineView& machine_;
-  const schedule::Task& task_;
-  const schedule::Plan& plan_;
-  Connections& connections_;
-  // How much of a chunk one round of channel 0 moves, how many rounds there are, and slices in each.
-  double piece_ = 0, rounds_ = 0, slices_ = 1;
-  bool empty_ = false;
+  const Script& script_;
+  const Links& links_;
+  bool gpu_, empty_;
+  double piece_ = 0, wire_ = 0;            // bytes of a chunk in one round; with the protocol's flags
+  double messages_ = 1, per_message_ = 1;  // that carry it; the part that one of them is
+  std::vector<double> on_wire_;            // by connection: seconds of a piece
+  double local_rate_ = 0;                  // GPU: of copies within a rank's memory
+  double memory_ = 0, scratch_ = 0;        // CPU: seconds per byte of a rank's core, in buffers and in scratch
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free
   Mail mail_;
-  std::unordered_map<std::uint64_t, schedule::Queue<double>> signals_;
-  std::map<std::tuple<Rank, int, int>, schedule::Queue<double>> own_signals_;  // from a lane to another of its rank
-  std::unordered_map<std::uint64_t, std::vector<schedule::Queue<Stream>>>
-      parts_;  // that switches wait to sum, by member
+  Queues<double> signals_;
+  std::vector<std::vector<schedule::Queue<Stream>>> parts_;  // that switches wait to sum, by member
 };
 
 }  // namespace weft::cost

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kFewest = 16;
 constexpr int kPlaces = 64;  // a bit each
+
 // Is that at most the share of the free room that a record may take?
 bool affordable(const std::string& folder, std::size_t bytes) {
   struct statvfs info {};

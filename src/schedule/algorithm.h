@@ -70,10 +70,11 @@ struct WrittenFor {
 // How long the longest chain of steps is on more nodes, where every chunk stays as large as it is.
 enum class Growth {
   kUnknown,
-  kPerDoubling,  // twice the nodes: one link of the chain more
-  kPerLevel,     // the same, of binary trees over the nodes: on every second node they are the same without the leaves
-  kPerNode,      // so many further nodes: so many links more, as chains have
-  kAboutPerNode  // the same to 1 %: what bounds a step may change with the nodes
+  kPerDoubling,   // twice the nodes: one link of the chain more
+  kPerLevel,      // the same, of binary trees over the nodes: on every second node they are the same without the leaves
+  kPerNode,       // so many further nodes: so many links more, as chains have
+  kAboutPerNode,  // the same to 1 %: what bounds a step may change with the nodes
+  kPerRow         // about as kPerNode, of grids whose rows are nodes of several ranks: for estimates only
 };
 
 // One way to perform one collective. A value; the registry in collectives/ lists them all.
@@ -92,7 +93,10 @@ struct Algorithm {
   std::function<int(const Story&)> chunks, scratch, parts;
   std::function<Generator<Step>(Story)> steps;
   std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
-  // Claims for simulations of many ranks, which tests hold against the texts. Null or zero: none.
+  // On how many channels ranks are ordered differently: channel c tells what channel c modulo that tells. Null: one
+  // order for all. Held against the texts by tests, as are the claims below.
+  std::function<int(const Story&)> orders;
+  // Claims for simulations of many ranks. Null or zero: none.
   //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
   //   repeats  how often a story repeats steps that are alike but for their chunks: `told` shortens all such stretches
   //   growth   what more nodes add
@@ -104,6 +108,7 @@ struct Algorithm {
   int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }
+  int orders_for(const Story& s) const { return orders != nullptr ? orders(s) : 1; }
   Rank turn_for(const Story& s) const { return turn != nullptr ? turn(s) : 0; }
   int repeats_for(const Story& s) const { return repeats != nullptr ? repeats(s) : 0; }
 };

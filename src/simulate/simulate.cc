@@ -173,8 +173,8 @@ Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
 // May time be continued from fewer nodes?
 bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   return options.fast_forward && options.affordable >= 0 && options.background.streams.empty() &&
-         plan.algorithm->growth != schedule::Growth::kUnknown && machine.costs().gpu() &&
-         task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
+         plan.algorithm->growth != Growth::kUnknown && plan.algorithm->growth != Growth::kPerRow &&
+         machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
          task.ranks_per_node == machine.ranks_per_node(task.ranks);
 }
 

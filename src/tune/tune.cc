@@ -85,8 +85,8 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
-Candidate best_plan(const cost::MachineView& machine, const Question& q, const schedule::Algorithm& algorithm,
-                    Protocol protocol, const Ways& ways) {
+Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate, const Question& q,
+                    const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), ways);
   const int connections = algorithm.connections_of_channel();
@@ -107,14 +107,14 @@ Candidate best_plan(const cost::MachineView& machine, const Question& q, const s
       // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
       schedule::Plan costed = sliced;
       costed.aggregation &= q.can.virtual_time;
-      auto estimate = cost::estimate(machine, q.task, costed);
-      if (!estimate) {
-        best.reason = estimate.error().message;
+      const auto estimated = estimate(q.task, costed);
+      if (!estimated) {
+        best.reason = estimated.error().message;
         return best;
       }
-      if (!best.possible || estimate->total < best.estimate.total) {
+      if (!best.possible || estimated->total < best.estimate.total) {
         best.plan = sliced;
-        best.estimate = *estimate;
+        best.estimate = *estimated;
       }
       best.possible = true;
     }
@@ -154,10 +154,12 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   const Ways ways{ring_orders(machine, q.task.ranks), uneven_nodes(machine, q.task.ranks)};
-  for (const schedule::Algorithm* algorithm : algorithms)
+  for (const schedule::Algorithm* algorithm : algorithms) {
+    cost::Estimator estimate(machine);
     for (const Protocol protocol : protocols)
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
-        all.push_back(best_plan(machine, q, *algorithm, protocol, ways));
+        all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways));
+  }
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);

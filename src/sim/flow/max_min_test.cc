@@ -116,6 +116,27 @@ TEST(MaxMin, SeveralFlowsOfOneWayShareALinkThatHadRoomForOne) {
   EXPECT_DOUBLE_EQ(m.rate(b), 5);
 }
 
+// Ways that are used once are not worth remembering: after many of them no link counts as having room. A flow from
+// before shares with those that come after.
+TEST(MaxMin, AFlowFromBeforeManyWaysThatWereUsedOnceSharesWithLaterOnes) {
+  MaxMin m;
+  const Path link{{m.add_resource(1000)}};
+  const auto before = m.start(m.add_way(link), 400);
+  for (int i = 0; i < 600; ++i) {
+    const auto once = m.start(m.add_way(link), 1);
+    m.solve();
+    EXPECT_DOUBLE_EQ(m.rate(once), 1);
+    m.stop(once);
+  }
+  const auto a = m.start(m.add_way(link), 500), b = m.start(m.add_way(link), 500);
+  m.solve();
+  for (const auto flow : {before, a, b}) EXPECT_NEAR(m.rate(flow), 1000.0 / 3, 1e-2);
+  m.stop(a);
+  m.solve();
+  EXPECT_NEAR(m.rate(before), 400, 1e-2);
+  EXPECT_NEAR(m.rate(b), 500, 1e-2);
+}
+
 TEST(MaxMin, ALinkWithRoomLimitsWhenItsCapacityFalls) {
   // And one behind a neck does when that widens: 6 pass the first link, until it is 30 wide; then the second has 20.
   MaxMin m;

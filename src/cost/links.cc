@@ -1,0 +1,78 @@
+#include "cost/links.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace weft::cost {
+
+namespace {
+
+// A protocol's cost on every kind of path; null: it does not run there.
+using Costs = std::array<const protocol::HopCost*, PathKind::kCount>;
+
+Costs costs_of(const protocol::HopCosts& table, protocol::Protocol protocol) {
+  Costs costs{};
+  for (int type = 0; type <= static_cast<int>(topology::PathType::kDis); ++type)
+    for (const bool by_switch : {false, true}) {
+      const PathKind kind{static_cast<topology::PathType>(type), by_switch};
+      costs[kind.index()] = kind.cost(table, protocol);
+    }
+  return costs;
+}
+
+Error does_not_run(protocol::Protocol protocol, const Paths::Path& path) {
+  const std::string_view protocol_name = protocol::traits(protocol).name, type = name(path.kind.type);
+  if (!path.of_group)
+    return {Code::kUnsupported, Blame::kInput,
+            fmt::format("{} does not run from rank {} to rank {}: a {} path", protocol_name, path.from, path.to, type)};
+  return {Code::kUnsupported, Blame::kInput,
+          fmt::format("{} does not run through switches that sum between ranks {} and {}{}", protocol_name, path.from,
+                      path.to, path.kind.type == topology::PathType::kDis ? ": there are none on the way" : "")};
+}
+
+Shares::Kinds busy_kinds(const Costs& costs) {
+  Shares::Kinds busy{};
+  for (std::size_t k = 0; k < costs.size(); ++k) busy[k] = costs[k] != nullptr && costs[k]->overhead > Duration();
+  return busy;
+}
+
+}  // namespace
+
+Result<Links> links_of(const MachineView& machine, const schedule::Task& task, protocol::Protocol protocol,
+                       const Script& script, const Paths& paths, const Shares& shares) {
+  using Kind = Script::Connection::Kind;
+  const Costs costs = costs_of(machine.costs(), protocol);
+  for (const Number p : shares.first_paths())
+    if (costs[paths[p].kind.index()] == nullptr) return tl::make_unexpected(does_not_run(protocol, paths[p]));
+
+  std::vector<double> rates;
+  for (const std::int64_t direction : paths.directions()) rates.push_back(machine.rate(direction).value());
+  const int sharing = machine.sharing(task.ranks);
+  const double local = machine.costs().local_channel().value();  // zero: bounded by its links only
+  Links links;
+  links.of.reserve(script.connections.size());
+  for (const Script::Connection& c : script.connections) {
+    if (c.kind == Kind::kOwn) links.of.push_back({.rate = local > 0 ? local : HUGE_VAL});
+    if (c.kind == Kind::kOrder) links.of.emplace_back();
+    if (c.kind != Kind::kLinks) continue;
+    const Paths::Path& path = paths[c.path];
+    const protocol::HopCost* cost = costs[path.kind.index()];
+    if (cost == nullptr) return tl::make_unexpected(does_not_run(protocol, path));
+    const Duration latency = machine.costs().latency(*cost, path.latency, sharing) - cost->overhead;
+    double rate = cost->channel.value();
+    if (machine.costs().gpu())
+      for (const Number direction : paths.hops(path))
+        rate = std::min(rate, rates[direction] * cost->efficiency / shares.users(direction));
+    links.of.push_back({.latency = std::max(0.0, latency.s()),
+                        .overhead = cost->overhead.s(),
+                        .fence = cost->fence.s(),
+                        .rate = rate});
+  }
+  const Shares::Kinds busy = busy_kinds(costs);
+  links.posting = shares.posting(busy);
+  links.taking = shares.taking(busy);
+  return links;
+}
+
+}  // namespace weft::cost

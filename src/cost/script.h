@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/paths.h"
+#include "schedule/lower/lower.h"
+
+namespace weft::cost {
+
+// The story of one strand of a plan.
+schedule::Story story_of(const schedule::Task& task, const schedule::Plan& plan, Rank rank, int lane, int channel);
+
+// Does a step's end use switches that do a group's work, as the plan says?
+inline bool by_switch(const schedule::Operand& o, const schedule::Plan& plan) {
+  return (o.kind == schedule::Operand::Kind::kMulticast ? plan.multicast : plan.aggregation) && o.count > 1;
+}
+
+// What all strands of a plan's channel 0 do, with every connection's number in place of peers and lanes: told once,
+// walked often. Does not depend on protocol, sizes and number of channels. A value.
+struct Script {
+  struct End {
+    schedule::Operand::Kind kind;
+    bool open, scratch;
+    Rank count;         // members, of groups; otherwise 1
+    Number connection;  // from a switch that sums: to this rank; into it: from this rank
+    Number sum = 0;     // into a switch that sums: by number
+
+    bool operator==(const End&) const = default;
+  };
+  // A step, or several that follow each other and differ in their chunks only.
+  struct Act {
+    schedule::Step::Kind kind;
+    std::uint16_t sources, count;  // of a move: ends, sources first
+    Number at;                     // of a move: its first end; otherwise a connection
+    Number times = 1;
+
+    bool operator==(const Act&) const = default;
+  };
+  struct Strand {
+    Rank rank;
+    Number first, last;  // acts
+  };
+  // What a group's switches sum, in one lane.
+  struct Sum {
+    Rank first, stride;
+    Number down;                  // the connection out of the switches
+    std::vector<Number> members;  // connections to each of them
+  };
+  struct Connection {
+    enum class Kind : std::uint8_t { kOrder, kLinks, kOwn };
+    Kind kind = Kind::kOrder;  // kOrder: only an order of messages or signals; kOwn: a group of one, without links
+    Number path = 0;
+  };
+
+  std::vector<Strand> strands;
+  std::vector<Act> acts;
+  std::vector<End> ends;
+  std::vector<Sum> sums;
+  std::vector<Connection> connections;
+};
+
+Script told(const schedule::Task& task, const schedule::Plan& plan, Paths& paths);
+
+}  // namespace weft::cost
