@@ -293,5 +293,34 @@ TEST(Simulation, StopsWithWhatItKnowsPastTheEventLimit) {
   EXPECT_NE(time.error().message.find("stopped after 100 events"), std::string::npos) << time.error().message;
 }
 
+// Choosing does not look at all that loses; what wins, and by what time, is the same.
+TEST(Choose, TakesTheFirstOfAllCandidates) {
+  for (const char* name : {"dgx-h100", "dgx-h100:nodes=4,net=ib-ndr", "dgx-h100:nodes=128,net=ib-ndr", "dgx1-v100"}) {
+    const cost::MachineView machine = cost::shipped_view(topology::load_machine(name).value()).value();
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast})
+      for (const Bytes bytes : {Bytes{8}, Bytes{64} << 10, Bytes{64} << 20}) {
+        const Rank ranks = machine.endpoints();
+        const tune::Question question{.task = {.collective = collective,
+                                               .ranks = ranks,
+                                               .ranks_per_node = machine.ranks_per_node(ranks),
+                                               .elements = std::max<Bytes>(bytes / 4, ranks),
+                                               .element_bytes = 4},
+                                      .can = sim::flow_capabilities(machine.topology(), 64)};
+        const auto all = tune::candidates(machine, question);
+        const auto chosen = tune::choose(machine, question);
+        ASSERT_TRUE(all && chosen) << name;
+        const auto plan = [](const tune::Candidate& c) {
+          return fmt::format("{} {} {} channels, {} B", c.plan.algorithm->name, protocol::traits(c.plan.protocol).name,
+                             c.plan.channels, c.plan.slice_bytes);
+        };
+        EXPECT_EQ(plan(*chosen), plan(all->front())) << name << " " << schedule::name(collective) << " " << bytes;
+        EXPECT_EQ(chosen->estimate.total, all->front().estimate.total);
+        EXPECT_EQ(chosen->estimate.latency, all->front().estimate.latency);
+        EXPECT_EQ(chosen->reason, all->front().reason);
+        EXPECT_TRUE(chosen->chosen);
+      }
+  }
+}
+
 }  // namespace
 }  // namespace weft

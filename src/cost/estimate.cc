@@ -105,11 +105,12 @@ class Estimator::Tellings {
  public:
   explicit Tellings(const MachineView& machine) : machine_(machine) {}
 
-  // All ranks of each of few nodes are walked, or few that are spread over it.
-  Result<Walked> walk_all(const Task& task, const Plan& plan) {
+  // All ranks of each of few nodes are walked, or few that are spread over it. Any longer time where it is more than
+  // `at_most` seconds.
+  Result<Walked> walk_all(const Task& task, const Plan& plan, double at_most) {
     const Rank nodes = schedule::nodes_of(plan, task.ranks, machine_.ranks_per_node(task.ranks));
     const std::int64_t steps = steps_of(task, plan);
-    if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(task, plan, nodes);
+    if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(task, plan, nodes, at_most);
     const Rank per_node = task.ranks / nodes, first = kMostRanks / nodes / 4;
     const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
     if (small || !machine_.costs().gpu() || plan.nodes != nullptr) return walk(task, plan, {});
@@ -131,14 +132,15 @@ class Estimator::Tellings {
       std::tuple<const schedule::Algorithm*, Rank, Rank, Rank, Spread, bool, bool, bool,
                  std::shared_ptr<const schedule::RingOrders>, std::shared_ptr<const schedule::UnevenNodes>, int>;
 
-  // All the task's nodes are walked, or few for all.
-  Result<Walked> walk_nodes(const Task& task, const Plan& plan, Rank nodes) {
+  // Few nodes for all. More of them never take less.
+  Result<Walked> walk_nodes(const Task& task, const Plan& plan, Rank nodes, double at_most) {
     const Rank per_node = task.ranks / nodes, first = first_nodes(task, plan, nodes, per_node);
     const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
     Walked at[3];
     for (int i = 0; i < 3; ++i) {
       if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
       WEFT_TRY(at[i], walk(on_nodes(task, plan, first << i, per_node), plan, {}));
+      if (at[i].total > at_most) return at[i];
     }
     return continued(at, doublings(2), ratio_of(task, plan));
   }
@@ -166,15 +168,16 @@ class Estimator::Tellings {
 Estimator::Estimator(const MachineView& machine) : tellings_(std::make_unique<Tellings>(machine)) {}
 Estimator::~Estimator() = default;
 
-Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan) {
+Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan, std::optional<Duration> at_most) {
   const Duration* launch = tellings_->machine().costs().launch(plan.protocol);
   if (launch == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
   Plan like = plan;  // rounds as large as those of all, whoever is walked
   like.most_round = schedule::cut_of(task, plan).round;
-  WEFT_TRY(const Walked walked, tellings_->walk_all(task, like));
   const Duration start = *launch + plan.filling;
+  const double most = at_most ? (*at_most - start).s() : HUGE_VAL;
+  WEFT_TRY(const Walked walked, tellings_->walk_all(task, like, most));
   return Estimate{start + Duration::seconds(walked.total), start, start + Duration::seconds(walked.latency)};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "cost/machine_view.h"
 #include "schedule/lower/lower.h"
@@ -27,8 +28,10 @@ class Estimator {
   explicit Estimator(const MachineView& machine);
   ~Estimator();
 
+  // What takes longer than `at_most` may be told any longer time: large machines are not walked then.
   // Errors: kUnsupported (bad input) naming two ranks and why the protocol does not run between them.
-  Result<Estimate> operator()(const schedule::Task& task, const schedule::Plan& plan);
+  Result<Estimate> operator()(const schedule::Task& task, const schedule::Plan& plan,
+                              std::optional<Duration> at_most = std::nullopt);
 
  private:
   class Tellings;

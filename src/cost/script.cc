@@ -36,8 +36,8 @@ class Teller {
   void add(const Step& step) {
     Script::Act act{.kind = step.kind, .sources = 0, .count = 0, .at = 0};
     if (step.kind == Step::Kind::kMove) {
-      act.sources = static_cast<std::uint16_t>(step.sources.size());
-      act.count = static_cast<std::uint16_t>(step.sources.size() + step.destinations.size());
+      act.sources = static_cast<Number>(step.sources.size());
+      act.count = static_cast<Number>(step.sources.size() + step.destinations.size());
       act.at = ends(step);
     } else {
       const bool own = step.lane != Operand::kSameLane, sends = step.kind == Step::Kind::kSignal;

@@ -31,8 +31,8 @@ struct Script {
   // A step, or several that follow each other and differ in their chunks only.
   struct Act {
     schedule::Step::Kind kind;
-    std::uint16_t sources, count;  // of a move: ends, sources first
-    Number at;                     // of a move: its first end; otherwise a connection
+    Number sources, count;  // of a move: ends, sources first
+    Number at;              // of a move: its first end; otherwise a connection
     Number times = 1;
 
     bool operator==(const Act&) const = default;

@@ -85,8 +85,10 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
+// Of what takes longer than `at_most` neither the best plan nor its time need be right.
 Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate, const Question& q,
-                    const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways) {
+                    const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways,
+                    std::optional<Duration> at_most) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), ways);
   const int connections = algorithm.connections_of_channel();
@@ -97,7 +99,10 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
   }
   best.reason = obstacle(q, algorithm);
   if (!best.reason.empty()) return best;
-  for (const int channels : channel_counts(machine, q, connections, ways)) {
+  // Many channels first: where there is much to move, few take so long that one need not know how long.
+  std::vector<int> counts = channel_counts(machine, q, connections, ways);
+  std::ranges::reverse(counts);
+  for (const int channels : counts) {
     const schedule::Plan plan = plan_of(q, algorithm, protocol, channels, ways);
     if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
@@ -107,14 +112,17 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
       // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
       schedule::Plan costed = sliced;
       costed.aggregation &= q.can.virtual_time;
-      const auto estimated = estimate(q.task, costed);
+      const auto estimated = estimate(q.task, costed, at_most);
       if (!estimated) {
         best.reason = estimated.error().message;
         return best;
       }
-      if (!best.possible || estimated->total < best.estimate.total) {
+      const bool fewer = channels < best.plan.channels;  // of several that take as long
+      if (!best.possible || estimated->total < best.estimate.total ||
+          (fewer && estimated->total == best.estimate.total)) {
         best.plan = sliced;
         best.estimate = *estimated;
+        at_most = std::min(at_most.value_or(best.estimate.total), best.estimate.total);
       }
       best.possible = true;
     }
@@ -136,9 +144,8 @@ std::string why_lost(const Candidate& loser, const Candidate& winner) {
                      parts(loser.estimate));
 }
 
-}  // namespace
-
-Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, const Question& q) {
+// The fastest first, the impossible last. `only_the_fastest`: of the others neither plan nor time need be right.
+Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Question& q, bool only_the_fastest) {
   std::vector<const schedule::Algorithm*> algorithms = collectives::algorithms_for(q.task.collective);
   if (!q.algorithm.empty()) {
     WEFT_TRY(const auto* forced, collectives::find_algorithm(q.task.collective, q.algorithm));
@@ -154,11 +161,15 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   const Ways ways{ring_orders(machine, q.task.ranks), uneven_nodes(machine, q.task.ranks)};
+  std::optional<Duration> at_most;
   for (const schedule::Algorithm* algorithm : algorithms) {
     cost::Estimator estimate(machine);
     for (const Protocol protocol : protocols)
-      if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr)
-        all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways));
+      if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr) {
+        all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways, at_most));
+        if (const Candidate& c = all.back(); only_the_fastest && c.possible)
+          at_most = std::min(at_most.value_or(c.estimate.total), c.estimate.total);
+      }
   }
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
@@ -167,6 +178,13 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.possible != b.possible ? a.possible : a.possible && a.estimate.total < b.estimate.total;
   });
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, const Question& question) {
+  WEFT_TRY(auto all, ranked(machine, question, false));
   Candidate& winner = all.front();
   winner.chosen = winner.possible;
   for (Candidate& c : all) {
@@ -177,9 +195,12 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
 }
 
 Result<Candidate> choose(const cost::MachineView& machine, const Question& question) {
-  WEFT_TRY(auto all, candidates(machine, question));
-  if (!all.front().possible) return failure(Code::kUnsupported, Blame::kInput, "{}", all.front().reason);
-  return std::move(all.front());
+  WEFT_TRY(auto all, ranked(machine, question, true));
+  Candidate& winner = all.front();
+  if (!winner.possible) return failure(Code::kUnsupported, Blame::kInput, "{}", winner.reason);
+  winner.chosen = true;
+  winner.reason = "fastest: " + parts(winner.estimate);
+  return std::move(winner);
 }
 
 }  // namespace weft::tune
