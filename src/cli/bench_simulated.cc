@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "base/text.h"
 #include "cli/bench.h"
@@ -164,6 +165,19 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
   return trouble;
 }
 
+// Says what will take minutes: many ranks that are neither folded nor continued from fewer. Returns whether it did.
+bool announce(const BenchRow& row, double steps) {
+  constexpr double kMinutes = 1e8;     // steps
+  constexpr double kPerMinute = 60e6;  // of one core, about: 0.4 to 3 million a second
+  if (steps < kMinutes) return false;
+  fmt::print(
+      stderr,
+      "weft: {} carries out {:.1g} steps or more one by one, {:.0f} minutes or more; other algorithms may be told by "
+      "fewer ranks (docs/simulation.md), --max-events sets a bound\n",
+      row.algorithm, steps, std::ceil(steps / kPerMinute));
+  return true;
+}
+
 // `trace`: gets the timeline, if given.
 Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, std::string* trace = nullptr) {
   const cost::MachineView& view = *job.view;
@@ -208,6 +222,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
     WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
     WEFT_CHECK(simulate::check_engine(plan, task, options.computing));
   }
+  options.before_run = [&row, said = false](double steps) mutable { said = said || announce(row, steps); };
   const auto begin = std::chrono::steady_clock::now();
   WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
   row.simulating = Duration::seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

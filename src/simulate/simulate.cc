@@ -18,6 +18,17 @@ constexpr double kMostEnlarged = 1e-3;
 constexpr Rank kWorthwhile = 4;              // times as many nodes are worth continuing to
 constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to where time can be continued instead
 
+// About how many operations so many ranks have: those of one in the middle, for each.
+double operations_of(const Task& task, const Plan& plan, Rank ranks) {
+  const schedule::Cutting cutting(task, plan);
+  double of_one = 0;
+  for (int strand = 0; strand < plan.algorithm->lanes; ++strand) {
+    schedule::StrandStream stream(cutting, task.ranks / 2, strand);
+    while (stream.next() != nullptr) ++of_one;
+  }
+  return of_one * schedule::busy_channels(task, plan) * ranks;
+}
+
 class Simulation {
  public:
   // `carried_out` gets the steps of all runs added. All must outlive this. On every `apart`-th node.
@@ -56,6 +67,7 @@ class Simulation {
   }
 
   Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
+    if (options_.before_run) options_.before_run(operations_of(task, plan, turn));
     sim::Timeline timeline;
     sim::Timeline* const watched = options_.trace != nullptr ? &timeline : nullptr;
     Outcome outcome{.folded = task.ranks / turn};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,8 @@ struct Options {
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
   // Requires: no rank has two jobs; classes that the packets have (flows have none).
   std::vector<exec::VirtualJob> beside = {};
+  // Told before every run about how many operations it has to carry out. There may be several, of parts.
+  std::function<void(double operations)> before_run = {};
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 

@@ -144,6 +144,20 @@ TEST(Steadily, BelievesAPaceOnlyAfterTwoEqualPeriods) {
   EXPECT_FALSE(shortened);
 }
 
+TEST(Simulate, SaysBeforehandHowManyOperationsARunHas) {
+  const cost::MachineView machine = machine_of("dgx-h100:nodes=4,net=ib-ndr");
+  const Task task = task_on(machine, Collective::kAllGather, 1 << 20);
+  for (const char* name : {"recursive_doubling", "ring"}) {
+    const Plan plan = plan_for(machine, task, *collectives::find_algorithm(Collective::kAllGather, name).value(), 2);
+    double told = 0;
+    const auto before_run = [&](double operations) { told = operations; };
+    const auto quick = simulate(machine, task, plan, {.fast_forward = false, .before_run = before_run});
+    ASSERT_TRUE(quick);
+    EXPECT_EQ(quick->folded > 1, plan.algorithm->name == "ring");
+    EXPECT_NEAR(told / static_cast<double>(quick->operations), 1, 0.1) << name;
+  }
+}
+
 TEST(Events, ARunPastTheMostStopsWithWhatItKnows) {
   const cost::MachineView machine = machine_of("dgx-h100");
   const Task task = task_on(machine, Collective::kAllReduce, 1 << 20);
