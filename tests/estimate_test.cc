@@ -219,6 +219,8 @@ TEST(EstimateAndSimulation, AgreeOnManyAlgorithmsSizesAndMachines) {
       {kAllReduce, "coll_tree", kLL128, 64},
       {kAllReduce, "recursive_doubling", kLL, 64},
       {kAllReduce, "hierarchical", kSimple, 64},
+      {kAllReduce, "mesh", kLL, 64},
+      {kAllReduce, "torus2d", kSimple, 8},
       {kAllReduce, "nvls_tree", kSimple, 64},
       {kAllGather, "ring", kLL, 64},
       {kAllGather, "recursive_doubling", kLL, 64},

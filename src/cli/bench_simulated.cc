@@ -32,13 +32,10 @@ constexpr Bytes kCheckedMemory = Bytes{1} << 30;
 // On a terminal, says what is being worked on.
 class Progress {
  public:
-  void show(const std::string& text) const {
-    if (terminal_) fmt::print(stderr, "\r{:<60}\r{}", "", text);
+  static void show(const std::string& text) {
+    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<60}\r{}", "", text);
   }
   ~Progress() { show(""); }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
 };
 
 // All ranks' buffers, for a simulation that also carries the bytes.
@@ -168,11 +165,12 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
 // Says what will take minutes: many ranks that are neither folded nor continued from fewer. Returns whether it did.
 bool announce(const BenchRow& row, double steps) {
   constexpr double kMinutes = 1e8;     // steps
-  constexpr double kPerMinute = 60e6;  // of one core, about: 0.4 to 3 million a second
+  constexpr double kPerMinute = 60e6;  // 0.3 to 3 million a second (bench/results/2026-11-22-simulator-speed.md)
   if (steps < kMinutes) return false;
+  Progress::show("");
   fmt::print(
       stderr,
-      "weft: {} carries out {:.1g} steps or more one by one, {:.0f} minutes or more; other algorithms may be told by "
+      "weft: {} carries out {:.1g} steps or more one by one, some {:.0f} minutes; other algorithms may be told by "
       "fewer ranks (docs/simulation.md), --max-events sets a bound\n",
       row.algorithm, steps, std::ceil(steps / kPerMinute));
   return true;

@@ -8,7 +8,6 @@
 namespace weft::cost {
 
 using schedule::Operand;
-using schedule::Operands;
 using schedule::Step;
 
 namespace {
