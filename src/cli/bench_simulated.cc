@@ -83,43 +83,37 @@ BenchRow::Computing computing_of(Duration alone, const simulate::Outcome& outcom
           .overlap = simulate::overlap(outcome.time, alone, together)};
 }
 
-// Carries the bytes along: the row's time, busiest link and wrong elements.
-Status simulate_checked(const BenchSpec& spec, const cost::MachineView& view, const schedule::Task& task,
-                        const schedule::Plan& plan, BenchRow& row) {
+// Carries the bytes along and counts elements that come out wrong. The time is another run's, in which only time
+// passes: there parts of a message are one operation.
+Result<std::int64_t> wrong_when_carried(const BenchSpec& spec, const cost::MachineView& view,
+                                        const schedule::Task& task, const schedule::Plan& plan) {
   sim::FlowOptions options{.costs = view.costs(),
                            .strands = plan.channels * plan.algorithm->lanes,
                            .moves_data = true,
                            .max_events = spec.max_events};
-  sim::PacketStatistics packets;
   if (spec.packets) {
     WEFT_CHECK(simulate::check_packets(view, {}));
-    options.carrier = sim::packet_carrier(view.topology(), *spec.packets, nullptr, &packets);
+    options.carrier = sim::packet_carrier(view.topology(), *spec.packets, nullptr, nullptr);
   }
   sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks, options);
   const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
   const fabric::Call call{
       .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
-  WEFT_TRY(row.time, with_type(spec.type, [&](auto sample) -> Result<Duration> {
-             Buffers<decltype(sample)> buffers(task, spec.in_place);
-             auto time = exec::run_virtually(fabric, task, plan, [&](Rank r) {
-               fabric::Call own = call;
-               own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
-               own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
-               own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
-               return own;
-             });
-             if (exec::divides_at_the_end(spec.type, op, task.ranks))
-               for (const auto& out : buffers.out)
-                 exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
-                              static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
-             row.errors = buffers.wrong(spec.op);
-             return time;
-           }));
-  const auto busiest = fabric.busiest();
-  row.busiest_link = busiest.link;
-  row.busiest_share = busiest.utilisation;
-  if (spec.packets) row.packets = packets_of(packets, packets.at < 0 ? "" : fabric.name_of(packets.at));
-  return {};
+  return with_type(spec.type, [&](auto sample) -> Result<std::int64_t> {
+    Buffers<decltype(sample)> buffers(task, spec.in_place);
+    WEFT_CHECK(exec::run_virtually(fabric, task, plan, [&](Rank r) {
+      fabric::Call own = call;
+      own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
+      own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
+      own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
+      return own;
+    }));
+    if (exec::divides_at_the_end(spec.type, op, task.ranks))
+      for (const auto& out : buffers.out)
+        exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
+                     static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
+    return buffers.wrong(spec.op);
+  });
 }
 
 // A machine, whole or with faults, and who is on it.
@@ -203,8 +197,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.limit_time = limit.time;
 
   if (spec.check && spec.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
-    WEFT_CHECK(simulate_checked(spec, view, task, plan, row));
-    return row;
+    WEFT_TRY(row.errors, wrong_when_carried(spec, view, task, plan));
   }
   simulate::Options options{.fold = !spec.no_fold,
                             .fast_forward = !spec.no_fold,
@@ -233,6 +226,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.fast_forwarded = outcome.fast_forwarded;
   row.continued_from = outcome.continued_from;
   row.uncertainty = outcome.uncertainty;
+  row.roughly = outcome.roughly;
   row.steps = outcome.operations;
   row.steps_in_all_runs = outcome.carried_out;
   row.steps_represented = outcome.represented;

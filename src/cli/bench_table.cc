@@ -32,7 +32,8 @@ std::string simulated_text(const BenchRow& r) {
   std::string text;
   if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
   if (r.continued_from > 0)
-    text += fmt::format("continued from {} ranks +-{:.2f} %; ", r.continued_from, 100 * r.uncertainty);
+    text += fmt::format("{} {} ranks +-{:.2f} %; ", r.roughly ? "roughly, by the cost model and" : "continued from",
+                        r.continued_from, 100 * r.uncertainty);
   if (r.folded > 1)
     text += fmt::format("folded {}:1; ", r.folded);
   else if (r.continued_from == 0)

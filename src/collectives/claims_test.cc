@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/registry.h"
+#include "schedule/lower/lower.h"
 
 // What algorithms claim about their texts, so that simulations can leave out ranks and steps.
 namespace weft::collectives {
@@ -61,7 +62,12 @@ void for_all_stories(const Algorithm& a, Visit&& visit) {
     for (int channel = 0; channel < 5; channel += 2)
       for (int lane = 0; lane < a.lanes; ++lane)
         for (const bool staged : {false, true})
-          visit(Story{.ranks = n, .ranks_per_node = per_node, .channel = channel, .lane = lane, .staged = staged});
+          visit(Story{.ranks = n,
+                      .ranks_per_node = per_node,
+                      .channel = channel,
+                      .lane = lane,
+                      .staged = staged,
+                      .bundle = staged ? n : 0});
 }
 
 TEST(Orders, ChannelsTellTheSameAfterSoMany) {
@@ -110,6 +116,49 @@ TEST(Turn, EveryRankDoesWhatTheOneATurnBeforeItDoes) {
       }
     });
   EXPECT_GT(claims, 1000);
+}
+
+// What takes time: who moves how many bytes of which message.
+std::vector<std::int64_t> timed(const protocol::Operation& o) {
+  std::vector<std::int64_t> all{static_cast<std::int64_t>(o.kind), o.peer, o.strand, o.bytes};
+  for (const auto* ends : {&o.sources, &o.destinations}) {
+    all.push_back(static_cast<std::int64_t>(ends->size()));
+    std::multiset<std::vector<std::int64_t>> in_any_order;
+    for (const protocol::End& end : *ends)
+      in_any_order.insert({static_cast<std::int64_t>(end.kind), end.peer, end.strand, end.last});
+    for (const auto& end : in_any_order) all.insert(all.end(), end.begin(), end.end());
+  }
+  return all;
+}
+
+TEST(Turn, AStrandToldByAnotherRankTakesTheSameTime) {
+  int told = 0;
+  for (const Algorithm& a : algorithms())
+    for (const auto& [n, per_node] : {std::pair{6, 6}, {16, 4}, {48, 8}}) {
+      if (uneven(a.collective) || a.collective == Collective::kBarrier) continue;
+      const Task task{.collective = a.collective,
+                      .ranks = n,
+                      .ranks_per_node = per_node,
+                      .elements = Bytes{n} * n * 96,
+                      .element_bytes = 4};
+      const auto protocol = a.needs.messages ? protocol::Protocol::kSimple : protocol::Protocol::kDirect;
+      const Plan plan = make_plan(task, a, protocol, 2, {.max_slice = 64 << 10, .scratch_bytes = 1 << 20}, true);
+      if (cut_of(task, plan).round == 0) continue;
+      const Cutting alike(task, plan, Cutting::For::kTime);
+      Cutting own = alike;
+      own.alike.clear();
+      for (Rank r = 0; !alike.alike.empty() && r < n; ++r)
+        for (int strand = 0; strand < 2 * a.lanes; ++strand, ++told) {
+          StrandStream as_told(alike, r, strand), of_its_own(own, r, strand);
+          for (;;) {
+            const protocol::Operation *x = as_told.next(), *y = of_its_own.next();
+            ASSERT_EQ(x == nullptr, y == nullptr) << a.name << " " << name(a.collective) << " on " << n;
+            if (x == nullptr) break;
+            ASSERT_EQ(timed(*x), timed(*y)) << a.name << " " << name(a.collective) << " on " << n << ", rank " << r;
+          }
+        }
+    }
+  EXPECT_GT(told, 1000);
 }
 
 TEST(Turn, TheComparisonSeesWhereRanksDiffer) {

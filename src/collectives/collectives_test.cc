@@ -4,6 +4,7 @@
 #include <set>
 
 #include "collectives/double_binary_tree.h"
+#include "collectives/pat.h"
 #include "collectives/registry.h"
 #include "collectives/ring.h"
 #include "schedule/verify/verify.h"
@@ -25,7 +26,7 @@ Count count(const Algorithm& algorithm, Story story) {
       ++n.steps;
       for (const auto* side : {&step->sources, &step->destinations})
         for (const Operand& o : *side) n.remote += o.kind == Operand::Kind::kRemote;
-      for (const Operand& o : step->destinations) n.sends += o.kind == Operand::Kind::kMessage;
+      for (const Operand& o : step->destinations) n.sends += o.message() && !o.open;
     }
   }
   return n;
@@ -73,6 +74,14 @@ TEST_P(EveryAlgorithm, IsProvedOnUnevenNodes) {
       prove(a, {.ranks = nodes->first.back(), .root = 4, .channel = channel, .nodes = nodes});
 }
 
+// What fits into one message, told by lowering, is any number.
+TEST_P(EveryAlgorithm, IsProvedHoweverManyChunksShareAMessage) {
+  const Algorithm& a = *GetParam();
+  if (a.parts == nullptr) return;
+  for (const Rank n : {32, 37})
+    for (const int bundle : {1, 12, 16, n}) prove(a, {.ranks = n, .ranks_per_node = 1, .bundle = bundle});
+}
+
 // Lowering tells the story once per round, and calls follow each other, without a barrier in between.
 TEST_P(EveryAlgorithm, MayBeRepeatedAtOnce) {
   const Algorithm& a = *GetParam();
@@ -93,9 +102,10 @@ TEST_P(EveryAlgorithm, MayBeRepeatedAtOnce) {
 // What the algorithm says of itself bounds what it does: lowering sizes slots and scratch by it.
 TEST_P(EveryAlgorithm, KeepsToTheScratchAndPartsItAsksFor) {
   const Algorithm& a = *GetParam();
-  for (const Rank n : {1, 2, 5, 8, 17, 24})
+  for (const Rank n : {1, 2, 5, 8, 17, 24, 48})
     for (const bool staged : {false, true}) {
-      const Story story{.ranks = n, .root = n / 2, .ranks_per_node = n == 24 ? 8 : n, .staged = staged};
+      const Story story{
+          .ranks = n, .root = n / 2, .ranks_per_node = n == 24 ? 8 : n, .staged = staged, .bundle = staged ? n : 0};
       const Schedule s = write_out(a, story);
       int most_parts = 1;
       ChunkId most_slots = 0;
@@ -136,6 +146,14 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryAlgorithm, testing::ValuesIn(all_algorit
 TEST(RingAllReduce, SendsTwiceNMinusOneChunksOfOneNthEach) {
   for (Rank n = 2; n <= 9; ++n)
     EXPECT_EQ(count(ring_all_reduce(), {.ranks = n, .ranks_per_node = n}).sends, 2 * (n - 1));
+}
+
+TEST(Pat, NeedsAsManyMessagesAsDoublingsWhereAllBlocksFit) {
+  for (const Algorithm& a : {pat_all_gather(), pat_reduce_scatter()}) {
+    EXPECT_EQ(count(a, {.ranks = 64, .bundle = 64}).sends, 6) << name(a.collective);
+    EXPECT_EQ(count(a, {.ranks = 64, .bundle = 16}).sends, 4 + 3) << name(a.collective);
+    EXPECT_EQ(count(a, {.ranks = 64, .bundle = 0}).sends, 3 + 7) << name(a.collective);
+  }
 }
 
 TEST(RingAllReduce, EveryChannelLeavesANodeThroughAnotherRank) {

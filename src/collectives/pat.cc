@@ -10,11 +10,13 @@ using namespace schedule;
 
 namespace {
 
-constexpr int kMostBlocks = 8;  // in one message: as many as NCCL's buffer has slots
+constexpr int kBlocks = 8;  // in one message, of large blocks: as many as NCCL's buffer has slots
 
-int aggregate_of(Rank ranks) {
+// As many blocks as a message can hold whole, or else kBlocks; no more than half of all.
+int aggregate_of(const Story& story) {
+  const int most = std::max(kBlocks, story.bundle);
   int a = 1;
-  while (a < kMostBlocks && 2 * a <= ranks / 2) a *= 2;
+  while (2 * a <= most && 2 * a <= story.ranks / 2) a *= 2;
   return a;
 }
 
@@ -34,7 +36,7 @@ void depth_first(int v, int aggregate, int stride, Rank ranks, std::vector<PatRo
 Generator<Step> all_gather_steps(Story story) {
   const int n = story.ranks, self = story.rank;
   co_yield move(self, {in(self)}, {out(self)});
-  for (const PatRound& round : pat_rounds(n, aggregate_of(n))) {
+  for (const PatRound& round : pat_rounds(n, aggregate_of(story))) {
     const Rank before = ((self - round.hop) % n + n) % n, after = (self + round.hop) % n;
     const auto& d = round.distances;
     for (const int s : d) {
@@ -72,7 +74,7 @@ class Sums {
 
 int scratch_slots(const Story& story) {
   Sums sums(story.ranks);
-  const auto rounds = pat_rounds(story.ranks, aggregate_of(story.ranks));
+  const auto rounds = pat_rounds(story.ranks, aggregate_of(story));
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     for (const int s : round->distances) sums.remove(s);
     for (const int s : round->distances) sums.add(s - round->hop);
@@ -87,7 +89,7 @@ Generator<Step> reduce_scatter_steps(Story story) {
   const auto sum = [&](int distance) {
     return sums.has(distance) ? scratch(sums.slot(distance)) : in(chunk(distance));
   };
-  const auto rounds = pat_rounds(n, aggregate_of(n));
+  const auto rounds = pat_rounds(n, aggregate_of(story));
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     const Rank before = ((self - round->hop) % n + n) % n, after = (self + round->hop) % n;
     const auto& d = round->distances;
@@ -108,8 +110,6 @@ Generator<Step> reduce_scatter_steps(Story story) {
 constexpr std::string_view kSource =
     "Jeaugey, PAT: a new algorithm for all-gather and reduce-scatter operations at scale, 2025; NCCL 2.23";
 
-int most_parts(const Story& s) { return aggregate_of(s.ranks); }
-
 }  // namespace
 
 std::vector<PatRound> pat_rounds(Rank ranks, int aggregate) {
@@ -129,7 +129,7 @@ Algorithm pat_all_gather() {
           .collective = Collective::kAllGather,
           .when = "small and medium messages on many ranks: logarithmic latency, long hops carry little",
           .source = kSource,
-          .parts = most_parts,
+          .parts = aggregate_of,
           .steps = all_gather_steps,
           .turn = by_one_rank};
 }
@@ -139,7 +139,7 @@ Algorithm pat_reduce_scatter() {
           .when = "small and medium messages on many ranks: logarithmic latency, long hops carry little",
           .source = kSource,
           .scratch = scratch_slots,
-          .parts = most_parts,
+          .parts = aggregate_of,
           .steps = reduce_scatter_steps,
           .turn = by_one_rank};
 }

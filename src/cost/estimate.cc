@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "cost/busiest.h"
 #include "cost/walk.h"
 
 namespace weft::cost {
@@ -130,10 +131,21 @@ class Estimator::Tellings {
   // All that stories depend on.
   using Key =
       std::tuple<const schedule::Algorithm*, Rank, Rank, Rank, Spread, bool, bool, bool,
-                 std::shared_ptr<const schedule::RingOrders>, std::shared_ptr<const schedule::UnevenNodes>, int>;
+                 std::shared_ptr<const schedule::RingOrders>, std::shared_ptr<const schedule::UnevenNodes>, int, int>;
 
-  // Few nodes for all. More of them never take less.
+  // Few nodes for all, but never less than the busiest link of all needs. More nodes never take less.
   Result<Walked> walk_nodes(const Task& task, const Plan& plan, Rank nodes, double at_most) {
+    WEFT_TRY(Walked walked, continue_nodes(task, plan, nodes, at_most));
+    if (walked.total <= at_most) walked.total = std::max(walked.total, busiest_link(task, plan, walked.total));
+    return walked;
+  }
+
+  double busiest_link(const Task& task, const Plan& plan, double least) {
+    Busiest& busiest = busiest_.try_emplace({plan.algorithm, task.ranks}, machine_, task, plan).first->second;
+    return busiest.seconds(plan.protocol, schedule::Cutting(task, plan).layout.largest_chunk(), least);
+  }
+
+  Result<Walked> continue_nodes(const Task& task, const Plan& plan, Rank nodes, double at_most) {
     const Rank per_node = task.ranks / nodes, first = first_nodes(task, plan, nodes, per_node);
     const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
     Walked at[3];
@@ -146,8 +158,9 @@ class Estimator::Tellings {
   }
 
   Result<Walked> walk(const Task& task, const Plan& plan, Spread spread) {
-    const Key key{plan.algorithm, task.ranks,       task.ranks_per_node, task.root,  spread,   plan.staged,
-                  plan.multicast, plan.aggregation, plan.rings,          plan.nodes, plan.told};
+    const Key key{plan.algorithm, task.ranks,  task.ranks_per_node, task.root,
+                  spread,         plan.staged, plan.multicast,      plan.aggregation,
+                  plan.rings,     plan.nodes,  plan.told,           schedule::story_of(task, plan).bundle};
     Told& told = told_.try_emplace(key, machine_, task, plan, spread).first->second;
     const int channels = schedule::busy_channels(task, plan);
     const Shares& shares = told.shares.try_emplace(channels, machine_, task, plan, told.paths, channels).first->second;
@@ -163,6 +176,7 @@ class Estimator::Tellings {
 
   const MachineView& machine_;
   std::map<Key, Told> told_;
+  std::map<std::pair<const schedule::Algorithm*, Rank>, Busiest> busiest_;
 };
 
 Estimator::Estimator(const MachineView& machine) : tellings_(std::make_unique<Tellings>(machine)) {}

@@ -29,7 +29,10 @@ class VirtualRun {
   // `jobs` must outlive this. Requires: no rank has two jobs; one job only, from rank 0 on, where ranks are folded.
   VirtualRun(Fabric& fabric, std::span<const VirtualJob> jobs, Trace& trace) : fabric_(fabric), trace_(trace) {
     ranks_.resize(static_cast<std::size_t>(fabric.representatives()));
-    for (const VirtualJob& job : jobs) cuttings_.emplace_back(job.task, job.plan);
+    const bool data = fabric.endpoint(0).capabilities().moves_data;
+    using schedule::Cutting;
+    for (const VirtualJob& job : jobs)
+      cuttings_.emplace_back(job.task, job.plan, data ? Cutting::For::kData : Cutting::For::kTime);
     main_ = jobs.data();
     for (const VirtualJob& job : jobs) {
       const Rank end = std::min(job.plan.first + job.task.ranks, fabric.representatives());

@@ -43,6 +43,7 @@ nlohmann::json to_json(const BenchReport& report) {
                             {"enlarged_bytes", r.enlarged},
                             {"continued_from_ranks", r.continued_from},
                             {"uncertainty", r.uncertainty},
+                            {"roughly", r.roughly},
                             {"steps", r.steps},
                             {"steps_in_all_runs", r.steps_in_all_runs},
                             {"steps_represented", r.steps_represented},

@@ -27,7 +27,8 @@ struct BenchRow {
   Rank folded = 1;                     // simulated: one rank was carried out for so many
   bool fast_forwarded = false;         // repetitions at the same pace were not carried out
   Rank continued_from = 0;             // simulated: so many ranks, and what more of them add; 0: all, …
-  double uncertainty = 0;              // … and how unsure the time is by that, as a part of it
+  double uncertainty = 0;              // … and how unsure the time is by that, as a part of it; …
+  bool roughly = false;                // … the cost model told how it grows
   std::int64_t steps = 0;              // simulated: operations carried out, of all ranks (in the last of several runs)
   std::int64_t steps_in_all_runs = 0;  // simulated: carried out, one by one
   double steps_represented = 0;        // simulated: of all ranks, what those stand for (folded, continued, …)

@@ -42,7 +42,8 @@ struct Story {
   bool staged = false;                 // peers cannot reach the caller's buffers: go through scratch
   const RingOrders* rings = nullptr;   // null, or of nodes of another size: by number
   const UnevenNodes* nodes = nullptr;  // null: all have ranks_per_node. The ranks may be those of its first nodes
-  int told = 0;                        // simulations only: so many of the steps that the story repeats alike; 0: all
+  int bundle = 0;  // so many chunks fit into one message; told where messages have several parts, 0: not known
+  int told = 0;    // simulations only: so many of the steps that the story repeats alike; 0: all
 
   int repeated(int times) const { return told > 0 && told < times ? told : times; }
 };

@@ -1,5 +1,8 @@
 #include "simulate/simulate.h"
 
+#include <cmath>
+
+#include "cost/estimate.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
@@ -20,7 +23,7 @@ constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to wh
 
 // About how many operations so many ranks have: those of one in the middle, for each.
 double operations_of(const Task& task, const Plan& plan, Rank ranks) {
-  const schedule::Cutting cutting(task, plan);
+  const schedule::Cutting cutting(task, plan, schedule::Cutting::For::kTime);
   double of_one = 0;
   for (int strand = 0; strand < plan.algorithm->lanes; ++strand) {
     schedule::StrandStream stream(cutting, task.ranks / 2, strand);
@@ -182,10 +185,9 @@ Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
   return nodes >= kWorthwhile * base ? base : 0;
 }
 
-// May time be continued from fewer nodes?
+// May time be told from fewer nodes?
 bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   return options.fast_forward && options.affordable >= 0 && options.background.streams.empty() &&
-         plan.algorithm->growth != Growth::kUnknown && plan.algorithm->growth != Growth::kPerRow &&
          machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
          task.ranks_per_node == machine.ranks_per_node(task.ranks);
 }
@@ -223,11 +225,47 @@ Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& t
   return continued(plan.algorithm->growth, nodes, least, budget, [&](Rank some) { return run(some, 1); });
 }
 
-// Folded, else continued, else in full.
+// What the cost model says, corrected by what was simulated on the most nodes that are quickly done, and on half and a
+// quarter of them. Requires: twice as many are not.
+Result<Outcome> roughly(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
+                        std::int64_t& carried_out) {
+  constexpr int kSizes = 3;
+  constexpr double kLeast = 0.1;  // what is unsure in any case
+  const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node)); };
+  cost::Estimator estimate(machine);
+  Rank some = 1 << kSizes;
+  for (Rank more = 2 * some; more < nodes; some = more, more *= 2)
+    if (const Task part = part_of(more); operations_of(part, like, part.ranks) > options.most_operations / 2) break;
+  Outcome outcome;
+  double times[kSizes];  // as long as estimated
+  for (int i = 0; i < kSizes; ++i) {
+    const Task part = part_of(some >> (kSizes - 1 - i));
+    WEFT_TRY(outcome, folded_or_full(machine, part, like, options, carried_out, 1));
+    WEFT_TRY(const cost::Estimate estimated, estimate(part, like));
+    times[i] = outcome.time / estimated.total;
+    outcome.continued_from = part.ranks;
+  }
+  WEFT_TRY(const cost::Estimate all, estimate(task, plan));
+  const double doublings = std::log2(static_cast<double>(nodes) / some);
+  // Each doubling changes it as those did that were seen, one way or the other: twice the spread of that.
+  const double of_doubling = std::abs(std::log(times[kSizes - 1] / times[0])) / (kSizes - 1);
+  outcome.time = all.total * times[kSizes - 1];
+  outcome.uncertainty = std::max(kLeast, std::exp(2 * of_doubling * std::sqrt(doublings)) - 1);
+  outcome.represented = operations_of(task, plan, task.ranks);
+  outcome.roughly = true;
+  return outcome;
+}
+
+// Folded, else continued, else in full, or roughly.
 Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                 const Options& options, std::int64_t& carried_out) {
   const Growth growth = plan.algorithm->growth;
-  const Rank nodes = may_continue(machine, task, plan, options) ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
+  const bool grows = growth != Growth::kUnknown && growth != Growth::kPerRow;
+  const bool may = may_continue(machine, task, plan, options);
+  const Rank nodes = may && grows ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
   const Reach reach = reach_of(machine, nodes, task.ranks / std::max(1, nodes));
   // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
   const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
@@ -236,6 +274,8 @@ Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& ta
            fold(machine, task, plan, options, continues ? kMostRepresentatives : task.ranks, carried_out));
   if (folded) return *folded;
   if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
+  if (may && !grows && operations_of(task, plan, task.ranks) > options.too_many)
+    return roughly(machine, task, plan, options, carried_out);
   return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }
 

@@ -22,6 +22,8 @@ struct Options {
   // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
   double affordable = 1e6;
   double most_operations = 2e6;  // that one of these sizes may cost while they do not agree: some seconds
+  // What would take more operations than this in full, with nothing known of how it grows, is told roughly.
+  double too_many = 5e6;
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};  // with any, everything is carried out
   // A kernel beside the calls of the first job; then no steps are left out.
@@ -42,7 +44,8 @@ struct Outcome {
   Rank folded = 1;    // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Rank continued_from = 0;       // 0, or the ranks of the largest part of the machine that was simulated, …
-  double uncertainty = 0;        // … and what such parts disagreed by, as a part of the time
+  double uncertainty = 0;        // … and what such parts disagreed by, as a part of the time; …
+  bool roughly = false;          // … the cost model told how the time grows
   std::int64_t operations = 0;   // steps that were carried out in the last run, from which the time is, …
   std::int64_t carried_out = 0;  // … in all runs, …
   double represented = 0;        // … and those of all ranks that these stand for (counted; where continued, about)
@@ -62,6 +65,9 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 //   enlarged, by at most 0.1 %, or else not folded.
 //   Continued: the first nodes do the same collective with chunks of the same size; three such sizes tell what more
 //   nodes add (Algorithm::growth). Only where the machine beyond is as these nodes are: the least size reaches as far.
+//   Roughly: where nothing is known of how a collective grows and all of it would take too long, as many times longer
+//   than the cost model says as it takes on the largest part of the machine that is quickly simulated. How this changes
+//   from part to part is the uncertainty.
 //   Fast forward: the same with fewer repeated steps, and with fewer rounds. Once three runs of growing length differ
 //   by the same time, further ones only add more of it. Otherwise everything is carried out.
 // Errors: the fabric's (see FlowFabric); kInternal if the schedule gets stuck; of check_packets.

@@ -1,6 +1,7 @@
 #include "schedule/lower/lower.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,14 +18,8 @@ Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
   return round_up((chunk_bytes + channels - 1) / channels, grain);
 }
 
-Layout layout_of(const Task& task, const Plan& plan) {
-  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(story_of(task, plan))},
-                task.elements, task.element_bytes, task.block_counts());
-}
-
-}  // namespace
-
-Story story_of(const Task& task, const Plan& plan) {
+// Whatever the sizes.
+Story any_size(const Task& task, const Plan& plan) {
   return {.ranks = task.ranks,
           .root = task.root,
           .ranks_per_node = task.ranks_per_node,
@@ -32,6 +27,32 @@ Story story_of(const Task& task, const Plan& plan) {
           .rings = plan.rings.get(),
           .nodes = plan.nodes.get(),
           .told = plan.told};
+}
+
+Layout layout_of(const Task& task, const Plan& plan) {
+  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan))},
+                task.elements, task.element_bytes, task.block_counts());
+}
+
+// What one message with all its parts may hold.
+Bytes held_by_message(const Plan& plan) {
+  return plan.slice_bytes * (protocol::traits(plan.protocol).slots / plan.algorithm->slots);
+}
+
+// What a message has of a chunk, where it is small: less than a line of one that is smaller still.
+Bytes part_bytes(const Layout& layout, const Task& task, const Plan& plan) {
+  return std::min(layout.largest_chunk(), piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes));
+}
+
+}  // namespace
+
+Story story_of(const Task& task, const Plan& plan) {
+  Story story = any_size(task, plan);
+  if (plan.algorithm->parts != nullptr && plan.slice_bytes > 0) {
+    const Bytes part = part_bytes(layout_of(task, plan), task, plan);
+    story.bundle = part > 0 ? static_cast<int>(std::min<Bytes>(held_by_message(plan) / part, task.ranks)) : task.ranks;
+  }
+  return story;
 }
 
 Layout layout_of(const Task& task) {
@@ -50,10 +71,13 @@ Cut cut_of(const Task& task, const Plan& plan) {
   const bool messages = plan.protocol != protocol::Protocol::kDirect;
   Bytes round = piece;
   if (messages) {
-    const Bytes held = plan.slice_bytes * (protocol::traits(plan.protocol).slots / plan.algorithm->slots);
+    const Bytes held = held_by_message(plan);
     const int parts = plan.algorithm->parts_for(story);
-    // Several parts share a message: whole lines of each, so that sums stay vectorised.
-    round = parts == 1 ? held : held / parts / kLine * kLine;
+    // Several parts share a message: whole lines of each, so that sums stay vectorised, but where all fit anyway.
+    if (parts == 1)
+      round = held;
+    else if (parts * part_bytes(layout, task, plan) > held)
+      round = held / parts / kLine * kLine;
   }
   if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
     round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
@@ -120,8 +144,13 @@ Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol 
   return plan;
 }
 
-Cutting::Cutting(const Task& task, const Plan& with)
-    : plan(with), layout(layout_of(task, plan)), story(story_of(task, plan)), sizes(cut_of(task, plan)) {
+Cutting::Cutting(const Task& task, const Plan& with, For what)
+    : plan(with),
+      layout(layout_of(task, plan)),
+      story(story_of(task, plan)),
+      sizes(cut_of(task, plan)),
+      scratch(plan.algorithm->scratch_for(story)),
+      purpose(what) {
   if (task.collective == Collective::kBarrier) {
     rounds = 1;
   } else if (sizes.piece > 0) {
@@ -129,6 +158,30 @@ Cutting::Cutting(const Task& task, const Plan& with)
                  sizes.piece);
     rounds = static_cast<int>((sizes.piece + sizes.round - 1) / sizes.round);
   }
+  if (purpose == For::kTime) tell_alike(task);
+}
+
+// Where all ranks' chunks are equally large, and there is not too much of it to be kept.
+void Cutting::tell_alike(const Task& task) {
+  constexpr std::size_t kMost = std::size_t{1} << 19;  // operations, 100 MB
+  const Algorithm& algorithm = *plan.algorithm;
+  const Rank turn = algorithm.turn_for(story);
+  const bool even = !schedule::uneven(task.collective) && with_equal_chunks(task, plan).elements == task.elements;
+  const bool groups = algorithm.needs.multicast || algorithm.needs.aggregation;
+  if (turn <= 0 || turn >= story.ranks || story.ranks % turn != 0 || !even || groups || plan.first != 0) return;
+  std::vector<Program> programs;
+  std::size_t operations = 0;
+  for (Rank rank = 0; rank < turn; ++rank) {
+    Program& program = programs.emplace_back(static_cast<std::size_t>(plan.channels * algorithm.lanes));
+    for (std::size_t strand = 0; strand < program.size(); ++strand) {
+      StrandStream stream(*this, rank, static_cast<int>(strand));
+      while (const auto* operation = stream.next()) {
+        if (++operations > kMost) return;
+        program[strand].push_back(*operation);
+      }
+    }
+  }
+  alike = std::move(programs);
 }
 
 StrandStream::StrandStream(const Cutting& cutting, Rank rank, int strand)
@@ -136,7 +189,13 @@ StrandStream::StrandStream(const Cutting& cutting, Rank rank, int strand)
       rank_(rank),
       channel_(strand / cutting.plan.algorithm->lanes),
       lane_(strand % cutting.plan.algorithm->lanes) {
-  if (cutting.rounds > 0) steps_ = cutting.plan.algorithm->steps(story());
+  if (!cutting.alike.empty()) {
+    const auto like = static_cast<std::size_t>(rank) % cutting.alike.size();
+    alike_ = &cutting.alike[like][static_cast<std::size_t>(strand)];
+    rank_ -= static_cast<Rank>(like);
+  } else if (cutting.rounds > 0) {
+    steps_ = cutting.plan.algorithm->steps(story());
+  }
 }
 
 Story StrandStream::story() const {
@@ -147,10 +206,52 @@ Story StrandStream::story() const {
   return s;
 }
 
+// The first of such ranks' next operation, whose peers are as far from it as this rank's are from this rank.
+const protocol::Operation* StrandStream::next_alike() {
+  if (next_ == alike_->size()) return nullptr;
+  turned_ = (*alike_)[next_++];
+  const Rank ranks = cutting_->story.ranks;
+  const auto turn = [&](Rank& peer) {
+    if (peer >= 0) peer = peer + rank_ < ranks ? peer + rank_ : peer + rank_ - ranks;
+  };
+  turn(turned_.peer);
+  for (protocol::End& end : turned_.sources) turn(end.peer);
+  for (protocol::End& end : turned_.destinations) turn(end.peer);
+  return &turned_;
+}
+
+// Does the next operation only go on with the message that this one is about? Then it has become a part of it.
+bool StrandStream::joined(protocol::Operation& operation, const protocol::Operation& next) {
+  using Ends = SmallList<protocol::End, 2>;
+  const auto like = [](const protocol::End& a, const protocol::End& b) {
+    const bool message = a.kind == protocol::End::Kind::kMessage;
+    return a.kind == b.kind && a.peer == b.peer && a.strand == b.strand && (message ? !a.last : a.count == 0);
+  };
+  const auto goes_on = [&](const Ends& a, const Ends& b) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), like);
+  };
+  const auto has_message = [](const Ends& ends) {
+    return std::any_of(ends.begin(), ends.end(), [](auto& end) { return end.kind == protocol::End::Kind::kMessage; });
+  };
+  if (operation.kind != protocol::Operation::Kind::kMove || next.kind != operation.kind ||
+      !(has_message(operation.sources) || has_message(operation.destinations)) ||
+      !goes_on(operation.sources, next.sources) || !goes_on(operation.destinations, next.destinations))
+    return false;
+  operation.bytes += next.bytes;
+  for (std::size_t i = 0; i < next.sources.size(); ++i) operation.sources[i].last = next.sources[i].last;
+  for (std::size_t i = 0; i < next.destinations.size(); ++i) operation.destinations[i].last = next.destinations[i].last;
+  return true;
+}
+
 void StrandStream::tell_ahead() {
-  if (ahead_ == nullptr) ahead_ = std::make_unique<protocol::Operation[]>(kAhead);
-  next_ = told_ = 0;
-  while (told_ < kAhead && tell(ahead_[told_])) ++told_;
+  const bool joins = cutting_->purpose == Cutting::For::kTime;
+  if (ahead_ == nullptr) ahead_ = std::make_unique<protocol::Operation[]>(kAhead + 1);
+  if (kept_) ahead_[0] = std::move(ahead_[kAhead]);
+  next_ = 0;
+  told_ = std::exchange(kept_, false) ? 1 : 0;
+  while (told_ <= kAhead && tell(ahead_[told_]))
+    if (!joins || told_ == 0 || !joined(ahead_[told_ - 1], ahead_[told_])) ++told_;
+  if (told_ > kAhead) --told_, kept_ = true;
 }
 
 // The next operation; false at the end.
@@ -271,9 +372,8 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, Bytes bytes, S
       const int lane = o.lane == Operand::kSameLane ? lane_ : o.lane;
       end.strand = static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->connections_of_channel() + lane);
     } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
-      const Bytes slots = cutting_->plan.algorithm->scratch_for(cutting_->story);
       const Bytes in_round = std::max<Bytes>(0, begin - round_begin_);
-      end.offset = (channel_ * slots + o.chunk) * cutting_->sizes.round + in_round;
+      end.offset = (channel_ * cutting_->scratch + o.chunk) * cutting_->sizes.round + in_round;
     } else {
       end.offset = cutting_->layout.offset(o.buffer, o.chunk) + begin;
     }

@@ -93,16 +93,29 @@ inline Rank ranks_on(const Plan& plan, Rank nodes, Rank per_node) {
 // The least message not below the task's whose chunks are all equally large.
 Task with_equal_chunks(const Task& task, const Plan& plan);
 
+// The strands of one rank, written out: what real fabrics run, cached per task and plan.
+using Program = std::vector<std::vector<protocol::Operation>>;
+
 // What all strands of a task have in common. Both ends of a message cut alike because they compute from the same.
 // Owns: copies of what it needs, but the algorithm.
 struct Cutting {
-  Cutting(const Task& task, const Plan& plan);
+  // What somebody wants to hear. kTime: only how long it takes; then parts that follow each other in a message are one
+  // operation, addresses mean nothing, and what ranks do alike (Algorithm::turn) is told once for all of them.
+  enum class For { kData, kTime };
+
+  Cutting(const Task& task, const Plan& plan, For purpose = For::kData);
 
   Plan plan;
   Layout layout;
   Story story;  // of rank 0
   Cut sizes;
+  Bytes scratch;  // slots of a channel
   int rounds = 0;
+  For purpose;
+  std::vector<Program> alike;  // by rank, of the first ranks, which all others do like; empty: every rank tells its own
+
+ private:
+  void tell_alike(const Task& task);
 };
 
 // One strand of one rank, cut up and addressed. Lazy: holds a few operations at a time. Simulations have tens of
@@ -116,6 +129,7 @@ class StrandStream {
 
   // Null at the end; valid until the next call.
   const protocol::Operation* next() {
+    if (alike_ != nullptr) return next_alike();
     if (next_ == told_) tell_ahead();
     return next_ < told_ ? &ahead_[next_++] : nullptr;
   }
@@ -124,7 +138,9 @@ class StrandStream {
   static constexpr std::uint32_t kAhead = 8;
 
   void tell_ahead();
+  const protocol::Operation* next_alike();
   bool tell(protocol::Operation& operation);
+  static bool joined(protocol::Operation& operation, const protocol::Operation& next);
   bool next_step();
   bool cut(protocol::Operation& operation);
   void address(const SmallList<Operand, 2>& operands, Bytes bytes, SmallList<protocol::End, 2>& ends, bool destination);
@@ -140,8 +156,12 @@ class StrandStream {
   };
   Story story() const;
 
-  std::unique_ptr<protocol::Operation[]> ahead_;  // kAhead operations, of which the first are told
+  std::unique_ptr<protocol::Operation[]>
+      ahead_;  // kAhead operations, of which the first are told, and one kept for then
   std::uint32_t next_ = 0, told_ = 0;
+  bool kept_ = false;                                        // the next one is told already
+  const std::vector<protocol::Operation>* alike_ = nullptr;  // what another rank's strand does, or null …
+  protocol::Operation turned_;                               // … and the latest of it, with this rank's peers
   const Cutting* cutting_;
   Rank rank_;
   int channel_, lane_;
@@ -155,8 +175,6 @@ class StrandStream {
   std::vector<Open> open_;
 };
 
-// The strands of one rank, written out: what real fabrics run, cached per task and plan.
-using Program = std::vector<std::vector<protocol::Operation>>;
 Program lower(const Task& task, const Plan& plan, Rank rank);
 
 }  // namespace weft::schedule

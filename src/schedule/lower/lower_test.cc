@@ -137,6 +137,51 @@ TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
   }
 }
 
+// Five chunks in one message, and back.
+Generator<Step> five_in_one(Story story) {
+  const Rank peer = 1 - story.rank;
+  for (int c = 0; c < 5; ++c) co_yield move(c, {in(c)}, {to(peer).continued(c < 4)});
+  for (int c = 0; c < 5; ++c) co_yield move(c, {from(peer).continued(c < 4), in(c)}, {out(c)});
+}
+
+TEST(Lower, ForTimePartsOfAMessageAreOneOperation) {
+  const Algorithm five{.name = "five",
+                       .chunks = [](const Story&) { return 5; },
+                       .parts = [](const Story&) { return 5; },
+                       .steps = five_in_one};
+  const auto told = [&](Bytes floats_of_chunk, Bytes slice, Cutting::For purpose) {
+    const Task task{
+        .collective = Collective::kAllReduce, .ranks = 2, .elements = 5 * floats_of_chunk, .element_bytes = 4};
+    const Cutting cutting(task, {.algorithm = &five, .slice_bytes = slice}, purpose);
+    StrandStream stream(cutting, 0, 0);
+    std::vector<std::pair<Bytes, bool>> all;  // bytes, ends a message
+    while (const Operation* o = stream.next()) {
+      const auto& ends = o->destinations[0].kind == protocol::End::Kind::kMessage ? o->destinations : o->sources;
+      all.emplace_back(o->bytes, ends[0].last);
+    }
+    return all;
+  };
+  using All = std::vector<std::pair<Bytes, bool>>;
+  EXPECT_EQ(told(16, 1024, Cutting::For::kTime), (All{{320, true}, {320, true}}));
+  // Slices of 192 bytes hold three chunks.
+  EXPECT_EQ(told(16, 192, Cutting::For::kTime), (All{{192, true}, {128, true}, {192, true}, {128, true}}));
+  EXPECT_EQ(told(16, 1024, Cutting::For::kData).size(), 10u);
+}
+
+TEST(Lower, PartsThatAllFitIntoAMessageNeedNoLineEach) {
+  const Algorithm halves{.name = "halves",
+                         .collective = Collective::kAllGather,
+                         .parts = [](const Story& s) { return s.ranks / 2; },
+                         .steps = pass_on};
+  const Plan plan{.algorithm = &halves, .slice_bytes = 64};  // messages of up to four slices
+  const auto on = [](Rank ranks) {
+    return Task{.collective = Collective::kAllGather, .ranks = ranks, .elements = ranks, .element_bytes = 4};
+  };
+  EXPECT_EQ(cut_of(on(128), plan).round, cut_of(on(128), plan).piece);  // 64 parts of 4 B
+  EXPECT_EQ(cut_of(on(256), plan).round, 0);
+  EXPECT_EQ(story_of(on(256), plan).bundle, 64);
+}
+
 TEST(MakePlan, TakesSlicesOfAQuarterOfThePieceBetween64KiBAndASlot) {
   const protocol::Capabilities can{.max_slice = Bytes{512} << 10};
   const auto slice = [&](Bytes elements, int channels, Protocol protocol = Protocol::kSimple) {
