@@ -62,6 +62,7 @@ double seconds(const Rounds& ends, double rounds) {
 }
 
 double rounds_of_channel(const schedule::Task& task, const schedule::Plan& plan) {
+  if (task.collective == Collective::kBarrier) return 1;
   const schedule::Cut cut = schedule::cut_of(task, plan);
   const bool any = std::min(cut.piece, cut.round) > 0;
   return any ? std::max(1.0, static_cast<double>(cut.piece) / static_cast<double>(cut.round)) : 0;
@@ -99,6 +100,7 @@ Number Walk::take(Strand& s) {
   Number done = 0;
   for (; done < left; ++done) {
     if (act.kind == Step::Kind::kSignal) {
+      if (gpu_) s.free += links_.of[act.at].overhead;
       signals_.push(act.at, s.free + links_.of[act.at].latency);
       continue;
     }

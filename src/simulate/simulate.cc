@@ -32,6 +32,14 @@ double operations_of(const Task& task, const Plan& plan, Rank ranks) {
   return of_one * schedule::busy_channels(task, plan) * ranks;
 }
 
+// The same, as far as it is not fast-forwarded: of many rounds few are carried out, of what a story repeats hardly any.
+double without_repetitions(const Task& task, const Plan& plan, Rank ranks) {
+  constexpr std::int64_t kRounds = 8;
+  if (plan.algorithm->repeats_for(schedule::story_of(task, plan)) > 0) return 0;
+  const std::int64_t rounds = schedule::rounds_of(task, plan);
+  return operations_of(rounds > kRounds ? schedule::shortened(task, plan, rounds - kRounds) : task, plan, ranks);
+}
+
 class Simulation {
  public:
   // `carried_out` gets the steps of all runs added. All must outlive this. On every `apart`-th node.
@@ -189,7 +197,8 @@ Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
 bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   return options.fast_forward && options.affordable >= 0 && options.background.streams.empty() &&
          machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
-         task.ranks_per_node == machine.ranks_per_node(task.ranks);
+         task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
+         nodes_of(plan, task.ranks, task.ranks_per_node) >= 2 * kWorthwhile;
 }
 
 // What may be left out: nothing of what makes ranks or steps differ from each other.
@@ -230,15 +239,16 @@ Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& t
 Result<Outcome> roughly(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
                         std::int64_t& carried_out) {
   constexpr int kSizes = 3;
-  constexpr double kLeast = 0.1;  // what is unsure in any case
+  constexpr double kLeast = 0.2;  // as far as full runs were seen off (bench/results/2026-11-22-pat-at-scale.md)
   const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
   Plan like = plan;  // rounds as large as those of all
   like.most_round = cut_of(task, plan).round;
   const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node)); };
   cost::Estimator estimate(machine);
-  Rank some = 1 << kSizes;
+  Rank some = 1 << (kSizes - 1);
   for (Rank more = 2 * some; more < nodes; some = more, more *= 2)
-    if (const Task part = part_of(more); operations_of(part, like, part.ranks) > options.most_operations / 2) break;
+    if (const Task part = part_of(more); without_repetitions(part, like, part.ranks) > options.most_operations / 2)
+      break;
   Outcome outcome;
   double times[kSizes];  // as long as estimated
   for (int i = 0; i < kSizes; ++i) {
@@ -270,12 +280,16 @@ Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& ta
   // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
   const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
   const bool continues = nodes >= kWorthwhile * least || by_levels(reach, plan, nodes) > 0;
-  WEFT_TRY(const auto folded,
-           fold(machine, task, plan, options, continues ? kMostRepresentatives : task.ranks, carried_out));
+  const double of_rank = may ? without_repetitions(task, plan, 1) : 0;
+  const double affordable = of_rank > 0 ? std::min<double>(task.ranks, options.too_many / of_rank) : task.ranks;
+  const Rank most = std::min(continues ? kMostRepresentatives : task.ranks, static_cast<Rank>(affordable));
+  WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
   if (folded) return *folded;
-  if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
-  if (may && !grows && operations_of(task, plan, task.ranks) > options.too_many)
+  // What more nodes add shows on twice the least.
+  const Task shown = continues ? on_fewer_ranks(task, plan, ranks_on(plan, 2 * least, task.ranks_per_node)) : task;
+  if (may && without_repetitions(shown, plan, shown.ranks) > options.too_many)
     return roughly(machine, task, plan, options, carried_out);
+  if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
   return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }
 

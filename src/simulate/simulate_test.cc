@@ -5,6 +5,8 @@
 #include <array>
 
 #include "collectives/registry.h"
+#include "cost/estimate.h"
+#include "cost/limit.h"
 #include "cost/shipped.h"
 #include "sim/flow/flow_fabric.h"
 #include "simulate/faults.h"
@@ -183,6 +185,25 @@ TEST(Simulate, AnIncastOfSmallMessagesGrowsWithTheirNumber) {
     EXPECT_NEAR(packets->time / flows->time, 1, 0.03);
     seconds.push_back(flows->time.s());
   }
+  const double each = machine_of("dgx-h100:nodes=4").costs().find("NET", Protocol::kSimple)->overhead.s();
+  EXPECT_NEAR(seconds[1] - seconds[0], 32 * each, 0.1 * each);
+}
+
+// Signals to other nodes are posted one after the other, as messages are; those inside a node cost nothing to post.
+TEST(Simulate, ABarriersSignalsArePostedAndEstimatedSo) {
+  std::vector<double> seconds;
+  for (const int nodes : {4, 8})
+    for (const std::string_view name : {"dissemination", "spread"}) {
+      const cost::MachineView machine = machine_of(fmt::format("dgx-h100:nodes={},net=ib-ndr,wires=switch", nodes));
+      const Task task = task_on(machine, Collective::kBarrier, 0);
+      const Plan plan = plan_for(machine, task, **collectives::find_algorithm(Collective::kBarrier, name), 1);
+      const auto simulated = simulate(machine, task, plan);
+      const auto estimated = cost::estimate(machine, task, plan);
+      ASSERT_TRUE(simulated && estimated);
+      EXPECT_NEAR(estimated->total / simulated->time, 1, 0.01) << name << " on " << nodes;
+      EXPECT_GE(simulated->time, cost::limit(machine, task).time);
+      if (name == "spread") seconds.push_back(simulated->time.s());
+    }
   const double each = machine_of("dgx-h100:nodes=4").costs().find("NET", Protocol::kSimple)->overhead.s();
   EXPECT_NEAR(seconds[1] - seconds[0], 32 * each, 0.1 * each);
 }

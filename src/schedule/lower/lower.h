@@ -156,8 +156,7 @@ class StrandStream {
   };
   Story story() const;
 
-  std::unique_ptr<protocol::Operation[]>
-      ahead_;  // kAhead operations, of which the first are told, and one kept for then
+  std::unique_ptr<protocol::Operation[]> ahead_;  // kAhead operations, of which the first are told, and the one after
   std::uint32_t next_ = 0, told_ = 0;
   bool kept_ = false;                                        // the next one is told already
   const std::vector<protocol::Operation>* alike_ = nullptr;  // what another rank's strand does, or null …

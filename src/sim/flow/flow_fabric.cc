@@ -291,6 +291,10 @@ void FlowFabric::part_done(std::int32_t a) {
   const Rank rank = a / options_.strands;
   if (options_.timeline != nullptr) options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
+  if (operation.kind == Operation::Kind::kSignal) {
+    const std::int32_t c = connection_of(a, operation.peer, a % options_.strands, Way::kOut);
+    push(connections_[index(c)].latency, Event::kSignalArrives, c);
+  }
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_of(a, end.peer, end.strand, Way::kOut);
@@ -367,9 +371,19 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   ++operations_;
   const std::int32_t self = rank * options_.strands + strand;
   if (operation.kind == Operation::Kind::kSignal) {
-    const std::int32_t c = connection_of(self, operation.peer, strand, Way::kOut);
-    push(connections_[index(c)].latency, Event::kSignalArrives, c);
-    return fabric::Posted::kDone;
+    const std::int32_t number = connection_of(self, operation.peer, strand, Way::kOut);
+    const Connection& c = connections_[index(number)];
+    if (c.overhead == Duration()) {
+      push(c.latency, Event::kSignalArrives, number);
+      return fabric::Posted::kDone;
+    }
+    Actor& actor = actors_[index(self)];  // it is posted as messages are
+    actor.operation = &operation;
+    actor.delayed = false;
+    actor.since = now_;
+    actor.outstanding = 1;
+    occupy(rank, Proxy::kPosts, self, c.overhead.s());
+    return fabric::Posted::kPending;
   }
   if (operation.kind == Operation::Kind::kWait) {
     --connect(self, operation.peer, strand, Way::kIn).signals;
