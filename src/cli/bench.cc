@@ -109,8 +109,8 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
   WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
   if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
   if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
-  std::vector<Bytes> sizes;
   if (spec.collective == Collective::kBarrier) return std::vector<Bytes>{0};
+  std::vector<Bytes> sizes;
   for (Bytes b = smallest; b <= largest; b = std::max<Bytes>(1, b) * spec.factor) sizes.push_back(b);
   return sizes;
 }

@@ -17,6 +17,7 @@ struct Case {
   Collective collective;
   std::string_view algorithm;
   Bytes bytes;
+  double most_unsure = 0.3;  // a larger doubt would let anything pass
 };
 
 class Roughly : public testing::TestWithParam<Case> {};
@@ -41,14 +42,14 @@ TEST_P(Roughly, TheTimeIsAsSureAsItSays) {
   EXPECT_LT(rough->carried_out, full->carried_out / 2);
   EXPECT_LT(rough->continued_from, ranks);
   EXPECT_NEAR(rough->represented / full->represented, 1, 1e-6);
-  EXPECT_LE(rough->uncertainty, 1);  // a larger doubt would let anything pass
+  EXPECT_LE(rough->uncertainty, c.most_unsure);
   EXPECT_NEAR(rough->time / full->time, 1, rough->uncertainty);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Roughly,
                          testing::Values(Case{"gh200:nodes=512,net=ib-ndr", Collective::kAllGather, "pat", 8 << 20},
-                                         Case{"gh200:nodes=512,net=ib-ndr", Collective::kReduceScatter, "pat",
-                                              64 << 20},
+                                         Case{"gh200:nodes=512,net=ib-ndr", Collective::kReduceScatter, "pat", 64 << 20,
+                                              0.6},
                                          Case{"gh200:nodes=512,net=ib-ndr", Collective::kAllGather, "bruck", 64 << 10},
                                          Case{"dgx-h100:nodes=128,net=ib-ndr", Collective::kAllGather, "pat", 4 << 20},
                                          Case{"dgx-h100:nodes=128,net=ib-ndr,wires=switch", Collective::kAllReduce,

@@ -287,8 +287,8 @@ Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& ta
   if (folded) return *folded;
   // What more nodes add shows on twice the least.
   const Task shown = continues ? on_fewer_ranks(task, plan, ranks_on(plan, 2 * least, task.ranks_per_node)) : task;
-  if (may && without_repetitions(shown, plan, shown.ranks) > options.too_many)
-    return roughly(machine, task, plan, options, carried_out);
+  const double needed = continues ? without_repetitions(shown, plan, shown.ranks) : of_rank * task.ranks;
+  if (needed > options.too_many) return roughly(machine, task, plan, options, carried_out);
   if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
   return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }

@@ -370,6 +370,14 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
 fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
   ++operations_;
   const std::int32_t self = rank * options_.strands + strand;
+  const auto begin = [&]() -> Actor& {
+    Actor& actor = actors_[index(self)];
+    actor.operation = &operation;
+    actor.delayed = false;
+    actor.since = now_;
+    actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
+    return actor;
+  };
   if (operation.kind == Operation::Kind::kSignal) {
     const std::int32_t number = connection_of(self, operation.peer, strand, Way::kOut);
     const Connection& c = connections_[index(number)];
@@ -377,12 +385,8 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
       push(c.latency, Event::kSignalArrives, number);
       return fabric::Posted::kDone;
     }
-    Actor& actor = actors_[index(self)];  // it is posted as messages are
-    actor.operation = &operation;
-    actor.delayed = false;
-    actor.since = now_;
-    actor.outstanding = 1;
-    occupy(rank, Proxy::kPosts, self, c.overhead.s());
+    begin();
+    occupy(rank, Proxy::kPosts, self, c.overhead.s());  // it is posted as messages are
     return fabric::Posted::kPending;
   }
   if (operation.kind == Operation::Kind::kWait) {
@@ -391,12 +395,7 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   }
   std::vector<std::vector<std::byte>> parts;
   if (options_.moves_data) parts = move_data(rank, operation);
-  Actor& actor = actors_[index(self)];
-  actor.operation = &operation;
-  actor.delayed = false;
-  actor.since = now_;
-  actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
-
+  Actor& actor = begin();
   const double bytes = static_cast<double>(operation.bytes);
   const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
   const bool gpu = options_.costs.gpu();

@@ -19,7 +19,8 @@ void Timeline::span(Rank rank, int strand, const protocol::Operation& operation,
       if (e.kind != End::Kind::kLocal) return e.peer;
     return Rank{-1};
   };
-  spans_.push_back({begin, end, rank, strand, operation.bytes, peer(operation.sources), peer(operation.destinations)});
+  const Rank to = operation.signals() ? operation.peer : peer(operation.destinations);
+  spans_.push_back({begin, end, rank, strand, operation.bytes, peer(operation.sources), to});
 }
 
 void Timeline::level(MaxMin::Resource resource, Duration at, double change) {
