@@ -55,9 +55,9 @@ std::vector<std::vector<float>> inputs(const Task& task) {
 }
 
 fabric::Call call_of(const Plan& plan, const std::vector<float>& in, std::vector<float>& out) {
-  return {.protocol = plan.protocol,
-          .in = reinterpret_cast<const std::byte*>(in.data()),
+  return {.in = reinterpret_cast<const std::byte*>(in.data()),
           .out = reinterpret_cast<std::byte*>(out.data()),
+          .protocol = plan.protocol,
           .fold = exec::fold_for(DataType::kFloat32, ReduceOp::kSum),
           .publishes = plan.algorithm->needs.memory()};
 }

@@ -242,7 +242,8 @@ class Communicator {
   // --- when something goes wrong ---
 
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
-  // can be known without talking to it (over TCP: of peers that have been talked to). Never waits.
+  // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for
+  // a call of this communicator that another thread is inside.
   Status status();
   // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. Returns when the others
   // have been told. Thread: any, also while another is inside a call of this communicator.

@@ -83,15 +83,9 @@ class WorldExecutor final : public Executor {
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
   void start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) override {
-    if (program_ != program) program_ = program;
-    strands_.clear();
+    if (program_ != program) load(program);
+    strands_ = loaded_;
     if (own_.sent() > 0) own_ = {};
-    for (std::size_t s = 0; s < program_->size(); ++s) {
-      const auto& operations = (*program_)[s];
-      if (!operations.empty())
-        strands_.emplace_back(static_cast<int>(s),
-                              ProgramCursor{operations.data(), operations.data() + operations.size()}, &own_);
-    }
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
   }
@@ -112,7 +106,7 @@ class WorldExecutor final : public Executor {
   }
 
   Status wait() override {
-    std::int64_t before = posted();
+    std::int64_t before = -1;
     while (!advance_all()) {
       if (const std::int64_t now = posted(); now != before) {
         before = now;
@@ -132,6 +126,16 @@ class WorldExecutor final : public Executor {
  private:
   using Strand = Interpreter<typename World::Endpoint, ProgramCursor>;
 
+  void load(const std::shared_ptr<const schedule::Program>& program) {
+    program_ = program;
+    loaded_.clear();
+    for (std::size_t s = 0; s < program_->size(); ++s) {
+      const auto& operations = (*program_)[s];
+      if (!operations.empty())
+        loaded_.emplace_back(static_cast<int>(s),
+                             ProgramCursor{operations.data(), operations.data() + operations.size()}, &own_);
+    }
+  }
   bool advance_all() {
     if (observer_.wants()) [[unlikely]]
       return advance_watched();
@@ -202,6 +206,7 @@ class WorldExecutor final : public Executor {
   std::unique_ptr<World> world_;
   const std::function<std::vector<Rank>()> ask_ = [this] { return waiting_for(); };  // made once, not for every look
   std::shared_ptr<const schedule::Program> program_;
+  std::vector<Strand> loaded_;  // as they begin
   std::vector<Strand> strands_;
   OwnSignals own_;
   recorder::Waiting* waiting_ = nullptr;

@@ -23,9 +23,9 @@ using Fold = void (*)(std::byte* const* destinations, int destination_count, con
 // One collective as a fabric sees it: the memories that operations name, and the arithmetic.
 // Owns: nothing; in and out must stay valid until all strands have finished.
 struct Call {
-  protocol::Protocol protocol = protocol::Protocol::kSimple;
-  const std::byte* in = nullptr;
+  const std::byte* in = nullptr;  // first: a call that was made ready gets its buffers last, and is copied at once
   std::byte* out = nullptr;
+  protocol::Protocol protocol = protocol::Protocol::kSimple;
   Fold fold = nullptr;
   std::optional<Scalar> scale = {};  // of this rank's input, wherever it is read
   Bytes lines_up_to = 0;             // messages of no more bytes, all of them whole, cross by LL64 instead

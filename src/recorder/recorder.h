@@ -36,14 +36,15 @@ class Recorder {
     constexpr auto kPlain = std::memory_order_relaxed;
     if (number >= full_at_) [[unlikely]]
       grow();
-    current_ = &entry(number);
-    current_->number.store(0, kPlain);
-    current_->finished.store(0, std::memory_order_release);
-    current_->count.store(count, kPlain);
-    current_->label.store(label, kPlain);
-    current_->state.store(State::kRunning, kPlain);
-    current_->started.store(ticks(), kPlain);
-    current_->number.store(number, std::memory_order_release);
+    Entry& e = entry(number);
+    current_ = &e;
+    e.number.store(0, kPlain);
+    e.finished.store(0, std::memory_order_release);
+    e.count.store(count, kPlain);
+    e.label.store(label, kPlain);
+    e.state.store(State::kRunning, kPlain);
+    e.started.store(ticks(), kPlain);
+    e.number.store(number, std::memory_order_release);
     header().waiting.peer.store(0, kPlain);
     header().begun.store(number, std::memory_order_release);
   }

@@ -95,7 +95,7 @@ Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
 }
 
 Status Communicator::status() {
-  const Turn turn(*session_);
+  const session::Session::Visit visit(*session_);
   return session_->status();
 }
 

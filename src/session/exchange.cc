@@ -80,7 +80,10 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->program, program_of(transfers));
   prepared->plan.protocol = protocol::Protocol::kSimple;
-  prepared->fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum);  // copies
+  prepared->call = {.protocol = prepared->plan.protocol,
+                    .fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum),  // copies
+                    .lines_up_to = lines_up_to(),
+                    .everybody = false};
   prepared->label = exchange_label();
   KnownExchange& place = known_exchanges_[exchanges_prepared_++ % known_exchanges_.size()];
   place.transfers.assign(transfers.begin(), transfers.end());
@@ -95,7 +98,7 @@ Status Session::run(std::span<const Transfer> transfers) {
   }
   if (!sound()) WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  return run_now({.transfers = transfers, .prepared = prepared});
+  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_});
 }
 
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {

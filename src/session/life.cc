@@ -21,7 +21,7 @@ Status Session::status() {
 // Whoever is inside gives up soon: it looks for this at least every 20 ms while it waits.
 void Session::abort() {
   executor_->abort();
-  const Turn turn(*this);
+  const Visit visit(*this);
   executor_->break_off(executor_->rank(), fabric::Cause::kAborted);
 }
 

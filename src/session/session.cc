@@ -11,12 +11,15 @@ namespace {
 using schedule::Buffer;
 using schedule::Task;
 
+// Counts of uneven collectives are not looked at.
 bool same_shape(const Request& a, const Request& b) {
-  return a.collective == b.collective && a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root &&
-         a.reproducible == b.reproducible && a.channels == b.channels && a.algorithm == b.algorithm &&
-         a.protocol == b.protocol && a.scalar.has_value() == b.scalar.has_value() && a.counts.empty() &&
-         a.receive_counts.empty() && !schedule::uneven(a.collective);
+  return a.count == b.count && a.collective == b.collective && a.type == b.type && a.op == b.op && a.root == b.root &&
+         a.reproducible == b.reproducible && a.channels == b.channels && a.scalar.has_value() == b.scalar.has_value() &&
+         a.counts.empty() && a.receive_counts.empty() && a.algorithm == b.algorithm && a.protocol == b.protocol;
 }
+
+// The call would overwrite input that peers still want.
+bool overwrites_input(const Request& r, const Prepared& prepared) { return r.in == r.out && !prepared.may_be_in_place; }
 
 std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
   const auto* in = static_cast<const std::byte*>(r.in);
@@ -55,14 +58,18 @@ void Session::leave_record(const Error& error) const {
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
+const Prepared* Session::again(const Request& r) const {
+  const bool same = last_ != nullptr && last_->is_even && r.in == last_->request.in && r.out == last_->request.out &&
+                    same_shape(r, last_->request);
+  return same ? last_->prepared.get() : nullptr;
+}
+
 Result<const Prepared*> Session::prepare(const Request& r) {
-  const bool as_last = last_ != nullptr && same_shape(r, last_->request);
-  if (as_last && r.in == last_->request.in && r.out == last_->request.out) return last_->prepared.get();
   const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
     return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
   };
   for (KnownRequest& known : known_requests_) {
-    if (!known.prepared || !(&known == last_ ? as_last : same_shape(r, known.request))) continue;
+    if (!known.prepared || !known.is_even || !same_shape(r, known.request)) continue;
     if (r.in != known.request.in || r.out != known.request.out) {
       const Prepared& p = *known.prepared;
       WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.in_bytes, p.out_bytes));
@@ -85,7 +92,7 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->in_bytes, prepared->out_bytes));
   known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
   last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
-  *last_ = {.request = r, .registered = registered, .prepared = prepared};
+  *last_ = {.request = r, .is_even = !schedule::uneven(r.collective), .registered = registered, .prepared = prepared};
   last_->request.counts = last_->request.receive_counts = {};  // the caller's; not kept
   return prepared.get();
 }
@@ -102,14 +109,20 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
-  prepared->fold =
-      exec::fold_for(request.type, prepared->op, touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached);
-  prepared->reduction = exec::reduction_number(request.type, prepared->op);
+  prepared->may_be_in_place = schedule::may_be_in_place(task.collective);
+  const bool touches_memory = algorithm.needs.memory();
   // Whether memory is registered must agree only where peers touch it.
-  prepared->signature =
-      std::hash<std::string>{}(key_of(request, registered && prepared->plan.algorithm->needs.memory()) +
-                               std::string(algorithm.name)) ^
+  const std::uint64_t signature =
+      std::hash<std::string>{}(key_of(request, registered && touches_memory) + std::string(algorithm.name)) ^
       (algorithm.written_for ? algorithm.written_for->digest : 0);
+  prepared->call = {.protocol = prepared->plan.protocol,
+                    .fold = exec::fold_for(request.type, prepared->op,
+                                           touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached),
+                    .scale = exec::scale_of(request.type, prepared->op, task.ranks, {}),
+                    .reduction = exec::reduction_number(request.type, prepared->op),
+                    .publishes = touches_memory,
+                    .streams_scratch = prepared->plan.streams_scratch(),
+                    .signature = signature};
   prepared->label = label_of(request, prepared->plan);
   return prepared;
 }
@@ -119,26 +132,16 @@ void Session::begin(const Order& o) {
   const Prepared& prepared = *o.prepared;
   if (recorder_)
     recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label);
-  if (o.request == nullptr) {
-    const auto* base = static_cast<std::byte*>(o.transfers.front().data);
-    executor_->start(prepared.program, {.protocol = prepared.plan.protocol,
-                                        .in = base,
-                                        .out = const_cast<std::byte*>(base),
-                                        .fold = prepared.fold,
-                                        .lines_up_to = lines_up_to(),
-                                        .everybody = false});
-    return;
+  fabric::Call call = prepared.call;
+  if (o.request != nullptr) {
+    call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
+    call.out = static_cast<std::byte*>(o.request->out);
+    if (prepared.op == ReduceOp::kPremulSum) call.scale = o.request->scalar;
+  } else {
+    call.out = static_cast<std::byte*>(o.transfers.front().data);
+    call.in = call.out;
   }
-  const Request& r = *o.request;
-  executor_->start(prepared.program, {.protocol = prepared.plan.protocol,
-                                      .in = o.input.empty() ? static_cast<const std::byte*>(r.in) : o.input.data(),
-                                      .out = static_cast<std::byte*>(r.out),
-                                      .fold = prepared.fold,
-                                      .scale = exec::scale_of(r.type, prepared.op, executor_->ranks(), r.scalar),
-                                      .reduction = prepared.reduction,
-                                      .publishes = prepared.plan.algorithm->needs.memory(),
-                                      .streams_scratch = prepared.plan.streams_scratch(),
-                                      .signature = prepared.signature});
+  executor_->start(prepared.program, call);
 }
 
 void Session::complete(const Order& o) {
@@ -190,26 +193,31 @@ Status Session::run(const Request& request) {
     return wait(*pending);
   }
   if (!sound()) WEFT_CHECK(intact());
-  WEFT_TRY(const Prepared* prepared, prepare(request));
-  if (!overwrites_input(request)) return run_now({.request = &request, .prepared = prepared});
+  const Prepared* prepared = again(request);
+  if (prepared == nullptr) {
+    WEFT_TRY(prepared, prepare(request));
+  }
+  Order order{.request = &request, .prepared = prepared, .number = ++operations_};
+  if (!overwrites_input(request, *prepared)) return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
-  return run_now({.request = &request, .input = input, .prepared = prepared});
+  order.input = input;
+  return run_now(order);
 }
 
-Status Session::run_now(Order order) {
-  order.number = ++operations_;
+Status Session::run_now(const Order& order) {
   begin(order);
   Status status = executor_->wait();
-  if (status) [[likely]]
-    note_end(order);
-  return status ? status : finish(order, std::move(status));
+  if (!status) [[unlikely]]
+    return finish(order, std::move(status));
+  note_end(order);
+  return status;
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
   Pending pending{.request = request, .prepared = prepared->shared_from_this()};
-  if (overwrites_input(request)) pending.input = input_of(request, *prepared);
+  if (overwrites_input(request, *prepared)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
 }
 

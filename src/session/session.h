@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "exec/executor.h"
 #include "recorder/recorder.h"
 #include "session/groups.h"
+#include "session/rare_barrier.h"
 #include "session/request.h"
 
 namespace weft::session {
@@ -24,11 +26,10 @@ using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task,
 struct Prepared : std::enable_shared_from_this<Prepared> {
   schedule::Plan plan;
   std::shared_ptr<const schedule::Program> program;
-  std::uint64_t signature = 0;
-  fabric::Fold fold = nullptr;
-  std::uint32_t reduction = 0;
+  fabric::Call call = {};             // but for the buffers, and the scalar of kPremulSum, which are its caller's
   ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
+  bool may_be_in_place = true;        // with in == out
   bool divides = false;               // an average of integers: by the number of ranks, after the sum
   std::uint32_t label = 0;            // in the record
 };
@@ -56,23 +57,46 @@ struct Pending {
 };
 
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
-// Thread: one at a time, inside a Turn; abort() from any.
+// Thread: one at a time, inside a Turn or a Visit; abort() from any.
 class Session {
  public:
   using Clock = std::chrono::steady_clock;
-  // Whoever calls the rest. An abort on another thread waits until the turn is over.
+  // Whoever calls the rest, always the same thread or one after the other. Costs no locked instruction, which would
+  // wait until the last call's messages have crossed.
   class Turn {
    public:
     explicit Turn(Session& session) : session_(session) {
-      while (session_.taken_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(kRetry);
+      for (;;) {
+        session_.inside_.store(true, std::memory_order_relaxed);
+        RareBarrier::frequent();
+        if (!session_.visited_.load(std::memory_order_acquire)) [[likely]]
+          return;
+        session_.inside_.store(false, std::memory_order_release);
+        std::this_thread::sleep_for(kRetry);
+      }
     }
-    ~Turn() { session_.taken_.store(false, std::memory_order_release); }
+    ~Turn() { session_.inside_.store(false, std::memory_order_release); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
    private:
-    static constexpr std::chrono::microseconds kRetry{100};
     Session& session_;
+  };
+  // Whoever comes from another thread, seldom: waits until the turn is over, and turns wait until it is gone.
+  class Visit {
+   public:
+    explicit Visit(Session& session) : session_(session), alone_(session.visits_) {
+      session_.visited_.store(true, std::memory_order_relaxed);
+      RareBarrier::rare();
+      while (session_.inside_.load(std::memory_order_acquire)) std::this_thread::sleep_for(kRetry);
+    }
+    ~Visit() { session_.visited_.store(false, std::memory_order_release); }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    Session& session_;
+    const std::lock_guard<std::mutex> alone_;
   };
 
   // `cache`: bytes of the last-level cache; results of calls that touch more go past it.
@@ -102,21 +126,23 @@ class Session {
   Result<std::shared_ptr<Session>> shrink();
   Result<std::shared_ptr<Session>> grow(UniqueId id, Rank ranks);
   Status status();
-  void abort();  // takes a turn itself
+  void abort();  // visits
   Status monitored_barrier(std::chrono::milliseconds timeout);
   Status finalize();
 
  private:
   // Owns: the session, until another operation has been prepared.
   Result<const Prepared*> prepare(const Request& request);
+  // What the last call was done with, if this is the same with the same buffers; otherwise null.
+  const Prepared* again(const Request& request) const;
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
                                                const schedule::Layout& layout, bool registered);
   Result<const Prepared*> prepare(std::span<const Transfer> transfers);
   Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
   // Of transfers: the largest message that crosses in lines.
   Bytes lines_up_to() const;
-  // Runs an operation that its caller waits for at once; numbers it. Requires: the queue is empty.
-  Status run_now(Order order);
+  // Runs an operation that its caller waits for at once. Requires: the queue is empty.
+  Status run_now(const Order& order);
   std::shared_ptr<Pending> enqueue(Pending pending);
   void begin(const Order& order);
   // What remains to be done with this rank's result when all operations are.
@@ -150,7 +176,8 @@ class Session {
   Bytes cache_;
   std::map<std::string, std::shared_ptr<const Prepared>> prepared_;
   struct KnownRequest {
-    Request request;  // its buffers: the last ones
+    Request request;       // its buffers: the last ones
+    bool is_even = false;  // only then is it found again without its counts
     bool registered = false;
     std::shared_ptr<const Prepared> prepared;  // null: none yet
   };
@@ -168,7 +195,10 @@ class Session {
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
   int children_ = 0;  // calls of split
-  std::atomic<bool> taken_{false};
+  static constexpr std::chrono::microseconds kRetry{100};
+  std::atomic<bool> inside_{false};   // a turn is being taken
+  std::atomic<bool> visited_{false};  // somebody wants that none is
+  std::mutex visits_;                 // one at a time
   Status broken_;
 };
 

@@ -55,9 +55,9 @@ std::vector<std::string> run(const Job& job, bool packets) {
   }
   for (const Job::Phase& phase : job.phases()) {
     for (Rank r = 0; r < job.ranks(); ++r)
-      machine.fabric.endpoint(r).begin({.protocol = phase.protocol,
-                                        .in = in[static_cast<std::size_t>(r)].data(),
+      machine.fabric.endpoint(r).begin({.in = in[static_cast<std::size_t>(r)].data(),
                                         .out = out[static_cast<std::size_t>(r)].data(),
+                                        .protocol = phase.protocol,
                                         .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
                                         .scale = phase.scales ? std::optional(Job::scale_of(r)) : std::nullopt,
                                         .publishes = phase.publishes});

@@ -120,9 +120,9 @@ std::string run_rank(exec::Executor& executor, const Job& job) {
   std::uint64_t number = 0;
   for (const Job::Phase& phase : job.phases()) {
     executor.start(phase.programs[size(self)],
-                   {.protocol = phase.protocol,
-                    .in = in,
+                   {.in = in,
                     .out = out,
+                    .protocol = phase.protocol,
                     .fold = exec::fold_for(DataType::kInt32, ReduceOp::kSum),
                     .scale = phase.scales ? std::optional(Job::scale_of(self)) : std::nullopt,
                     .reduction = exec::reduction_number(DataType::kInt32, ReduceOp::kSum),

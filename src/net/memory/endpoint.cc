@@ -61,7 +61,7 @@ void Endpoint::begin(const fabric::Call& call) {
   board.call.store(calls_, std::memory_order_release);
 }
 
-bool Endpoint::one_line(const End& end, Bytes bytes) const {
+inline bool Endpoint::one_line(const End& end, Bytes bytes) const {
   if (end.offset != 0 || !end.last) return false;
   const Protocol protocol = protocol_of(bytes);
   return (protocol == Protocol::kLL64 && bytes <= static_cast<Bytes>(Lines64::kData)) ||
@@ -70,11 +70,10 @@ bool Endpoint::one_line(const End& end, Bytes bytes) const {
 
 // Where the bytes lie one after the other; null: their lines must be unpacked.
 const std::byte* Endpoint::whole(const Link& l, const End& end, Bytes bytes) const {
-  const std::size_t index = protocol::slot_after(l.received);
   const Protocol protocol = protocol_of(bytes);
-  if (protocol == Protocol::kSimple) return l.in->slots[index] + end.offset;
+  if (protocol == Protocol::kSimple) return l.in->simple + l.in_simple.place() + end.offset;
   if (!one_line(end, bytes)) return nullptr;
-  return protocol == Protocol::kLL64 ? l.in->ll64[index] : l.in->ll128[index];
+  return protocol == Protocol::kLL64 ? l.in->ll64 + l.in_ll64.place() : l.in->ll128[protocol::slot_after(l.received)];
 }
 
 void Endpoint::unpack(const Link& l, const End& end, Bytes bytes, std::byte* to) const {
@@ -82,7 +81,7 @@ void Endpoint::unpack(const Link& l, const End& end, Bytes bytes, std::byte* to)
   const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kLL64)
-    Lines64::unpack(l.in->ll64[index], offset, size, to);
+    Lines64::unpack(l.in->ll64 + l.in_ll64.place(), offset, size, to);
   else if (protocol == Protocol::kLL128)
     Lines128::unpack(l.in->ll128[index], offset, size, to);
   else
@@ -101,34 +100,48 @@ const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
 bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const {
   const std::uint64_t expected = l.received + 1;
   const bool simple = l.in->tail.value.load(std::memory_order_acquire) >= expected;
-  const std::uint64_t flag = Lines64::flag_of(l.in->ll64[protocol::slot_after(l.received)], 1);
+  const std::uint64_t flag = Lines64::flag_of(l.in->ll64 + l.in_ll64.place(), 1);
   const bool lines = protocol::number_in(flag) == expected;
   if (protocol_of(bytes) != Protocol::kLL64) return lines;
   return lines ? protocol::tag_in(flag) != end.tag : simple;
 }
 
-void Endpoint::release(Link& l, Rank peer) {
-  l.in->head.value.store(++l.received, std::memory_order_release);
-  Doorbell::notify(segment_.block(peer));
+// The next message may be there already, most likely as long as the last: its lines are then under way while the caller
+// does something else.
+inline void Endpoint::prefetch_next(const Link& l, Bytes bytes) const {
+  const Protocol protocol = protocol_of(bytes);
+  if (protocol == Protocol::kLL64)
+    prefetch(l.in->ll64 + l.in_ll64.place(), on_lines(bytes));
+  else if (protocol == Protocol::kSimple && bytes < kStreamedBytes &&
+           l.in->tail.value.load(std::memory_order_relaxed) > l.received)
+    prefetch(l.in->simple + l.in_simple.place(), static_cast<std::size_t>(bytes));
 }
 
 std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
-  const std::size_t index = protocol::slot_after(l.sent);
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kSimple) {
-    std::byte* to = l.out->slots[index] + end.offset;
+    std::byte* to = l.out->simple + l.out_simple.place() + end.offset;
     if (bytes < kStreamedBytes) prefetch_to_write(to, static_cast<std::size_t>(bytes));
     return to;
   }
-  if (one_line(end, bytes)) return protocol == Protocol::kLL64 ? l.out->ll64[index] : l.out->ll128[index];
+  if (one_line(end, bytes))
+    return protocol == Protocol::kLL64 ? l.out->ll64 + l.out_ll64.place() : l.out->ll128[protocol::slot_after(l.sent)];
   l.unsent.resize(kLineSlotBytes);
   return l.unsent.data() + end.offset;
+}
+
+// Numbers the next message, and keeps where it begins.
+inline std::uint64_t Endpoint::count_sent(Link& l) {
+  if (l.begun.empty()) [[unlikely]]
+    l.begun.resize(kLinesUnderWay);
+  l.begun[++l.sent % kLinesUnderWay] = {l.out_simple.at(), l.out_ll64.at()};
+  return l.sent;
 }
 
 // `packed_from`: where the message's bytes are, for line protocols and messages longer than a line.
 void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* packed_from) {
   const std::size_t index = protocol::slot_after(l.sent);
-  const std::uint64_t number = ++l.sent;
+  const std::uint64_t number = count_sent(l);
   const std::uint16_t tag = end.tag != 0 ? end.tag : tag_;
   const std::uint64_t flag = protocol::flag_of(number, tag);
   const auto size = static_cast<std::size_t>(end.offset + bytes);
@@ -136,9 +149,10 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
   switch (protocol_of(bytes)) {
     case Protocol::kLL64:
       if (in_place)
-        Lines64::flag(l.out->ll64[index], 0).store(flag, std::memory_order_release);
+        Lines64::flag(l.out->ll64 + l.out_ll64.place(), 0).store(flag, std::memory_order_release);
       else
-        Lines64::pack(l.out->ll64[index], packed_from, size, flag);
+        Lines64::pack(l.out->ll64 + l.out_ll64.place(), packed_from, size, flag);
+      l.out_ll64.pass(on_lines(end.offset + bytes));
       break;
     case Protocol::kLL128:
       if (in_place)
@@ -148,13 +162,14 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
       break;
     case Protocol::kLL:
       if (protocol::clears_slot(number)) std::memset(l.out->ll[index], 0, kLineSlotBytes);
-      l.out->tail.tags[index] = tag;
+      l.out->tail.tags[number % kUnderWay] = tag;
       FlaggedWords::pack(l.out->ll[index], packed_from, size, protocol::short_flag_of(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:
-      l.out->tail.tags[index] = tag;
+      l.out->tail.tags[number % kUnderWay] = tag;
       l.out->tail.value.store(number, std::memory_order_release);
+      l.out_simple.pass(size);
       break;
   }
   Doorbell::notify(segment_.block(end.peer));
@@ -167,7 +182,7 @@ void Endpoint::send(Link& l, const End& end, Bytes bytes, const std::byte* packe
   if (end.last) publish(l, end, bytes, packed != nullptr ? packed : l.unsent.data());
 }
 
-std::byte* Endpoint::local(Memory memory) const {
+inline std::byte* Endpoint::local(Memory memory) const {
   switch (memory) {
     case Memory::kIn:
       return const_cast<std::byte*>(call_.in);  // only ever a source
@@ -196,13 +211,13 @@ void Endpoint::compare_calls(Rank peer) {
   if (board.call.load(std::memory_order_relaxed) == calls_ && signature != call_.signature) mismatched_ = peer;
 }
 
-std::byte* Endpoint::remote(Rank peer, Memory memory) {
+inline std::byte* Endpoint::remote(Rank peer, Memory memory) {
   if (memory == Memory::kScratch) return segment_.scratch(peer);
   const Board& board = segment_.block(peer).boards[calls_ % kBoards];
   return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
 }
 
-std::byte* Endpoint::place(const End& end) {
+inline std::byte* Endpoint::place(const End& end) {
   WEFT_ASSERT(end.kind == End::Kind::kLocal || end.kind == End::Kind::kRemote, "no such switch");
   return (end.kind == End::Kind::kLocal ? local(end.memory) : remote(end.peer, end.memory)) + end.offset;
 }
@@ -216,7 +231,7 @@ Scalar Endpoint::scale_of(const End& end) const {
 }
 
 // Large parts that another rank reads next: into a slot, or into scratch.
-bool Endpoint::streams(const End& end, Bytes bytes) const {
+inline bool Endpoint::streams(const End& end, Bytes bytes) const {
   if (bytes < kStreamedBytes) return false;
   if (end.kind == End::Kind::kMessage) return protocol_of(bytes) == Protocol::kSimple;
   return call_.streams_scratch && end.memory == Memory::kScratch;
@@ -230,23 +245,25 @@ bool Endpoint::packs(const End& end, Bytes bytes) const {
 }
 
 // A whole message of one line, to a peer or from one: all that most operations of small calls are.
-void Endpoint::send_line(const End& from, const End& to, Bytes bytes) {
+inline void Endpoint::send_line(const End& from, const End& to, Bytes bytes) {
   Link& l = link(to.peer, to.strand);
-  std::byte* line = l.out->ll64[protocol::slot_after(l.sent)];
+  std::byte* line = l.out->ll64 + l.out_ll64.place();
   std::memcpy(line, place(from), static_cast<std::size_t>(bytes));
   const std::uint16_t tag = to.tag != 0 ? to.tag : tag_;
-  Lines64::flag(line, 0).store(protocol::flag_of(++l.sent, tag), std::memory_order_release);
+  Lines64::flag(line, 0).store(protocol::flag_of(count_sent(l), tag), std::memory_order_release);
+  l.out_ll64.pass(Lines64::kBytes);
   Doorbell::notify(segment_.block(to.peer));
 }
 
-void Endpoint::receive_line(const End& from, const End& to, Bytes bytes) {
+inline void Endpoint::receive_line(const End& from, const End& to, Bytes bytes) {
   Link& l = link(from.peer, from.strand);
-  std::memcpy(place(to), l.in->ll64[protocol::slot_after(l.received)], static_cast<std::size_t>(bytes));
-  release(l, from.peer);
+  std::memcpy(place(to), l.in->ll64 + l.in_ll64.place(), static_cast<std::size_t>(bytes));
+  release(l, from, bytes);
+  prefetch_next(l, bytes);
 }
 
 // In place it is there already.
-void Endpoint::copy_between_places(const End& from, const End& to, Bytes bytes) {
+inline void Endpoint::copy_between_places(const End& from, const End& to, Bytes bytes) {
   const std::byte* const value = place(from);
   std::byte* const destination = place(to);
   if (value == destination || bytes == 0) return;
@@ -279,7 +296,10 @@ void Endpoint::copy(const Operation& operation) {
     send(*out, to, bytes, packed ? value : nullptr);
   else if (packed)
     streamed_copy(place(to), value, static_cast<std::size_t>(bytes));
-  if (received && from.last) release(*in, from.peer);
+  if (received && from.last) {
+    release(*in, from, bytes);
+    prefetch_next(*in, bytes);
+  }
 }
 
 void Endpoint::move(const Operation& operation) {
@@ -326,7 +346,8 @@ void Endpoint::move(const Operation& operation) {
       streamed_copy(place(end), value, static_cast<std::size_t>(operation.bytes));
   }
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end.peer);
+    if (end.kind == End::Kind::kMessage && end.last)
+      release(link(end.peer, end.strand), end, operation.bytes);
 }
 
 Rank Endpoint::blocker(int strand, const Operation& operation) {
@@ -334,7 +355,9 @@ Rank Endpoint::blocker(int strand, const Operation& operation) {
   for (const End& end : operation.sources)
     if (end.kind == End::Kind::kMessage && !arrived(link(end.peer, end.strand), end, operation.bytes)) return end.peer;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage && end.offset == 0 && !has_room(link(end.peer, end.strand))) return end.peer;
+    if (end.kind == End::Kind::kMessage && end.offset == 0 &&
+        !has_room(link(end.peer, end.strand), end, operation.bytes))
+      return end.peer;
   (void)strand;
   return -1;
 }

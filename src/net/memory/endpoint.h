@@ -9,6 +9,7 @@
 #include "net/memory/doorbell.h"
 #include "net/memory/lines.h"
 #include "net/memory/prefetch.h"
+#include "net/memory/ring.h"
 #include "net/memory/segment.h"
 
 namespace weft::net::memory {
@@ -51,11 +52,11 @@ class Endpoint {
   // move of it is ready.
   const std::byte* received(const protocol::End& end) {
     const Link& l = link(end.peer, end.strand);
-    return l.in->slots[protocol::slot_after(l.received)] + end.offset;
+    return l.in->simple + l.in_simple.place() + end.offset;
   }
-  // Takes the part; the message's slot is free again after its last.
-  void release(const protocol::End& end) {
-    if (end.last) release(link(end.peer, end.strand), end.peer);
+  // Takes the part; the message's room is free again after its last.
+  void release(const protocol::End& end, Bytes bytes) {
+    if (end.last) release(link(end.peer, end.strand), end, bytes);
   }
 
  private:
@@ -66,12 +67,20 @@ class Endpoint {
 
   using Lines64 = FlaggedLines<protocol::LineLL64>;
   using Lines128 = FlaggedLines<protocol::LineLL128>;
+  using SimpleRing = Ring<kSlots * kSlotBytes, 1024, kSlotBytes>;  // units: a choice; small enough for a few lines
+  using LinesRing = Ring<kSlots * kLineSlotBytes, kLine, kLineSlotBytes>;
+  struct Begun {
+    std::uint64_t simple = 0, ll64 = 0;  // where the rings were when a message was sent
+  };
   // Both directions between this rank and a peer, one strand: shared memory and private cursors.
   struct Link {
     Connection* out = nullptr;
     Connection* in = nullptr;
     std::uint64_t sent = 0, taken_by_peer = 0;  // messages; the latter a cached out->head
     std::uint64_t received = 0;
+    SimpleRing out_simple, in_simple;
+    LinesRing out_ll64, in_ll64;
+    std::vector<Begun> begun;  // by message; empty until the first is sent
     std::uint64_t signals_sent = 0, signals_taken = 0;
     std::vector<std::byte> unpacked, unsent;  // line protocols: messages longer than a line, without their flags
   };
@@ -79,11 +88,14 @@ class Endpoint {
   Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
   // Messages: `end` is the operation's part of one, `bytes` its length.
   bool arrived(Link& link, const protocol::End& end, Bytes bytes);
-  bool has_room(Link& link) const;
+  bool has_room(Link& link, const protocol::End& end, Bytes bytes) const;
+  bool fits(const Link& link, const protocol::End& end, Bytes bytes) const;
   const std::byte* whole(const Link& link, const protocol::End& end, Bytes bytes) const;
   void unpack(const Link& link, const protocol::End& end, Bytes bytes, std::byte* to) const;
   const std::byte* take(Link& link, const protocol::End& end, Bytes bytes);
-  void release(Link& link, Rank peer);
+  void release(Link& link, const protocol::End& end, Bytes bytes);
+  void prefetch_next(const Link& link, Bytes bytes) const;
+  static std::uint64_t count_sent(Link& link);
   void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
   std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
   // By which a message of so many bytes crosses.
@@ -92,6 +104,9 @@ class Endpoint {
   }
   // Has the next message come as another than the one that is waited for? Requires: the call has lines_up_to.
   bool came_otherwise(const Link& link, const protocol::End& end, Bytes bytes) const;
+  static std::size_t on_lines(Bytes bytes) {
+    return Lines64::begin_of(Lines64::lines(static_cast<std::size_t>(bytes)));
+  }
   // Is the message one line that sums can be stored into at once?
   bool one_line(const protocol::End& end, Bytes bytes) const;
   bool streams(const protocol::End& end, Bytes bytes) const;
@@ -134,9 +149,9 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   std::uint16_t tag = 0;
   switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64:
-      flag = Lines64::flag_of(l.in->ll64[index], until);
+      flag = Lines64::flag_of(l.in->ll64 + l.in_ll64.place(), until);
       if (protocol::number_in(flag) != expected) {
-        prefetch(l.in->ll64[index], Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
+        prefetch(l.in->ll64 + l.in_ll64.place(), Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
@@ -149,16 +164,16 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
       break;
     case protocol::Protocol::kLL:
       if (FlaggedWords::flag_of(l.in->ll[index], until) != protocol::short_flag_of(expected)) return false;
-      tag = l.in->tail.tags[index];
+      tag = l.in->tail.tags[expected % kUnderWay];
       break;
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
       if (l.in->tail.value.load(std::memory_order_acquire) < expected) {
-        if (bytes < kStreamedBytes) prefetch(l.in->slots[index], until);
+        if (bytes < kStreamedBytes) prefetch(l.in->simple + l.in_simple.place(), until);
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
-      tag = l.in->tail.tags[index];
+      tag = l.in->tail.tags[expected % kUnderWay];
       break;
   }
   if (tag == (end.tag != 0 ? end.tag : tag_)) [[likely]]
@@ -167,10 +182,39 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   return false;
 }
 
-inline bool Endpoint::has_room(Link& l) const {
-  if (protocol::has_room(l.sent, l.taken_by_peer)) return true;
+// Of a message that comes in parts only the first is known.
+inline bool Endpoint::fits(const Link& l, const protocol::End& end, Bytes bytes) const {
+  const std::uint64_t under_way = l.sent - l.taken_by_peer;
+  const auto freed = [&](std::uint64_t Begun::*ring, std::uint64_t at) {
+    return under_way == 0 ? at : l.begun[(l.taken_by_peer + 1) % kLinesUnderWay].*ring;
+  };
+  switch (protocol_of(bytes)) {
+    case protocol::Protocol::kLL64:
+      return under_way < kLinesUnderWay && l.out_ll64.has_room(end.last ? on_lines(bytes) : kLineSlotBytes,
+                                                               freed(&Begun::ll64, l.out_ll64.at()));
+    case protocol::Protocol::kSimple:
+    case protocol::Protocol::kDirect:
+      return under_way < kUnderWay && l.out_simple.has_room(end.last ? static_cast<std::size_t>(bytes) : kSlotBytes,
+                                                            freed(&Begun::simple, l.out_simple.at()));
+    default:
+      return protocol::has_room(l.sent, l.taken_by_peer);
+  }
+}
+
+inline bool Endpoint::has_room(Link& l, const protocol::End& end, Bytes bytes) const {
+  if (fits(l, end, bytes)) return true;
   l.taken_by_peer = l.out->head.value.load(std::memory_order_acquire);
-  return protocol::has_room(l.sent, l.taken_by_peer);
+  return fits(l, end, bytes);
+}
+
+inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
+  const protocol::Protocol protocol = protocol_of(bytes);
+  if (protocol == protocol::Protocol::kLL64)
+    l.in_ll64.pass(on_lines(end.offset + bytes));
+  else if (protocol == protocol::Protocol::kSimple || protocol == protocol::Protocol::kDirect)
+    l.in_simple.pass(static_cast<std::size_t>(end.offset + bytes));
+  l.in->head.value.store(++l.received, std::memory_order_release);
+  Doorbell::notify(segment_.block(end.peer));
 }
 
 inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
@@ -186,7 +230,8 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }
   for (const protocol::End& end : operation.destinations) {
-    if (end.kind == protocol::End::Kind::kMessage && end.offset == 0 && !has_room(link(end.peer, end.strand)))
+    if (end.kind == protocol::End::Kind::kMessage && end.offset == 0 &&
+        !has_room(link(end.peer, end.strand), end, operation.bytes))
       return false;
     if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
   }

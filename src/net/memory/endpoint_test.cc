@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <numeric>
+#include <random>
 
 #include "net/memory/heap.h"
 
@@ -53,9 +55,9 @@ class Pair : public testing::TestWithParam<Protocol> {
     begin(1, 0);
   }
   void begin(Rank r, std::uint64_t signature, bool publishes = false) {
-    end[r].begin({.protocol = GetParam(),
-                  .in = reinterpret_cast<std::byte*>(input.data()),
+    end[r].begin({.in = reinterpret_cast<std::byte*>(input.data()),
                   .out = reinterpret_cast<std::byte*>(output.data()),
+                  .protocol = GetParam(),
                   .fold = copy,
                   .publishes = publishes,
                   .signature = signature});
@@ -68,7 +70,7 @@ class Pair : public testing::TestWithParam<Protocol> {
       &std::free};
   const Segment segment{memory.get(), 2, kHeap};
   Endpoint end[2] = {{segment, 0, false, "test"}, {segment, 1, false, "test"}};
-  std::vector<int> input = std::vector<int>(1000), output = std::vector<int>(1000);
+  std::vector<int> input = std::vector<int>(10000), output = std::vector<int>(10000);
 };
 
 TEST_P(Pair, AMessageIsReadyOnlyAfterItWasSent) {
@@ -85,8 +87,9 @@ TEST_P(Pair, AMessageIsReadyOnlyAfterItWasSent) {
 }
 
 TEST_P(Pair, AFullConnectionTakesTheNextMessageOnlyWhenOneWasTaken) {
+  const std::size_t most = GetParam() == Protocol::kSimple ? kUnderWay : kLinesUnderWay;
   for (int round = 0; round < 3; ++round) {
-    for (int m = 0; m < kSlots; ++m) {
+    for (std::size_t m = 0; m < most; ++m) {
       ASSERT_TRUE(end[0].ready(0, send(100))) << m;
       end[0].post(0, send(100));
     }
@@ -95,12 +98,57 @@ TEST_P(Pair, AFullConnectionTakesTheNextMessageOnlyWhenOneWasTaken) {
     end[1].post(0, receive(100));
     EXPECT_TRUE(end[0].ready(0, send(100)));
     EXPECT_EQ(end[0].blocker(0, send(100)), -1);
-    for (int m = 1; m < kSlots; ++m) {
+    for (std::size_t m = 1; m < most; ++m) {
       ASSERT_TRUE(end[1].ready(0, receive(100))) << m;
       end[1].post(0, receive(100));
     }
     EXPECT_FALSE(end[1].ready(0, receive(100)));
   }
+}
+
+// As many as there is room for are under way at any time, and arrive in order and whole.
+TEST_P(Pair, MessagesOfAllSizesFollowEachOtherThroughTheRing) {
+  std::mt19937 random(7);
+  std::deque<std::vector<int>> under_way;
+  std::size_t most = 0;
+  for (int step = 0; step < 20000; ++step) {
+    // Long runs of small or of large messages, so that the ring fills up with both.
+    const bool large = step / 500 % 2 == 1;
+    const Bytes bytes = 4 * (1 + static_cast<Bytes>(random() % (large ? 890 : 40)));
+    if (random() % 8 != 0 && end[0].ready(0, send(bytes))) {
+      std::iota(input.begin(), input.begin() + bytes / 4, step);
+      end[0].post(0, send(bytes));
+      under_way.emplace_back(input.begin(), input.begin() + bytes / 4);
+      most = std::max(most, under_way.size());
+    } else if (!under_way.empty()) {
+      const std::vector<int>& expected = under_way.front();
+      const Operation next = receive(4 * static_cast<Bytes>(expected.size()));
+      ASSERT_TRUE(end[1].ready(0, next)) << step;
+      end[1].post(0, next);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), output.begin())) << step;
+      under_way.pop_front();
+    } else {
+      ASSERT_FALSE(end[1].ready(0, receive(bytes))) << step;
+    }
+  }
+  EXPECT_EQ(most, GetParam() == Protocol::kSimple ? kUnderWay : kLinesUnderWay);
+}
+
+TEST_P(Pair, AMessageInPartsWaitsForRoomForTheLargest) {
+  Operation part = send(400);
+  part.destinations[0].last = false;
+  const Bytes largest = GetParam() == Protocol::kSimple ? kSlotBytes : 64 * 56;
+  std::size_t sent = 0;
+  while (end[0].ready(0, send(largest / 2))) {
+    end[0].post(0, send(largest / 2));
+    ++sent;
+  }
+  EXPECT_GE(sent, 2u * kSlots - 2);
+  EXPECT_FALSE(end[0].ready(0, part));
+  end[1].post(0, receive(largest / 2));
+  EXPECT_FALSE(end[0].ready(0, part));
+  for (int m = 0; m < 2; ++m) end[1].post(0, receive(largest / 2));
+  EXPECT_TRUE(end[0].ready(0, part));
 }
 
 TEST_P(Pair, AWaitTakesOneSignalOfItsOwnStrand) {
@@ -157,6 +205,20 @@ TEST_P(Pair, OnlyTheOwnHeapIsReached) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, Pair, testing::Values(Protocol::kSimple, Protocol::kLL64),
                          [](const auto& info) { return std::string(protocol::traits(info.param).name); });
+
+TEST(Ring, BeginsAnewWhereTheLargestWouldNotFit) {
+  Ring<1024, 64, 256> ring;
+  ring.pass(1);
+  EXPECT_EQ(ring.place(), 64u);
+  for (int m = 0; m < 2; ++m) ring.pass(256);
+  EXPECT_EQ(ring.place(), 576u);
+  ring.pass(200);  // 192 left
+  EXPECT_EQ(ring.place(), 0u);
+  EXPECT_EQ(ring.at(), 1024u);
+  EXPECT_FALSE(ring.has_room(1, 0));
+  EXPECT_TRUE(ring.has_room(64, 64));  // the first message is taken
+  EXPECT_FALSE(ring.has_room(65, 64));
+}
 
 TEST(Segment, ItsPartsDoNotOverlap) {
   for (const Rank n : {1, 2, 5, 64}) {

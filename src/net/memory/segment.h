@@ -16,34 +16,37 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770007;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770008;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
+// Messages under way where they lie in a ring: of Simple those whose tags fit into the tail's line.
+inline constexpr std::size_t kLinesUnderWay = 64, kUnderWay = 24;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-// Messages published (Simple), and of those in the slots the tags of their calls, written before the count or flags.
+// Messages published (Simple), and of the latest the tags of their calls, written before the count or flags.
 struct alignas(kLine) Tail {
   std::atomic<std::uint64_t> value;
-  std::uint16_t tags[kSlots];
+  std::uint16_t tags[kUnderWay];
 };
+static_assert(sizeof(Tail) == kLine);
 
-// From one rank to another, one strand. Only the sender writes tail, signal and the slots; only the receiver head.
+// From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head.
 struct Connection {
   Tail tail;       // Simple; slot contents are ordered by the count's release store
-  Counter head;    // messages taken; the slot of message m is free again when head >= m
+  Counter head;    // messages taken; the place of message m is free again when head >= m
   Counter signal;  // signals sent
   // Line protocols have slots of their own: one's data must not look like another's flags.
   alignas(kLine) std::byte ll[kSlots][kLineSlotBytes];
-  alignas(kLine) std::byte ll64[kSlots][kLineSlotBytes];
   alignas(kLine) std::byte ll128[kSlots][kLineSlotBytes];
-  std::byte slots[kSlots][kSlotBytes];
+  alignas(kLine) std::byte ll64[kSlots * kLineSlotBytes];  // a ring, in lines
+  std::byte simple[kSlots * kSlotBytes];                   // a ring
 };
 
 // What a rank publishes about every call. Peers that touch its memory read it after a wait, which orders it; ranks that

@@ -135,7 +135,7 @@ fabric::Posted Endpoint::post(int strand, const Operation& operation) {
   };
   if (!parts.near_sends) near();
   if (!parts.far.sources.empty()) far_.post(strand, parts.far);
-  for (const End& end : parts.near_messages) near_.release(end);
+  for (const End& end : parts.near_messages) near_.release(end, operation.bytes);
   if (parts.near_sends) near();
   return fabric::Posted::kDone;
 }
