@@ -28,8 +28,9 @@ class Executor {
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual void deallocate(void* memory) = 0;
 
-  // Requires: nothing is running. Owns: keeps the program until it has finished.
-  virtual void start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) = 0;
+  // Moves on as far as possible without waiting; true: finished. Requires: nothing is running. Owns: keeps the program
+  // until it has finished.
+  virtual bool start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) = 0;
   // Moves on as far as possible without waiting; true: finished (or nothing is running).
   virtual Result<bool> poll() = 0;
   virtual Status wait() = 0;
@@ -82,12 +83,13 @@ class WorldExecutor final : public Executor {
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
-  void start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) override {
+  bool start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) override {
     if (program_ != program) load(program);
     strands_ = loaded_;
     if (own_.sent() > 0) own_ = {};
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
+    return advance_all();
   }
 
   Result<bool> poll() override {

@@ -15,7 +15,7 @@
 // communicator has ended is cleared. All integers are native.
 namespace weft::recorder {
 
-inline constexpr std::uint64_t kMagic = 0x63657266'65770003;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x63657266'65770004;  // changes with the format
 inline constexpr int kLabels = 128;                           // at most
 
 enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
@@ -29,7 +29,7 @@ struct Label {
 // Operation n is in entry n % entries. `number` is stored last, and 0 while the rest changes.
 struct alignas(64) Entry {
   std::atomic<std::uint64_t> number;
-  std::atomic<std::uint64_t> started, finished;  // ticks; finished: 0 while it runs
+  std::atomic<std::uint64_t> started, finished;  // ticks; started: 0 while it has not waited; finished: 0 while it runs
   std::atomic<std::uint64_t> count;              // elements; of an exchange: transfers
   std::atomic<std::uint32_t> label;
   std::atomic<State> state;

@@ -32,7 +32,9 @@ class Recorder {
   // The number of a label for begin(); all that find no place share one.
   std::uint32_t label(const Label& label);
 
-  void begin(std::uint64_t number, std::uint64_t count, std::uint32_t label) {
+  // `brief`: an operation that hardly takes longer than to look at the clock. It starts when it first waits, or as it
+  // ends.
+  void begin(std::uint64_t number, std::uint64_t count, std::uint32_t label, bool brief = false) {
     constexpr auto kPlain = std::memory_order_relaxed;
     if (number >= full_at_) [[unlikely]]
       grow();
@@ -43,15 +45,21 @@ class Recorder {
     e.count.store(count, kPlain);
     e.label.store(label, kPlain);
     e.state.store(State::kRunning, kPlain);
-    e.started.store(ticks(), kPlain);
+    e.started.store(brief && !trace_ ? 0 : ticks(), kPlain);
     e.number.store(number, std::memory_order_release);
     header().waiting.peer.store(0, kPlain);
     header().begun.store(number, std::memory_order_release);
   }
-  // Of the operation that was begun last.
+  // Of the operation that was begun last: it cannot go on at once.
+  void waits() {
+    constexpr auto kPlain = std::memory_order_relaxed;
+    if (current_->started.load(kPlain) == 0) current_->started.store(ticks(), kPlain);
+  }
   void end(bool well) {
+    const std::uint64_t now = ticks();
+    if (current_->started.load(std::memory_order_relaxed) == 0) current_->started.store(now, std::memory_order_relaxed);
     current_->state.store(well ? State::kDone : State::kFailed, std::memory_order_relaxed);
-    current_->finished.store(ticks(), std::memory_order_release);
+    current_->finished.store(now, std::memory_order_release);
     if (trace_) [[unlikely]]
       trace_call();
   }

@@ -55,6 +55,27 @@ TEST(Recorder, OthersReadWhatARankHasDoneAndDoes) {
   EXPECT_TRUE(s.busy());
 }
 
+TEST(Recorder, ABriefOperationStartsWhenItWaitsOrAsItEnds) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job);
+  const auto label = recorder->label({"broadcast", "int32", "tree", "LL64", 1, 0});
+  recorder->begin(1, 1, label, true);
+  recorder->end(true);
+  recorder->begin(2, 1, label, true);
+  recorder->waits();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  recorder->waits();  // changes nothing
+  recorder->end(true);
+  recorder->begin(3, 1, label, true);
+  const auto before = recorder->snapshot().taken;
+  const auto operations = recorder->snapshot().operations;
+  ASSERT_EQ(operations.size(), 3u);
+  EXPECT_EQ(operations[0].started, operations[0].finished);
+  EXPECT_GE(operations[1].finished - operations[1].started, 2'000'000);
+  EXPECT_GE(operations[2].started, before - 1'000'000'000);  // now
+  EXPECT_EQ(operations[2].finished, 0);
+}
+
 TEST(Recorder, TheRingKeepsTheLastOperations) {
   const std::string job = fresh_job();
   const auto recorder = recorder_of(job);

@@ -73,6 +73,7 @@ std::optional<Operation> read(const Header& header, std::uint64_t number, std::u
   const Entry& e = reinterpret_cast<const Entry*>(&header + 1)[number % entries];
   if (e.number.load(std::memory_order_acquire) != number) return std::nullopt;
   const Label& label = label_of(header, e.label.load(std::memory_order_relaxed));
+  const std::uint64_t started = e.started.load(std::memory_order_relaxed);
   Operation o{.number = number,
               .count = e.count.load(std::memory_order_relaxed),
               .collective = text(label.collective),
@@ -81,7 +82,7 @@ std::optional<Operation> read(const Header& header, std::uint64_t number, std::u
               .protocol = text(label.protocol),
               .channels = label.channels,
               .root = label.root,
-              .started = scale.real(e.started.load(std::memory_order_relaxed))};
+              .started = scale.real(started != 0 ? started : ticks())};
   if (const std::uint64_t finished = e.finished.load(std::memory_order_acquire); finished != 0) {
     o.finished = scale.real(finished);
     o.state = e.state.load(std::memory_order_relaxed);

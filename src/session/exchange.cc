@@ -28,6 +28,12 @@ bool same_operations(std::span<const Transfer> a, std::span<const Transfer> b) {
   return true;
 }
 
+Bytes bytes_of(std::span<const Transfer> transfers) {
+  Bytes bytes = 0;
+  for (const Transfer& t : transfers) bytes += static_cast<Bytes>(t.count) * size_of(t.type);
+  return bytes;
+}
+
 bool have_data(std::span<const Transfer> transfers) {
   return std::ranges::all_of(transfers, [](const Transfer& t) { return t.count == 0 || t.data != nullptr; });
 }
@@ -85,6 +91,7 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
                     .lines_up_to = lines_up_to(),
                     .everybody = false};
   prepared->label = exchange_label();
+  prepared->brief = bytes_of(transfers) <= kBriefBytes;
   KnownExchange& place = known_exchanges_[exchanges_prepared_++ % known_exchanges_.size()];
   place.transfers.assign(transfers.begin(), transfers.end());
   place.prepared = std::move(prepared);

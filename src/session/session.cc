@@ -124,14 +124,16 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
                     .streams_scratch = prepared->plan.streams_scratch(),
                     .signature = signature};
   prepared->label = label_of(request, prepared->plan);
+  prepared->brief = prepared->in_bytes + prepared->out_bytes <= kBriefBytes;
   return prepared;
 }
 
-void Session::begin(const Order& o) {
+bool Session::begin(const Order& o) {
   running_ = true;
   const Prepared& prepared = *o.prepared;
   if (recorder_)
-    recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label);
+    recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label,
+                     prepared.brief);
   fabric::Call call = prepared.call;
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
@@ -141,7 +143,9 @@ void Session::begin(const Order& o) {
     call.out = static_cast<std::byte*>(o.transfers.front().data);
     call.in = call.out;
   }
-  executor_->start(prepared.program, call);
+  const bool finished = executor_->start(prepared.program, call);
+  if (!finished && recorder_) recorder_->waits();
+  return finished;
 }
 
 void Session::complete(const Order& o) {
@@ -205,8 +209,8 @@ Status Session::run(const Request& request) {
 }
 
 Status Session::run_now(const Order& order) {
-  begin(order);
-  Status status = executor_->wait();
+  Status status;
+  if (!begin(order)) status = executor_->wait();
   if (!status) [[unlikely]]
     return finish(order, std::move(status));
   note_end(order);

@@ -346,8 +346,7 @@ void Endpoint::move(const Operation& operation) {
       streamed_copy(place(end), value, static_cast<std::size_t>(operation.bytes));
   }
   for (const End& end : operation.sources)
-    if (end.kind == End::Kind::kMessage && end.last)
-      release(link(end.peer, end.strand), end, operation.bytes);
+    if (end.kind == End::Kind::kMessage && end.last) release(link(end.peer, end.strand), end, operation.bytes);
 }
 
 Rank Endpoint::blocker(int strand, const Operation& operation) {

@@ -40,7 +40,7 @@ static_assert(sizeof(Tail) == kLine);
 // From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head.
 struct Connection {
   Tail tail;       // Simple; slot contents are ordered by the count's release store
-  Counter head;    // messages taken; the place of message m is free again when head >= m
+  Counter head;    // messages taken, or a few less; the place of message m is free again when head >= m
   Counter signal;  // signals sent
   // Line protocols have slots of their own: one's data must not look like another's flags.
   alignas(kLine) std::byte ll[kSlots][kLineSlotBytes];
