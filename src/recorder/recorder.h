@@ -50,7 +50,7 @@ class Recorder {
     header().waiting.peer.store(0, kPlain);
     header().begun.store(number, std::memory_order_release);
   }
-  // Of the operation that was begun last: it cannot go on at once.
+  // Of the operation that was begun last: it cannot go on at once; it has ended.
   void waits() {
     constexpr auto kPlain = std::memory_order_relaxed;
     if (current_->started.load(kPlain) == 0) current_->started.store(ticks(), kPlain);
