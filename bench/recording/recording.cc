@@ -3,9 +3,9 @@
 //   recorded  the flight recorder, as usual
 //   shipped   and the branches, with no trace wanted: what programs get
 //
-//   weft_recording [--rounds N]                two processes; µs per call, the variants in turn
-//   weft_recording --broadcasts N VARIANT      one thread, N broadcasts by the root and then by the other rank, so that
-//                                              nobody ever waits: for counting instructions (bench/recording/count)
+//   weft_recording [--rounds N]                  two processes; µs per call, the variants in turn
+//   weft_recording --broadcasts N VARIANT BYTES  one thread, N broadcasts by the root and then by the other rank, so
+//                                                that nobody ever waits: for counting instructions (count)
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,10 +119,10 @@ void time_as(Rank rank, const std::string& job, int rounds) {
   }
 }
 
-void count(Variant variant, int calls) {
+void count(Variant variant, int calls, std::size_t bytes) {
   auto worlds = must(net::threads::open(2, {}));
   const auto root = session_over(std::move(worlds[0]), variant), other = session_over(std::move(worlds[1]), variant);
-  std::array<float, 2> data{};
+  std::vector<float> data(bytes / sizeof(float));
   const Request request{.collective = Collective::kBroadcast,
                         .in = data.data(),
                         .out = data.data(),
@@ -135,15 +135,15 @@ void count(Variant variant, int calls) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() == 3 && arguments[0] == "--broadcasts") {
+  if (arguments.size() == 4 && arguments[0] == "--broadcasts") {
     const auto known = std::find(kVariants.begin(), kVariants.end(), arguments[2]);
     if (known == kVariants.end()) return 2;
-    count(Variant(known - kVariants.begin()), std::atoi(arguments[1].c_str()));
+    count(Variant(known - kVariants.begin()), std::atoi(arguments[1].c_str()), std::stoul(arguments[3]));
     return 0;
   }
   const bool says_rounds = arguments.size() == 2 && arguments[0] == "--rounds";
   if (!arguments.empty() && !says_rounds) {
-    std::fprintf(stderr, "weft_recording: --rounds N, or --broadcasts N VARIANT\n");
+    std::fprintf(stderr, "weft_recording: --rounds N, or --broadcasts N VARIANT BYTES\n");
     return 2;
   }
   const std::string job = "recording-" + std::to_string(getpid()) + "-";

@@ -85,7 +85,7 @@ class WorldExecutor final : public Executor {
 
   bool start(const std::shared_ptr<const schedule::Program>& program, const fabric::Call& call) override {
     if (program_ != program) load(program);
-    strands_ = loaded_;
+    for (std::size_t s = 0; s < strands_.size(); ++s) strands_[s] = loaded_[s];
     if (own_.sent() > 0) own_ = {};
     world_->endpoint.begin(call);
     world_->patience.reset();  // time between operations is not time spent waiting
@@ -137,6 +137,7 @@ class WorldExecutor final : public Executor {
         loaded_.emplace_back(static_cast<int>(s),
                              ProgramCursor{operations.data(), operations.data() + operations.size()}, &own_);
     }
+    strands_ = loaded_;
   }
   bool advance_all() {
     if (observer_.wants()) [[unlikely]]

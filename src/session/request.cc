@@ -17,8 +17,9 @@ std::string key_of(const Request& r, bool registered) {
   return key;
 }
 
-std::string cache_key_of(const Request& r, bool registered) {
+std::string cache_key_of(const Request& r, bool registered, std::optional<Bytes> shift) {
   std::string key = key_of(r, registered);
+  if (shift) key += fmt::format("|{} behind", *shift);
   if (r.collective == Collective::kAllToAllV)
     key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
   return key;
@@ -50,6 +51,11 @@ Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, Byt
 }
 
 bool overwrites_input(const Request& r) { return r.in == r.out && !schedule::may_be_in_place(r.collective); }
+
+std::optional<Bytes> shift_of(const Request& r, Bytes in_bytes, Bytes out_bytes) {
+  if (!overlap(r.in, in_bytes, r.out, out_bytes) || overwrites_input(r)) return std::nullopt;
+  return static_cast<const std::byte*>(r.out) - static_cast<const std::byte*>(r.in);
+}
 
 Status check_request(const Request& r, Rank ranks) {
   const auto name = schedule::name(r.collective);

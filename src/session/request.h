@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -25,9 +26,11 @@ schedule::Task chosen_for(const schedule::Task& task);
 
 // What all ranks must agree on; of an all_to_all_v they know different counts.
 std::string key_of(const Request& request, bool registered);
-// Equal for requests that the same plan serves.
-std::string cache_key_of(const Request& request, bool registered);
-// The call would overwrite input that peers still want.
+// The call would overwrite input that peers still want: it is done with a copy.
 bool overwrites_input(const Request& request);
+// How far behind its input a call's output begins, if they overlap and the input is not copied.
+std::optional<Bytes> shift_of(const Request& request, Bytes in_bytes, Bytes out_bytes);
+// Equal for requests that the same program serves.
+std::string cache_key_of(const Request& request, bool registered, std::optional<Bytes> shift);
 
 }  // namespace weft::session

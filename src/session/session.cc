@@ -11,15 +11,26 @@ namespace {
 using schedule::Buffer;
 using schedule::Task;
 
-// Counts of uneven collectives are not looked at.
+// Counts of uneven collectives are not looked at. Neighbours in memory are not compared one after the other: compilers
+// would load both at once, which has to wait where the caller has just stored them one by one.
 bool same_shape(const Request& a, const Request& b) {
-  return a.count == b.count && a.collective == b.collective && a.type == b.type && a.op == b.op && a.root == b.root &&
-         a.reproducible == b.reproducible && a.channels == b.channels && a.scalar.has_value() == b.scalar.has_value() &&
-         a.counts.empty() && a.receive_counts.empty() && a.algorithm == b.algorithm && a.protocol == b.protocol;
+  return a.count == b.count && a.root == b.root && a.type == b.type && a.collective == b.collective &&
+         a.reproducible == b.reproducible && a.op == b.op && a.channels == b.channels &&
+         a.scalar.has_value() == b.scalar.has_value() && a.counts.empty() && a.receive_counts.empty() &&
+         a.algorithm == b.algorithm && a.protocol == b.protocol;
 }
 
-// The call would overwrite input that peers still want.
-bool overwrites_input(const Request& r, const Prepared& prepared) { return r.in == r.out && !prepared.may_be_in_place; }
+// Leaves out what copies bytes to where they are, if the output begins `shift` behind the input.
+void leave_out_idle_copies(schedule::Program& program, Bytes shift) {
+  using protocol::End, protocol::Operation;
+  const auto idle = [&](const Operation& o) {
+    if (o.kind != Operation::Kind::kMove || o.sources.size() != 1 || o.destinations.size() != 1) return false;
+    const End &from = o.sources[0], &to = o.destinations[0];
+    return from.kind == End::Kind::kLocal && from.memory == protocol::Memory::kIn && to.kind == End::Kind::kLocal &&
+           to.memory == protocol::Memory::kOut && from.offset == shift + to.offset;
+  };
+  for (auto& strand : program) std::erase_if(strand, idle);
+}
 
 std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
   const auto* in = static_cast<const std::byte*>(r.in);
@@ -73,7 +84,8 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     if (r.in != known.request.in || r.out != known.request.out) {
       const Prepared& p = *known.prepared;
       WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.in_bytes, p.out_bytes));
-      if (is_registered(p.in_bytes, p.out_bytes) != known.registered) continue;
+      if (is_registered(p.in_bytes, p.out_bytes) != known.registered || shift_of(r, p.in_bytes, p.out_bytes) != p.shift)
+        continue;
       known.request.in = r.in, known.request.out = r.out;
     }
     last_ = &known;
@@ -83,9 +95,10 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   WEFT_CHECK(check_request(r, executor_->ranks()));
   const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
   const schedule::Layout layout = layout_of(task);
-  const bool registered = is_registered(layout.buffer_bytes(Buffer::kIn, executor_->rank()),
-                                        layout.buffer_bytes(Buffer::kOut, executor_->rank()));
-  auto& prepared = prepared_[cache_key_of(r, registered)];
+  const Bytes in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
+  const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
+  const bool registered = is_registered(in_bytes, out_bytes);
+  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, in_bytes, out_bytes))];
   if (!prepared) {
     WEFT_TRY(prepared, plan(r, task, layout, registered));
   }
@@ -102,14 +115,18 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
-  auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
-  prepared->program = std::move(program);
   prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
   prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
+  prepared->shift = shift_of(request, prepared->in_bytes, prepared->out_bytes);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
   prepared->may_be_in_place = schedule::may_be_in_place(task.collective);
+  const std::optional<Scalar> scale = exec::scale_of(request.type, prepared->op, task.ranks, {});
+  auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
+  if (prepared->shift && !scale && prepared->op != ReduceOp::kPremulSum)
+    leave_out_idle_copies(*program, *prepared->shift);
+  prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
   // Whether memory is registered must agree only where peers touch it.
   const std::uint64_t signature =
@@ -118,7 +135,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   prepared->call = {.protocol = prepared->plan.protocol,
                     .fold = exec::fold_for(request.type, prepared->op,
                                            touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached),
-                    .scale = exec::scale_of(request.type, prepared->op, task.ranks, {}),
+                    .scale = scale,
                     .reduction = exec::reduction_number(request.type, prepared->op),
                     .publishes = touches_memory,
                     .streams_scratch = prepared->plan.streams_scratch(),
@@ -202,7 +219,8 @@ Status Session::run(const Request& request) {
     WEFT_TRY(prepared, prepare(request));
   }
   Order order{.request = &request, .prepared = prepared, .number = ++operations_};
-  if (!overwrites_input(request, *prepared)) return run_now(order);
+  if (request.in != request.out || prepared->may_be_in_place) [[likely]]
+    return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
   order.input = input;
   return run_now(order);
@@ -221,7 +239,7 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
   Pending pending{.request = request, .prepared = prepared->shared_from_this()};
-  if (overwrites_input(request, *prepared)) pending.input = input_of(request, *prepared);
+  if (overwrites_input(request)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "exec/executor.h"
@@ -33,6 +34,7 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
   bool may_be_in_place = true;        // with in == out
+  std::optional<Bytes> shift = {};    // of the buffers that it is for, as shift_of()
   bool divides = false;               // an average of integers: by the number of ranks, after the sum
   std::uint32_t label = 0;            // in the record
   bool brief = false;                 // moves at most kBriefBytes

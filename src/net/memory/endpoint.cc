@@ -71,21 +71,21 @@ inline bool Endpoint::one_line(const End& end, Bytes bytes) const {
 // Where the bytes lie one after the other; null: their lines must be unpacked.
 const std::byte* Endpoint::whole(const Link& l, const End& end, Bytes bytes) const {
   const Protocol protocol = protocol_of(bytes);
-  if (protocol == Protocol::kSimple) return l.in->simple + l.in_simple.place() + end.offset;
+  if (protocol == Protocol::kSimple) return l.from_simple() + end.offset;
   if (!one_line(end, bytes)) return nullptr;
-  return protocol == Protocol::kLL64 ? l.in->ll64 + l.in_ll64.place() : l.in->ll128[protocol::slot_after(l.received)];
+  return l.from_lines(protocol);
 }
 
 void Endpoint::unpack(const Link& l, const End& end, Bytes bytes, std::byte* to) const {
-  const std::size_t index = protocol::slot_after(l.received);
   const auto offset = static_cast<std::size_t>(end.offset), size = static_cast<std::size_t>(bytes);
   const Protocol protocol = protocol_of(bytes);
+  const std::byte* const lines = l.from_lines(protocol);
   if (protocol == Protocol::kLL64)
-    Lines64::unpack(l.in->ll64 + l.in_ll64.place(), offset, size, to);
+    Lines64::unpack(lines, offset, size, to);
   else if (protocol == Protocol::kLL128)
-    Lines128::unpack(l.in->ll128[index], offset, size, to);
+    Lines128::unpack(lines, offset, size, to);
   else
-    FlaggedWords::unpack(l.in->ll[index], offset, size, to);
+    FlaggedWords::unpack(lines, offset, size, to);
 }
 
 const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
@@ -100,7 +100,7 @@ const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
 bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const {
   const std::uint64_t expected = l.received + 1;
   const bool simple = l.in->tail.value.load(std::memory_order_acquire) >= expected;
-  const std::uint64_t flag = Lines64::flag_of(l.in->ll64 + l.in_ll64.place(), 1);
+  const std::uint64_t flag = Lines64::flag_of(l.from_lines(Protocol::kLL64), 1);
   const bool lines = protocol::number_in(flag) == expected;
   if (protocol_of(bytes) != Protocol::kLL64) return lines;
   return lines ? protocol::tag_in(flag) != end.tag : simple;
@@ -111,21 +111,29 @@ bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const 
 inline void Endpoint::prefetch_next(const Link& l, Bytes bytes) const {
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kLL64)
-    prefetch(l.in->ll64 + l.in_ll64.place(), on_lines(bytes));
+    prefetch(l.from_lines(protocol), on_lines(bytes));
   else if (protocol == Protocol::kSimple && bytes < kStreamedBytes &&
            l.in->tail.value.load(std::memory_order_relaxed) > l.received)
-    prefetch(l.in->simple + l.in_simple.place(), static_cast<std::size_t>(bytes));
+    prefetch(l.from_simple(), static_cast<std::size_t>(bytes));
+}
+
+// After a message in so many bytes of lines. Asks for those of the message after the next: nobody else looks there yet,
+// while a receiver that waits looks at the next one's. Between far cores broadcasts of one or two lines take half the
+// time, longer ones gain nothing (bench/results/2026-11-23-small-broadcasts.md).
+inline void Endpoint::pass_lines(Link& l, std::size_t length) {
+  l.out_ll64.pass(length);
+  const std::size_t ahead = l.out_ll64.place() + length;
+  if (length <= 2 * kLine && ahead + length <= sizeof l.out->ll64) prefetch_to_write(l.out->ll64 + ahead, length);
 }
 
 std::byte* Endpoint::slot(Link& l, const End& end, Bytes bytes) {
   const Protocol protocol = protocol_of(bytes);
   if (protocol == Protocol::kSimple) {
-    std::byte* to = l.out->simple + l.out_simple.place() + end.offset;
+    std::byte* to = l.to_simple() + end.offset;
     if (bytes < kStreamedBytes) prefetch_to_write(to, static_cast<std::size_t>(bytes));
     return to;
   }
-  if (one_line(end, bytes))
-    return protocol == Protocol::kLL64 ? l.out->ll64 + l.out_ll64.place() : l.out->ll128[protocol::slot_after(l.sent)];
+  if (one_line(end, bytes)) return l.to_lines(protocol);
   l.unsent.resize(kLineSlotBytes);
   return l.unsent.data() + end.offset;
 }
@@ -140,30 +148,31 @@ inline std::uint64_t Endpoint::count_sent(Link& l) {
 
 // `packed_from`: where the message's bytes are, for line protocols and messages longer than a line.
 void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* packed_from) {
-  const std::size_t index = protocol::slot_after(l.sent);
+  const Protocol protocol = protocol_of(bytes);
+  std::byte* const lines = l.to_lines(protocol);
   const std::uint64_t number = count_sent(l);
   const std::uint16_t tag = end.tag != 0 ? end.tag : tag_;
   const std::uint64_t flag = protocol::flag_of(number, tag);
   const auto size = static_cast<std::size_t>(end.offset + bytes);
   const bool in_place = one_line(end, bytes);
-  switch (protocol_of(bytes)) {
+  switch (protocol) {
     case Protocol::kLL64:
       if (in_place)
-        Lines64::flag(l.out->ll64 + l.out_ll64.place(), 0).store(flag, std::memory_order_release);
+        Lines64::flag(lines, 0).store(flag, std::memory_order_release);
       else
-        Lines64::pack(l.out->ll64 + l.out_ll64.place(), packed_from, size, flag);
-      l.out_ll64.pass(on_lines(end.offset + bytes));
+        Lines64::pack(lines, packed_from, size, flag);
+      pass_lines(l, on_lines(end.offset + bytes));
       break;
     case Protocol::kLL128:
       if (in_place)
-        Lines128::flag(l.out->ll128[index], 0).store(flag, std::memory_order_release);
+        Lines128::flag(lines, 0).store(flag, std::memory_order_release);
       else
-        Lines128::pack(l.out->ll128[index], packed_from, size, flag);
+        Lines128::pack(lines, packed_from, size, flag);
       break;
     case Protocol::kLL:
-      if (protocol::clears_slot(number)) std::memset(l.out->ll[index], 0, kLineSlotBytes);
+      if (protocol::clears_slot(number)) std::memset(lines, 0, kLineSlotBytes);
       l.out->tail.tags[number % kUnderWay] = tag;
-      FlaggedWords::pack(l.out->ll[index], packed_from, size, protocol::short_flag_of(number));
+      FlaggedWords::pack(lines, packed_from, size, protocol::short_flag_of(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:
@@ -244,22 +253,22 @@ bool Endpoint::packs(const End& end, Bytes bytes) const {
   return end.offset == 0 && end.last && !one_line(end, bytes);
 }
 
-// A whole message of one line, to a peer or from one: all that most operations of small calls are.
-inline void Endpoint::send_line(const End& from, const End& to, Bytes bytes) {
+// A whole message in lines, to a peer or from one: all that most operations of small calls are.
+inline void Endpoint::send_lines(const End& from, const End& to, Bytes bytes) {
   Link& l = link(to.peer, to.strand);
-  std::byte* line = l.out->ll64 + l.out_ll64.place();
-  std::memcpy(line, place(from), static_cast<std::size_t>(bytes));
+  std::byte* const lines = l.to_lines(Protocol::kLL64);
   const std::uint16_t tag = to.tag != 0 ? to.tag : tag_;
-  Lines64::flag(line, 0).store(protocol::flag_of(count_sent(l), tag), std::memory_order_release);
-  l.out_ll64.pass(Lines64::kBytes);
+  Lines64::pack(lines, place(from), static_cast<std::size_t>(bytes), protocol::flag_of(count_sent(l), tag));
+  pass_lines(l, on_lines(bytes));
   Doorbell::notify(segment_.block(to.peer));
 }
 
-inline void Endpoint::receive_line(const End& from, const End& to, Bytes bytes) {
+inline void Endpoint::receive_lines(const End& from, const End& to, Bytes bytes) {
   Link& l = link(from.peer, from.strand);
-  std::memcpy(place(to), l.in->ll64 + l.in_ll64.place(), static_cast<std::size_t>(bytes));
-  release(l, from, bytes);
-  prefetch_next(l, bytes);
+  Lines64::unpack(l.from_lines(Protocol::kLL64), 0, static_cast<std::size_t>(bytes), place(to));
+  const std::size_t length = on_lines(bytes);
+  release_lines(l, from.peer, length);
+  prefetch(l.from_lines(Protocol::kLL64), length);
 }
 
 // In place it is there already.
@@ -279,8 +288,9 @@ void Endpoint::copy(const Operation& operation) {
   const Bytes bytes = operation.bytes;
   const bool received = from.kind == End::Kind::kMessage, sent = to.kind == End::Kind::kMessage;
   if (!received && !sent) return copy_between_places(from, to, bytes);
-  if (received != sent && protocol_of(bytes) == Protocol::kLL64 && one_line(sent ? to : from, bytes))
-    return sent ? send_line(from, to, bytes) : receive_line(from, to, bytes);
+  const End& crossing = sent ? to : from;
+  if (received != sent && protocol_of(bytes) == Protocol::kLL64 && crossing.offset == 0 && crossing.last)
+    return sent ? send_lines(from, to, bytes) : receive_lines(from, to, bytes);
   Link* const in = received ? &link(from.peer, from.strand) : nullptr;
   Link* const out = sent ? &link(to.peer, to.strand) : nullptr;
   const bool packed = packs(to, bytes);

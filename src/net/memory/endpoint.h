@@ -52,7 +52,7 @@ class Endpoint {
   // move of it is ready.
   const std::byte* received(const protocol::End& end) {
     const Link& l = link(end.peer, end.strand);
-    return l.in->simple + l.in_simple.place() + end.offset;
+    return l.from_simple() + end.offset;
   }
   // Takes the part; the message's room is free again after its last.
   void release(const protocol::End& end, Bytes bytes) {
@@ -78,6 +78,7 @@ class Endpoint {
     Connection* out = nullptr;
     Connection* in = nullptr;
     std::uint64_t sent = 0, taken_by_peer = 0;  // messages; the latter a cached out->head
+    Begun freed = {};                           // what the peer had left of the rings by then
     std::uint64_t received = 0;
     std::uint64_t told = 0, told_simple = 0, told_ll64 = 0;  // of what was received: the count stored last, the rings
     SimpleRing out_simple, in_simple;
@@ -85,6 +86,18 @@ class Endpoint {
     std::vector<Begun> begun;  // by message; empty until the first is sent
     std::uint64_t signals_sent = 0, signals_taken = 0;
     std::vector<std::byte> unpacked, unsent;  // line protocols: messages longer than a line, without their flags
+
+    // Where the next message begins.
+    std::byte* to_simple() const { return out->simple + out_simple.place(); }
+    std::byte* to_lines(protocol::Protocol of) const { return lines(*out, of, out_ll64.place(), sent); }
+    const std::byte* from_simple() const { return in->simple + in_simple.place(); }
+    const std::byte* from_lines(protocol::Protocol of) const { return lines(*in, of, in_ll64.place(), received); }
+
+   private:
+    static std::byte* lines(Connection& c, protocol::Protocol of, std::size_t ll64, std::uint64_t messages) {
+      if (of == protocol::Protocol::kLL64) return c.ll64 + ll64;
+      return (of == protocol::Protocol::kLL128 ? c.ll128 : c.ll)[protocol::slot_after(messages)];
+    }
   };
 
   Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
@@ -96,7 +109,10 @@ class Endpoint {
   void unpack(const Link& link, const protocol::End& end, Bytes bytes, std::byte* to) const;
   const std::byte* take(Link& link, const protocol::End& end, Bytes bytes);
   void release(Link& link, const protocol::End& end, Bytes bytes);
+  void release_lines(Link& link, Rank peer, std::size_t length);
+  void count_taken(Link& link, Rank peer, bool tells);
   void prefetch_next(const Link& link, Bytes bytes) const;
+  static void pass_lines(Link& link, std::size_t length);
   static std::uint64_t count_sent(Link& link);
   void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
   std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
@@ -125,8 +141,8 @@ class Endpoint {
   void move(const protocol::Operation& operation);
   void copy(const protocol::Operation& operation);
   void copy_between_places(const protocol::End& from, const protocol::End& to, Bytes bytes);
-  void send_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
-  void receive_line(const protocol::End& from, const protocol::End& to, Bytes bytes);
+  void send_lines(const protocol::End& from, const protocol::End& to, Bytes bytes);
+  void receive_lines(const protocol::End& from, const protocol::End& to, Bytes bytes);
 
   Segment segment_;
   Rank rank_;
@@ -145,34 +161,35 @@ class Endpoint {
 
 inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
   const std::uint64_t expected = l.received + 1;
-  const std::size_t index = protocol::slot_after(l.received);
   const auto until = static_cast<std::size_t>(end.offset + bytes);
   std::uint64_t flag = 0;
   std::uint16_t tag = 0;
   switch (protocol_of(bytes)) {
-    case protocol::Protocol::kLL64:
-      flag = Lines64::flag_of(l.in->ll64 + l.in_ll64.place(), until);
+    case protocol::Protocol::kLL64: {
+      const std::byte* const lines = l.from_lines(protocol::Protocol::kLL64);
+      flag = Lines64::flag_of(lines, until);
       if (protocol::number_in(flag) != expected) {
-        prefetch(l.in->ll64 + l.in_ll64.place(),
-                 Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
+        prefetch(lines, Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
       tag = protocol::tag_in(flag);
       break;
+    }
     case protocol::Protocol::kLL128:
-      flag = Lines128::flag_of(l.in->ll128[index], until);
+      flag = Lines128::flag_of(l.from_lines(protocol::Protocol::kLL128), until);
       if (protocol::number_in(flag) != expected) return false;
       tag = protocol::tag_in(flag);
       break;
     case protocol::Protocol::kLL:
-      if (FlaggedWords::flag_of(l.in->ll[index], until) != protocol::short_flag_of(expected)) return false;
+      if (FlaggedWords::flag_of(l.from_lines(protocol::Protocol::kLL), until) != protocol::short_flag_of(expected))
+        return false;
       tag = l.in->tail.tags[expected % kUnderWay];
       break;
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
       if (l.in->tail.value.load(std::memory_order_acquire) < expected) {
-        if (bytes < kStreamedBytes) prefetch(l.in->simple + l.in_simple.place(), until);
+        if (bytes < kStreamedBytes) prefetch(l.from_simple(), until);
         if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
         return false;
       }
@@ -188,17 +205,14 @@ inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
 // Of a message that comes in parts only the first is known.
 inline bool Endpoint::fits(const Link& l, const protocol::End& end, Bytes bytes) const {
   const std::uint64_t under_way = l.sent - l.taken_by_peer;
-  const auto freed = [&](std::uint64_t Begun::*ring, std::uint64_t at) {
-    return under_way == 0 ? at : l.begun[(l.taken_by_peer + 1) % kLinesUnderWay].*ring;
-  };
   switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64:
       return under_way < kLinesUnderWay &&
-             l.out_ll64.has_room(end.last ? on_lines(bytes) : kLineSlotBytes, freed(&Begun::ll64, l.out_ll64.at()));
+             l.out_ll64.has_room(end.last ? on_lines(bytes) : kLineSlotBytes, l.freed.ll64);
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
-      return under_way < kUnderWay && l.out_simple.has_room(end.last ? static_cast<std::size_t>(bytes) : kSlotBytes,
-                                                            freed(&Begun::simple, l.out_simple.at()));
+      return under_way < kUnderWay &&
+             l.out_simple.has_room(end.last ? static_cast<std::size_t>(bytes) : kSlotBytes, l.freed.simple);
     default:
       return protocol::has_room(l.sent, l.taken_by_peer);
   }
@@ -207,33 +221,40 @@ inline bool Endpoint::fits(const Link& l, const protocol::End& end, Bytes bytes)
 inline bool Endpoint::has_room(Link& l, const protocol::End& end, Bytes bytes) const {
   if (fits(l, end, bytes)) return true;
   l.taken_by_peer = l.out->head.value.load(std::memory_order_acquire);
+  l.freed = l.taken_by_peer == l.sent ? Begun{l.out_simple.at(), l.out_ll64.at()}
+                                      : l.begun[(l.taken_by_peer + 1) % kLinesUnderWay];
   return fits(l, end, bytes);
 }
 
 // A sender that waits for room looks at the count all the time, and every store of it then costs a trip between the
 // cores: small messages are counted a few at a time. What is not told yet is at most 3 messages and less than an eighth
 // of a ring, so that a sender whose messages were all taken always finds room for another.
-inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
+inline void Endpoint::count_taken(Link& l, Rank peer, bool tells) {
   ++l.received;
+  if (!tells && l.received - l.told < kToldAtOnce) return;
+  l.told = l.received, l.told_simple = l.in_simple.at(), l.told_ll64 = l.in_ll64.at();
+  l.in->head.value.store(l.received, std::memory_order_release);
+  Doorbell::notify(segment_.block(peer));
+}
+
+// A message in so many bytes of lines.
+inline void Endpoint::release_lines(Link& l, Rank peer, std::size_t length) {
+  l.in_ll64.pass(length);
+  count_taken(l, peer, l.in_ll64.at() - l.told_ll64 >= kLineSlotBytes);
+}
+
+inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
   const Bytes whole = end.offset + bytes;
-  bool tells = l.received - l.told >= kToldAtOnce;
   switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64:
-      l.in_ll64.pass(on_lines(whole));
-      tells |= l.in_ll64.at() - l.told_ll64 >= kLineSlotBytes;
-      break;
+      return release_lines(l, end.peer, on_lines(whole));
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
       l.in_simple.pass(static_cast<std::size_t>(whole));
-      tells |= l.in_simple.at() - l.told_simple >= kSlotBytes;
-      break;
+      return count_taken(l, end.peer, l.in_simple.at() - l.told_simple >= kSlotBytes);
     default:
-      tells = true;
+      return count_taken(l, end.peer, true);
   }
-  if (!tells) return;
-  l.told = l.received, l.told_simple = l.in_simple.at(), l.told_ll64 = l.in_ll64.at();
-  l.in->head.value.store(l.received, std::memory_order_release);
-  Doorbell::notify(segment_.block(end.peer));
 }
 
 inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
