@@ -69,7 +69,7 @@ void Session::leave_record(const Error& error) const {
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
-const Prepared* Session::again(const Request& r) const {
+inline const Prepared* Session::again(const Request& r) const {
   const bool same = last_ != nullptr && last_->is_even && r.in == last_->request.in && r.out == last_->request.out &&
                     same_shape(r, last_->request);
   return same ? last_->prepared.get() : nullptr;
@@ -165,7 +165,7 @@ bool Session::begin(const Order& o) {
   return finished;
 }
 
-void Session::complete(const Order& o) {
+inline void Session::complete(const Order& o) {
   if (!o.prepared->divides || o.prepared->out_bytes == 0) return;
   exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), o.prepared->out_bytes, executor_->ranks());
 }
@@ -182,7 +182,7 @@ Error Session::in_context(const Order& o, Error error) const {
   return error;
 }
 
-void Session::note_end(const Order& o) {
+inline void Session::note_end(const Order& o) {
   if (recorder_) recorder_->end(true);
   running_ = false;
   complete(o);

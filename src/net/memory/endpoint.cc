@@ -313,7 +313,6 @@ void Endpoint::copy(const Operation& operation) {
 }
 
 void Endpoint::move(const Operation& operation) {
-  if (operation.sources.size() == 1 && operation.destinations.size() == 1 && !call_.scale) return copy(operation);
   sources_.clear();
   destinations_.clear();
   for (const End& end : operation.sources) {

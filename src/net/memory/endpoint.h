@@ -281,7 +281,8 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
 inline fabric::Posted Endpoint::post(int strand, const protocol::Operation& operation) {
   using Kind = protocol::Operation::Kind;
   if (operation.kind == Kind::kMove) {
-    move(operation);
+    const bool one_each = operation.sources.size() == 1 && operation.destinations.size() == 1;
+    one_each && !call_.scale ? copy(operation) : move(operation);
   } else if (operation.kind == Kind::kSignal) {
     Link& l = link(operation.peer, strand);
     l.out->signal.value.store(++l.signals_sent, std::memory_order_release);
