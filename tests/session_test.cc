@@ -174,6 +174,32 @@ TEST(Session, ManyShapesComeBackInTurn) {
   });
 }
 
+// Copies that change nothing are left out in place; the same call with other buffers must not profit from that.
+TEST(Session, PlacesOfBuffersAlternate) {
+  constexpr std::size_t kCount = 3;
+  on_threads(thread_communicators(3), [](Communicator& c) {
+    const auto rank = static_cast<std::size_t>(c.rank()), ranks = static_cast<std::size_t>(c.ranks());
+    for (int round = 0; round < 12; ++round) {
+      const auto mine = static_cast<float>(10 * round + c.rank());
+      // all_gather: from this rank's part of the output, or apart
+      std::vector<float> in(kCount, mine), out(kCount * ranks, -1);
+      const bool part = round % 2 == 0;
+      if (part) std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(kCount * rank), kCount, mine);
+      const float* const from = part ? out.data() + kCount * rank : in.data();
+      ASSERT_TRUE(c.run(
+          {.collective = Collective::kAllGather, .in = from, .out = out.data(), .count = kCount, .algorithm = "pat"}));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(out[i], static_cast<float>(10 * round + static_cast<int>(i / kCount))) << round;
+      // broadcast: in place, or apart
+      std::vector<float> copy(kCount, -1);
+      float* const to = round % 3 == 0 ? in.data() : copy.data();
+      ASSERT_TRUE(c.run(
+          {.collective = Collective::kBroadcast, .in = in.data(), .out = to, .count = kCount, .algorithm = "spread"}));
+      for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(to[i], static_cast<float>(10 * round)) << round;
+    }
+  });
+}
+
 TEST(Session, ABarrierHoldsEarlyRanksBack) {
   std::atomic<int> arrived{0};
   on_threads(thread_communicators(4), [&](Communicator& c) {

@@ -106,7 +106,7 @@ class Bench {
     question.algorithm = spec_.algorithm.empty() ? row.algorithm : spec_.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
-    if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->estimate.total;
+    if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->in_a_row;
     const cost::Limit limit = cost::limit(*machine_.view, task);
     row.limit_resource = limit.resource;
     row.limit_time = limit.time;

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "protocol/protocol.h"
+#include "protocol/slots.h"
 
 namespace weft::protocol {
 
@@ -19,12 +20,24 @@ struct Capabilities {
   Bytes max_slice = 0;                     // the most data one Simple message carries
   Bytes line_slot_bytes = Bytes{1} << 40;  // the most wire bytes of a line protocol's message
   Bytes scratch_bytes = 0;                 // of every rank
+  // Messages that a sender may have under way to one rank, if they are small: by LL64, by Simple.
+  std::int64_t lines_under_way = kSlots, simple_under_way = kSlots;
 
   // The most data that one message carries.
   Bytes slot_data(Protocol protocol) const {
     const Traits& t = traits(protocol);
     const Bytes here = protocol == Protocol::kSimple ? max_slice : line_slot_bytes / t.line_bytes * t.line_data;
     return here < t.slice_bytes ? here : t.slice_bytes;
+  }
+
+  // Messages of so much data that a sender may have under way to one rank: as many small ones as find the room of
+  // kSlots large ones, up to a number.
+  std::int64_t under_way(Protocol protocol, Bytes data) const {
+    const Bytes most = slot_data(protocol);
+    const std::int64_t fit = data > 0 && data < most ? kSlots * (most / data) : kSlots;
+    if (protocol == Protocol::kLL64) return fit < lines_under_way ? fit : lines_under_way;
+    if (protocol == Protocol::kSimple) return fit < simple_under_way ? fit : simple_under_way;
+    return kSlots;
   }
 };
 

@@ -23,7 +23,8 @@ struct Question {
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.
 struct Candidate {
   schedule::Plan plan;
-  cost::Estimate estimate;  // valid if possible
+  cost::Estimate estimate;  // valid if possible, as the next
+  Duration in_a_row;        // what each of many calls takes that follow each other; never more than one alone
   bool possible = false;
   bool chosen = false;
   std::string reason;  // why it was chosen, why it lost, or why it cannot serve; one line

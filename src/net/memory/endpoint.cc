@@ -17,7 +17,9 @@ protocol::Capabilities capabilities(std::string_view name) {
           .max_strands = kStrands,
           .max_slice = kSlotBytes,
           .line_slot_bytes = kLineSlotBytes,
-          .scratch_bytes = kScratchBytes};
+          .scratch_bytes = kScratchBytes,
+          .lines_under_way = kLinesUnderWay,
+          .simple_under_way = kUnderWay};
 }
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)

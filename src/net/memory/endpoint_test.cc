@@ -54,10 +54,11 @@ class Pair : public testing::TestWithParam<Protocol> {
     begin(0, 0);
     begin(1, 0);
   }
-  void begin(Rank r, std::uint64_t signature, bool publishes = false) {
+  void begin(Rank r, std::uint64_t signature, bool publishes = false) { begin(r, signature, publishes, GetParam()); }
+  void begin(Rank r, std::uint64_t signature, bool publishes, Protocol protocol) {
     end[r].begin({.in = reinterpret_cast<std::byte*>(input.data()),
                   .out = reinterpret_cast<std::byte*>(output.data()),
-                  .protocol = GetParam(),
+                  .protocol = protocol,
                   .fold = copy,
                   .publishes = publishes,
                   .signature = signature});
@@ -93,20 +94,20 @@ TEST_P(Pair, AFullConnectionTakesMoreOnlyWhenSomeWereTaken) {
   std::size_t under_way = 0;
   for (int round = 0; round < 20; ++round) {
     for (; under_way < most; ++under_way) {
-      ASSERT_TRUE(end[0].ready(0, send(100))) << under_way;
-      end[0].post(0, send(100));
+      ASSERT_TRUE(end[0].ready(0, send(50))) << under_way;
+      end[0].post(0, send(50));
     }
-    EXPECT_FALSE(end[0].ready(0, send(100)));
-    EXPECT_EQ(end[0].blocker(0, send(100)), 1);
+    EXPECT_FALSE(end[0].ready(0, send(50)));
+    EXPECT_EQ(end[0].blocker(0, send(50)), 1);
     for (std::size_t m = 0; m < kSome; ++m, --under_way) {
-      ASSERT_TRUE(end[1].ready(0, receive(100))) << m;
-      end[1].post(0, receive(100));
+      ASSERT_TRUE(end[1].ready(0, receive(50))) << m;
+      end[1].post(0, receive(50));
     }
-    EXPECT_TRUE(end[0].ready(0, send(100)));
-    EXPECT_EQ(end[0].blocker(0, send(100)), -1);
+    EXPECT_TRUE(end[0].ready(0, send(50)));
+    EXPECT_EQ(end[0].blocker(0, send(50)), -1);
   }
-  for (; under_way > 0; --under_way) end[1].post(0, receive(100));
-  EXPECT_FALSE(end[1].ready(0, receive(100)));
+  for (; under_way > 0; --under_way) end[1].post(0, receive(50));
+  EXPECT_FALSE(end[1].ready(0, receive(50)));
 }
 
 // What a receiver has taken but not told yet never keeps its sender from sending.
@@ -132,7 +133,7 @@ TEST_P(Pair, MessagesOfAllSizesFollowEachOtherThroughTheRing) {
   for (int step = 0; step < 20000; ++step) {
     // Long runs of small or of large messages, so that the ring fills up with both.
     const bool large = step / 500 % 2 == 1;
-    const Bytes bytes = 4 * (1 + static_cast<Bytes>(random() % (large ? 890 : 40)));
+    const Bytes bytes = 4 * (1 + static_cast<Bytes>(random() % (large ? 890 : 14)));
     if (random() % 8 != 0 && end[0].ready(0, send(bytes))) {
       std::iota(input.begin(), input.begin() + bytes / 4, step);
       end[0].post(0, send(bytes));
@@ -150,6 +151,38 @@ TEST_P(Pair, MessagesOfAllSizesFollowEachOtherThroughTheRing) {
     }
   }
   EXPECT_EQ(most, GetParam() == Protocol::kSimple ? kUnderWay : kLinesUnderWay);
+}
+
+// Calls by any protocols follow each other on one connection; the sender is a few ahead.
+TEST_P(Pair, MessagesOfAllProtocolsShareAConnection) {
+  constexpr Protocol kAll[] = {Protocol::kLL64, Protocol::kSimple, Protocol::kLL128, Protocol::kLL};
+  struct Sent {
+    std::uint64_t call;
+    Protocol protocol;
+    std::vector<int> data;
+  };
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  std::deque<Sent> under_way;
+  std::uint64_t calls = 0;
+  for (int step = 0; step < 20000; ++step) {
+    const Protocol protocol = kAll[random() % 4];
+    const Bytes bytes = 4 * (1 + static_cast<Bytes>(random() % (random() % 4 == 0 ? 400 : 14)));
+    begin(0, calls + 1, false, protocol);
+    if (random() % 16 < 9 && end[0].ready(0, send(bytes))) {
+      std::iota(input.begin(), input.begin() + bytes / 4, step);
+      end[0].post(0, send(bytes));
+      under_way.push_back({++calls, protocol, {input.begin(), input.begin() + bytes / 4}});
+    } else if (!under_way.empty()) {
+      const Sent& next = under_way.front();
+      begin(1, next.call, false, next.protocol);
+      const Operation taken = receive(4 * static_cast<Bytes>(next.data.size()));
+      ASSERT_TRUE(end[1].ready(0, taken)) << step;
+      end[1].post(0, taken);
+      ASSERT_TRUE(std::equal(next.data.begin(), next.data.end(), output.begin())) << step;
+      under_way.pop_front();
+    }
+  }
+  EXPECT_GT(calls, 5000u);
 }
 
 TEST_P(Pair, AMessageInPartsWaitsForRoomForTheLargest) {

@@ -22,8 +22,9 @@ using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
-// Messages under way where they lie in a ring: of Simple those whose tags fit into the tail's line.
-inline constexpr std::size_t kLinesUnderWay = 64, kUnderWay = 24;
+// Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
+// too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's line.
+inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 24;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 
 struct alignas(kLine) Counter {

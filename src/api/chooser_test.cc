@@ -1,0 +1,61 @@
+#include "api/chooser.h"
+
+#include <gtest/gtest.h>
+
+#include "api/this_machine.h"
+#include "net/memory/endpoint.h"
+#include "tune/tune.h"
+
+namespace weft::api {
+namespace {
+
+using protocol::Protocol;
+using tune::Candidate;
+
+// All ways to broadcast so many bytes among ranks that share memory on this machine's cores.
+std::vector<Candidate> broadcasts(const cost::MachineView& machine, Rank ranks, Bytes bytes) {
+  return tune::candidates(machine, {.task = {.collective = Collective::kBroadcast,
+                                             .ranks = ranks,
+                                             .ranks_per_node = ranks,
+                                             .elements = bytes},
+                                    .can = net::memory::capabilities("shm")})
+      .value();
+}
+
+const Candidate& find(const std::vector<Candidate>& all, std::string_view algorithm, Protocol protocol) {
+  return *std::ranges::find_if(
+      all, [&](const Candidate& c) { return c.plan.algorithm->name == algorithm && c.plan.protocol == protocol; });
+}
+
+// One call of 8 B waits for its turn by any protocol; of many, LL64 takes the most along at a turn.
+TEST(Choice, OfRanksThatShareCoresIsMadeForCallsInARow) {
+  const auto machine = this_machine(calibrate::typical()).value();
+  const Rank ranks = 2 * machine->endpoints();
+  const auto all = broadcasts(*machine, ranks, 8);
+  const Candidate &lines = find(all, "spread", Protocol::kLL64), &simple = find(all, "spread", Protocol::kSimple);
+  EXPECT_LT(simple.estimate.total, lines.estimate.total);
+  EXPECT_LT(lines.in_a_row, simple.in_a_row);
+  EXPECT_TRUE(lines.chosen) << all.front().plan.algorithm->name;
+  EXPECT_TRUE(lines.reason.starts_with("fastest in a row: ")) << lines.reason;
+  EXPECT_NE(simple.reason.find("fewer are under way between two turns of a shared core"), std::string::npos)
+      << simple.reason;
+}
+
+// Somewhere reading the root's memory is faster for one call, but not by enough to wait for it.
+TEST(Choice, OfPlansThatReadPeersMemoryCountsTheWaiting) {
+  const auto machine = this_machine(calibrate::typical()).value();
+  if (machine->endpoints() < 2) GTEST_SKIP() << "two ranks of one core wait for their turns";
+  bool found = false;
+  for (Bytes bytes = 64; bytes <= 65536; bytes *= 2) {
+    const auto all = broadcasts(*machine, 2, bytes);
+    const Candidate& direct = find(all, "direct", Protocol::kDirect);
+    if (direct.chosen || direct.estimate.total >= all.front().estimate.total) continue;
+    found = true;
+    EXPECT_LT(all.front().estimate.total, direct.estimate.total * 1.4);
+    EXPECT_NE(direct.reason.find("ranks wait until others have read their memory"), std::string::npos) << direct.reason;
+  }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace weft::api
