@@ -157,11 +157,13 @@ std::string parts(const cost::Estimate& e) {
 
 // What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone. A CPU's rank
 // goes on as soon as its messages are in their slots, but where peers read its memory it waits for them; data that
-// flows one way hides the rest of a message behind the next call. Measured between two cores
+// flows one way, and that the slots hold, hides the rest of a message behind the next call. Measured between two cores
 // (bench/results/2026-11-22-call-path.md).
 Duration judged(const cost::MachineView& machine, const Question& q, const Candidate& c) {
   constexpr double kWaits = 1.4, kAlone = 0.02;
-  const bool waits = schedule::rooted(q.task.collective) && c.plan.algorithm->needs.memory() && !machine.costs().gpu();
+  const bool held = q.task.elements * q.task.element_bytes <= protocol::kSlots * q.can.slot_data(Protocol::kSimple);
+  const bool waits =
+      held && schedule::rooted(q.task.collective) && c.plan.algorithm->needs.memory() && !machine.costs().gpu();
   const Duration time = c.in_a_row + (c.estimate.total - c.in_a_row) * kAlone;
   return waits ? time * kWaits : time;
 }
