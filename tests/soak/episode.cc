@@ -31,7 +31,7 @@ ConnectOptions options_of(Episode::Over over) {
 constexpr std::string_view kJoined = "joined, ";  // a rank's first word: from now on it may be killed
 
 // What a rank said, at last at its end.
-void count(Outcome& outcome, std::string said) {
+void count(Outcome& outcome, std::string said, const std::string& how_it_ended = "without a word") {
   if (said.starts_with(kJoined)) said.erase(0, kJoined.size());
   long long checked = 0;
   int shrunk = 0, grown = 0;
@@ -40,7 +40,7 @@ void count(Outcome& outcome, std::string said) {
     outcome.shrunk = std::max(outcome.shrunk, shrunk);
     outcome.grown = std::max(outcome.grown, grown);
   } else if (said != "left" && outcome.wrong.empty()) {
-    outcome.wrong = said.empty() ? "a rank ended without a word" : std::move(said);
+    outcome.wrong = said.empty() ? "a rank ended: " + how_it_ended : std::move(said);
   }
 }
 
@@ -98,9 +98,12 @@ Outcome run_processes(const Episode& e) {
   Outcome outcome;
   for (Rank r = 0; r < e.ranks; ++r) {
     const tests::Outcome ended = job[r].join();
-    if (std::find(killed.begin(), killed.end(), r) == killed.end()) count(outcome, ended.said);
+    if (std::find(killed.begin(), killed.end(), r) == killed.end()) count(outcome, ended.said, ended.how());
   }
-  for (int i = 0; i < outcome.grown; ++i) count(outcome, spares[static_cast<std::size_t>(i)].join().said);
+  for (int i = 0; i < outcome.grown; ++i) {
+    const tests::Outcome ended = spares[static_cast<std::size_t>(i)].join();
+    count(outcome, ended.said, ended.how());
+  }
   return outcome;
 }
 

@@ -24,12 +24,14 @@ class WithoutSigpipe {
   WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
   ~WithoutSigpipe() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  // Takes back the signal that an EPIPE has left; one that was pending before is lost, like any second one.
+  // Takes back the signal that a broken connection has left; one that was pending before is lost, like any second one.
   void take() const {
     if (sigismember(&before_, SIGPIPE) == 1) return;
+    const int error = errno;
     const timespec now{};
     while (sigtimedwait(&only_, nullptr, &now) < 0 && errno == EINTR) {
     }
+    errno = error;
   }
 
  private:
@@ -58,17 +60,17 @@ ssize_t Pipe::drain(int socket) {
   const WithoutSigpipe quiet;
   for (;;) {
     const ssize_t n = splice(out_.get(), nullptr, socket, nullptr, bytes_, SPLICE_F_NONBLOCK);
+    if (n == static_cast<ssize_t>(bytes_)) {
+      bytes_ = 0;
+      return n;
+    }
+    quiet.take();  // a connection may break after some pages: the kernel counts these, and yet raises the signal
     if (n >= 0) {
       bytes_ -= static_cast<std::size_t>(n);
       return n;
     }
     if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == ENOBUFS) return 0;
-    if (errno == EPIPE) {
-      quiet.take();
-      errno = EPIPE;
-    }
-    return -1;
+    return errno == EAGAIN || errno == ENOBUFS ? 0 : -1;
   }
 }
 
