@@ -83,8 +83,12 @@ std::vector<Rank> strike(const Episode& e, tests::ConnectedJob& job) {
 Outcome run_processes(const Episode& e) {
   const ConnectOptions options = options_of(e.over);
   tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report& report, tests::NoticeBoard& board) {
+    Story story(e, c, &board);
+    // UCX before 1.14 ends a process whose answer to a peer's first words finds that peer dead (decision 0114).
+    if (e.over >= Episode::Over::kUcx && e.kills > 0)
+      if (const Status met = story.meet(); !met) return "wrong: ranks cannot meet: " + met.error().message;
     report.say(std::string(kJoined));
-    return Story(e, c, &board).tell();
+    return story.tell();
   });
   std::vector<tests::Process> spares;  // those that nobody takes in are killed in the end
   for (int place = 1; place <= Story::kSpares; ++place)

@@ -13,15 +13,36 @@ namespace {
 constexpr std::int64_t kSubsetEvery = 300;  // calls; a split costs a meeting
 constexpr int kAttempts = 20;               // to go on, if more ranks die meanwhile
 
+Status exchange_with_all(Communicator& comm) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(comm.ranks())), in(out.size());
+  std::vector<Transfer> transfers;
+  for (Rank r = 0; r < comm.ranks(); ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    transfers.push_back({Transfer::Direction::kSend, r, &out[at], 1, DataType::kInt64});
+    transfers.push_back({Transfer::Direction::kReceive, r, &in[at], 1, DataType::kInt64});
+  }
+  return comm.exchange(transfers);
+}
+
 }  // namespace
 
+Status Story::make_subset() {
+  const std::uint64_t sides = Random(episode_.seed * 1000003 + static_cast<std::uint64_t>(next_)).next();
+  WEFT_TRY(subset_, world_.split(static_cast<int>(sides >> (world_.rank() % 64) & 1)));
+  return {};
+}
+
+Status Story::meet() {
+  WEFT_CHECK(make_subset());
+  WEFT_CHECK(exchange_with_all(subset_));
+  WEFT_CHECK(exchange_with_all(world_));
+  return world_.barrier();
+}
+
 Status Story::one_call() {
+  if (!subset_ || (next_ > 0 && next_ % kSubsetEvery == 0)) WEFT_CHECK(make_subset());
   // All ranks draw alike, whenever they came.
   Random random(episode_.seed * 1000003 + static_cast<std::uint64_t>(next_));
-  if (next_ % kSubsetEvery == 0 || !subset_) {
-    const std::uint64_t sides = random.next();
-    WEFT_TRY(subset_, world_.split(static_cast<int>(sides >> (world_.rank() % 64) & 1)));
-  }
   Communicator& comm = random.below(4) == 0 ? subset_ : world_;
   WEFT_TRY(wrong_, make(Call::draw(random, comm.ranks()), comm));
   ++next_;

@@ -14,12 +14,16 @@ class Story {
   Story(const Episode& episode, Communicator world, tests::NoticeBoard* board)
       : episode_(episode), world_(std::move(world)), board_(board) {}
 
+  // Every pair exchanges something, in the world and in the first subsets.
+  Status meet();
+
   // "done CHECKED SHRUNK GROWN", "left" by one that the others went on without, or what was wrong.
   std::string tell();
   // The same of a rank that joins at this place of the board.
   static std::string join(const Episode& episode, tests::NoticeBoard& board, int place, const ConnectOptions& options);
 
  private:
+  Status make_subset();
   // Makes calls until they are all made, or one fails.
   Status call_on();
   Status one_call();
