@@ -19,6 +19,7 @@ static_assert(fabric::Endpoint<Endpoint>);
 namespace {
 
 constexpr std::chrono::milliseconds kForGuests{200};
+constexpr std::chrono::microseconds kListenEvery{100};
 
 }  // namespace
 
@@ -250,8 +251,8 @@ void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const 
 }
 
 Rank Endpoint::unsettled() {
-  const Rank r = carrier_->unsettled();
-  if (r >= 0) pump(r);
+  Rank r = carrier_->unsettled();
+  if (r >= 0 && pump(r)) r = carrier_->unsettled();
   return outward(r);
 }
 
@@ -272,20 +273,21 @@ Rank Endpoint::blocker(int strand, const Operation& asked) {
 bool Endpoint::pump(Rank r) {
   if (broken_ || r == rank_) return false;
   Peer& p = peer(r);
-  if (p.all_attached) [[likely]]
-    return carrier_->pump(r);
-  if (!p.started) open_connections(r);
-  return progress_openings();
+  if (!p.all_attached && !p.started) open_connections(r);
+  const bool moved = p.all_attached ? carrier_->pump(r) : progress_openings();
+  stirred_ |= moved;
+  return moved;
 }
 
 bool Endpoint::pump_all() {
   if (broken_) return false;
-  const bool moved = progress_openings();
+  const bool comes = !openings_.empty() || !guests_.empty() || Clock::now() - listened_ >= kListenEvery;
+  const bool moved = comes && progress_openings();
   return carrier_->pump_all() || moved;
 }
 
 void Endpoint::sleep(std::chrono::milliseconds limit) {
-  if (!carrier_->may_sleep()) return;
+  if (std::exchange(stirred_, false) || !carrier_->may_sleep()) return;
   epoll_event events[64];
   const int n = epoll_wait(epoll_.get(), events, 64, static_cast<int>(limit.count()));
   bool others = false;

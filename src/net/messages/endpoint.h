@@ -70,8 +70,11 @@ class Endpoint final : public Receiver {
   // Is what this rank waits for large? Then looking again and again would only take it in small pieces, each with a
   // system call and an acknowledgement of its own; asleep, it gets many at once.
   bool awaits_much() const { return awaited_bytes_ >= kMuch; }
-  // Until something happens on a connection, or for so long.
+  // Until something happens on a connection, or for so long. Not at all if something has come since `calm` that the
+  // caller may have looked for before it came: a look for one message takes in others.
   void sleep(std::chrono::milliseconds limit);
+  // The caller is about to look at everything that it waits for.
+  void calm() { stirred_ = false; }
   const std::optional<Error>& failure() const { return failure_; }
   // Why a peer cannot be waited for any more; empty: it can.
   const std::string& end_of(Rank peer) const { return peer_end_[static_cast<std::size_t>(peer)]; }
@@ -176,8 +179,10 @@ class Endpoint final : public Receiver {
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
   std::vector<Opening> openings_, guests_;
+  Clock::time_point listened_{};  // for guests, last
   std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
+  bool stirred_ = false;
   bool broken_ = false;
   std::optional<Broken> by_;  // if broken_
   static constexpr Bytes kMuch = Bytes{48} << 10;

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kGuests = 64;  // greetings under way; more push out the oldest
 constexpr std::chrono::seconds kGreetingTime{5};
 
-bool is_connected(int fd) {
-  pollfd watched{fd, POLLOUT, 0};
+bool is_ready(int fd, short event) {
+  pollfd watched{fd, event, 0};
   return poll(&watched, 1, 0) > 0;
 }
 
@@ -70,7 +70,8 @@ void Endpoint::attach(Opening& opening) {
 }
 
 bool Endpoint::progress_openings() {
-  for (;;) {
+  listened_ = Clock::now();
+  while (is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
     auto fd = bootstrap::accept_from(meeting_.listener.get());
     if (!fd) {
       fail(fd.error().code, fd.error().blame, fd.error().message);
@@ -94,7 +95,7 @@ bool Endpoint::progress_openings() {
         o.fd.reset();
         continue;
       }
-      if (!is_connected(o.fd.get())) continue;
+      if (!is_ready(o.fd.get(), POLLOUT)) continue;
       o.connecting = false;
     }
     const auto state = o.handshake.advance(o.fd.get());

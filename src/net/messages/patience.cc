@@ -18,7 +18,6 @@ void Patience::restart() {
 std::chrono::milliseconds Patience::lately() const { return std::max(Endpoint::kLately, limits_.timeout / 4); }
 
 Status Patience::look(const WaitingFor& waiting_for) {
-  endpoint_.give_back();
   moved_ = endpoint_.pump_all();
   const auto now = Clock::now();
   if (looks_ == 0) looks_ = 1;
@@ -30,14 +29,20 @@ Status Patience::look(const WaitingFor& waiting_for) {
 }
 
 Status Patience::pause_slowly(const WaitingFor& waiting_for) {
+  const bool shares = limits_.spins <= 1, much = shares && endpoint_.awaits_much();
+  if (shares && !much && ++yields_ % kYields != 0) {
+    sched_yield();
+    return {};
+  }
   WEFT_CHECK(look(waiting_for));
-  const bool much = limits_.spins <= 1 && endpoint_.awaits_much();
   if (moved_ || (looks_ < limits_.spins && !much)) return {};  // what is waited for may just have come
   looks_ = limits_.spins;
-  if (!much && Clock::now() - since_ < limits_.yielding)
+  if (!much && Clock::now() - since_ < limits_.yielding) {
     sched_yield();
-  else
+  } else {
+    endpoint_.give_back();
     endpoint_.sleep(kExamineEvery);
+  }
   return {};
 }
 

@@ -23,6 +23,7 @@ class Patience {
   Patience(Endpoint& endpoint, Limits limits) : endpoint_(endpoint), limits_(limits) {}
 
   void reset() {
+    endpoint_.calm();
     if (looks_ != 0) restart();
   }
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { endpoint_.break_off(culprit, cause); }
@@ -38,14 +39,14 @@ class Patience {
   // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
   // kNoResources.
   Status pause(const WaitingFor& waiting_for) {
-    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0 && (limits_.spins > 1 || !endpoint_.awaits_much()))
-        [[likely]]
+    if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0) [[likely]]
       return {};
     return pause_slowly(waiting_for);
   }
 
  private:
   static constexpr int kBroadEvery = 32;  // looks at the awaited socket per look at all
+  static constexpr int kYields = 8;       // the same where ranks share cores
   void restart();
   Status pause_slowly(const WaitingFor& waiting_for);
   Status examine(Clock::time_point now, const WaitingFor& waiting_for);
@@ -55,6 +56,7 @@ class Patience {
   Endpoint& endpoint_;
   Limits limits_;
   int looks_ = 0;
+  unsigned yields_ = 0;
   bool moved_ = false;
   Clock::time_point since_{}, examined_{};
 };

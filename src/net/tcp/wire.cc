@@ -199,15 +199,17 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
 
 bool Wire::receive(Receiver& receiver) {
   if (!attached() || ended_) return false;
-  bool moved = false, pauses = false;
+  bool moved = false, pauses = false, emptied = false;
   for (;;) {
     while (next_frame(receiver, pauses)) {
       moved = true;
       if (pauses || ended_) return true;
     }
     if (ended_) return true;
-    ssize_t n;
+    if (emptied) return moved;
+    ssize_t n, most;
     if (in_payload_) {
+      most = static_cast<ssize_t>(left_ + kStaging);
       n = read_some(into_, left_);
       if (n > 0) {
         const std::size_t own = std::min(static_cast<std::size_t>(n), left_);
@@ -223,11 +225,13 @@ bool Wire::receive(Receiver& receiver) {
         end_ -= begin_;
         begin_ = 0;
       }
+      most = static_cast<ssize_t>(kStaging - end_);
       n = read_some(staging_.data() + end_, kStaging - end_);
       if (n > 0) end_ += static_cast<std::size_t>(n);
     }
     if (n == 0) return moved;
     moved = true;
+    emptied = n < most;  // what comes from now on is the next look's
   }
 }
 

@@ -93,7 +93,7 @@ class Wire {
   std::uint32_t confirmed_ = 0;  // frames that the peer has whole
 
   // A small frame costs one system call, and so do the last bytes of a large one together with what follows.
-  static constexpr std::size_t kStaging = 8192;
+  static constexpr std::size_t kStaging = 32768;
   std::uint32_t frames_received_ = 0;  // counting the one whose bytes are coming in
   bool owes_confirmation_ = false;
   bool in_payload_ = false;
