@@ -206,7 +206,8 @@ fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   return fabric::Posted::kDone;
 }
 
-// At once when half of the slots are taken; otherwise with the next frame, or when there is nothing else to do.
+// At once when half of the slots are taken; otherwise with the next frame, or before this rank sleeps: a sender has
+// room for half of them either way, and who only receives would say it after every message.
 void Endpoint::give_credit(Rank r, int strand) {
   Peer& p = peer(r);
   Stream& s = p.streams[static_cast<std::size_t>(strand)];

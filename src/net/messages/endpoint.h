@@ -180,7 +180,7 @@ class Endpoint final : public Receiver {
   std::vector<std::string> peer_end_;
   std::vector<Opening> openings_, guests_;
   Clock::time_point listened_{};  // for guests, last
-  std::vector<Rank> owed_;  // peers to whom slots are to be given back
+  std::vector<Rank> owed_;        // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool stirred_ = false;
   bool broken_ = false;
