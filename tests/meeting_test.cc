@@ -322,6 +322,31 @@ TEST(Interfaces, AreFoundByNameSubnetAndAddress) {
   EXPECT_FALSE(choose_interface("ten/8"));
 }
 
+// Bound to `from`, with packets for `to`; none is sent.
+UniqueFd towards(const Address& from, Address to) {
+  sockaddr_storage storage;
+  socklen_t length = to_sockaddr(from, storage);
+  UniqueFd fd(socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length), 0);
+  to.port = 9;
+  length = to_sockaddr(to, storage);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&storage), length), 0);
+  return fd;
+}
+
+TEST(Interfaces, AreAdaptersOnlyTowardsOtherMachines) {
+  EXPECT_FALSE(leaves_by_adapter(towards(loopback(), loopback()).get()));
+  std::string adapter;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/net"))
+    if (exists(entry.path() / "device") && choose_interface(entry.path().filename())) adapter = entry.path().filename();
+  if (adapter.empty()) GTEST_SKIP() << "no adapter is up here";
+  const Address own = choose_interface(adapter).value();
+  EXPECT_FALSE(leaves_by_adapter(towards(own, own).get()));
+  Address neighbour = own;
+  neighbour.ip[own.family == 4 ? 3 : 15] ^= 1;
+  EXPECT_TRUE(leaves_by_adapter(towards(own, neighbour).get()));
+}
+
 TEST(Meeting, CrossesIpv6) {
   Address v6;
   v6.family = 6;

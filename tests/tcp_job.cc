@@ -24,7 +24,8 @@ TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const Story& story
       if (!meeting) return report.say(text_of(meeting.error()));
       if (detour) detour(r, *meeting);
       const int spins = ranks > static_cast<Rank>(std::thread::hardware_concurrency()) ? 1 : 200;
-      auto world = net::tcp::open(std::move(*meeting), r, {.sockets = sockets}, {.spins = spins, .timeout = timeout});
+      const net::tcp::Options options{.sockets = sockets, .zero_copy = net::tcp::ZeroCopy::kAlways};
+      auto world = net::tcp::open(std::move(*meeting), r, options, {.spins = spins, .timeout = timeout});
       Communicator comm(std::make_shared<session::Session>(
           std::make_unique<exec::WorldExecutor<net::messages::World>>(std::move(world)), ranks, forcing_chooser()));
       report.say(story(comm, report));

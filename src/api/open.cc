@@ -71,12 +71,18 @@ Result<cost::MachineView> messages_between(const Origin& origin, const net::boot
   return these_machines(origin.rates, Carrier::kUcxAcross, machines, ranks_per_node, &kWithin);
 }
 
+net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
+  using net::tcp::ZeroCopy;
+  if (settings.zero_copy.empty()) return ZeroCopy::kByAdapter;
+  return settings.zero_copy == "on" ? ZeroCopy::kAlways : ZeroCopy::kNever;
+}
+
 // By what joins machines.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
                                                           Rank rank, net::messages::Patience::Limits limits) {
   if (origin.ucx != nullptr) return net::ucx::open(origin.ucx, std::move(meeting), rank, limits);
   const net::tcp::Options options{.sockets = origin.settings.sockets,
-                                  .zero_copy = origin.settings.zero_copy != "off",
+                                  .zero_copy = zero_copy_of(origin.settings),
                                   .fold_of = exec::fold_of_reduction};
   return net::tcp::open(std::move(meeting), rank, options, limits);
 }

@@ -43,7 +43,7 @@ struct Settings {
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   int sockets = 1;                              // WEFT_TCP_SOCKETS
-  std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "on", "off"
+  std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "on", "off", empty: by adapter
   bool aggregates = false;                      // WEFT_TCP_AGGREGATION
   int record_entries = 4096;                    // WEFT_RECORD
   std::string record_folder;                    // WEFT_RECORD_DIR

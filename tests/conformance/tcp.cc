@@ -20,7 +20,9 @@ Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = 
 
 template <int kSockets>
 Result<std::unique_ptr<net::messages::World>> over_tcp(Meeting meeting, Rank rank, Limits limits) {
-  return net::tcp::open(std::move(meeting), rank, {.sockets = kSockets, .fold_of = exec::fold_of_reduction}, limits);
+  const net::tcp::Options options{
+      .sockets = kSockets, .zero_copy = net::tcp::ZeroCopy::kAlways, .fold_of = exec::fold_of_reduction};
+  return net::tcp::open(std::move(meeting), rank, options, limits);
 }
 
 Result<std::unique_ptr<net::messages::World>> over_ucx(Meeting meeting, Rank rank, Limits limits) {

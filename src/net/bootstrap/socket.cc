@@ -57,6 +57,28 @@ void avoid_bbr(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
+struct Interface {
+  std::string name;
+  Address address;
+};
+
+// Those that are up, once per address. Empty also where the system does not tell.
+std::vector<Interface> interfaces() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
+  std::vector<Interface> found;
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
+    const int family = i->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    found.push_back({i->ifa_name, address_of(storage)});
+  }
+  return found;
+}
+
 }  // namespace
 
 void UniqueFd::reset() {
@@ -149,20 +171,11 @@ Result<Address> choose_interface(const std::string& wanted) {
   } else if (parse_ip(wanted, subnet)) {
     bits = subnet.family == 4 ? 32 : 128;
   }
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return socket_failure("getifaddrs", wanted, errno);
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
   std::string known;
   Address best;
-  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage storage{};
-    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    const Address a = address_of(storage);
-    known += fmt::format("{}{} {}", known.empty() ? "" : ", ", i->ifa_name, ip_text(a));
-    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : wanted == i->ifa_name;
+  for (const auto& [name, a] : interfaces()) {
+    known += fmt::format("{}{} {}", known.empty() ? "" : ", ", name, ip_text(a));
+    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : wanted == name;
     if (fits && (best.family == 0 || (best.family == 6 && a.family == 4))) best = a;  // of a name: IPv4 first
   }
   if (best.family == 0) return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known);
@@ -244,6 +257,22 @@ Address local_address(int fd) {
   socklen_t length = sizeof storage;
   getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length);
   return address_of(storage);
+}
+
+bool leaves_by_adapter(int fd) {
+  const Address here = local_address(fd);
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return false;
+  const Address there = address_of(storage);
+  const auto is_ip_of = [](const Address& a, const Address& b) {
+    return a.family == b.family && std::memcmp(a.ip, b.ip, sizeof a.ip) == 0;
+  };
+  const auto all = interfaces();
+  if (std::any_of(all.begin(), all.end(), [&](const Interface& i) { return is_ip_of(i.address, there); })) return false;
+  return std::any_of(all.begin(), all.end(), [&](const Interface& i) {
+    return is_ip_of(i.address, here) && access(fmt::format("/sys/class/net/{}/device", i.name).c_str(), F_OK) == 0;
+  });
 }
 
 Result<UniqueFd> accept_from(int listener) {

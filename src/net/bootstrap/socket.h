@@ -63,6 +63,9 @@ Result<UniqueFd> listen_on(const Address& address);
 Result<UniqueFd> start_connect(const Address& to);  // succeeds or fails later: see connect_error
 int connect_error(int fd);                          // 0: connected or still trying
 Address local_address(int fd);
+// Does what a connection sends leave by an adapter, which reads memory without the processor's help? False where the
+// peer is on this machine, behind a virtual link (veth, bridge, tunnel), or nothing is known.
+bool leaves_by_adapter(int fd);
 // A connection whose link is cut ends after about `timeout`, whether or not anything is under way on it.
 void end_when_cut(int fd, std::chrono::milliseconds timeout);
 // Has the peer's kernel all that was sent, or will it never have? Reads what has come, and forgets it: closing a socket

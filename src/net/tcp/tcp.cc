@@ -1,7 +1,5 @@
 #include "net/tcp/tcp.h"
 
-#include "net/tcp/sockets.h"
-
 namespace weft::net::tcp {
 
 fabric::Capabilities capabilities() { return messages::capabilities("tcp"); }

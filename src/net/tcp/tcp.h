@@ -1,14 +1,14 @@
 #pragma once
 
 #include "net/messages/world.h"
-#include "net/tcp/wire.h"
+#include "net/tcp/sockets.h"
 
 // The fabric of ranks that TCP joins.
 namespace weft::net::tcp {
 
 struct Options {
-  int sockets = 1;        // connections per pair of ranks; large messages are spread over them
-  bool zero_copy = true;  // large messages leave from where they lie, where the kernel can do that
+  int sockets = 1;  // connections per pair of ranks; large messages are spread over them
+  ZeroCopy zero_copy = ZeroCopy::kByAdapter;
   messages::Aggregator::FoldOf fold_of = nullptr;  // needed where this process has the node that sums messages
 };
 

@@ -34,7 +34,7 @@ class TwoRanks : public testing::Test {
     ASSERT_TRUE(served) << served.error().message;
     for (const Rank r : {0, 1}) {
       ASSERT_TRUE(*met[r]) << met[r]->error().message;
-      world[r] = open(std::move(**met[r]), r, {}, {.spins = 1, .timeout = kLong});
+      world[r] = open(std::move(**met[r]), r, {.zero_copy = ZeroCopy::kAlways}, {.spins = 1, .timeout = kLong});
       at(r).begin({.in = in[r].data(), .out = out[r].data(), .fold = copy});
     }
     cross(0, 0);  // so that they are connected

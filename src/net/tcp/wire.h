@@ -25,6 +25,7 @@ class Wire {
   Rank peer() const { return peer_; }
   int fd() const { return fd_.get(); }
   bool attached() const { return fd_.open(); }
+  void copy_always() { splicer_ = nullptr; }
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
   void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
 
