@@ -61,9 +61,13 @@ Known known(const calibrate::Rates& rates, Carrier carrier) {
   return {"NET", rates.tcp, rates.tcp_connection};
 }
 
-// What a message between ranks costs, if so many share a machine's cores.
+// What a message between ranks costs, if so many share a machine's cores. Then all that the ranks of a core send and
+// take keeps each of them waiting, and so do their looks: fitted to 4 ranks on 2 cores over TCP
+// (bench/results/2026-11-23-tcp.md).
 protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates& rates, Carrier carrier,
                          Rank ranks_here) {
+  constexpr double kTaking = 0.55, kLook = 0.75;  // of a trip
+  const int sharing = cores.sharing(ranks_here);
   const Known measured = known(rates, carrier);
   protocol::HopCost hop = *cores.costs().find(measured.path, protocol::Protocol::kSimple);
   if (measured.trip.ps() > 0 && measured.rate.value() > 0) {
@@ -72,7 +76,12 @@ protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates&
     hop.least = measured.trip;
     hop.channel = measured.rate;
   }
-  hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
+  if (sharing > 1) {
+    const Duration alone = hop.least - hop.overhead, trip = hop.least;
+    hop.overhead = (hop.overhead + trip * kTaking) * sharing;
+    hop.least = hop.overhead + alone + trip * (kLook * (sharing - 1));
+  }
+  hop.channel = hop.channel * (1.0 / sharing);
   return hop;
 }
 

@@ -31,7 +31,7 @@ std::int64_t steps_of(const Task& task, const Plan& plan) {
 }
 
 struct Walked {
-  double total = 0, latency = 0;
+  double total = 0, latency = 0, work = 0;
 };
 
 // What stories do to a machine, or to a part of it.
@@ -74,7 +74,7 @@ Walked continued(const Walked (&at)[3], double doublings, std::optional<double> 
   const auto part = [&](double least, auto&& of) {
     return continued(of(at[0]), of(at[1]), of(at[2]), doublings, claimed, least);
   };
-  Walked result;
+  Walked result{.work = at[2].work};
   result.latency = part(1, [](const Walked& w) { return w.latency; });
   result.total = result.latency + std::max(0.0, part(0, [](const Walked& w) { return w.total - w.latency; }));
   return result;
@@ -165,13 +165,13 @@ class Estimator::Tellings {
     const int channels = schedule::busy_channels(task, plan);
     const Shares& shares = told.shares.try_emplace(channels, machine_, task, plan, told.paths, channels).first->second;
     WEFT_TRY(const Links links, links_of(machine_, task, plan.protocol, told.script, told.paths, shares));
-    const auto ends = [&](bool empty, double rounds) {
-      return Walk(machine_, task, plan, told.script, links, empty).run(rounds);
-    };
     const double rounds = rounds_of_channel(task, plan);
     Rounds& empty = told.empty[{channels, plan.protocol}];
-    if (static_cast<double>(empty.size()) < std::min<double>(rounds, kWalkedRounds)) empty = ends(true, rounds);
-    return Walked{.total = seconds(ends(false, rounds), rounds), .latency = seconds(empty, rounds)};
+    if (static_cast<double>(empty.size()) < std::min<double>(rounds, kWalkedRounds))
+      empty = Walk(machine_, task, plan, told.script, links, true).run(rounds);
+    Walk walk(machine_, task, plan, told.script, links, false);
+    const double total = seconds(walk.run(rounds), rounds);
+    return Walked{.total = total, .latency = seconds(empty, rounds), .work = walk.work_per_round() * rounds};
   }
 
   const MachineView& machine_;
@@ -192,7 +192,10 @@ Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan, std::
   const Duration start = *launch + plan.filling;
   const double most = at_most ? (*at_most - start).s() : HUGE_VAL;
   WEFT_TRY(const Walked walked, tellings_->walk_all(task, like, most));
-  return Estimate{start + Duration::seconds(walked.total), start, start + Duration::seconds(walked.latency)};
+  return Estimate{.total = start + Duration::seconds(walked.total),
+                  .launch = start,
+                  .latency = start + Duration::seconds(walked.latency),
+                  .work = start + Duration::seconds(walked.work)};
 }
 
 Result<Estimate> estimate(const MachineView& machine, const Task& task, const Plan& plan) {

@@ -12,6 +12,7 @@ struct Estimate {
   Duration total;
   Duration launch;   // of it: starting the call
   Duration latency;  // of it: launch and all hops of the critical path, with empty messages
+  Duration work;     // CPU: of it, what keeps the busiest rank's core busy
 };
 
 // α-β times of plans, counted from their own schedules: every strand of channel 0 is walked once with a clock, messages

@@ -29,6 +29,7 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
       empty_(empty_messages),
       local_rate_(machine.costs().local_channel().value()),
       core_free_(static_cast<std::size_t>(task.ranks)),
+      worked_(gpu_ ? 0 : core_free_.size()),
       mail_(0, 0, 1),
       signals_(links.of.size()) {
   const schedule::Cut cut = schedule::cut_of(task, plan);
@@ -50,8 +51,12 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
 
 Rounds Walk::run(double rounds) {
   Rounds ends;
-  for (int round = 0; round < kWalkedRounds && round < rounds; ++round) ends.push_back(walk_round());
+  for (; walked_ < kWalkedRounds && walked_ < rounds; ++walked_) ends.push_back(walk_round());
   return ends;
+}
+
+double Walk::work_per_round() const {
+  return worked_.empty() || walked_ == 0 ? 0 : *std::ranges::max_element(worked_) / walked_;
 }
 
 double seconds(const Rounds& ends, double rounds) {
@@ -121,10 +126,13 @@ Number Walk::take_moves(Strand& s, const Script::Act& act, Number left) {
   Number done = 0;
   for (; done < left && std::ranges::all_of(sources, is_there); ++done) {
     const Stream input = receive(s, sources, std::max(free, s.free));
-    const double whole = std::max(moving, posting_of(s, destinations));
+    // A GPU's proxy posts while its kernels move; a CPU rank does one after the other.
+    const double posting = posting_of(s, destinations);
+    const double whole = gpu_ ? std::max(moving, posting) : moving + posting;
     const double slice = whole * per_message_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice), input.first};
     s.free = free = output.last + send(s, sources, destinations, output);
+    if (!gpu_) worked_[static_cast<std::size_t>(s.rank)] += whole;
   }
   return done;
 }
@@ -144,6 +152,7 @@ Stream Walk::receive(Strand& s, std::span<const End> sources, double start) {
     }
   }
   if (work > 0) {
+    if (!gpu_) worked_[static_cast<std::size_t>(s.rank)] += work;
     s.taken = std::max(s.taken, begun) + work;
     input = {std::max(input.first, s.taken - work * (1 - per_message_)), std::max(input.last, s.taken)};
   }

@@ -28,6 +28,8 @@ class Walk {
 
   // At most kWalkedRounds. Call once.
   Rounds run(double rounds);
+  // CPU ranks: how long each round that was walked kept the busiest rank's core busy, in seconds.
+  double work_per_round() const;
 
  private:
   using End = Script::End;
@@ -62,7 +64,9 @@ class Walk {
   double local_rate_ = 0;                  // GPU: of copies within a rank's memory
   double memory_ = 0, scratch_ = 0;        // CPU: seconds per byte of a rank's core, in buffers and in scratch
   std::vector<Strand> strands_;
-  std::vector<double> core_free_;  // CPU ranks: when the core is free
+  std::vector<double> core_free_;  // CPU ranks: when the core is free …
+  std::vector<double> worked_;     // … and how long it has worked
+  int walked_ = 0;                 // rounds
   Mail mail_;
   Queues<double> signals_;
   std::vector<std::vector<schedule::Queue<Stream>>> parts_;  // that switches wait to sum, by member

@@ -22,6 +22,7 @@ struct Capabilities {
   Bytes scratch_bytes = 0;                 // of every rank
   // Messages that a sender may have under way to one rank, if they are small: by LL64, by Simple.
   std::int64_t lines_under_way = kSlots, simple_under_way = kSlots;
+  Bytes small_under_way = 0;  // … of so many bytes together; 0: of as many as kSlots of the largest have
 
   // The most data that one message carries.
   Bytes slot_data(Protocol protocol) const {
@@ -30,11 +31,11 @@ struct Capabilities {
     return here < t.slice_bytes ? here : t.slice_bytes;
   }
 
-  // Messages of so much data that a sender may have under way to one rank: as many small ones as find the room of
-  // kSlots large ones, up to a number.
+  // Messages of so much data that a sender may have under way to one rank: kSlots of any size, more small ones.
   std::int64_t under_way(Protocol protocol, Bytes data) const {
     const Bytes most = slot_data(protocol);
-    const std::int64_t fit = data > 0 && data < most ? kSlots * (most / data) : kSlots;
+    const Bytes room = small_under_way > 0 ? small_under_way : kSlots * most;
+    const std::int64_t fit = data > 0 && data < most && room / data > kSlots ? room / data : kSlots;
     if (protocol == Protocol::kLL64) return fit < lines_under_way ? fit : lines_under_way;
     if (protocol == Protocol::kSimple) return fit < simple_under_way ? fit : simple_under_way;
     return kSlots;

@@ -99,9 +99,12 @@ Duration in_a_row(const cost::MachineView& machine, const Question& q, const sch
   constexpr double kTurn = 6;
   if (!shares_turns(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
   const Bytes message = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
-  const Duration turns = estimate.latency - estimate.launch;
+  // What kernels hold between ranks crosses meanwhile; who copies through shared memory works for every byte.
+  const Duration turns = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
   const auto calls = static_cast<double>(q.can.under_way(plan.protocol, message));
-  return estimate.total - turns + turns * std::min(1.0, kTurn / calls);
+  // However many are under way, every rank has its own work to do for each.
+  return std::min(estimate.total,
+                  std::max(estimate.work, estimate.total - turns + turns * std::min(1.0, kTurn / calls)));
 }
 
 // Of what takes longer than `at_most` neither the best plan nor its time need be right.

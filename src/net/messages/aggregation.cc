@@ -39,8 +39,8 @@ void Endpoint::announce_parts(const Operation& operation) {
     if (!is_sum(end) || end.offset > 0) continue;
     const Stream& s = stream(node_, end.strand);
     const Sum sum{.first = end.peer, .count = end.count, .stride = end.stride, .reduction = call_.reduction};
-    Frame frame = part_of(sum, static_cast<std::uint16_t>(end.strand), s.sent + 1);
-    frame.taken = static_cast<std::uint32_t>(s.taken);
+    Frame frame = part_of(sum, static_cast<std::uint16_t>(end.strand), s.sent() + 1);
+    frame.taken = static_cast<std::uint32_t>(s.taken());
     send(node_, frame, nullptr, Block(), true);
   }
 }
@@ -51,7 +51,7 @@ void Endpoint::note_part(Rank r, const Frame& f) {
   const std::int64_t last = Bytes{sum.first} + Bytes{sum.count - 1} * sum.stride;
   const bool sound = rank_ == node_ && sum.count > 0 && sum.stride > 0 && sum.first >= 0 && last < ranks_ &&
                      r >= sum.first && r <= last && (r - sum.first) % sum.stride == 0;
-  if (!sound || f.number <= s.taken || f.number > s.taken + kSlots)
+  if (!sound || f.number <= s.taken() || f.number > s.taken() + kMostUnderWay)
     return damaged(r, fmt::format("message {} of strand {}: not a part of a sum of {} ranks from rank {} on", f.number,
                                   f.strand, sum.count, sum.first));
   s.message(f.number).sum = sum;

@@ -16,7 +16,7 @@ std::byte* Endpoint::place(Rank r, const Frame& f) {
   Stream& s = stream(r, f.strand);
   if (std::byte* at = s.place(f, blocks_)) return at;
   damaged(r, fmt::format("message {} of strand {}, bytes {} to {}: out of turn after message {}", f.number, f.strand,
-                         f.offset, f.offset + f.length, s.taken));
+                         f.offset, f.offset + f.length, s.taken()));
   return nullptr;
 }
 
@@ -118,7 +118,7 @@ void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64
         .tag = call_.signature,
         .offset = offset,
         .total = total,
-        .taken = static_cast<std::uint32_t>(s.taken)},
+        .taken = static_cast<std::uint32_t>(s.taken())},
        nullptr, Block(), false);
 }
 
@@ -127,7 +127,7 @@ void Endpoint::give_back() {
     Peer& p = peer(r);
     p.owes_credit = false;
     for (std::uint16_t strand = 0; strand < kStrands; ++strand)
-      if (const Stream& s = p.streams[strand]; s.told != s.taken) control(r, FrameKind::kCredit, strand, 0);
+      if (!p.streams[strand].all_told()) control(r, FrameKind::kCredit, strand, 0);
   }
   owed_.clear();
 }

@@ -21,6 +21,9 @@ namespace {
 constexpr std::chrono::milliseconds kForGuests{200};
 constexpr std::chrono::microseconds kListenEvery{100};
 
+// Of the message whose first part the operation sends; the most if there are more to come.
+Bytes size_of(const Operation& operation, const End& end) { return end.last ? operation.bytes : kSlotBytes; }
+
 }  // namespace
 
 Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
@@ -137,9 +140,9 @@ bool Endpoint::ready(int strand, const Operation& asked) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;  // later parts share the first one's slot
     Stream& s = stream(end.peer, end.strand);
-    if (s.has_room()) continue;
+    if (s.has_room(size_of(operation, end))) continue;
     pump(end.peer);
-    if (!s.has_room()) return false;
+    if (!s.has_room(size_of(operation, end))) return false;
   }
   return true;
 }
@@ -206,14 +209,14 @@ fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   return fabric::Posted::kDone;
 }
 
-// At once when half of the slots are taken; otherwise with the next frame, or before this rank sleeps: a sender has
-// room for half of them either way, and who only receives would say it after every message.
+// At once when about half of what may be under way has been taken; otherwise with the next frame, or before this rank
+// sleeps: who only receives would say it after every message.
 void Endpoint::give_credit(Rank r, int strand) {
   Peer& p = peer(r);
   Stream& s = p.streams[static_cast<std::size_t>(strand)];
-  if (r == rank_) return s.peer_took(static_cast<std::uint32_t>(s.taken));
-  if (s.taken - s.told >= kSlots / 2) return control(r, FrameKind::kCredit, static_cast<std::uint16_t>(strand), 0);
-  if (s.taken == s.told || p.owes_credit) return;
+  if (r == rank_) return s.peer_took(static_cast<std::uint32_t>(s.taken()));
+  if (s.must_tell()) return control(r, FrameKind::kCredit, static_cast<std::uint16_t>(strand), 0);
+  if (s.all_told() || p.owes_credit) return;
   p.owes_credit = true;
   owed_.push_back(r);
 }
@@ -224,12 +227,12 @@ void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, 
                     .flags = end.last ? kEnd : std::uint8_t{0},
                     .strand = static_cast<std::uint16_t>(end.strand),
                     .length = static_cast<std::uint32_t>(bytes),
-                    .number = s.sent + 1,
+                    .number = s.sent() + 1,
                     .tag = tag_of(end),
                     .offset = static_cast<std::uint32_t>(end.offset),
                     .total = end.last ? static_cast<std::uint32_t>(end.offset + bytes) : 0,
-                    .taken = static_cast<std::uint32_t>(s.taken)};
-  if (end.last) ++s.sent;
+                    .taken = static_cast<std::uint32_t>(s.taken())};
+  if (end.last) s.note_sent(end.offset + bytes);
   if (end.peer == rank_) return keep(frame, payload);
   send(end.peer, frame, payload, block, !end.last);
 }
@@ -245,8 +248,7 @@ void Endpoint::keep(const Frame& frame, const std::byte* payload) {
 void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
   Peer& p = peer(r);
   if (!p.started) open_connections(r);
-  Stream& s = p.streams[frame.strand];
-  s.told = s.taken;
+  p.streams[frame.strand].note_told();
   p.sent += frame.weight();
   carrier_->send(r, frame, payload, block, more_follows);
 }
@@ -266,7 +268,8 @@ Rank Endpoint::blocker(int strand, const Operation& asked) {
     if (end.kind == End::Kind::kMessage && !available(end.peer, stream(end.peer, end.strand), end, operation.bytes))
       return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   for (const End& end : operation.destinations)
-    if (end.kind == End::Kind::kMessage && end.offset == 0 && !stream(end.peer, end.strand).has_room())
+    if (end.kind == End::Kind::kMessage && end.offset == 0 &&
+        !stream(end.peer, end.strand).has_room(size_of(operation, end)))
       return end.peer == node_ ? blocker_behind_node(asked) : end.peer;
   return -1;
 }

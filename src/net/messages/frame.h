@@ -11,8 +11,10 @@
 // What ranks that only send messages tell each other, whatever carries it. Little-endian.
 namespace weft::net::messages {
 
-inline constexpr int kSlots =
-    protocol::kSlots;  // messages that a sender may have under way on one strand: protocol Simple's slots
+// Messages that a sender may have under way on one strand: protocol Simple's slots, and more that are small, of so many
+// bytes together. Ranks that share a core then take many at a turn; more bytes would fall out of the cache.
+inline constexpr int kSlots = protocol::kSlots, kMostUnderWay = 64;
+inline constexpr Bytes kSmallUnderWay = Bytes{256} << 10;
 inline constexpr int kStrands = 8;
 inline constexpr Bytes kSlotBytes = Bytes{128} << 10;  // several fit a core's cache; larger ones measured slower
 inline constexpr std::size_t kScratchBytes = 1 << 20;

@@ -5,6 +5,29 @@
 
 namespace weft::net::messages {
 
+void Stream::note_sent(Bytes bytes) {
+  if (sizes_.empty()) [[unlikely]]
+    sizes_.resize(kMostUnderWay);
+  sizes_[sent_++ % kMostUnderWay] = static_cast<std::uint32_t>(bytes);
+  bytes_under_way_ += bytes;
+}
+
+void Stream::peer_took(std::uint32_t count) {
+  const auto more = static_cast<std::int32_t>(count - static_cast<std::uint32_t>(taken_by_peer_));
+  for (std::int32_t i = 0; i < more && taken_by_peer_ < sent_; ++i)
+    bytes_under_way_ -= sizes_[taken_by_peer_++ % kMostUnderWay];
+}
+
+Incoming& Stream::message(std::uint64_t number) {
+  if (number > taken_ + in_.size()) [[unlikely]] {
+    std::vector<Incoming> more(kMostUnderWay);
+    for (std::uint64_t n = taken_ + 1; n <= taken_ + in_.size(); ++n)
+      more[(n - 1) % more.size()] = std::move(in_[(n - 1) % in_.size()]);
+    in_ = std::move(more);
+  }
+  return in_[(number - 1) % in_.size()];
+}
+
 Stream::Found Stream::find(Range part, bool last, std::uint64_t tag) {
   const Incoming& next = head();
   if (!next.begun) return Found::kNot;
@@ -22,7 +45,7 @@ void Stream::want(Range part, std::uint64_t tag, std::byte* target) {
 
 // Null unless the frame is of the part that is wanted somewhere.
 std::byte* Stream::wanted_place(const Frame& f) const {
-  if (target_ == nullptr || f.number != taken + 1 || f.tag != wanted_tag_ || f.offset < wanted_.begin ||
+  if (target_ == nullptr || f.number != taken_ + 1 || f.tag != wanted_tag_ || f.offset < wanted_.begin ||
       f.offset + Bytes{f.length} > wanted_.end)
     return nullptr;
   return target_ + (f.offset - wanted_.begin);
@@ -30,8 +53,9 @@ std::byte* Stream::wanted_place(const Frame& f) const {
 
 std::byte* Stream::place(const Frame& f, Blocks& blocks) {
   const bool striped = (f.flags & kStriped) != 0;
+  if (f.number <= taken_ || f.number > taken_ + kMostUnderWay) return nullptr;
   Incoming& in = message(f.number);
-  if (f.number <= taken || f.number > taken + kSlots || (!striped && f.offset != in.received) ||
+  if ((!striped && f.offset != in.received) ||
       (in.begun && (in.striped != striped || in.tag != f.tag || in.total >= 0) && !striped))
     return nullptr;
   in.begun = true;
@@ -47,7 +71,7 @@ bool Stream::arrived(const Frame& f, const std::byte* at) {
   Incoming& in = message(f.number);
   in.received += f.length;
   if (at == wanted_place(f)) in.direct.push_back({f.offset, f.offset + Bytes{f.length}});
-  return f.number == taken + 1;
+  return f.number == taken_ + 1;
 }
 
 const std::byte* Stream::settle(Range part, std::byte* target) {
@@ -70,8 +94,9 @@ const std::byte* Stream::settle(Range part, std::byte* target) {
 }
 
 void Stream::release() {
+  bytes_untold_ += head().received;
   head() = Incoming{};
-  ++taken;
+  ++taken_;
 }
 
 }  // namespace weft::net::messages

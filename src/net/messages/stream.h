@@ -24,20 +24,39 @@ struct Incoming {
 };
 
 // Both directions between this rank and a peer, one strand.
-// A sender has at most kSlots messages under way; what the receiver has taken it learns from `taken` of any frame of
-// the strand that comes back. Counters only grow.
+// How many messages a sender has under way is bounded (frame.h); what the receiver has taken it learns from `taken` of
+// any frame of the strand that comes back. Counters only grow.
 class Stream {
  public:
-  std::uint64_t sent = 0, signals_sent = 0;
-  std::uint64_t taken = 0, told = 0;  // messages; told: what the peer knows of it
+  std::uint64_t signals_sent = 0;
   std::uint64_t signals_came = 0, signals_taken = 0;
 
-  Incoming& head() { return in_[taken % kSlots]; }
-  Incoming& message(std::uint64_t number) { return in_[(number - 1) % kSlots]; }
-  bool has_room() const { return sent - taken_by_peer_ < kSlots; }
-  void peer_took(std::uint32_t count) {
-    const auto more = static_cast<std::int32_t>(count - static_cast<std::uint32_t>(taken_by_peer_));
-    if (more > 0) taken_by_peer_ += static_cast<std::uint32_t>(more);
+  // --- out ---
+  std::uint64_t sent() const { return sent_; }
+  // For one more message of so many bytes?
+  bool has_room(Bytes bytes) const {
+    const std::uint64_t under_way = sent_ - taken_by_peer_;
+    return under_way < kSlots || (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
+  }
+  // A message of so many bytes has been sent whole.
+  void note_sent(Bytes bytes);
+  void peer_took(std::uint32_t count);
+
+  // --- in ---
+  std::uint64_t taken() const { return taken_; }
+  Incoming& head() { return message(taken_ + 1); }
+  // Requires: taken() < number <= taken() + kMostUnderWay.
+  Incoming& message(std::uint64_t number);
+  // The peer is told what has been taken.
+  void note_told() {
+    told_ = taken_;
+    bytes_untold_ = 0;
+  }
+  bool all_told() const { return told_ == taken_; }
+  // Could the peer soon have no room for what it wants to send?
+  bool must_tell() const {
+    const std::uint64_t untold = taken_ - told_;
+    return untold >= kSlots / 2 && (untold >= kMostUnderWay / 2 || bytes_untold_ >= kSmallUnderWay / 2);
   }
 
   enum class Found { kNot, kHere, kMismatch };
@@ -58,11 +77,16 @@ class Stream {
  private:
   std::byte* wanted_place(const Frame& frame) const;
 
-  std::uint64_t taken_by_peer_ = 0;
+  std::uint64_t sent_ = 0, taken_by_peer_ = 0;
+  std::vector<std::uint32_t> sizes_;  // of messages under way: a ring
+  Bytes bytes_under_way_ = 0;
+
+  std::uint64_t taken_ = 0, told_ = 0;  // told: what the peer knows of it
+  Bytes bytes_untold_ = 0;
   std::byte* target_ = nullptr;
   Range wanted_;
   std::uint64_t wanted_tag_ = 0;
-  Incoming in_[kSlots];
+  std::vector<Incoming> in_{kSlots};  // a ring, larger once more messages come
 };
 
 }  // namespace weft::net::messages

@@ -8,7 +8,9 @@ fabric::Capabilities capabilities(std::string_view name) {
   return {.name = name,
           .max_strands = kStrands,
           .max_slice = kSlotBytes,
-          .scratch_bytes = static_cast<Bytes>(kScratchBytes)};
+          .scratch_bytes = static_cast<Bytes>(kScratchBytes),
+          .simple_under_way = kMostUnderWay,
+          .small_under_way = kSmallUnderWay};
 }
 
 World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,

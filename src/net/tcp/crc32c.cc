@@ -132,6 +132,68 @@ WEFT_WIDE std::uint32_t by_folding(std::uint32_t crc, const std::uint8_t* p, std
 
 #undef WEFT_WIDE
 
+#define WEFT_BOTH __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
+
+// The same in 256 bits.
+template <int kBytes>
+WEFT_BOTH inline __m256i half_ahead(__m256i remainder, __m256i next) {
+  constexpr auto kLow = static_cast<long long>(power(8 * kBytes + 32));
+  constexpr auto kHigh = static_cast<long long>(power(8 * kBytes - 32));
+  const __m256i powers = _mm256_set_epi64x(kHigh, kLow, kHigh, kLow);
+  const __m256i low = _mm256_clmulepi64_epi128(remainder, powers, 0x00);
+  const __m256i high = _mm256_clmulepi64_epi128(remainder, powers, 0x11);
+  return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
+}
+
+WEFT_BOTH inline __m256i half_vector(const std::uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+
+// Folding 256 bits takes as long as the instruction does for as many bytes, and other parts of the processor: of every
+// 496 bytes the first 256 are folded, while the others go through the instruction, in thirds.
+template <std::size_t kTimes>
+WEFT_BOTH std::uint32_t by_halves(std::uint32_t crc, const std::uint8_t*& p, std::size_t& n) {
+  constexpr std::size_t kVectors = 8, kWords = 10, kVector = 32, kFolded = kVectors * kVector;
+  constexpr std::size_t kThird = kTimes * kWords * 8, kAll = kTimes * kFolded + 3 * kThird;
+  static const Shift kShift = make_shift<kThird>();
+  for (; n >= kAll; p += kAll, n -= kAll) {
+    const std::uint8_t *fold = p, *third = p + kTimes * kFolded;
+    __m256i folded[kVectors];
+    for (std::size_t i = 0; i < kVectors; ++i) folded[i] = half_vector(fold + i * kVector);
+    folded[0] = _mm256_xor_si256(folded[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(crc))));
+    std::uint64_t a = 0, b = 0, c = 0;
+    for (std::size_t i = 0; i < kTimes; ++i, third += kWords * 8) {
+      fold += kFolded;
+#pragma GCC unroll 10
+      for (std::size_t w = 0; w < kWords; ++w) {
+        if (w < kVectors && i + 1 < kTimes)
+          folded[w] = half_ahead<static_cast<int>(kFolded)>(folded[w], half_vector(fold + w * kVector));
+        a = _mm_crc32_u64(a, word(third + w * 8));
+        b = _mm_crc32_u64(b, word(third + kThird + w * 8));
+        c = _mm_crc32_u64(c, word(third + 2 * kThird + w * 8));
+      }
+    }
+    for (std::size_t i = 1; i < kVectors; ++i) folded[i] = half_ahead<kVector>(folded[i - 1], folded[i]);
+    alignas(kVector) std::uint64_t rest[kVector / 8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(rest), folded[kVectors - 1]);
+    std::uint64_t first = 0;
+    for (const std::uint64_t w : rest) first = _mm_crc32_u64(first, w);
+    crc = shifted(kShift, static_cast<std::uint32_t>(first)) ^ static_cast<std::uint32_t>(a);
+    crc = shifted(kShift, crc) ^ static_cast<std::uint32_t>(b);
+    crc = shifted(kShift, crc) ^ static_cast<std::uint32_t>(c);
+  }
+  return crc;
+}
+
+WEFT_BOTH std::uint32_t by_both(std::uint32_t crc, const std::uint8_t* p, std::size_t n) {
+  crc = ~crc;
+  crc = by_halves<64>(crc, p, n);
+  crc = by_halves<8>(crc, p, n);
+  return by_instruction(~crc, p, n);
+}
+
+#undef WEFT_BOTH
+
 #endif
 
 using Function = std::uint32_t (*)(std::uint32_t, const std::uint8_t*, std::size_t);
@@ -151,6 +213,8 @@ Function chosen() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq"))
     return by_folding;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("sse4.2"))
+    return by_both;
   if (__builtin_cpu_supports("sse4.2")) return by_instruction;
 #endif
   return by_tables;
