@@ -183,7 +183,7 @@ TEST(TcpRanks, TooFewFileDescriptorsSayWhatToRaise) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer needs descriptors of its own to look at memory";
 #endif
-  const auto said = TcpJob(4, 5s, [](Communicator& c, Report& report) {
+  const auto said = TcpJob(4, 20s, [](Communicator& c, Report& report) {
                       if (c.rank() == 2) {
                         const int next = dup(0);
                         close(next);

@@ -16,9 +16,8 @@ namespace {
 constexpr std::size_t kSpliceFrom =
     48 << 10;  // below, waiting for the peer costs more than a copy (bench/results, tcp)
 
-constexpr std::uint32_t kNear = 200;        // microseconds to and fro
-constexpr int kNearBuffer = 128 << 10;      // measured: bench/results, tcp
-constexpr int kNearHeldBuffer = 512 << 10;  // of references; more copies nothing, less was not compared
+constexpr std::uint32_t kNear = 200;    // microseconds to and fro
+constexpr int kNearBuffer = 512 << 10;  // measured: bench/results, tcp
 
 }  // namespace
 
@@ -33,7 +32,7 @@ void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_min_rtt < kNear)
-    set(SOL_SOCKET, SO_SNDBUF, splicer_ != nullptr ? kNearHeldBuffer : kNearBuffer);
+    set(SOL_SOCKET, SO_SNDBUF, kNearBuffer);
   flush();
 }
 
