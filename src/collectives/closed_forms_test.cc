@@ -69,6 +69,7 @@ const Form kForms[] = {
     //
     {Collective::kBroadcast, "ring", For::kAll, one, one},
     {Collective::kBroadcast, "binomial", For::kAll, log, log},
+    {Collective::kBroadcast, "two_shot", For::kAll, [](const Shape& s) { return 1.0 * s.n; }, one},
     {Collective::kBroadcast, "nvls", For::kOneNode, one, one},
     {Collective::kBroadcast, "spread", For::kAll, others, others},
     {Collective::kBroadcast, "direct", For::kAll, one, one},

@@ -8,23 +8,26 @@ using namespace schedule;
 
 namespace {
 
-// Rank i sums chunk i straight out of all ranks' memories, in rank order, and stores it into all of them (reduce: into
-// the root's): one pass, no copy in between. Signals before (inputs are ready, outputs may be written) and after (all
-// is written). Where peers cannot reach the caller's buffers, the chunks of others go through scratch. Steps: 4(n-1)+1,
-// staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message each.
+// Rank i sums chunk i straight out of all ranks' memories (broadcast: takes the root's), in rank order, and stores it
+// into all of them (reduce: into the root's): one pass, no copy in between. Signals before (inputs are ready, outputs
+// may be written) and after (all is written). Where peers cannot reach the caller's buffers, the chunks of others go
+// through scratch. Steps: 4(n-1)+1, staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message
+// each; broadcast: 1/n and (n-1)/n, so that every core does the same.
 Generator<Step> two_shot_steps(Collective collective, Story story) {
   const int n = story.ranks;
   const Rank self = story.rank;
   const auto others = [&](int k) { return (self + k) % n; };
-  const auto wants = [&](Rank r) { return collective == Collective::kAllReduce || r == story.root; };
-  if (story.staged)
+  const auto gives = [&](Rank r) { return collective != Collective::kBroadcast || r == story.root; };
+  const auto wants = [&](Rank r) { return collective != Collective::kReduce || r == story.root; };
+  if (story.staged && gives(self))
     for (int k = 1; k < n; ++k) co_yield move(others(k), {in(others(k))}, {scratch(others(k))});
   for (int k = 1; k < n; ++k) co_yield signal(others(k));
   for (int k = 1; k < n; ++k) co_yield wait(others(k));
 
   Operands inputs, outputs;
   if (wants(self)) outputs.push_back(out(self));
-  for (Rank r = 0; r < n; ++r) inputs.push_back(r == self ? in(self) : at(r, story.staged ? scratch(self) : in(self)));
+  for (Rank r = 0; r < n; ++r)
+    if (gives(r)) inputs.push_back(r == self ? in(self) : at(r, story.staged ? scratch(self) : in(self)));
   for (int k = 1; k < n; ++k)
     if (wants(others(k))) outputs.push_back(at(others(k), story.staged ? scratch(self) : out(self)));
   co_yield move(self, inputs, outputs);
@@ -72,12 +75,12 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
   }
   for (int k = 1; k < n; ++k)
     if (const Rank owner = (self + k) % n; shared_blocks(shape, owner, self).count > 0) co_yield signal(owner);
-  for (int k = 1; k < n; ++k)
-    if (const Rank reader = (self + k) % n; shared_blocks(shape, self, reader).count > 0) co_yield wait(reader);
-  // What is only this rank's own comes last: in place, it is what the peers read.
+  // What is only this rank's own comes while the peers read: in place it is already there.
   const Run kept = shared_blocks(shape, self, self);
   for (int i = 0; i < kept.count; ++i)
     if (contributors(shape, kept.at(i)).count == 1) co_yield move(kept.at(i), {in(kept.at(i))}, {out(kept.at(i))});
+  for (int k = 1; k < n; ++k)
+    if (const Rank reader = (self + k) % n; shared_blocks(shape, self, reader).count > 0) co_yield wait(reader);
 }
 
 template <Collective kCollective>
@@ -130,6 +133,10 @@ Algorithm two_shot_all_reduce() {
   return two_shot_of<Collective::kAllReduce>(
       "ranks that can load and store each other's memory, from medium messages on: least traffic, two "
       "synchronisations");
+}
+Algorithm two_shot_broadcast() {
+  return two_shot_of<Collective::kBroadcast>(
+      "ranks that can load and store each other's memory, large messages: every rank hands on a part");
 }
 Algorithm two_shot_reduce() {
   return two_shot_of<Collective::kReduce>(

@@ -27,7 +27,7 @@ const std::vector<schedule::Algorithm>& algorithms() {
         torus_all_reduce(), mesh_all_reduce(), collnet_chain_all_reduce(), collnet_direct_all_reduce(),
         nvls_all_reduce(), nvls_tree_all_reduce(),
         //
-        ring_broadcast(), binomial_broadcast(), nvls_broadcast(),
+        ring_broadcast(), binomial_broadcast(), two_shot_broadcast(), nvls_broadcast(),
         //
         ring_reduce(), binomial_reduce(), two_shot_reduce(), nvls_reduce(),
         //

@@ -60,6 +60,8 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     const protocol::HopCost* cost = costs[path.kind.index()];
     if (cost == nullptr) return tl::make_unexpected(does_not_run(protocol, path));
     const Duration latency = machine.costs().latency(*cost, path.latency, sharing) - cost->overhead;
+    // A cache line crosses for each message or signal, to one of the core's ranks after the other.
+    const bool reads_lines = !machine.costs().gpu() && cost->overhead == Duration();
     double rate = cost->channel.value();
     if (machine.costs().gpu())
       for (const Number direction : paths.hops(path))
@@ -67,7 +69,8 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     links.of.push_back({.latency = std::max(0.0, latency.s()),
                         .overhead = cost->overhead.s(),
                         .fence = cost->fence.s(),
-                        .rate = rate});
+                        .rate = rate,
+                        .look = reads_lines ? path.latency.s() * sharing : 0});
   }
   const Shares::Kinds busy = busy_kinds(costs);
   links.posting = shares.posting(busy);

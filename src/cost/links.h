@@ -11,6 +11,7 @@ namespace weft::cost {
 struct Links {
   struct Link {
     double latency = 0, overhead = 0, fence = 0, rate = 0;  // latency: after the sender is done with the message
+    double look = 0;  // CPU ranks that share memory: what seeing one more message or signal takes
   };
   std::vector<Link> of;                 // by the script's connection
   std::vector<double> posting, taking;  // by rank: all channels' messages for each of channel 0's

@@ -110,7 +110,7 @@ Number Walk::take(Strand& s) {
       continue;
     }
     if (signals_.empty(act.at)) break;
-    s.free = std::max(s.free, signals_.front(act.at));
+    s.free = std::max(s.free + links_.of[act.at].look, signals_.front(act.at));
     signals_.pop(act.at);
   }
   return done;
@@ -140,6 +140,8 @@ Number Walk::take_moves(Strand& s, const Script::Act& act, Number left) {
 // When what a move takes in is there: messages when the rank has had time for them, too, after those before. What comes
 // slowly leaves time for others.
 Stream Walk::receive(Strand& s, std::span<const End> sources, double start) {
+  for (const End& source : sources)
+    if (comes_in(source)) start += link(source).look;
   Stream input{start, start};
   double begun = HUGE_VAL, work = 0;
   for (const End& source : sources) {
@@ -174,7 +176,7 @@ double Walk::send(const Strand& s, std::span<const End> sources, std::span<const
     if (source.kind == Kind::kMulticast) rest = std::max(rest, messages_ * link(source).fence);
   for (const End& to : destinations) {
     if (to.kind == Kind::kLocal || to.kind == Kind::kRemote) continue;
-    const auto [latency, overhead, fence, rate] = links_.of[to.connection];
+    const auto& [latency, overhead, fence, rate, look] = link(to);
     const Stream there{output.first + latency, output.last + latency, output.begun + latency};
     if (to.kind == Kind::kAggregation) {
       send_part(s.rank, to, there);

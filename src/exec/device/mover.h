@@ -88,6 +88,7 @@ class BlockMover : protected BlockWaits<Machine> {
   WEFT_DEVICE void copy_memory(const FlatOperation& o) {
     constexpr int kAtOnce = 8;
     const Operands& all = machine_.operands();
+    if (o.destinations == 1 && all.destination[0] == all.source[0]) return;  // in place; peers may be reading it
     const std::int64_t step = machine_.threads(), whole = aligned(o) ? o.bytes / 16 : 0;
     std::int64_t u = machine_.thread();
     for (; u + (kAtOnce - 1) * step < whole; u += kAtOnce * step) {

@@ -6,29 +6,38 @@
 
 namespace weft::exec {
 
+namespace {
+
+constexpr Bytes kStreamFrom = Bytes{128} << 10;
+
+bool aligned(const std::byte* memory, std::size_t to) { return reinterpret_cast<std::uintptr_t>(memory) % to == 0; }
+
+void plain_copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace
+
 bool may_stream(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
                 int source_count, Bytes bytes, std::size_t vector_bytes) {
-  constexpr Bytes kStreamFrom = Bytes{128} << 10;
   bool may = bytes >= kStreamFrom;
   for (int k = 0; may && k < destination_count; ++k) {
-    may = reinterpret_cast<std::uintptr_t>(destinations[k]) % vector_bytes == 0;
+    may = aligned(destinations[k], vector_bytes);
     for (int s = 0; s < source_count; ++s) may = may && destinations[k] != sources[s];
   }
   return may;
 }
 
+// Not onto itself, where a call is in place.
 void copy(std::byte* const* destinations, int destination_count, const std::byte* source, Bytes bytes, bool stream) {
   constexpr std::size_t kVector = 64;
-  const auto size = static_cast<std::size_t>(bytes);
-  if (!stream || !may_stream(destinations, destination_count, &source, 1, bytes, kVector)) {
-    for (int k = 0; k < destination_count; ++k)
-      if (destinations[k] != source) std::memcpy(destinations[k], source, size);
-    return;
-  }
   constexpr std::size_t kBlock = std::size_t{128} << 10;  // several destinations share what one has read
-  for (std::size_t at = 0; at < size; at += kBlock)
-    for (int k = 0; k < destination_count; ++k)
-      streamed_copy(destinations[k] + at, source + at, std::min(kBlock, size - at));
+  const bool streams = stream && bytes >= kStreamFrom;
+  const auto size = static_cast<std::size_t>(bytes), block = streams ? kBlock : size;
+  for (std::size_t at = 0; at < size; at += block)
+    for (int k = 0; k < destination_count; ++k) {
+      if (destinations[k] == source) continue;
+      const auto copy_some = streams && aligned(destinations[k], kVector) ? streamed_copy : plain_copy;
+      copy_some(destinations[k] + at, source + at, std::min(block, size - at));
+    }
 }
 
 std::uint32_t reduction_number(DataType type, ReduceOp op) {

@@ -170,6 +170,7 @@ class Verifier {
       if (part.count > 1)
         return fail(Kind::kDoubled, self, part.chunk, part.rank,
                     "the contribution of rank {} to chunk {} is added {} times", part.rank, part.chunk, part.count);
+    if (stays_where_it_is(self, now)) return;
     for (const Operand& o : now.destinations) {
       if (o.message()) {
         proof_.messages += !o.open;
@@ -190,6 +191,14 @@ class Verifier {
         target.value = value;
       }
     }
+  }
+
+  // In place, a chunk's copy from the input to the output.
+  bool stays_where_it_is(const Strand& self, const Step& now) {
+    if (reduces(shape().collective) || now.sources.size() != 1 || now.destinations.size() != 1) return false;
+    const Operand &from = now.sources[0], &to = now.destinations[0];
+    return from.kind == Operand::Kind::kLocal && to.kind == Operand::Kind::kLocal &&
+           &cell(self.rank, from.buffer, from.chunk) == &cell(self.rank, to.buffer, to.chunk);
   }
 
   Value read(Strand& self, const Step& now, const Operand& o) {

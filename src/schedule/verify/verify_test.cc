@@ -150,6 +150,19 @@ TEST(Verify, DoubledFindsWhatGoesWrongOnlyInPlace) {
   EXPECT_FINDING(refuted(s, {.in_place = true}), Kind::kDoubled, 0, 1, 0, 0);
 }
 
+// The root copies its input while rank 1 reads it; in place there is nothing to copy. Sums scale what they copy.
+TEST(Verify, ACopyOntoItselfWritesNothing) {
+  const Schedule s = written(
+      Collective::kBroadcast, 1,
+      {{signal(1), move(0, {in(0)}, {out(0)}), wait(1)}, {wait(0), move(0, {at(0, in(0))}, {out(0)}), signal(0)}});
+  EXPECT_TRUE(verify(s).ok());
+  EXPECT_TRUE(verify(s, {.in_place = true}).ok());
+  Schedule sum = s;
+  sum.shape.collective = Collective::kAllReduce;
+  sum.strand(1, 0)[1] = move(0, {at(0, in(0)), in(0)}, {out(0)});
+  EXPECT_FINDING(refuted(sum, {.in_place = true}), Kind::kRace, 1, 1, 0, 0);
+}
+
 TEST(Verify, MissingNamesWhoseContributionIsNotInTheResult) {
   Schedule s = exchange();
   s.strand(0, 0)[1] = move(0, {from(1)}, {out(0)});
