@@ -16,7 +16,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770008;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770009;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
@@ -26,6 +26,10 @@ inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1
 // too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's line.
 inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 24;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
+// Between two ranks' heaps. Processors of AMD tell lines of a level-1 cache apart by a few bits of the virtual address,
+// 12 to 27: of heaps that are a multiple of 256 MiB apart, the same place in each would take the other's place in the
+// cache, and sums of cached chunks take three times as long (bench/results/2026-11-23-colours.md).
+inline constexpr std::size_t kColour = 4096;
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
@@ -130,7 +134,7 @@ class Segment {
     return page_up(connections_offset() + size(ranks_) * size(ranks_) * kStrands * sizeof(Connection));
   }
   std::size_t heap_offset(Rank r) const {
-    return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * page_up(size(heap_bytes_));
+    return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * (page_up(size(heap_bytes_)) + kColour);
   }
   std::size_t room_offset(Rank r) const { return heap_offset(ranks_) + size(r) * page_up(size(room_bytes_)); }
 
