@@ -98,7 +98,14 @@ inline double timed_run(Peer& peer, const std::function<void()>& operation, long
   return peer.max(took.count()) / static_cast<double>(iterations);
 }
 
-inline void measure_point(Peer& peer, const Options& options, const Point& point) {
+// The kernel spreads new processes over the cores within a tenth of a second or two; `weft bench` waits as long.
+inline void settle(Peer& peer, const std::function<void()>& operation) {
+  long n = 1;
+  for (double seconds = 0.2; seconds > 0; n = std::min(2 * n, 1000L))
+    seconds -= timed_run(peer, operation, n) * static_cast<double>(n);
+}
+
+inline void measure_point(Peer& peer, const Options& options, const Point& point, bool first) {
   const auto operation = peer.operation(point);
   if (!operation) return;
   fill(point, peer.rank(), peer.ranks());
@@ -108,6 +115,7 @@ inline void measure_point(Peer& peer, const Options& options, const Point& point
   // From here on zeros: sums in place would otherwise grow without bound.
   std::fill(point.in, point.in + point.count, 0.0F);
   std::fill(point.out, point.out + point.count, 0.0F);
+  if (first) settle(peer, operation);
 
   // The least of a few attempts: one preempted operation must not pass for a slow one. All ranks see the same times.
   long iterations = 1;
@@ -145,9 +153,12 @@ inline void measure(Peer& peer, const Options& options) {
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   std::vector<float> in(largest / sizeof(float));
   std::vector<float> out(largest / sizeof(float));
+  bool first = true;
   for (const std::size_t bytes : options.sizes)
-    for (const bool in_place : {false, true})
-      measure_point(peer, options, {options.collective, in_place, bytes / sizeof(float), in.data(), out.data()});
+    for (const bool in_place : {false, true}) {
+      measure_point(peer, options, {options.collective, in_place, bytes / sizeof(float), in.data(), out.data()}, first);
+      first = false;
+    }
 }
 
 // Reads --collective C, --sizes 8,1024,…, --run-ms X, --point-s X, --runs N; every other argument is left in `rest`.

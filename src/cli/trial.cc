@@ -89,6 +89,14 @@ Result<Duration> Trial::time(std::int64_t n, double run_seconds) {
   return Duration::seconds(runs[kRuns / 2]);
 }
 
+Status Trial::settle(double seconds) {
+  for (std::int64_t n = 1; seconds > 0; n = std::min<std::int64_t>(2 * n, 1000)) {
+    WEFT_TRY(const double each, run_of(n));
+    seconds -= each * static_cast<double>(n);
+  }
+  return {};
+}
+
 // Seconds per operation; equal on all ranks.
 Result<double> Trial::run_of(std::int64_t n) {
   using Clock = std::chrono::steady_clock;

@@ -29,6 +29,10 @@ class Trial {
   // about `run_seconds`.
   Result<Duration> time(std::int64_t iterations, double run_seconds = 0.02);
 
+  // Runs for about that long. The kernel spreads new processes over the cores within a tenth of a second or two; until
+  // then three of four may share one of two.
+  Status settle(double seconds = 0.2);
+
   const Request& request() const { return request_; }
 
  private:
