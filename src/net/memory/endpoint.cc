@@ -22,16 +22,18 @@ protocol::Capabilities capabilities(std::string_view name) {
           .simple_under_way = kUnderWay};
 }
 
-Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
+Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name, bool shares_cores)
     : Endpoint(segment, rank,
                addressable
                    ? std::span<const std::byte>{}
                    : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
-               name) {}
+               name, shares_cores) {}
 
-Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)
+Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name,
+                   bool shares_cores)
     : segment_(segment),
       rank_(rank),
+      shares_cores_(shares_cores),
       reach_(reach),
       capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
@@ -173,12 +175,12 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
       break;
     case Protocol::kLL:
       if (protocol::clears_slot(number)) std::memset(lines, 0, kLineSlotBytes);
-      l.out->tail.tags[number % kUnderWay] = tag;
+      l.out->tail.set_tag(number, tag);
       FlaggedWords::pack(lines, packed_from, size, protocol::short_flag_of(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:
-      l.out->tail.tags[number % kUnderWay] = tag;
+      l.out->tail.set_tag(number, tag);
       l.out->tail.value.store(number, std::memory_order_release);
       l.out_simple.pass(size);
       break;
@@ -244,7 +246,7 @@ Scalar Endpoint::scale_of(const End& end) const {
 // Large parts that another rank reads next: into a slot, or into scratch.
 inline bool Endpoint::streams(const End& end, Bytes bytes) const {
   if (bytes < kStreamedBytes) return false;
-  if (end.kind == End::Kind::kMessage) return protocol_of(bytes) == Protocol::kSimple;
+  if (end.kind == End::Kind::kMessage) return protocol_of(bytes) == Protocol::kSimple && !shares_cores_;
   return call_.streams_scratch && end.memory == Memory::kScratch;
 }
 

@@ -21,9 +21,11 @@ protocol::Capabilities capabilities(std::string_view name);
 class Endpoint {
  public:
   // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
-  Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
+  Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name, bool shares_cores = false);
   // Peers reach this memory, as far from the segment's start as here; a null span: any pointer.
-  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name);
+  // `shares_cores`: ranks outnumber cores.
+  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name,
+           bool shares_cores = false);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -62,7 +64,8 @@ class Endpoint {
  private:
   // From here on parts are streamed into slots: between near cores it costs as much as it gains at 8 KiB for a single
   // message and half as much at 4 KiB for many; between far ones it gains from 2 KiB
-  // (bench/results/2026-11-22-slots.md).
+  // (bench/results/2026-11-22-slots.md). Not where ranks share cores: nobody waits for one message's lines there, and
+  // many of them lie in the core's own cache.
   static constexpr Bytes kStreamedBytes = Bytes{8} << 10;
 
   using Lines64 = FlaggedLines<protocol::LineLL64>;
@@ -146,6 +149,7 @@ class Endpoint {
 
   Segment segment_;
   Rank rank_;
+  bool shares_cores_;
   std::span<const std::byte> reach_;
   fabric::Capabilities capabilities_;
   fabric::Call call_;

@@ -16,7 +16,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770009;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'6577000a;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
@@ -24,7 +24,7 @@ inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a pag
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 // Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
 // too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's line.
-inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 24;
+inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 56;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 // Between two ranks' heaps. Processors of AMD tell lines of a level-1 cache apart by a few bits of the virtual address,
 // 12 to 27: of heaps that are a multiple of 256 MiB apart, the same place in each would take the other's place in the
@@ -39,8 +39,13 @@ struct alignas(kLine) Counter {
 struct alignas(kLine) Tail {
   std::atomic<std::uint64_t> value;
   std::uint16_t tags[kUnderWay];
+
+  // Those of equal calls that follow each other are there already: what nobody writes stays in both ends' caches.
+  void set_tag(std::uint64_t number, std::uint16_t tag) {
+    if (std::uint16_t& of = tags[number % kUnderWay]; of != tag) of = tag;
+  }
 };
-static_assert(sizeof(Tail) == kLine);
+static_assert(sizeof(Tail) == 2 * kLine);
 
 // From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head.
 struct Connection {
