@@ -33,10 +33,11 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
                                                        std::shared_ptr<const cost::MachineView> machine, More... more) {
   WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
   World& kept = *world;
-  const Bytes cache = machine->caches().shared;
+  const session::Session::Streams streams{.results_from = machine->caches().shared,
+                                          .slots = machine->costs().streams_slots(machine->sharing(world->ranks()))};
   auto session =
       std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<World>>(std::move(world)), ranks_per_node,
-                                         chooser_of(std::move(machine), origin->settings), cache);
+                                         chooser_of(std::move(machine), origin->settings), streams);
   if (recorder) session->record(std::move(recorder), origin->settings.record_folder);
   session->regroup_by(groups_of(std::move(origin), kept, std::move(more)...));
   return session;

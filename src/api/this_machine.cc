@@ -19,9 +19,10 @@ Result<Machine> look(const calibrate::Rates& rates) {
                                                                    .source = rates.source},
                                            topology::Endpoints::kCores));
   const cost::CpuCaches caches{.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared};
-  return std::make_shared<const cost::MachineView>(
-      std::move(topology),
-      protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu).between_cores(rates.core_to_core), caches);
+  auto costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu).between_cores(rates.core_to_core);
+  if (rates.plain_slots.value() > 0 && rates.streamed_slots.value() > 0)
+    costs = costs.with_slots(rates.plain_slots, rates.streamed_slots);
+  return std::make_shared<const cost::MachineView>(std::move(topology), std::move(costs), caches);
 }
 
 }  // namespace
@@ -89,9 +90,9 @@ protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates&
 // wait for their turn.
 protocol::HopCost memory_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
   protocol::HopCost hop = *cores.costs().find("PHB", protocol::Protocol::kSimple);
-  const Duration turn = cores.costs().turn(cores.sharing(ranks_here));
-  hop.least = std::max({hop.least, rates.core_to_core * hop.trips, turn});
-  hop.channel = hop.channel * (1.0 / cores.sharing(ranks_here));
+  const int sharing = cores.sharing(ranks_here);
+  hop.least = std::max({hop.least, rates.core_to_core * hop.trips, cores.costs().turn(sharing)});
+  hop.channel = protocol::HopCosts::channel(hop, sharing) * (1.0 / sharing);
   return hop;
 }
 
@@ -131,11 +132,12 @@ Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier 
   const cost::MachineView& cores = *machine;
   const protocol::HopCost within =
       within_by != nullptr ? hop_of(cores, rates, *within_by, ranks_each) : memory_hop(cores, rates, ranks_each);
-  return cost::MachineView(side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
-                           protocol::HopCosts::over_network(hop_of(cores, rates, across, ranks_each),
-                                                            *cores.costs().launch(protocol::Protocol::kSimple),
-                                                            cores.costs().rank_switch(), &within),
-                           cores.caches());
+  return cost::MachineView(
+      side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
+      protocol::HopCosts::over_network(hop_of(cores, rates, across, ranks_each),
+                                       *cores.costs().launch(protocol::Protocol::kSimple), cores.costs().rank_switch(),
+                                       &within, cores.costs().streams_slots(cores.sharing(ranks_each))),
+      cores.caches());
 }
 
 }  // namespace weft::api

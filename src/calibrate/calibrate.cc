@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/streamed_copy.h"
 #include "base/text.h"
 #include "calibrate/cpus.h"
 #include "calibrate/tcp.h"
@@ -92,6 +93,40 @@ double line_seconds(const std::vector<int>& cpus) {
   return *std::min_element(times.begin(), times.end());
 }
 
+// Bytes per second that one thread hands to another through a ring of slots, at best.
+double slots_rate(const std::vector<int>& cpus, void (*copy)(std::byte*, const std::byte*, std::size_t)) {
+  constexpr std::size_t kSlot = std::size_t{32} << 10, kSlots = 8;
+  constexpr std::size_t kMessages = 50, kRuns = 7;
+  struct alignas(64) Count {
+    std::atomic<std::size_t> value = 0;
+  } sent, taken;
+  std::vector<std::byte> ring(kSlots * kSlot), from(kSlot), to(kSlot);
+  std::vector<double> times;
+  on_each({cpus[0], cpus[1]}, [&](std::size_t self) {
+    for (std::size_t run = 0; run < kRuns; ++run) {
+      const auto start = Clock::now();
+      for (std::size_t i = run * kMessages; i < (run + 1) * kMessages; ++i) {
+        std::byte* const slot = ring.data() + i % kSlots * kSlot;
+        if (self == 0) {
+          while (i - taken.value.load(std::memory_order_acquire) >= kSlots) {
+          }
+          copy(slot, from.data(), kSlot);
+          sent.value.store(i + 1, std::memory_order_release);
+        } else {
+          while (sent.value.load(std::memory_order_acquire) <= i) {
+          }
+          std::memcpy(to.data(), slot, kSlot);
+          taken.value.store(i + 1, std::memory_order_release);
+        }
+      }
+      if (self == 1) times.push_back(seconds_since(start));
+    }
+  });
+  return kMessages * kSlot / *std::min_element(times.begin(), times.end());
+}
+
+void plain_copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
 Bytes cache_of(int what, Bytes otherwise) {
   const long size = sysconf(what);
   return size > 0 ? size : otherwise;  // a usual one where the system does not tell
@@ -112,6 +147,10 @@ Rates measure(bool ucx) {
   r.shared = BytesPerSecond(fold_rate(cpus, static_cast<std::size_t>(shared), exec::Stores::kCached, 9, 3));
   r.memory = BytesPerSecond(fold_rate(cpus, kLarge, exec::Stores::kStreamed, 7, 1));
   r.core_to_core = Duration::seconds(line_seconds(cpus));
+  if (count > 1) {
+    r.plain_slots = BytesPerSecond(slots_rate(cpus, plain_copy));
+    r.streamed_slots = BytesPerSecond(slots_rate(cpus, streamed_copy));
+  }
   measure_tcp(r);
   if (ucx) measure_ucx(r);
   r.source = "measured " + today();
@@ -137,6 +176,8 @@ nlohmann::json to_json(const Rates& r) {
           {"shared_GBps", r.shared.gb()},
           {"memory_GBps", r.memory.gb()},
           {"core_to_core_ns", r.core_to_core.ns()},
+          {"plain_slots_GBps", r.plain_slots.gb()},
+          {"streamed_slots_GBps", r.streamed_slots.gb()},
           {"tcp_us", r.tcp.us()},
           {"tcp_connection_GBps", r.tcp_connection.gb()},
           {"ucx_us", r.ucx.us()},
@@ -156,6 +197,8 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
                   .shared = BytesPerSecond::gigabytes(json.at("shared_GBps")),
                   .memory = BytesPerSecond::gigabytes(json.at("memory_GBps")),
                   .core_to_core = Duration::nanoseconds(json.at("core_to_core_ns")),
+                  .plain_slots = BytesPerSecond::gigabytes(json.value("plain_slots_GBps", 0.0)),
+                  .streamed_slots = BytesPerSecond::gigabytes(json.value("streamed_slots_GBps", 0.0)),
                   .own_cache = json.at("own_cache_bytes"),
                   .shared_cache = json.at("shared_cache_bytes"),
                   .tcp = Duration::microseconds(json.value("tcp_us", 0.0)),

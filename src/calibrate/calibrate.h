@@ -10,10 +10,13 @@ namespace weft::calibrate {
 // What this machine's cores and memory do at their best, measured in well under a second. Not kept between runs: what a
 // virtual machine gets changes within minutes. Bandwidths count bytes read and bytes written.
 struct Rates {
-  BytesPerSecond core;            // one core, in its own cache
-  BytesPerSecond shared;          // all cores together, in the last-level cache
-  BytesPerSecond memory;          // all cores together, far beyond the caches
-  Duration core_to_core;          // one cache line, one way; with one core: a thread switch
+  BytesPerSecond core;    // one core, in its own cache
+  BytesPerSecond shared;  // all cores together, in the last-level cache
+  BytesPerSecond memory;  // all cores together, far beyond the caches
+  Duration core_to_core;  // one cache line, one way; with one core: a thread switch
+  // Messages of 32 KiB from one core to another through slots that are used in turn, copied or streamed there; payload.
+  // 0: unknown.
+  BytesPerSecond plain_slots, streamed_slots;
   Bytes own_cache = 0;            // bytes of all cores' own caches together
   Bytes shared_cache = 0;         // bytes of the last-level cache
   Duration tcp;                   // from a send to its receipt on a loopback connection, both sides looking; 0: unknown

@@ -10,6 +10,8 @@ namespace {
 
 TEST(Rates, AreTheSameAfterTheyWereText) {
   Rates rates = typical();
+  rates.plain_slots = BytesPerSecond::gigabytes(30);
+  rates.streamed_slots = BytesPerSecond::gigabytes(20);
   rates.tcp = Duration::microseconds(4);
   rates.tcp_connection = BytesPerSecond::gigabytes(3);
   rates.ucx = Duration::microseconds(1);
@@ -20,8 +22,8 @@ TEST(Rates, AreTheSameAfterTheyWereText) {
   ASSERT_TRUE(read) << read.error().message;
   for (const auto trip : {&Rates::core_to_core, &Rates::tcp, &Rates::ucx, &Rates::ucx_across})
     EXPECT_EQ(*read.*trip, rates.*trip);
-  for (const auto rate : {&Rates::core, &Rates::shared, &Rates::memory, &Rates::tcp_connection, &Rates::ucx_connection,
-                          &Rates::ucx_across_connection})
+  for (const auto rate : {&Rates::core, &Rates::shared, &Rates::memory, &Rates::plain_slots, &Rates::streamed_slots,
+                          &Rates::tcp_connection, &Rates::ucx_connection, &Rates::ucx_across_connection})
     EXPECT_DOUBLE_EQ((*read.*rate).value(), (rates.*rate).value());
   EXPECT_EQ(read->own_cache, rates.own_cache);
   EXPECT_EQ(read->source, rates.source);

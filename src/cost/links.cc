@@ -62,7 +62,8 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     const Duration latency = machine.costs().latency(*cost, path.latency, sharing) - cost->overhead;
     // A cache line crosses for each message or signal, to one of the core's ranks after the other.
     const bool reads_lines = !machine.costs().gpu() && cost->overhead == Duration();
-    double rate = cost->channel.value();
+    double rate = protocol::HopCosts::channel(*cost, sharing).value();
+    if (!machine.costs().gpu()) rate /= sharing;
     if (machine.costs().gpu())
       for (const Number direction : paths.hops(path))
         rate = std::min(rate, rates[direction] * cost->efficiency / shares.users(direction));

@@ -30,6 +30,7 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
       local_rate_(machine.costs().local_channel().value()),
       core_free_(static_cast<std::size_t>(task.ranks)),
       worked_(gpu_ ? 0 : core_free_.size()),
+      cores_(std::min(task.ranks, machine.endpoints())),
       mail_(0, 0, 1),
       signals_(links.of.size()) {
   const schedule::Cut cut = schedule::cut_of(task, plan);
@@ -55,8 +56,13 @@ Rounds Walk::run(double rounds) {
   return ends;
 }
 
+// A rank that shares its core works at its part of the core's rate.
 double Walk::work_per_round() const {
-  return worked_.empty() || walked_ == 0 ? 0 : *std::ranges::max_element(worked_) / walked_;
+  if (worked_.empty() || walked_ == 0) return 0;
+  std::vector<double> busy(static_cast<std::size_t>(cores_));
+  for (std::size_t r = 0; r < worked_.size(); ++r) busy[r % busy.size()] += worked_[r];
+  return *std::ranges::max_element(busy) * static_cast<double>(busy.size()) / static_cast<double>(worked_.size()) /
+         walked_;
 }
 
 double seconds(const Rounds& ends, double rounds) {

@@ -66,6 +66,7 @@ class Walk {
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free …
   std::vector<double> worked_;     // … and how long it has worked
+  Rank cores_ = 1;                 // … on so many
   int walked_ = 0;                 // rounds
   Mail mail_;
   Queues<double> signals_;

@@ -32,7 +32,8 @@ struct Call {
   bool everybody = true;             // all ranks make this call; otherwise only those that the operations name
   std::uint32_t reduction = 0;       // names the fold to other processes
   bool publishes = false;            // peers will load and store in and out directly
-  bool streams_scratch = false;      // large parts go into scratch past this core's caches (decision 0079)
+  bool streams_slots = false;        // large messages go into slots past this core's caches (decisions 0078, 0129) …
+  bool streams_scratch = false;      // … and large parts into scratch (decision 0079)
   std::uint64_t signature =
       0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
 };

@@ -114,6 +114,7 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
             Duration::microseconds(e.contains("overhead_us") ? number(e, "overhead_us", 0) : 0),
             Duration::microseconds(e.contains("fence_us") ? number(e, "fence_us", 0) : 0),
             BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)),
+            BytesPerSecond::gigabytes(e.contains("crowded_GBps") ? number(e, "crowded_GBps", 1e-6) : 0),
             e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path),
             e.contains("lines") ? number(e, "lines", 1) : 0}});
     }
@@ -145,13 +146,15 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
   return costs;
 }
 
-HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration rank_switch, const HopCost* within) {
+HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration rank_switch, const HopCost* within,
+                                bool streams) {
   HopCosts costs;
   costs.gpu_ = false;
   costs.network_ = true;
   costs.hops_ = {{kNetworkPath, Protocol::kSimple, hop}, {"", Protocol::kSimple, within != nullptr ? *within : hop}};
   costs.launches_ = {{Protocol::kSimple, launch}};
   costs.switch_ = rank_switch;
+  costs.streams_ = streams;
   return costs;
 }
 
@@ -164,7 +167,18 @@ HopCosts HopCosts::between_cores(Duration trip) const {
   return costs;
 }
 
+HopCosts HopCosts::with_slots(BytesPerSecond plain, BytesPerSecond streamed) const {
+  HopCosts costs = *this;
+  costs.streamed_ = streamed;
+  costs.streams_ = streamed > plain;
+  costs.streams_crowded_ = streamed > plain * 2;  // half of what such ranks send stays in a core's caches
+  for (Hop& hop : costs.hops_)
+    if (hop.protocol == Protocol::kSimple && hop.path != kNetworkPath) hop.cost.channel = std::max(plain, streamed);
+  return costs;
+}
+
 BytesPerSecond HopCosts::streamed() const {
+  if (streamed_.value() > 0) return streamed_;
   BytesPerSecond most;
   for (const Hop& h : hops_)
     if (h.protocol == Protocol::kSimple && h.path != "NET") most = std::max(most, h.cost.channel);

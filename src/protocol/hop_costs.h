@@ -17,6 +17,7 @@ struct HopCost {
   Duration overhead;       // of it, what keeps the sending channel busy
   Duration fence;          // how long a channel rests after each message
   BytesPerSecond channel;  // the most one channel moves, wire bytes
+  BytesPerSecond crowded;  // the same where CPU ranks share cores; zero: no other
   double efficiency = 1;   // payload over raw link rate
   double lines = 0;        // cache lines that a channel has under way at once, each for a trip; 0: not bound by them
 };
@@ -45,10 +46,15 @@ class HopCosts {
   // The same where a group of ranks uses switches that sum or copy on such paths.
   const HopCost* through_switch(std::string_view path, Protocol protocol) const;
   // Ranks that a network joins: only Simple crosses it. Every path costs `hop`, or, if given, `within` where it stays
-  // inside a machine.
+  // inside a machine. `streams`: messages there are streamed into slots.
   static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch,
-                               const HopCost* within = nullptr);
+                               const HopCost* within = nullptr, bool streams = true);
   bool network() const { return network_; }
+  // Where weft's slots in memory were measured: what crosses from core to core by plain copies and by streamed ones.
+  // Requires: both are positive.
+  HopCosts with_slots(BytesPerSecond plain, BytesPerSecond streamed) const;
+  // Are large messages streamed into slots, past the sender's caches, where so many ranks share a core?
+  bool streams_slots(int ranks_per_endpoint) const { return ranks_per_endpoint > 1 ? streams_crowded_ : streams_; }
   // Between cores that see each other's cache lines after `trip`: what crosses line by line is bound by that.
   HopCosts between_cores(Duration trip) const;
 
@@ -56,6 +62,9 @@ class HopCosts {
   // share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
     return std::max({cost.least, path * cost.trips + cost.added, turn(ranks_per_endpoint)});
+  }
+  static BytesPerSecond channel(const HopCost& cost, int ranks_per_endpoint) {
+    return ranks_per_endpoint > 1 && cost.crowded.value() > 0 ? cost.crowded : cost.channel;
   }
   // CPU ranks of which so many share a core: until it is a rank's turn, which is a switch to each of the others and, as
   // the sender's core and the receiver's are not in step, one more (bench/results/2026-11-22-shared-cores.md).
@@ -89,6 +98,8 @@ class HopCosts {
   std::vector<Hop> hops_;
   std::vector<Launch> launches_;
   BytesPerSecond local_;
+  BytesPerSecond streamed_;  // into slots, as measured; zero: not
+  bool streams_ = true, streams_crowded_ = false;
   Duration switch_;
   Duration host_launch_, host_channel_;
   bool gpu_ = true;

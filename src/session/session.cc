@@ -39,8 +39,14 @@ std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
 
 }  // namespace
 
-Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Bytes cache)
-    : executor_(std::move(executor)), ranks_per_node_(ranks_per_node), chooser_(std::move(chooser)), cache_(cache) {}
+Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser)
+    : Session(std::move(executor), ranks_per_node, std::move(chooser), {}) {}
+
+Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams)
+    : executor_(std::move(executor)),
+      ranks_per_node_(ranks_per_node),
+      chooser_(std::move(chooser)),
+      streams_(streams) {}
 
 void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string folder) {
   recorder_ = std::move(recorder);
@@ -132,14 +138,16 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   const std::uint64_t signature =
       std::hash<std::string>{}(key_of(request, registered && touches_memory) + std::string(algorithm.name)) ^
       (algorithm.written_for ? algorithm.written_for->digest : 0);
-  prepared->call = {.protocol = prepared->plan.protocol,
-                    .fold = exec::fold_for(request.type, prepared->op,
-                                           touched > cache_ ? exec::Stores::kStreamed : exec::Stores::kCached),
-                    .scale = scale,
-                    .reduction = exec::reduction_number(request.type, prepared->op),
-                    .publishes = touches_memory,
-                    .streams_scratch = prepared->plan.streams_scratch(),
-                    .signature = signature};
+  prepared->call = {
+      .protocol = prepared->plan.protocol,
+      .fold = exec::fold_for(request.type, prepared->op,
+                             touched > streams_.results_from ? exec::Stores::kStreamed : exec::Stores::kCached),
+      .scale = scale,
+      .reduction = exec::reduction_number(request.type, prepared->op),
+      .publishes = touches_memory,
+      .streams_slots = streams_.slots,
+      .streams_scratch = prepared->plan.streams_scratch(),
+      .signature = signature};
   prepared->label = label_of(request, prepared->plan);
   prepared->brief = prepared->in_bytes + prepared->out_bytes <= kBriefBytes;
   return prepared;

@@ -105,9 +105,13 @@ class Session {
     const std::lock_guard<std::mutex> alone_;
   };
 
-  // `cache`: bytes of the last-level cache; results of calls that touch more go past it.
-  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser,
-          Bytes cache = Bytes{32} << 20);
+  // What goes past a core's caches.
+  struct Streams {
+    Bytes results_from = Bytes{32} << 20;  // results of calls that touch more; the last-level cache
+    bool slots = true;                     // large messages through memory
+  };
+  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser);
+  Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams);
 
   // From now on operations are recorded. `folder`: where the record is left when the communicator breaks; empty:
   // nowhere. Requires: nothing has been started.
@@ -180,7 +184,7 @@ class Session {
   std::unique_ptr<Groups> groups_;  // null: none can be made; uses the executor
   Rank ranks_per_node_;
   Chooser chooser_;
-  Bytes cache_;
+  Streams streams_;
   std::map<std::string, std::shared_ptr<const Prepared>> prepared_;
   struct KnownRequest {
     Request request;       // its buffers: the last ones

@@ -96,15 +96,14 @@ bool shares_turns(const cost::MachineView& machine, const Question& q) {
 // on 8 (bench/results/2026-11-23-small-broadcasts.md).
 Duration in_a_row(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan,
                   const cost::Estimate& estimate) {
-  constexpr double kTurn = 6;
+  constexpr double kTurn = 9;
   if (!shares_turns(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
   const Bytes message = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
   // What kernels hold between ranks crosses meanwhile; who copies through shared memory works for every byte.
   const Duration turns = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
   const auto calls = static_cast<double>(q.can.under_way(plan.protocol, message));
-  // However many are under way, every rank has its own work to do for each.
-  return std::min(estimate.total,
-                  std::max(estimate.work, estimate.total - turns + turns * std::min(1.0, kTurn / calls)));
+  // However many are under way, every core has its ranks' work to do for each.
+  return std::min(estimate.total, estimate.work + turns * std::min(1.0, kTurn / calls));
 }
 
 // Of what takes longer than `at_most` neither the best plan nor its time need be right.

@@ -22,18 +22,16 @@ protocol::Capabilities capabilities(std::string_view name) {
           .simple_under_way = kUnderWay};
 }
 
-Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name, bool shares_cores)
+Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
     : Endpoint(segment, rank,
                addressable
                    ? std::span<const std::byte>{}
                    : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
-               name, shares_cores) {}
+               name) {}
 
-Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name,
-                   bool shares_cores)
+Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)
     : segment_(segment),
       rank_(rank),
-      shares_cores_(shares_cores),
       reach_(reach),
       capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
@@ -246,7 +244,7 @@ Scalar Endpoint::scale_of(const End& end) const {
 // Large parts that another rank reads next: into a slot, or into scratch.
 inline bool Endpoint::streams(const End& end, Bytes bytes) const {
   if (bytes < kStreamedBytes) return false;
-  if (end.kind == End::Kind::kMessage) return protocol_of(bytes) == Protocol::kSimple && !shares_cores_;
+  if (end.kind == End::Kind::kMessage) return call_.streams_slots && protocol_of(bytes) == Protocol::kSimple;
   return call_.streams_scratch && end.memory == Memory::kScratch;
 }
 

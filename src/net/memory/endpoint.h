@@ -21,11 +21,9 @@ protocol::Capabilities capabilities(std::string_view name);
 class Endpoint {
  public:
   // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
-  Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name, bool shares_cores = false);
+  Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
   // Peers reach this memory, as far from the segment's start as here; a null span: any pointer.
-  // `shares_cores`: ranks outnumber cores.
-  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name,
-           bool shares_cores = false);
+  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -62,10 +60,9 @@ class Endpoint {
   }
 
  private:
-  // From here on parts are streamed into slots: between near cores it costs as much as it gains at 8 KiB for a single
-  // message and half as much at 4 KiB for many; between far ones it gains from 2 KiB
-  // (bench/results/2026-11-22-slots.md). Not where ranks share cores: nobody waits for one message's lines there, and
-  // many of them lie in the core's own cache.
+  // From here on parts are streamed into slots, if the call streams at all: between near cores it costs as much as it
+  // gains at 8 KiB for a single message and half as much at 4 KiB for many; between far ones it gains from 2 KiB
+  // (bench/results/2026-11-22-slots.md).
   static constexpr Bytes kStreamedBytes = Bytes{8} << 10;
 
   using Lines64 = FlaggedLines<protocol::LineLL64>;
@@ -149,7 +146,6 @@ class Endpoint {
 
   Segment segment_;
   Rank rank_;
-  bool shares_cores_;
   std::span<const std::byte> reach_;
   fabric::Capabilities capabilities_;
   fabric::Call call_;

@@ -20,7 +20,6 @@ class Patience {
     int spins = 2000;                         // looks before the first yield; few where ranks outnumber cores
     std::chrono::microseconds yielding{500};  // before the first sleep
     std::chrono::milliseconds timeout{30000};
-    bool share_cores() const { return spins <= 1; }
   };
   // Whom the caller waits for; empty: it can go on.
   using WaitingFor = std::function<std::vector<Rank>()>;

@@ -46,7 +46,7 @@ class Room {
 
 World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits limits)
     : room(std::move(shared)),
-      endpoint(room->segment, rank, true, "threads", limits.share_cores()),
+      endpoint(room->segment, rank, true, "threads"),
       patience(room->segment, rank, limits, [segment = room->segment](Rank peer) {
         return segment.block(peer).state.load(std::memory_order_acquire) == memory::RankState::kLeft;
       }) {

@@ -70,7 +70,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
       c.fence = cost->fence;
       c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - c.overhead;
       c.raw_per_wire = 1 / cost->efficiency;
-      c.cap = cost->channel.value() * c.raw_per_wire;
+      c.cap = protocol::HopCosts::channel(*cost, ranks_per_endpoint_).value() * c.raw_per_wire;
     }
     if (options_.costs.gpu()) c.way = way_along(path, path_of);
     limit_to_links(c.way, c.cap);
