@@ -34,7 +34,7 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
   World& kept = *world;
   const session::Session::Streams streams{.results_from = machine->caches().shared,
-                                          .slots = machine->costs().streams_slots(machine->sharing(world->ranks()))};
+                                          .for_peers = machine->costs().streams(machine->sharing(world->ranks()))};
   auto session =
       std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<World>>(std::move(world)), ranks_per_node,
                                          chooser_of(std::move(machine), origin->settings), streams);

@@ -136,7 +136,7 @@ Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier 
       side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
       protocol::HopCosts::over_network(hop_of(cores, rates, across, ranks_each),
                                        *cores.costs().launch(protocol::Protocol::kSimple), cores.costs().rank_switch(),
-                                       &within, cores.costs().streams_slots(cores.sharing(ranks_each))),
+                                       &within, cores.costs().streams(cores.sharing(ranks_each))),
       cores.caches());
 }
 

@@ -43,7 +43,7 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
   for (const Links::Link& l : links.of) on_wire_.push_back(wire_ / l.rate);
   if (!gpu_) {
     memory_ = 1 / core_rate(machine, task).value();
-    scratch_ = plan.streams_scratch() ? std::max(memory_, 1 / machine.costs().streamed().value()) : memory_;
+    scratch_ = plan.streams_scratch() ? std::max(memory_, 1 / machine.costs().handed_over().value()) : memory_;
   }
   strands_.reserve(script.strands.size());
   for (const Script::Strand& s : script.strands) strands_.push_back({.rank = s.rank, .next = s.first, .last = s.last});

@@ -169,7 +169,6 @@ HopCosts HopCosts::between_cores(Duration trip) const {
 
 HopCosts HopCosts::with_slots(BytesPerSecond plain, BytesPerSecond streamed) const {
   HopCosts costs = *this;
-  costs.streamed_ = streamed;
   costs.streams_ = streamed > plain;
   costs.streams_crowded_ = streamed > plain * 2;  // half of what such ranks send stays in a core's caches
   for (Hop& hop : costs.hops_)
@@ -177,8 +176,7 @@ HopCosts HopCosts::with_slots(BytesPerSecond plain, BytesPerSecond streamed) con
   return costs;
 }
 
-BytesPerSecond HopCosts::streamed() const {
-  if (streamed_.value() > 0) return streamed_;
+BytesPerSecond HopCosts::handed_over() const {
   BytesPerSecond most;
   for (const Hop& h : hops_)
     if (h.protocol == Protocol::kSimple && h.path != "NET") most = std::max(most, h.cost.channel);

@@ -46,15 +46,15 @@ class HopCosts {
   // The same where a group of ranks uses switches that sum or copy on such paths.
   const HopCost* through_switch(std::string_view path, Protocol protocol) const;
   // Ranks that a network joins: only Simple crosses it. Every path costs `hop`, or, if given, `within` where it stays
-  // inside a machine. `streams`: messages there are streamed into slots.
+  // inside a machine. `streams`: what ranks fetch from each other there is streamed.
   static HopCosts over_network(const HopCost& hop, Duration launch, Duration rank_switch,
                                const HopCost* within = nullptr, bool streams = true);
   bool network() const { return network_; }
   // Where weft's slots in memory were measured: what crosses from core to core by plain copies and by streamed ones.
   // Requires: both are positive.
   HopCosts with_slots(BytesPerSecond plain, BytesPerSecond streamed) const;
-  // Are large messages streamed into slots, past the sender's caches, where so many ranks share a core?
-  bool streams_slots(int ranks_per_endpoint) const { return ranks_per_endpoint > 1 ? streams_crowded_ : streams_; }
+  // Is what others fetch streamed there, past a rank's caches, where so many ranks share a core?
+  bool streams(int ranks_per_endpoint) const { return ranks_per_endpoint > 1 ? streams_crowded_ : streams_; }
   // Between cores that see each other's cache lines after `trip`: what crosses line by line is bound by that.
   HopCosts between_cores(Duration trip) const;
 
@@ -79,8 +79,8 @@ class HopCosts {
   Duration host_launch(int channels) const { return host_launch_ + host_channel_ * (channels - 1); }
   // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
-  // CPU ranks: what one of them puts into memory for others to fetch, past its caches (decisions 0078 and 0079).
-  BytesPerSecond streamed() const;
+  // CPU ranks: what one of them puts into memory for others to fetch (decisions 0078, 0079 and 0129).
+  BytesPerSecond handed_over() const;
   // From one rank to another on the same core; zero where ranks do not share.
   Duration rank_switch() const { return switch_; }
   bool gpu() const { return gpu_; }
@@ -98,7 +98,6 @@ class HopCosts {
   std::vector<Hop> hops_;
   std::vector<Launch> launches_;
   BytesPerSecond local_;
-  BytesPerSecond streamed_;  // into slots, as measured; zero: not
   bool streams_ = true, streams_crowded_ = false;
   Duration switch_;
   Duration host_launch_, host_channel_;

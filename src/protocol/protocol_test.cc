@@ -59,9 +59,26 @@ TEST(HopCosts, RanksOfACoreTakeTurns) {
   EXPECT_EQ(costs.latency(hop, {}, 4), turn * 4);
 }
 
-TEST(HopCosts, WhatIsStreamedForPeersGoesAtTheRateOfSlots) {
+TEST(HopCosts, WhatPeersFetchIsPutThereAtTheRateOfSlots) {
   const HopCost slots{.channel = BytesPerSecond(13e9)}, network{.channel = BytesPerSecond(20e9)};
-  EXPECT_EQ(HopCosts::over_network(network, {}, {}, &slots).streamed().value(), 13e9);
+  EXPECT_EQ(HopCosts::over_network(network, {}, {}, &slots).handed_over().value(), 13e9);
+}
+
+TEST(HopCosts, OfMeasuredSlotsAreThoseOfTheFasterWay) {
+  const HopCosts shipped = HopCosts::shipped(HopCosts::Endpoint::kCpu);
+  EXPECT_TRUE(shipped.streams(1));
+  EXPECT_FALSE(shipped.streams(2));
+  const auto slots = [&](double plain, double streamed) {
+    return shipped.with_slots(BytesPerSecond::gigabytes(plain), BytesPerSecond::gigabytes(streamed));
+  };
+  EXPECT_FALSE(slots(50, 20).streams(1));
+  EXPECT_EQ(slots(50, 20).find("PHB", Protocol::kSimple)->channel.gb(), 50);
+  EXPECT_EQ(slots(50, 20).handed_over().gb(), 50);
+  EXPECT_EQ(slots(50, 20).find("NET", Protocol::kSimple)->channel, shipped.find("NET", Protocol::kSimple)->channel);
+  EXPECT_TRUE(slots(8, 18).streams(1));
+  EXPECT_EQ(slots(8, 18).find("PHB", Protocol::kSimple)->channel.gb(), 18);
+  EXPECT_TRUE(slots(8, 18).streams(2));
+  EXPECT_FALSE(slots(12, 18).streams(2));  // half of it stays in a core's caches
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
                     .fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum),  // copies
                     .lines_up_to = lines_up_to(),
                     .everybody = false,
-                    .streams_slots = streams_.slots};
+                    .streams_slots = streams_.for_peers};
   prepared->label = exchange_label();
   prepared->brief = bytes_of(transfers) <= kBriefBytes;
   KnownExchange& place = known_exchanges_[exchanges_prepared_++ % known_exchanges_.size()];

@@ -145,8 +145,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .scale = scale,
       .reduction = exec::reduction_number(request.type, prepared->op),
       .publishes = touches_memory,
-      .streams_slots = streams_.slots,
-      .streams_scratch = prepared->plan.streams_scratch(),
+      .streams_slots = streams_.for_peers,
+      .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
       .signature = signature};
   prepared->label = label_of(request, prepared->plan);
   prepared->brief = prepared->in_bytes + prepared->out_bytes <= kBriefBytes;

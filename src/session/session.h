@@ -108,7 +108,7 @@ class Session {
   // What goes past a core's caches.
   struct Streams {
     Bytes results_from = Bytes{32} << 20;  // results of calls that touch more; the last-level cache
-    bool slots = true;                     // large messages through memory
+    bool for_peers = true;                 // what peers fetch from memory, if it is large
   };
   Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser);
   Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams);
