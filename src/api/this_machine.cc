@@ -20,8 +20,12 @@ Result<Machine> look(const calibrate::Rates& rates) {
                                            topology::Endpoints::kCores));
   const cost::CpuCaches caches{.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared};
   auto costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu).between_cores(rates.core_to_core);
+  // Either end of a message reads or writes its own memory as well, which the model counts by itself.
+  const auto slot = [&](BytesPerSecond copied) {
+    return BytesPerSecond(1 / std::max(1 / copied.value() - 1 / rates.core.value(), 1 / rates.core.value()));
+  };
   if (rates.plain_slots.value() > 0 && rates.streamed_slots.value() > 0)
-    costs = costs.with_slots(rates.plain_slots, rates.streamed_slots);
+    costs = costs.with_slots(slot(rates.plain_slots), slot(rates.streamed_slots));
   return std::make_shared<const cost::MachineView>(std::move(topology), std::move(costs), caches);
 }
 

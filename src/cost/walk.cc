@@ -43,7 +43,11 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
   for (const Links::Link& l : links.of) on_wire_.push_back(wire_ / l.rate);
   if (!gpu_) {
     memory_ = 1 / core_rate(machine, task).value();
-    scratch_ = plan.streams_scratch() ? std::max(memory_, 1 / machine.costs().handed_over().value()) : memory_;
+    // A sum that is stored where it is wanted is not copied there; fitted, two_shot on 2 ranks
+    // (bench/results/2026-11-23-crowded-slots.md).
+    constexpr double kFused = 0.8;
+    const double fused = plan.algorithm->needs.stores ? kFused : 1;
+    scratch_ = plan.staged ? std::max(memory_, fused / machine.costs().handed_over().value()) : memory_;
   }
   strands_.reserve(script.strands.size());
   for (const Script::Strand& s : script.strands) strands_.push_back({.rank = s.rank, .next = s.first, .last = s.last});

@@ -85,25 +85,29 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
-// Does a call take less where many follow each other? CPU ranks that share cores wait for their turns most of the time;
-// data that flows one way then crosses for as many calls at a turn as messages may be under way.
-bool shares_turns(const cost::MachineView& machine, const Question& q) {
+// Does a call take less where many follow each other? Data that flows one way crosses for as many calls at once as
+// messages may be under way, so that CPU ranks wait for each other, and for their turns where they share cores, the
+// less.
+bool calls_overlap(const cost::MachineView& machine, const Question& q) {
   return schedule::rooted(q.task.collective) && !machine.costs().gpu() && !q.can.virtual_time &&
-         machine.sharing(q.task.ranks) > 1;
+         (q.can.load_store || machine.sharing(q.task.ranks) > 1);
 }
 
-// Such a turn costs more than the switches: caches are cold, and ranks look in vain. Fitted, 3 times on 4 ranks and 6
-// on 8 (bench/results/2026-11-23-small-broadcasts.md).
+// A turn costs more than the switches: caches are cold, and ranks look in vain. Fitted to 4 and 8 ranks on 2 cores
+// (bench/results/2026-11-23-small-broadcasts.md, 2026-11-23-crowded-slots.md).
 Duration in_a_row(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan,
                   const cost::Estimate& estimate) {
   constexpr double kTurn = 9;
-  if (!shares_turns(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
+  constexpr double kAlone = 0.4;  // of a message's way is left where ranks have cores of their own; fitted to 8 B
+  // Who reads peers' memory is waited for.
+  if (!calls_overlap(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
   const Bytes message = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
   // What kernels hold between ranks crosses meanwhile; who copies through shared memory works for every byte.
   const Duration turns = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
   const auto calls = static_cast<double>(q.can.under_way(plan.protocol, message));
+  const double waits = machine.sharing(q.task.ranks) > 1 ? std::min(1.0, kTurn / calls) : kAlone;
   // However many are under way, every core has its ranks' work to do for each.
-  return std::min(estimate.total, estimate.work + turns * std::min(1.0, kTurn / calls));
+  return std::min(estimate.total, estimate.work + turns * waits);
 }
 
 // Of what takes longer than `at_most` neither the best plan nor its time need be right.
@@ -157,26 +161,18 @@ std::string parts(const cost::Estimate& e) {
   return fmt::format("{} latency + {} transfer", format_duration(e.latency), format_duration(e.total - e.latency));
 }
 
-// What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone. A CPU's rank
-// goes on as soon as its messages are in their slots, but where peers read its memory it waits for them; data that
-// flows one way, and that the slots hold, hides the rest of a message behind the next call. Measured between two cores
-// (bench/results/2026-11-22-call-path.md).
-Duration judged(const cost::MachineView& machine, const Question& q, const Candidate& c) {
-  constexpr double kWaits = 1.4, kAlone = 0.02;
-  const bool held = q.task.elements * q.task.element_bytes <= protocol::kSlots * q.can.slot_data(Protocol::kSimple);
-  const bool waits =
-      held && schedule::rooted(q.task.collective) && c.plan.algorithm->needs.memory() && !machine.costs().gpu();
-  const Duration time = c.in_a_row + (c.estimate.total - c.in_a_row) * kAlone;
-  return waits ? time * kWaits : time;
+// What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone.
+Duration judged(const Candidate& c) {
+  constexpr double kAlone = 0.02;
+  return c.in_a_row + (c.estimate.total - c.in_a_row) * kAlone;
 }
 
 std::string why_lost(const Candidate& loser, const Candidate& winner) {
-  if (loser.in_a_row < winner.in_a_row)
-    return fmt::format("{} for one call, but ranks wait until others have read their memory, and calls overlap less",
-                       format_duration(loser.in_a_row));
   if (loser.estimate.total < winner.estimate.total)
-    return fmt::format("{} for one call, but fewer are under way between two turns of a shared core: {} in a row",
-                       format_duration(loser.estimate.total), format_duration(loser.in_a_row));
+    return fmt::format("{} for one call, but {}: {} in a row", format_duration(loser.estimate.total),
+                       loser.plan.algorithm->needs.memory() ? "ranks wait until others have read their memory"
+                                                            : "fewer are under way at once",
+                       format_duration(loser.in_a_row));
   const Duration latency = loser.estimate.latency - winner.estimate.latency;
   const Duration transfer =
       (loser.estimate.total - loser.estimate.latency) - (winner.estimate.total - winner.estimate.latency);
@@ -208,7 +204,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
   if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   const Ways ways{ring_orders(machine, q.task.ranks), uneven_nodes(machine, q.task.ranks)};
-  const bool bounded = only_the_fastest && !shares_turns(machine, q);  // by the time of one call
+  const bool bounded = only_the_fastest && !calls_overlap(machine, q);  // by the time of one call
   std::optional<Duration> at_most;
   for (const schedule::Algorithm* algorithm : algorithms) {
     cost::Estimator estimate(machine);
@@ -216,7 +212,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr) {
         all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways, at_most));
         if (const Candidate& c = all.back(); bounded && c.possible)
-          at_most = std::min(at_most.value_or(judged(machine, q, c)), judged(machine, q, c));
+          at_most = std::min(at_most.value_or(judged(c)), judged(c));
       }
   }
   if (all.empty()) {
@@ -224,7 +220,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
-    return a.possible != b.possible ? a.possible : a.possible && judged(machine, q, a) < judged(machine, q, b);
+    return a.possible != b.possible ? a.possible : a.possible && judged(a) < judged(b);
   });
   return all;
 }
