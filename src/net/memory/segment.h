@@ -23,7 +23,7 @@ inline constexpr int kStrands = 8;                      // connections between a
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 // Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
-// too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's line.
+// too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's two lines.
 inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 56;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 // Between two ranks' heaps. Processors of AMD tell lines of a level-1 cache apart by a few bits of the virtual address,
