@@ -33,8 +33,10 @@ Result<int> calibrate_now(const std::string& json) {
     fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
     fmt::print("memory        {:>8.1f} GB/s   all cores together, beyond the caches\n", rates.memory.gb());
     fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
-    fmt::print("slots         {:>8.1f} GB/s   messages of 32 KiB from core to core; {:.1f} streamed past the caches\n",
-               rates.plain_slots.gb(), rates.streamed_slots.gb());
+    if (rates.plain_slots.value() > 0)
+      fmt::print(
+          "slots         {:>8.1f} GB/s   messages of 32 KiB from core to core; {:.1f} streamed past the caches\n",
+          rates.plain_slots.gb(), rates.streamed_slots.gb());
     fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
                rates.tcp.us(), rates.tcp_connection.gb());
     const auto ucx = [](const char* name, Duration trip, BytesPerSecond rate, const char* where) {

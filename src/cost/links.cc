@@ -63,10 +63,12 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     // A cache line crosses for each message or signal, to one of the core's ranks after the other.
     const bool reads_lines = !machine.costs().gpu() && cost->overhead == Duration();
     double rate = protocol::HopCosts::channel(*cost, sharing).value();
-    if (!machine.costs().gpu()) rate /= sharing;
-    if (machine.costs().gpu())
+    if (machine.costs().gpu()) {
       for (const Number direction : paths.hops(path))
         rate = std::min(rate, rates[direction] * cost->efficiency / shares.users(direction));
+    } else if (!machine.costs().network()) {  // whose costs are those of ranks that share cores
+      rate /= sharing;
+    }
     links.of.push_back({.latency = std::max(0.0, latency.s()),
                         .overhead = cost->overhead.s(),
                         .fence = cost->fence.s(),

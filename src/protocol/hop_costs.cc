@@ -16,6 +16,9 @@ namespace {
 
 constexpr const char* kNetworkPath = "NET";
 
+// Is it crossed by what a carrier of messages does, not by loads and stores?
+bool carried(std::string_view path) { return path == kNetworkPath || path.starts_with("UCX"); }
+
 using nlohmann::json;
 
 // A number with where it comes from. Throws std::runtime_error with the reason; caught in parse.
@@ -172,14 +175,14 @@ HopCosts HopCosts::with_slots(BytesPerSecond plain, BytesPerSecond streamed) con
   costs.streams_ = streamed > plain;
   costs.streams_crowded_ = streamed > plain * 2;  // half of what such ranks send stays in a core's caches
   for (Hop& hop : costs.hops_)
-    if (hop.protocol == Protocol::kSimple && hop.path != kNetworkPath) hop.cost.channel = std::max(plain, streamed);
+    if (hop.protocol == Protocol::kSimple && !carried(hop.path)) hop.cost.channel = std::max(plain, streamed);
   return costs;
 }
 
 BytesPerSecond HopCosts::handed_over() const {
   BytesPerSecond most;
   for (const Hop& h : hops_)
-    if (h.protocol == Protocol::kSimple && h.path != "NET") most = std::max(most, h.cost.channel);
+    if (h.protocol == Protocol::kSimple && !carried(h.path)) most = std::max(most, h.cost.channel);
   return most;
 }
 

@@ -74,7 +74,8 @@ TEST(HopCosts, OfMeasuredSlotsAreThoseOfTheFasterWay) {
   EXPECT_FALSE(slots(50, 20).streams(1));
   EXPECT_EQ(slots(50, 20).find("PHB", Protocol::kSimple)->channel.gb(), 50);
   EXPECT_EQ(slots(50, 20).handed_over().gb(), 50);
-  EXPECT_EQ(slots(50, 20).find("NET", Protocol::kSimple)->channel, shipped.find("NET", Protocol::kSimple)->channel);
+  for (const char* path : {"NET", "UCX", "UCX-NET"})
+    EXPECT_EQ(slots(50, 20).find(path, Protocol::kSimple)->channel, shipped.find(path, Protocol::kSimple)->channel);
   EXPECT_TRUE(slots(8, 18).streams(1));
   EXPECT_EQ(slots(8, 18).find("PHB", Protocol::kSimple)->channel.gb(), 18);
   EXPECT_TRUE(slots(8, 18).streams(2));
