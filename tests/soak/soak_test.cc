@@ -15,7 +15,9 @@ TEST_P(ShortSoak, EveryResultIsRightWhateverHappens) {
   const Outcome outcome = run(GetParam());
   EXPECT_EQ(outcome.wrong, "") << GetParam().text();
   EXPECT_GT(outcome.checked, 0);
-  if (GetParam().kills == 0) EXPECT_EQ(outcome.checked, GetParam().calls);
+  if (GetParam().kills == 0) {
+    EXPECT_EQ(outcome.checked, GetParam().calls);
+  }
 }
 
 using Over = Episode::Over;
