@@ -38,7 +38,7 @@ Operands without(const Operands& operands, std::size_t position) {
 struct Cell {
   Rank owner;
   Buffer buffer;
-  int chunk;
+  ChunkId chunk;
   auto operator<=>(const Cell&) const = default;
 };
 Cell cell_of(const Operand& o, Rank self) {

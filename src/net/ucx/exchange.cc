@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace weft::net::ucx {
@@ -12,10 +13,9 @@ namespace {
 
 constexpr std::uint32_t kLongest = 1 << 16;  // UCX's addresses are some hundred bytes
 
-template <class T>
-void append(std::vector<std::byte>& to, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  to.insert(to.end(), bytes, bytes + sizeof value);
+void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.resize(to.size() + bytes.size());
+  std::ranges::copy(bytes, to.end() - static_cast<std::ptrdiff_t>(bytes.size()));
 }
 
 template <class T>
@@ -28,12 +28,13 @@ T value_at(const std::vector<std::byte>& from, std::size_t at) {
 }  // namespace
 
 Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
-  append(to_say_, static_cast<Length>(own_address.size()));
-  to_say_.insert(to_say_.end(), own_address.begin(), own_address.end());
+  const auto length = static_cast<Length>(own_address.size());
+  append(to_say_, std::as_bytes(std::span(&length, 1)));
+  append(to_say_, own_address);
 }
 
 void Exchange::say_last(const LastWord& word) {
-  if (!std::exchange(said_last_, true)) append(to_say_, word);
+  if (!std::exchange(said_last_, true)) append(to_say_, std::as_bytes(std::span(&word, 1)));
   advance();
 }
 

@@ -33,7 +33,10 @@ std::string text_of(const Operand& o) {
 
 std::string text_of(const Operands& side) {
   std::string text;
-  for (const Operand& o : side) text += (text.empty() ? "" : ",") + text_of(o);
+  for (const Operand& o : side) {
+    if (!text.empty()) text += ',';
+    text += text_of(o);
+  }
   return text;
 }
 

@@ -20,7 +20,7 @@ constexpr const char* kColours[] = {"#4269d0", "#c9472f", "#2f8f5b", "#8a5fc7", 
                                     "#c2418c", "#5f6f1d", "#7a4a2b", "#3b5488", "#9c2f45", "#4f4f4f"};
 constexpr const char* kSignal = "#777777";
 
-std::string_view colour(int chunk) {
+std::string_view colour(ChunkId chunk) {
   return chunk < 0 ? kSignal : kColours[static_cast<std::size_t>(chunk) % std::size(kColours)];
 }
 
@@ -124,7 +124,7 @@ class Picture {
   }
 
   // `marked`: a step stands at the far end, so that the tip keeps clear of it.
-  void arrow(Point from, Point to, int chunk, bool dashed, bool marked, double opacity = 0.9) {
+  void arrow(Point from, Point to, ChunkId chunk, bool dashed, bool marked, double opacity = 0.9) {
     const double dx = to.x - from.x, dy = to.y - from.y, length = std::hypot(dx, dy);
     if (length < 1) return;
     const double ux = dx / length, uy = dy / length, clear = marked ? kRadius + 2 : 0, head = 7;
@@ -155,7 +155,7 @@ class Picture {
       }
   }
 
-  void mark(Point at, Mark kind, int chunk) {
+  void mark(Point at, Mark kind, ChunkId chunk) {
     const double r = kRadius;
     switch (kind) {
       case Mark::kSignal:

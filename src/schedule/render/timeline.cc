@@ -69,7 +69,7 @@ class Runner {
     const auto after = [&](const StepId& cause) { level = std::max(level, this->level(cause) + 1); };
     for (auto o = order_of(strand); o != s_.orders.end() && o->strand == strand && o->step == self.step; ++o)
       after({rank * s_.lanes + o->lane, o->after});
-    const auto take = [&](Sent& queue, int chunk) {
+    const auto take = [&](Sent& queue, ChunkId chunk) {
       after(queue.front());
       result_.arrows.push_back({queue.front(), self, chunk});
       queue.pop_front();

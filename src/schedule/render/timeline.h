@@ -14,7 +14,7 @@ struct StepId {
 // From a step to one that it makes possible, at another rank.
 struct Arrow {
   StepId from, to;
-  int chunk = -1;  // -1: a signal
+  ChunkId chunk = -1;  // -1: a signal
 };
 
 // When each step could run if every step took as long as any other and connections held everything.

@@ -11,14 +11,14 @@ namespace weft::schedule::symbolic {
 class Value {
  public:
   struct Part {
-    int chunk;
+    ChunkId chunk;
     Rank rank;
     int count;
     auto operator<=>(const Part&) const = default;
   };
 
   Value() = default;  // undefined: nothing was written
-  static Value contribution(Rank rank, int chunk) {
+  static Value contribution(Rank rank, ChunkId chunk) {
     Value v;
     v.parts_.push_back({chunk, rank, 1});
     return v;
@@ -27,7 +27,7 @@ class Value {
   bool defined() const { return !parts_.empty(); }
   const std::vector<Part>& parts() const { return parts_; }  // sorted by chunk, rank
 
-  int count(Rank rank, int chunk) const {
+  int count(Rank rank, ChunkId chunk) const {
     for (const Part& p : parts_)
       if (p.chunk == chunk && p.rank == rank) return p.count;
     return 0;

@@ -26,7 +26,7 @@ struct Cell {
 
 struct Message {
   Value value;
-  int chunk = -1;
+  ChunkId chunk = -1;
   Clock clock;
   bool open = false;  // more parts of the same message follow
 };
@@ -62,7 +62,7 @@ class Verifier {
         cells_(static_cast<std::size_t>(shape().ranks) * static_cast<std::size_t>(per_rank_)) {
     for (Rank r = 0; r < shape().ranks; ++r) {
       for (int lane = 0; lane < s_.lanes; ++lane) strands_.push_back({r, lane, 0, Clock(s_.strands.size(), 0), {}});
-      for (int c = 0; c < shape().chunks; ++c)
+      for (ChunkId c = 0; c < shape().chunks; ++c)
         if (holds(shape(), Buffer::kIn, c, r)) cell(r, Buffer::kIn, c).value = Value::contribution(r, c);
     }
     messages_.resize(s_.strands.size() * static_cast<std::size_t>(shape().ranks));
@@ -386,7 +386,7 @@ class Verifier {
       if (peer_ended) break;
     }
     if (victim == nullptr) return;
-    const int chunk = s_.strand(victim->rank, victim->lane)[victim->next].chunk;
+    const ChunkId chunk = s_.strand(victim->rank, victim->lane)[victim->next].chunk;
     if (cause.reason == Blocker::Reason::kSlot)
       return fail(Kind::kSlotOverrun, *victim, chunk, cause.peer,
                   "sends to rank {}, whose {} slots are full and are not emptied", cause.peer, options_.slots);
@@ -461,7 +461,7 @@ class Verifier {
     for (Rank r = 0; r < shape().ranks && !proof_.counterexample; ++r) {
       Strand exit{r, 0, s_.strand(r, 0).size(), Clock(s_.strands.size(), 0)};
       for (int lane = 0; lane < s_.lanes; ++lane) symbolic::join(exit.clock, of(r, lane).clock);
-      for_own_cells(r, [&](Cell& cell, int chunk) {
+      for_own_cells(r, [&](Cell& cell, ChunkId chunk) {
         const Epoch* other = cell.history.write(epoch(exit), exit.clock);
         if (other == nullptr || proof_.counterexample) return;
         const Strand& rival = strands_[static_cast<std::size_t>(other->strand)];
@@ -478,7 +478,7 @@ class Verifier {
 
   void check_postcondition() {
     for (Rank r = 0; r < shape().ranks; ++r) {
-      for (int c = 0; c < shape().chunks; ++c) {
+      for (ChunkId c = 0; c < shape().chunks; ++c) {
         if (!holds(shape(), Buffer::kOut, c, r)) continue;
         Cell& result = cell(r, Buffer::kOut, c);
         Strand end{r, 0, s_.strand(r, 0).size(), {}};
@@ -510,7 +510,8 @@ class Verifier {
   }
 
   template <class... Args>
-  void fail(Kind kind, const Strand& where, int chunk, Rank peer, fmt::format_string<Args...> format, Args&&... args) {
+  void fail(Kind kind, const Strand& where, ChunkId chunk, Rank peer, fmt::format_string<Args...> format,
+            Args&&... args) {
     const auto& steps = s_.strand(where.rank, where.lane);
     const int step = where.next < steps.size() ? static_cast<int>(where.next) : -1;
     const std::string place =
@@ -556,21 +557,21 @@ class Verifier {
   template <class Work>
   void for_own_cells(Rank rank, Work&& work) {
     for (const Buffer buffer : {Buffer::kIn, Buffer::kOut})
-      for (int c = 0; c < shape().chunks; ++c)
+      for (ChunkId c = 0; c < shape().chunks; ++c)
         if (holds(shape(), buffer, c, rank)) work(cell(rank, buffer, c), c);
     for (int slot = 0; slot < s_.scratch; ++slot) work(cell(rank, Buffer::kScratch, slot), slot);
   }
 
-  Cell& cell(Rank rank, Buffer buffer, int chunk) {
+  Cell& cell(Rank rank, Buffer buffer, ChunkId chunk) {
     // In place, a chunk that both buffers hold is one memory.
     if (options_.in_place && buffer == Buffer::kOut && holds(shape(), Buffer::kIn, chunk, rank)) buffer = Buffer::kIn;
     return cells_[static_cast<std::size_t>(rank) * static_cast<std::size_t>(per_rank_) +
-                  static_cast<std::size_t>(static_cast<int>(buffer) * shape().chunks + chunk)];
+                  static_cast<std::size_t>(static_cast<ChunkId>(buffer) * shape().chunks + chunk)];
   }
 
   const Schedule& s_;
   VerifyOptions options_;
-  int per_rank_;  // cells: input and output chunks, scratch slots
+  ChunkId per_rank_;  // cells: input and output chunks, scratch slots
   std::vector<Cell> cells_;
   std::vector<Strand> strands_;
   std::vector<Connection> messages_;                                       // [sending rank and lane][receiving rank]

@@ -28,7 +28,7 @@ struct Finding {
   Rank rank = -1;
   int lane = 0;
   int step = -1;  // index in the strand; -1: at the end
-  int chunk = -1;
+  ChunkId chunk = -1;
   Rank peer = -1;    // the other rank concerned: the missing contributor, the racing rank, …
   std::string text;  // one line for a person, naming all of the above
 };

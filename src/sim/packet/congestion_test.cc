@@ -79,7 +79,8 @@ TEST(Dcqcn, ANoticeHalvesAndFastRecoveryComesBack) {
 }
 
 TEST(Dcqcn, ALongQuietTimeMakesTheNextCutSmaller) {
-  Dcqcn control(PacketRules::shipped().congestion, 1000);
+  const CongestionRules rules = PacketRules::shipped().congestion;
+  Dcqcn control(rules, 1000);
   control.notice();
   for (int step = 0; step < 300; ++step) control.timer_expired();
   EXPECT_FALSE(control.throttled());

@@ -14,6 +14,7 @@ class Dcqcn {
  public:
   Dcqcn(const CongestionRules& rules, double line_rate)
       : rules_(&rules), line_(line_rate), rate_(line_rate), target_(line_rate) {}
+  Dcqcn(CongestionRules&&, double) = delete;  // it keeps only their address
 
   double rate() const { return rate_; }
   bool throttled() const { return rate_ < line_; }

@@ -12,7 +12,7 @@ topology::Topology two_levels() {
   topology::Topology machine;
   for (int h = 0; h < 4; ++h) machine.add({.kind = DeviceKind::kNic});
   for (int s = 0; s < 3; ++s) machine.add({.kind = DeviceKind::kNetworkSwitch, .model = "ib"});
-  for (const auto [below, above] : {std::pair(0, 4), {1, 4}, {2, 5}, {3, 5}, {4, 6}, {5, 6}})
+  for (const auto& [below, above] : {std::pair(0, 4), {1, 4}, {2, 5}, {3, 5}, {4, 6}, {5, 6}})
     machine.connect({.kind = LinkKind::kNetwork,
                      .a = below,
                      .b = above,
