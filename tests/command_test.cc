@@ -203,7 +203,8 @@ TEST(Command, AScheduleFromAFileRunsHereAndSimulatedForItsRanksOnly) {
     const Answer done =
         weft("bench all_reduce -n 4 --max 64K --factor 64 --check --json - --algo " + file + " " + where);
     ASSERT_EQ(done.code, 0) << done.err;
-    for (const json& row : json::parse(done.out)["rows"]) {
+    const json results = json::parse(done.out);
+    for (const json& row : results["rows"]) {
       EXPECT_EQ(row["algorithm"], "tree");
       EXPECT_EQ(row["errors"], 0);
       EXPECT_GT(row["predicted_us"], 0);

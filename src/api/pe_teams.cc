@@ -89,7 +89,8 @@ Result<std::shared_ptr<Team>> Pe::make_team_in_memory(const pgas::Group& group) 
   std::shared_ptr<void> shares;
   if (member == 0)  // the giver waits until nobody looks at the memory any more
     shares = std::shared_ptr<void>(nullptr, [this, links, group, job_rank](void*) {
-      pgas::Idler idler(space_, {.spins = watch_.spins, .trouble = {}}, "ending a team");
+      const pgas::Watch for_ever{.spins = watch_.spins, .trouble = {}};
+      pgas::Idler idler(space_, for_ever, "ending a team");
       while (!net::memory::alone(commons_, links, 0, group.size, job_rank)) idler.pause();
       const std::lock_guard guard(mutex_);
       commons_.release(links, net::memory::Group::bytes(group.size));

@@ -23,6 +23,7 @@ class Idler {
  public:
   Idler(const Space& space, const Watch& watch, const char* call)
       : space_(space), watch_(watch), call_(call), began_(space.recorder() != nullptr ? Recorder::now() : Duration()) {}
+  Idler(const Space&, Watch&&, const char*) = delete;  // it keeps only their addresses
   void pause() {
     if (++looks_ < watch_.spins) [[likely]]
       relax();
