@@ -39,7 +39,9 @@ void on_ranks(int ranks, const std::function<void(ncclComm_t, int, cudaStream_t)
       ncclComm_t comm = nullptr;
       NCCL_OK(ncclCommInitRank(&comm, ranks, id, r));
       story(comm, r, stream_of(r));
-      if (destroys) NCCL_OK(ncclCommDestroy(comm));
+      if (destroys) {
+        NCCL_OK(ncclCommDestroy(comm));
+      }
     });
   for (std::thread& t : threads) t.join();
 }
@@ -136,11 +138,15 @@ TEST(NcclCollectives, AllOfThemGiveWhatTheyPromise) {
       ASSERT_EQ(scattered[i], 4 * mine + 600);
       ASSERT_EQ(from_root[i], base + 200);
       ASSERT_EQ(part[i], mine + 200);
-      if (rank == kRoot) ASSERT_EQ(to_root[i], 4 * base + 600);
+      if (rank == kRoot) {
+        ASSERT_EQ(to_root[i], 4 * base + 600);
+      }
       for (std::size_t r = 0; r < kRanks; ++r) {
         ASSERT_EQ(gathered[r * kCount + i], base + 100 * static_cast<float>(r));
         ASSERT_EQ(swapped[r * kCount + i], mine + 100 * static_cast<float>(r));
-        if (rank == kRoot) ASSERT_EQ(at_root[r * kCount + i], base + 100 * static_cast<float>(r));
+        if (rank == kRoot) {
+          ASSERT_EQ(at_root[r * kCount + i], base + 100 * static_cast<float>(r));
+        }
       }
     }
   });
@@ -279,7 +285,9 @@ TEST(NcclCommunicators, AreSplitAndShrunk) {
     NCCL_OK(weft_stream_synchronize(stream));
     EXPECT_EQ(x, rank % 2 == 0 ? 2 : 4);
     NCCL_OK(ncclCommDestroy(half));
-    if (none != nullptr) NCCL_OK(ncclCommDestroy(none));
+    if (none != nullptr) {
+      NCCL_OK(ncclCommDestroy(none));
+    }
     if (rank == 3) return;  // leaves; the others go on
     ncclComm_t left = nullptr;
     int excluded[] = {3};
