@@ -147,7 +147,7 @@ class Communicator {
   // communicator, which only returns this error from then on. Every message names the operation and the rank at fault.
   Status run(const Request& request);
   // Queues the operation behind those already started. It moves on while the caller is inside any call of this
-  // communicator, its works included. Errors: kInvalidArgument.
+  // communicator, its works included: in this one, too, for as long as peers let it go on. Errors: kInvalidArgument.
   Result<Work> start(const Request& request);
 
   // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends

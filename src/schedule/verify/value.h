@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/units.h"
+#include "schedule/step.h"
 
 namespace weft::schedule::symbolic {
 
