@@ -20,7 +20,8 @@ Result<Machine> look(const calibrate::Rates& rates) {
                                            topology::Endpoints::kCores));
   const cost::CpuCaches caches{.own = rates.own_cache, .shared = rates.shared_cache, .rate = rates.shared};
   auto costs = protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kCpu).between_cores(rates.core_to_core);
-  // Either end of a message reads or writes its own memory as well, which the model counts by itself.
+  // Either end of a message reads or writes its own memory as well, which the model counts by itself. What is left is
+  // at most as fast as a core copies.
   const auto slot = [&](BytesPerSecond copied) {
     return BytesPerSecond(1 / std::max(1 / copied.value() - 1 / rates.core.value(), 1 / rates.core.value()));
   };

@@ -195,7 +195,7 @@ const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
 
 const HopCost* HopCosts::through_switch(std::string_view path, Protocol protocol) const {
   if (network_) return nullptr;
-  return find(path == "NET" ? "SHARP" : "NVLS", protocol);
+  return find(path == kNetworkPath ? "SHARP" : "NVLS", protocol);
 }
 
 const Duration* HopCosts::launch(Protocol protocol) const {

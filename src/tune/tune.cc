@@ -98,14 +98,14 @@ bool calls_overlap(const cost::MachineView& machine, const Question& q) {
 Duration in_a_row(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan,
                   const cost::Estimate& estimate) {
   constexpr double kTurn = 9;
-  constexpr double kAlone = 0.4;  // of a message's way is left where ranks have cores of their own; fitted to 8 B
+  constexpr double kOwnCores = 0.4;  // of a message's way is left where ranks have cores of their own; fitted to 8 B
   // Who reads peers' memory is waited for.
   if (!calls_overlap(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
   const Bytes message = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
   // What kernels hold between ranks crosses meanwhile; who copies through shared memory works for every byte.
   const Duration turns = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
   const auto calls = static_cast<double>(q.can.under_way(plan.protocol, message));
-  const double waits = machine.sharing(q.task.ranks) > 1 ? std::min(1.0, kTurn / calls) : kAlone;
+  const double waits = machine.sharing(q.task.ranks) > 1 ? std::min(1.0, kTurn / calls) : kOwnCores;
   // However many are under way, every core has its ranks' work to do for each.
   return std::min(estimate.total, estimate.work + turns * waits);
 }
@@ -163,8 +163,8 @@ std::string parts(const cost::Estimate& e) {
 
 // What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone.
 Duration judged(const Candidate& c) {
-  constexpr double kAlone = 0.02;
-  return c.in_a_row + (c.estimate.total - c.in_a_row) * kAlone;
+  constexpr double kCallAlone = 0.02;  // decides between calls that are equal in a row, and little else
+  return c.in_a_row + (c.estimate.total - c.in_a_row) * kCallAlone;
 }
 
 std::string why_lost(const Candidate& loser, const Candidate& winner) {

@@ -187,6 +187,26 @@ TEST(NcclGroups, OneThreadDrivesAllRanks) {
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 }
 
+// A program that looks at the group's end only learns of what was refused between, and nothing of the group is done.
+TEST(NcclGroups, EndWithTheFirstErrorBetween) {
+  on_ranks(1, [](ncclComm_t comm, int, cudaStream_t stream) {
+    float in = 1, out = 0;
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclAllReduce(&in, &out, 1, ncclFloat, ncclSum, comm, stream));
+    (void)ncclSend(&in, 1, ncclFloat, 5, comm, stream);
+    (void)ncclBroadcast(&in, &out, 1, ncclFloat, 7, comm, stream);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "peer 5 of 1 ranks");
+    NCCL_OK(weft_stream_synchronize(stream));
+    EXPECT_EQ(out, 0);
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclAllReduce(&in, &out, 1, ncclFloat, ncclSum, comm, stream));
+    NCCL_OK(ncclGroupEnd());
+    NCCL_OK(weft_stream_synchronize(stream));
+    EXPECT_EQ(out, 1);
+  });
+}
+
 // Messages of one group wait for what is before them in each of their streams, and what is behind them in any waits for
 // them.
 TEST(NcclGroups, MessagesOfSeveralStreams) {

@@ -7,12 +7,12 @@ namespace {
 // `in_parts`, `out_parts`: of `count` elements each; 0: this rank has no such buffer.
 ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_parts, std::size_t out_parts,
                         ncclComm* comm, void* stream, std::optional<Premultiplied> sum = {}) {
-  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "the communicator is null");
   const auto known = type_of(type);
-  if (!known) return result_of(known);
+  if (!known) return in_group(result_of(known));
   request.type = *known;
   if (request.root < 0 || request.root >= comm->ranks)
-    return refuse(ncclInvalidArgument, "root {} of {} ranks", request.root, comm->ranks);
+    return refuse_in_group(ncclInvalidArgument, "root {} of {} ranks", request.root, comm->ranks);
   const std::size_t bytes = request.count * static_cast<std::size_t>(size_of(*known));
   return submit({.comm = comm,
                  .stream = stream,
@@ -24,18 +24,18 @@ ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_par
 
 ncclResult_t reduction(Request request, ncclDataType_t type, ncclRedOp_t op, std::size_t in_parts,
                        std::size_t out_parts, ncclComm* comm, void* stream) {
-  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "the communicator is null");
   if (op < ncclNumOps) {
     const auto known = op_of(op);
-    if (!known) return result_of(known);
+    if (!known) return in_group(result_of(known));
     request.op = *known;
     return collective(request, type, in_parts, out_parts, comm, stream);
   }
   const auto known = type_of(type);
   const auto sum = comm->sum(op);
   if (!known || !sum || sum->type != *known)
-    return refuse(ncclInvalidArgument, "{} is no operation of this communicator for such elements",
-                  static_cast<int>(op));
+    return refuse_in_group(ncclInvalidArgument, "{} is no operation of this communicator for such elements",
+                           static_cast<int>(op));
   request.op = ReduceOp::kPremulSum;
   return collective(request, type, in_parts, out_parts, comm, stream, sum);
 }
@@ -44,11 +44,11 @@ std::size_t ranks_of(const ncclComm* comm) { return comm == nullptr ? 0 : static
 bool is_root(const ncclComm* comm, int root) { return comm != nullptr && comm->rank == root; }
 
 ncclResult_t transfer(Transfer t, ncclDataType_t type, ncclComm* comm, void* stream) {
-  if (comm == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "the communicator is null");
   const auto known = type_of(type);
-  if (!known) return result_of(known);
+  if (!known) return in_group(result_of(known));
   if (t.peer < 0 || t.peer >= comm->ranks)
-    return refuse(ncclInvalidArgument, "peer {} of {} ranks", t.peer, comm->ranks);
+    return refuse_in_group(ncclInvalidArgument, "peer {} of {} ranks", t.peer, comm->ranks);
   t.type = *known;
   const std::size_t bytes = t.count * static_cast<std::size_t>(size_of(*known));
   const bool sends = t.direction == Transfer::Direction::kSend;

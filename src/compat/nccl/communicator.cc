@@ -131,10 +131,10 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommDeregister, (ncclComm_t comm, void* handle)) 
 WEFT_NCCL_DEFINE(ncclResult_t, CommWindowRegister,
                  (ncclComm_t comm, void* memory, size_t size, ncclWindow_t* window, int flags)) {
   if (comm == nullptr || memory == nullptr || size == 0 || window == nullptr)
-    return refuse(ncclInvalidArgument, "ncclCommWindowRegister: null");
+    return refuse_in_group(ncclInvalidArgument, "ncclCommWindowRegister: null");
   if (reinterpret_cast<std::uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
-    return refuse(ncclInvalidArgument, "ncclCommWindowRegister: memory is not aligned to {} bytes",
-                  NCCL_WIN_REQUIRED_ALIGNMENT);
+    return refuse_in_group(ncclInvalidArgument, "ncclCommWindowRegister: memory is not aligned to {} bytes",
+                           NCCL_WIN_REQUIRED_ALIGNMENT);
   *window = static_cast<ncclWindow_t>(memory);
   if (comm->kernels == nullptr || comm->kernels->group().in_one_process()) return ncclSuccess;  // buffers need none
   auto promise = std::make_shared<std::promise<weft::Status>>();

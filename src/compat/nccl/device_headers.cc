@@ -1,7 +1,7 @@
 // The host's functions of NCCL's device headers (nccl_device.h). Their device code reads structures of NCCL's own,
 // which weft does not make: so what would make them is refused. Programs that merely name them, as PyTorch does, load.
 
-#include "compat/nccl/library.h"
+#include "compat/nccl/group.h"
 
 using namespace weft::compat::nccl;
 
@@ -13,8 +13,8 @@ struct ncclTeam {
 namespace {
 
 ncclResult_t not_here(const char* function) {
-  return refuse(ncclInvalidUsage, "{}: weft has no memory for NCCL's device headers; its own are in weft/device.h",
-                function);
+  return refuse_in_group(ncclInvalidUsage,
+                         "{}: weft has no memory for NCCL's device headers; its own are in weft/device.h", function);
 }
 
 // A rank of `team` seen from `from`, which is this rank's number there.

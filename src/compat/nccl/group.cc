@@ -16,6 +16,8 @@ struct Group {
   int depth = 0;
   std::vector<Operation> operations;
   std::vector<std::future<Status>> made;
+  ncclResult_t failed = ncclSuccess;
+  std::string why;
 };
 thread_local Group group;
 
@@ -79,21 +81,29 @@ Status enqueue_all(std::vector<Operation> operations) {
 bool in_group() { return group.depth > 0; }
 void start_group() { ++group.depth; }
 
+ncclResult_t in_group(ncclResult_t result) {
+  if (in_group() && group.failed == ncclSuccess && result != ncclSuccess) {
+    group.failed = result;
+    group.why = last_error();
+  }
+  return result;
+}
+
 ncclResult_t end_group() {
   if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--group.depth > 0) return ncclSuccess;
-  const std::vector<Operation> operations = std::exchange(group.operations, {});
-  std::vector<std::future<Status>> made = std::exchange(group.made, {});
+  Group ended = std::exchange(group, {});
   Status status;
-  for (std::future<Status>& m : made)
+  for (std::future<Status>& m : ended.made)
     if (Status one = m.get(); status && !one) status = std::move(one);
-  if (status) status = enqueue_all(operations);
+  if (ended.failed != ncclSuccess) return refuse(ended.failed, "{}", ended.why);
+  if (status) status = enqueue_all(std::move(ended.operations));
   return result_of(status);
 }
 
 ncclResult_t submit(Operation operation) {
-  if (operation.comm->finalized) return refuse(ncclInvalidUsage, "the communicator is finalized");
-  if (const ncclResult_t error = operation.comm->async_error(); error != ncclSuccess) return error;
+  if (operation.comm->finalized) return refuse_in_group(ncclInvalidUsage, "the communicator is finalized");
+  if (const ncclResult_t error = operation.comm->async_error(); error != ncclSuccess) return in_group(error);
   if (!in_group()) return result_of(enqueue_all({operation}));
   group.operations.push_back(std::move(operation));
   return ncclSuccess;

@@ -21,7 +21,17 @@ struct Operation {
 
 bool in_group();
 void start_group();
+// Errors: the first of the calls between, whose operations are not begun then; of operations, as they are begun.
 ncclResult_t end_group();
+
+// The result of a call that may be part of a group. An error stays with the group until its end, so that a program that
+// looks at no other result learns of it.
+ncclResult_t in_group(ncclResult_t result);
+// As refuse().
+template <class... Args>
+ncclResult_t refuse_in_group(ncclResult_t result, fmt::format_string<Args...> format, Args&&... args) {
+  return in_group(refuse(result, format, std::forward<Args>(args)...));
+}
 
 // Now, or when the group ends. Errors: of the arguments at once, others with the communicator.
 ncclResult_t submit(Operation operation);

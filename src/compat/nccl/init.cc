@@ -46,17 +46,17 @@ std::future<Status> make_on_thread(ncclComm_t* where, int device_number, net::cu
 }
 
 ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
-  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator");
+  if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator");
   if (ranks < 1 || rank < 0 || rank >= ranks)
-    return refuse(ncclInvalidArgument, "ncclCommInitRank: rank {} of {}", rank, ranks);
+    return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: rank {} of {}", rank, ranks);
   if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
-    return refuse(ncclInvalidArgument, "ncclCommInitRankConfig: the configuration is not initialized");
+    return refuse_in_group(ncclInvalidArgument, "ncclCommInitRankConfig: the configuration is not initialized");
   const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
-  if (name.rfind(kPrefix, 0) != 0) return refuse(ncclInvalidArgument, "ncclCommInitRank: not an id of weft's");
+  if (name.rfind(kPrefix, 0) != 0) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: not an id of weft's");
   const auto used = device();
-  if (!used) return result_of(used);
+  if (!used) return in_group(result_of(used));
   const auto number = (*used)->current();
-  if (!number) return result_of(number);
+  if (!number) return in_group(result_of(number));
   *comm = nullptr;
   return submit(make_on_thread(comm, *number, **used, [=] { return join(name, rank, ranks); }));
 }
@@ -102,7 +102,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommInitRank, (ncclComm_t * comm, int ranks, nccl
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommInitRankScalable,
                  (ncclComm_t * comm, int ranks, int rank, int ids, ncclUniqueId* id, ncclConfig_t* config)) {
-  if (ids < 1 || id == nullptr) return refuse(ncclInvalidArgument, "ncclCommInitRankScalable: no id");
+  if (ids < 1 || id == nullptr) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRankScalable: no id");
   return init(comm, ranks, id[0], rank, config);
 }
 
@@ -129,21 +129,21 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int count, cons
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommSplit,
                  (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
-  if (comm == nullptr || made == nullptr) return refuse(ncclInvalidArgument, "ncclCommSplit: null");
-  if (color < NCCL_SPLIT_NOCOLOR) return refuse(ncclInvalidArgument, "ncclCommSplit: color {}", color);
+  if (comm == nullptr || made == nullptr) return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: null");
+  if (color < NCCL_SPLIT_NOCOLOR) return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: color {}", color);
   if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
-    return refuse(ncclInvalidArgument, "ncclCommSplit: the configuration is not initialized");
+    return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: the configuration is not initialized");
   return submit(make_from(*comm, made, [=](weft::Communicator& parent) { return parent.split(color, key); }));
 }
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommShrink,
                  (ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t*, int flags)) {
   if (comm == nullptr || made == nullptr || count < 0 || (count > 0 && excluded == nullptr))
-    return refuse(ncclInvalidArgument, "ncclCommShrink: null");
+    return refuse_in_group(ncclInvalidArgument, "ncclCommShrink: null");
   for (int i = 0; i < count; ++i)
     if (excluded[i] < 0 || excluded[i] >= comm->ranks || excluded[i] == comm->rank)
-      return refuse(ncclInvalidArgument, "ncclCommShrink: rank {} leaves out rank {} of {}", comm->rank, excluded[i],
-                    comm->ranks);
+      return refuse_in_group(ncclInvalidArgument, "ncclCommShrink: rank {} leaves out rank {} of {}", comm->rank,
+                             excluded[i], comm->ranks);
   if (flags == NCCL_SHRINK_ABORT) comm->abort();
   const int left = comm->ranks - count;
   return submit(make_from(*comm, made, [left](weft::Communicator& parent) -> weft::Result<weft::Communicator> {
