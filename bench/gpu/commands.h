@@ -13,7 +13,7 @@ struct Options {
   int threads = 512;                   // of a block
   std::int64_t most_bytes = 64 << 20;  // of a message
   bool together = false;               // one launch for all ranks instead of one for each, on a stream of its own
-  bool brief = false;                  // check, messages: a short case, for compute-sanitizer
+  bool brief = false;                  // check, messages, device-side: a short case, for compute-sanitizer
   std::chrono::seconds timeout{2};     // of one wait in a kernel
 };
 

@@ -7,16 +7,24 @@
 namespace weft::gpu {
 namespace {
 
-constexpr int kBlocks = 32;  // of a rank
-constexpr std::int64_t kTimeout = 5'000'000'000;
+// How much a case moves.
+struct Sizes {
+  int blocks;                  // of a rank
+  std::size_t tokens, matrix;  // of a rank; rows and columns of all
+  int calls;
+  std::uint64_t round_trips;
+};
+constexpr Sizes kLarge{32, 1024, 4096, 10, 500}, kBrief{2, 24, 128, 2, 5};
+
 constexpr std::size_t kHead = 64;  // words of a heap before its data: counters
 
 // Heaps of all ranks on the current device, and the words that kernels count failures in.
 struct Heaps {
-  static Result<Heaps> make(Rank ranks, std::size_t words) {
+  static Result<Heaps> make(const Options& options, std::size_t words) {
     Heaps heaps;
+    heaps.timeout = options.timeout;
     std::vector<std::byte*> bases;
-    for (Rank r = 0; r < ranks; ++r) {
+    for (Rank r = 0; r < options.ranks; ++r) {
       WEFT_TRY(heaps.memory.emplace_back(), DeviceMemory::make((kHead + words) * 8));
       WEFT_CHECK(checked(cudaMemset(heaps.memory.back().data(), 0, kHead * 8), "cudaMemset"));
       bases.push_back(heaps.memory.back().data());
@@ -32,27 +40,30 @@ struct Heaps {
     return reinterpret_cast<std::uint64_t*>(memory[static_cast<std::size_t>(r)].data());
   }
   template <class Work>
-  OfRanks<Work> all() const {
+  OfRanks<Work> all(const Sizes& sizes) const {
     OfRanks<Work> all{.ranks = static_cast<std::int32_t>(memory.size()),
-                      .blocks = kBlocks,
+                      .blocks = sizes.blocks,
                       .failed = reinterpret_cast<std::uint32_t*>(failed.data())};
     for (Rank r = 0; r < all.ranks; ++r)
-      all.heap[r] = {reinterpret_cast<std::byte* const*>(table.data()), r, all.ranks, kTimeout};
+      all.heap[r] = {reinterpret_cast<std::byte* const*>(table.data()), r, all.ranks,
+                     std::chrono::nanoseconds(timeout).count()};
     return all;
   }
   std::vector<DeviceMemory> memory;
   DeviceMemory table, failed;
+  std::chrono::seconds timeout{};  // of one wait
 };
 
-// Microseconds of one call, the mean of ten; `prepare` makes the next one ready.
+constexpr int kWarm = 2;  // calls before those that count
+
+// Microseconds of one call, the mean of so many; `prepare` makes the next one ready.
 template <class Work, class Prepare>
-Result<double> time_of(OfRanks<Work>& all, Prepare&& prepare) {
-  constexpr int kWarm = 2, kCalls = 10;
+Result<double> time_of(OfRanks<Work>& all, int calls, Prepare&& prepare) {
   double sum = 0;
   cudaEvent_t begin = nullptr, end = nullptr;
   WEFT_CHECK(checked(cudaEventCreate(&begin), "cudaEventCreate"));
   WEFT_CHECK(checked(cudaEventCreate(&end), "cudaEventCreate"));
-  for (int call = 0; call < kWarm + kCalls; ++call) {
+  for (int call = 0; call < kWarm + calls; ++call) {
     WEFT_CHECK(prepare(static_cast<std::uint64_t>(call) + 1));
     WEFT_CHECK(checked(cudaEventRecord(begin), "cudaEventRecord"));
     WEFT_CHECK(checked(launch(all, nullptr), "launching a kernel"));
@@ -67,7 +78,7 @@ Result<double> time_of(OfRanks<Work>& all, Prepare&& prepare) {
   std::uint32_t failed = 0;
   WEFT_CHECK(checked(cudaMemcpy(&failed, all.failed, 4, cudaMemcpyDeviceToHost), "cudaMemcpy"));
   if (failed != 0) return failure(Code::kTimeout, Blame::kOperation, "{} threads waited too long", failed);
-  return sum / kCalls;
+  return sum / calls;
 }
 
 template <class T>
@@ -85,17 +96,19 @@ Result<std::vector<std::uint64_t>> words_at(const void* at, std::size_t count) {
 }
 
 // Tokens of 7 KiB (7168 values of fp8), each to one expert.
-Status dispatch(Rank ranks) {
-  constexpr std::size_t kTokens = 1024, kWords = 896;
-  WEFT_TRY(const Heaps heaps, Heaps::make(ranks, static_cast<std::size_t>(ranks) * kTokens * kWords));
-  auto all = heaps.all<Dispatch>();
+Status dispatch(const Options& options, const Sizes& sizes) {
+  constexpr std::size_t kWords = 896;
+  const Rank ranks = options.ranks;
+  const std::size_t count = sizes.tokens;
+  WEFT_TRY(const Heaps heaps, Heaps::make(options, static_cast<std::size_t>(ranks) * count * kWords));
+  auto all = heaps.all<Dispatch>(sizes);
   std::vector<DeviceMemory> kept;
   std::vector<std::vector<std::uint64_t>> expected(static_cast<std::size_t>(ranks));
   for (Rank r = 0; r < ranks; ++r) {
-    std::vector<std::uint64_t> tokens(kTokens * kWords);
-    std::vector<std::int32_t> route(kTokens);
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      const std::uint64_t number = static_cast<std::uint64_t>(r) * kTokens + t;
+    std::vector<std::uint64_t> tokens(count * kWords);
+    std::vector<std::int32_t> route(count);
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::uint64_t number = static_cast<std::uint64_t>(r) * count + t;
       std::fill_n(tokens.begin() + static_cast<std::ptrdiff_t>(t * kWords), kWords, number);
       route[t] = static_cast<std::int32_t>(number * 2654435761u % 65521 % static_cast<std::uint64_t>(ranks));
       expected[static_cast<std::size_t>(route[t])].push_back(number);
@@ -105,13 +118,13 @@ Status dispatch(Rank ranks) {
     WEFT_TRY(kept.emplace_back(), on_device(tokens));
     all.work[r] = {.route = routed,
                    .tokens = kept.back().data(),
-                   .count = kTokens,
+                   .count = static_cast<std::int32_t>(count),
                    .token_bytes = kWords * 8,
                    .slots = reinterpret_cast<std::byte*>(heaps.words(r) + kHead),
                    .arrived = heaps.words(r),
                    .meetings = heaps.words(r) + 1};
   }
-  WEFT_TRY(const double microseconds, time_of(all, [&](std::uint64_t times) -> Status {
+  WEFT_TRY(const double microseconds, time_of(all, sizes.calls, [&](std::uint64_t times) -> Status {
              for (Rank r = 0; r < ranks; ++r) {
                all.work[r].times = times;
                WEFT_CHECK(checked(cudaMemset(heaps.words(r), 0, 8), "cudaMemset"));
@@ -129,15 +142,15 @@ Status dispatch(Rank ranks) {
     std::sort(numbers.begin(), numbers.end());
     if (numbers != wanted) return failure(Code::kMismatch, Blame::kOperation, "rank {} has other tokens", r);
   }
-  fmt::print("dispatch   {:>3} ranks, {} tokens of {} B each: {:>9.1f} us\n", ranks, kTokens, kWords * 8, microseconds);
+  fmt::print("dispatch   {:>3} ranks, {} tokens of {} B each: {:>9.1f} us\n", ranks, count, kWords * 8, microseconds);
   return {};
 }
 
-Status transposition(Rank ranks) {
-  constexpr std::size_t kSize = 4096;
-  const std::size_t part = kSize * kSize / static_cast<std::size_t>(ranks);
-  WEFT_TRY(const Heaps heaps, Heaps::make(ranks, part));
-  auto all = heaps.all<Transpose>();
+Status transposition(const Options& options, const Sizes& sizes) {
+  const Rank ranks = options.ranks;
+  const std::size_t size = sizes.matrix, part = size * size / static_cast<std::size_t>(ranks);
+  WEFT_TRY(const Heaps heaps, Heaps::make(options, part));
+  auto all = heaps.all<Transpose>(sizes);
   std::vector<DeviceMemory> outputs;
   for (Rank r = 0; r < ranks; ++r) {
     std::vector<std::uint64_t> rows(part);
@@ -147,10 +160,10 @@ Status transposition(Rank ranks) {
     WEFT_TRY(outputs.emplace_back(), DeviceMemory::make(part * 8));
     all.work[r] = {.in = heaps.words(r) + kHead,
                    .out = reinterpret_cast<std::uint64_t*>(outputs.back().data()),
-                   .size = kSize,
+                   .size = static_cast<std::int32_t>(size),
                    .meetings = heaps.words(r)};
   }
-  WEFT_TRY(const double microseconds, time_of(all, [&](std::uint64_t times) -> Status {
+  WEFT_TRY(const double microseconds, time_of(all, sizes.calls, [&](std::uint64_t times) -> Status {
              for (Rank r = 0; r < ranks; ++r) all.work[r].times = times;
              return {};
            }));
@@ -158,22 +171,74 @@ Status transposition(Rank ranks) {
     WEFT_TRY(const auto got, words_at(all.work[r].out, part));
     for (std::size_t i = 0; i < part; ++i) {
       const std::size_t at = static_cast<std::size_t>(r) * part + i;
-      if (got[i] != at % kSize * kSize + at / kSize)
+      if (got[i] != at % size * size + at / size)
         return failure(Code::kMismatch, Blame::kOperation, "rank {} element {}: {}", r, i, got[i]);
     }
   }
-  fmt::print("transpose  {:>3} ranks, {} x {} of 8 B: {:>9.1f} us, {:.0f} GB/s read and written\n", ranks, kSize, kSize,
-             microseconds, 16.0 * kSize * kSize / microseconds / 1e3);
+  fmt::print("transpose  {:>3} ranks, {} x {} of 8 B: {:>9.1f} us, {:.0f} GB/s read and written\n", ranks, size, size,
+             microseconds, 16.0 * static_cast<double>(size * size) / microseconds / 1e3);
+  return {};
+}
+
+// Microseconds from a put by rank 0 to the end of the peer's wait for its signal, and likewise back.
+Result<double> hop_of(const Options& options, const Sizes& sizes, Group group, std::size_t bytes) {
+  const std::size_t words = bytes / 8;
+  Options pair = options;
+  pair.ranks = 2;
+  WEFT_TRY(const Heaps heaps, Heaps::make(pair, 2 * words));
+  auto all = heaps.all<PingPongBy>(sizes);
+  all.blocks = 1;
+  double times[2] = {};
+  for (const std::uint64_t round_trips : {std::uint64_t{1}, 1 + sizes.round_trips}) {  // the difference has no launch
+    for (Rank r = 0; r < 2; ++r) {
+      std::uint64_t* const own = heaps.words(r) + kHead;
+      WEFT_CHECK(checked(cudaMemset(own, 0, 2 * bytes), "cudaMemset"));
+      all.work[r] = {{.inbox = own,
+                      .outbox = own + words,
+                      .bytes = std::int64_t(bytes),
+                      .arrived = heaps.words(r),
+                      .times = round_trips},
+                     group};
+    }
+    WEFT_TRY(times[round_trips > 1], time_of(all, sizes.calls, [&](std::uint64_t) -> Status {
+               for (Rank r = 0; r < 2; ++r) WEFT_CHECK(checked(cudaMemset(heaps.words(r), 0, 8), "cudaMemset"));
+               return {};
+             }));
+    const std::uint64_t calls = static_cast<std::uint64_t>(kWarm + sizes.calls);
+    WEFT_TRY(const auto got, words_at(all.work[0].outbox, words));
+    for (const std::uint64_t word : got)
+      if (word != 2 * round_trips * calls)
+        return failure(Code::kMismatch, Blame::kOperation, "a word is {} after {} hops", word, 2 * round_trips * calls);
+  }
+  return (times[1] - times[0]) / (2.0 * static_cast<double>(sizes.round_trips));
+}
+
+Status hops_by_kernels(const Options& options, const Sizes& sizes) {
+  fmt::print("# put_signal, wait, and every word counted up; us of a hop between two ranks\n");
+  fmt::print("# by         8 B    1 KiB   64 KiB\n");
+  for (const auto& [name, group] :
+       {std::pair{"thread", Group::kThread}, std::pair{"warp", Group::kWarp}, std::pair{"block", Group::kBlock}}) {
+    doing(fmt::format("device-side: hops by a {}", name));
+    fmt::print("{:<8}", name);
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 10, std::size_t{64} << 10}) {
+      if (group == Group::kThread && bytes > 1 << 10) continue;
+      WEFT_TRY(const double microseconds, hop_of(options, sizes, group, bytes));
+      fmt::print(" {:>8.2f}", microseconds);
+    }
+    fmt::print("\n");
+  }
   return {};
 }
 
 }  // namespace
 
 Status device_side(const Options& options) {
+  const Sizes& sizes = options.brief ? kBrief : kLarge;
+  WEFT_CHECK(hops_by_kernels(options, sizes));
   doing("device-side: tokens to experts");
-  WEFT_CHECK(dispatch(options.ranks));
+  WEFT_CHECK(dispatch(options, sizes));
   doing("device-side: transposition");
-  return transposition(options.ranks);
+  return transposition(options, sizes);
 }
 
 }  // namespace weft::gpu

@@ -12,6 +12,10 @@ __device__ bool carry_out(device::GpuThread& machine, const Heap& heap, const Di
 __device__ bool carry_out(device::GpuThread& machine, const Heap& heap, const Transpose& work, int block, int blocks) {
   return transpose(machine, heap, work, block, blocks);
 }
+__device__ bool carry_out(device::GpuThread& machine, const Heap& heap, const PingPongBy& work, int, int) {
+  if (work.group == Group::kThread) return ping_pong<ByThread>(machine, heap, work);
+  return work.group == Group::kWarp ? ping_pong<ByWarp>(machine, heap, work) : ping_pong<ByBlock>(machine, heap, work);
+}
 
 template <class Work>
 __global__ void __launch_bounds__(kThreads) kernel(const __grid_constant__ OfRanks<Work> all) {
@@ -37,6 +41,7 @@ cudaError_t launch_work(const OfRanks<Work>& all, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch(const OfRanks<Dispatch>& all, cudaStream_t stream) { return launch_work(all, stream); }
+cudaError_t launch(const OfRanks<PingPongBy>& all, cudaStream_t stream) { return launch_work(all, stream); }
 cudaError_t launch(const OfRanks<Transpose>& all, cudaStream_t stream) { return launch_work(all, stream); }
 
 cudaError_t launch_compute(float* result, int processors, int rounds, cudaStream_t stream) {

@@ -2,7 +2,7 @@
 
 #include "weft/device.h"
 
-// Two kernels that communicate: a block of them, as a template over the machine. `blocks`: of one rank; block b of
+// Kernels that communicate: a block of them, as a template over the machine. `blocks`: of one rank; block b of
 // every rank meets block b of the others.
 namespace weft::gpu {
 
@@ -64,6 +64,37 @@ WEFT_DEVICE bool transpose(Machine& machine, const Heap& heap, const Transpose& 
     machine.store(t.out + i, machine.load(heap.pointer(from, owner)));
   }
   return by_block.barrier(t.meetings + block, 2 * t.times);
+}
+
+// A message between ranks 0 and 1, so many times to and fro; whoever gets it counts every word up and sends it back.
+struct PingPong {
+  std::uint64_t* inbox = nullptr;    // in the heap
+  std::uint64_t* outbox = nullptr;   // rank 0 begins with what is there, and has it at the end with 2 * times more
+  std::int64_t bytes = 0;            // a multiple of eight
+  std::uint64_t* arrived = nullptr;  // in the heap, zero before the call
+  std::uint64_t times = 1;
+};
+
+// By the first threads of the block that make up a group; the others have nothing to do.
+template <template <class> class By, class Machine>
+WEFT_DEVICE bool ping_pong(Machine& machine, const Heap& heap, const PingPong& p) {
+  using Who = By<Machine>;
+  if (machine.thread() >= Who::lanes(machine)) return true;
+  OneSided<Machine, By> group(machine, heap);
+  const Rank peer = 1 - heap.rank;
+  const auto count_up = [&] {  // every lane what it puts itself
+    constexpr std::int64_t kPack = sizeof(device::Pack);
+    for (std::int64_t at = Who::lane(machine) * kPack; at < p.bytes; at += Who::lanes(machine) * kPack)
+      for (std::int64_t w = at / 8; w < (at + kPack) / 8 && w < p.bytes / 8; ++w)
+        machine.store(p.outbox + w, machine.load(p.inbox + w) + 1);
+  };
+  for (std::uint64_t t = 1; t <= p.times; ++t) {
+    if (heap.rank == 0) group.put_signal(p.inbox, p.outbox, p.bytes, p.arrived, 1, peer);
+    if (!group.wait(p.arrived, t)) return false;
+    count_up();
+    if (heap.rank == 1) group.put_signal(p.inbox, p.outbox, p.bytes, p.arrived, 1, peer);
+  }
+  return true;
 }
 
 }  // namespace weft::gpu

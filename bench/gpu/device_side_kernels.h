@@ -18,6 +18,12 @@ struct OfRanks {
   std::uint32_t* failed = nullptr;  // counts threads that waited in vain
 };
 
+enum class Group : std::int32_t { kThread, kWarp, kBlock };
+struct PingPongBy : PingPong {
+  Group group = Group::kBlock;
+};
+
+cudaError_t launch(const OfRanks<PingPongBy>& all, cudaStream_t stream);
 cudaError_t launch(const OfRanks<Dispatch>& all, cudaStream_t stream);
 cudaError_t launch(const OfRanks<Transpose>& all, cudaStream_t stream);
 // Multiplies and adds `rounds` times in every thread of the whole GPU; touches next to no memory.

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   app.add_option("--max", options.most_bytes, "largest message, bytes")->check(CLI::Range(8L, 1L << 32));
   app.add_flag("--together", options.together, "one launch for all ranks instead of one for each");
   app.add_option("--timeout", seconds, "of one wait in a kernel, seconds")->check(CLI::Range(1, 600));
-  app.add_flag("--brief", options.brief, "check, messages: a short case");
+  app.add_flag("--brief", options.brief, "check, messages, device-side: a short case");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -36,8 +36,10 @@ class CudaMachine : public weft::device::GpuThread {
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(value.low), "l"(value.high) : "memory");
   }
 
-  // One instruction of the warp loads, and one stores, whole lines of 128 bytes: see BlockEndpoint::move_lines.
+  // One instruction of the warp loads, and one stores, whole lines of 128 bytes: see BlockEndpoint::move_lines. Lanes
+  // that have parted before would load at different times: data before, and a flag after the line has come.
   __device__ bool load_line(const Pack* from, bool active, bool has_flag, std::uint64_t flag, Pack& value) const {
+    __syncwarp();
     if (active) value = load_words(from);
     return __all_sync(kEverybody, !active || !has_flag || value.high == flag) != 0;
   }

@@ -1,0 +1,229 @@
+#include "tests/host_cuda/engine.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/host_cuda/devices.h"
+
+namespace weft::host_cuda {
+namespace {
+
+ptx::Options options() {
+  const std::uint64_t seed = static_cast<std::uint64_t>(setting("WEFT_MODEL_SEED", 1));
+  const std::size_t threads = static_cast<std::size_t>(processors()) * kThreadsOfProcessor;
+  return {.seed = seed, .races = setting("WEFT_MODEL_RACES", 0) != 0, .most_threads = threads};
+}
+
+}  // namespace
+
+Engine& Engine::get() {
+  static Engine& engine = *new Engine;
+  return engine;
+}
+
+Engine::Engine() : machine_(memory_, options()) {
+  std::thread([this] { work(); }).detach();
+}
+
+Locked::Locked() : engine_(Engine::get()) {
+  ++engine_.callers_;
+  lock_ = std::unique_lock(engine_.mutex_);
+  --engine_.callers_;
+  engine_.held_ = &lock_;
+}
+Locked::~Locked() = default;
+
+Stream* Engine::find(cudaStream_t handle) {
+  if (handle == nullptr || handle == cudaStreamLegacy) return &legacy_;
+  if (handle == cudaStreamPerThread) return &per_thread_;
+  for (const auto& stream : streams_)
+    if (stream.get() == reinterpret_cast<Stream*>(handle) && !stream->destroyed) return stream.get();
+  return nullptr;
+}
+
+Stream* Engine::make_stream(bool blocking) {
+  return streams_.insert(std::make_unique<Stream>(Stream{.blocking = blocking})).first->get();
+}
+
+void Engine::destroy(Stream* stream) {
+  stream->destroyed = true;  // its work goes on
+  changed_.notify_all();
+}
+
+std::vector<Stream*> Engine::all() {
+  std::vector<Stream*> all{&legacy_, &per_thread_};
+  for (const auto& stream : streams_) all.push_back(stream.get());
+  return all;
+}
+
+void Engine::enqueue(Stream& stream, Maker maker) {
+  if (stream.captured.graph != nullptr) {
+    Graph& graph = *stream.captured.graph;
+    graph.nodes.push_back({std::move(maker), stream.captured.behind});
+    stream.captured.behind = {graph.nodes.size() - 1};
+    return;
+  }
+  if (failed_) return;
+  // The legacy stream and those that block wait for each other.
+  std::vector<std::pair<Stream*, std::uint64_t>> before;
+  if (stream.blocking)
+    for (Stream* other : all())
+      if (other != &stream && other->blocking && (&stream == &legacy_ || other == &legacy_))
+        if (other->ended != other->queued) before.emplace_back(other, other->queued);
+  if (!before.empty()) {
+    stream.operations.push_back([this, before] {
+      const auto streams = all();  // one that is gone has ended
+      return std::all_of(before.begin(), before.end(), [&](const auto& b) {
+        return std::find(streams.begin(), streams.end(), b.first) == streams.end() || b.first->ended >= b.second;
+      });
+    });
+    ++stream.queued;
+  }
+  stream.operations.push_back(maker());
+  ++stream.queued;
+  changed_.notify_all();
+}
+
+void Engine::record(Event& event, Stream& stream) {
+  event.captured = stream.captured;
+  if (stream.captured.graph != nullptr) return;
+  event.last = std::make_shared<Event::Record>();
+  enqueue(stream, [record = event.last] {
+    return [record] {
+      record->at = std::chrono::steady_clock::now();
+      return record->done = true;
+    };
+  });
+}
+
+void Engine::wait(Stream& stream, const Event& event) {
+  if (event.captured.graph != nullptr) {
+    if (stream.captured.graph == nullptr) stream.captured = {event.captured.graph};
+    auto& behind = stream.captured.behind;
+    behind.insert(behind.end(), event.captured.behind.begin(), event.captured.behind.end());
+    return;
+  }
+  if (event.last == nullptr) return;
+  enqueue(stream, [record = event.last] { return [record] { return record->done; }; });
+}
+
+void Engine::leave_capture(const std::shared_ptr<Graph>& graph) {
+  for (Stream* stream : all())
+    if (stream->captured.graph == graph) stream->captured = {};
+}
+
+bool Engine::until(const std::function<bool()>& holds) {
+  std::unique_lock<std::mutex>& lock = *held_;
+  changed_.wait(lock, [&] { return failed_ || holds(); });
+  held_ = &lock;
+  return !failed_;
+}
+
+bool Engine::until_ended(Stream& stream) {
+  return until([this, &stream, queued = stream.queued] {
+    const auto streams = all();
+    return std::find(streams.begin(), streams.end(), &stream) == streams.end() || stream.ended >= queued;
+  });
+}
+
+bool Engine::until_all_ended() {
+  std::vector<std::pair<Stream*, std::uint64_t>> before;
+  for (Stream* stream : all()) before.emplace_back(stream, stream->queued);
+  return until([this, before] {
+    const auto streams = all();
+    return std::all_of(before.begin(), before.end(), [&](const auto& b) {
+      return std::find(streams.begin(), streams.end(), b.first) == streams.end() || b.first->ended >= b.second;
+    });
+  });
+}
+
+void Engine::call_unlocked(const std::function<void()>& function) {
+  std::unique_lock<std::mutex>& lock = *held_;
+  lock.unlock();
+  function();
+  lock.lock();
+  held_ = &lock;
+}
+
+// True: something has ended.
+bool Engine::poll(Stream& stream) {
+  bool any = false;
+  while (!stream.operations.empty()) {
+    Operation operation = stream.operations.front();  // a copy of its own: an end of the device clears all
+    if (!operation()) {
+      if (!stream.operations.empty()) stream.operations.front() = std::move(operation);
+      break;
+    }
+    if (stream.operations.empty()) break;
+    stream.operations.pop_front();
+    ++stream.ended;
+    any = true;
+  }
+  return any;
+}
+
+void Engine::fail() {
+  std::fprintf(stderr, "host_cuda: %s\n", machine_.fault().c_str());
+  failed_ = true;
+  for (Stream* stream : all()) {
+    stream->operations.clear();
+    stream->ended = stream->queued;
+  }
+}
+
+void Engine::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    held_ = &lock;
+    bool ended = false, waits = false;
+    for (Stream* stream : all()) {
+      ended = poll(*stream) || ended;
+      waits = waits || !stream->operations.empty();
+    }
+    std::erase_if(streams_, [](const auto& s) { return s->destroyed && s->operations.empty(); });
+    if (!failed_ && !machine_.idle()) {
+      machine_.step();
+      if (!machine_.fault().empty()) fail();
+      ended = true;
+    }
+    if (ended) {
+      changed_.notify_all();
+      lock.unlock();
+      while (callers_ > 0) std::this_thread::yield();
+      lock.lock();
+    } else if (waits) {  // for a word that the host writes
+      changed_.wait_for(lock, std::chrono::microseconds(50));
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+Operation replay(std::shared_ptr<const Graph> graph) {
+  struct Run {
+    std::shared_ptr<const Graph> graph;
+    std::vector<Operation> operations;
+    std::vector<bool> done;
+  };
+  auto run = std::make_shared<Run>(
+      Run{graph, std::vector<Operation>(graph->nodes.size()), std::vector<bool>(graph->nodes.size())});
+  return [run] {
+    bool all = true;
+    for (std::size_t n = 0; n < run->done.size(); ++n) {
+      if (run->done[n]) continue;
+      const auto& node = run->graph->nodes[n];
+      const bool ready =
+          std::all_of(node.behind.begin(), node.behind.end(), [&](std::size_t b) { return run->done[b]; });
+      if (ready && !run->operations[n]) run->operations[n] = node.make();
+      if (ready && run->operations[n]())
+        run->done[n] = true;
+      else
+        all = false;
+    }
+    return all;
+  };
+}
+
+}  // namespace weft::host_cuda

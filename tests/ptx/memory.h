@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace weft::ptx {
+
+// What kernels may reach of the process's memory: an address on the device is the same address on the host.
+// Thread: one at a time.
+class Memory {
+ public:
+  struct Range {
+    std::uintptr_t begin, end;
+    std::string what;  // for messages: "device memory", "pinned memory"
+  };
+
+  void add(const void* at, std::size_t bytes, std::string what) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at);
+    ranges_.insert_or_assign(begin, Range{begin, begin + bytes, std::move(what)});
+    ++changes_;
+  }
+  void remove(const void* at) {
+    ranges_.erase(reinterpret_cast<std::uintptr_t>(at));
+    ++changes_;
+  }
+  // The range that holds this byte; null if none does. Valid until the next change.
+  const Range* find(std::uintptr_t at) const {
+    auto after = ranges_.upper_bound(at);
+    if (after == ranges_.begin()) return nullptr;
+    const Range& range = std::prev(after)->second;
+    return at < range.end ? &range : nullptr;
+  }
+  std::uint64_t changes() const { return changes_; }
+
+ private:
+  std::map<std::uintptr_t, Range> ranges_;
+  std::uint64_t changes_ = 0;
+};
+
+}  // namespace weft::ptx
