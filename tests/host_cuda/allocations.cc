@@ -69,8 +69,10 @@ cudaError_t Allocations::pin(void** at, std::size_t bytes) {
 
 cudaError_t Allocations::release(void* at, Kind kind) {
   if (at == nullptr) return cudaSuccess;
+  One one{};
+  if (!find(at, &one)) return cudaErrorInvalidValue;
   const Locked device;
-  device->until_all_ended();  // as CUDA does
+  device->until_all_ended(one.device);  // as CUDA does
   const std::lock_guard guard(mutex_);
   const auto found = all_.find(static_cast<std::byte*>(at));
   if (found == all_.end() || found->second.kind != kind) return cudaErrorInvalidValue;

@@ -16,7 +16,7 @@ template <class Use>
 cudaError_t on_stream(cudaStream_t handle, Use&& use) {
   const Locked device;
   if (device->failed()) return told(cudaErrorLaunchFailure);
-  Stream* const stream = device->find(handle);
+  Stream* const stream = device->find(handle, current_device());
   if (stream == nullptr) return told(cudaErrorInvalidResourceHandle);
   return told(use(device, *stream));
 }

@@ -21,7 +21,7 @@ Event& of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
 cudaError_t make_stream(cudaStream_t* made, unsigned flags) {
   if (made == nullptr) return told(cudaErrorInvalidValue);
   const Locked device;
-  *made = handle_of(device->make_stream((flags & cudaStreamNonBlocking) == 0));
+  *made = handle_of(device->make_stream(current_device(), (flags & cudaStreamNonBlocking) == 0));
   return cudaSuccess;
 }
 
@@ -43,8 +43,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* made, unsigned flags) { retu
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* made, unsigned flags, int) { return make_stream(made, flags); }
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const Locked device;
-  Stream* const stream = device->find(handle);
-  if (stream == nullptr || stream == device->legacy()) return told(cudaErrorInvalidResourceHandle);
+  Stream* const stream = device->find(handle, current_device());
+  if (stream == nullptr || stream->legacy) return told(cudaErrorInvalidResourceHandle);
   device->destroy(stream);
   return cudaSuccess;
 }
@@ -57,14 +57,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   const Locked device;
   if (device->failed()) return told(cudaErrorLaunchFailure);
-  Stream* const stream = device->find(handle);
+  Stream* const stream = device->find(handle, current_device());
   if (stream == nullptr) return told(cudaErrorInvalidResourceHandle);
   if (stream->captured.graph != nullptr) return told(cudaErrorStreamCaptureUnsupported);
   return stream->ended == stream->queued ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
   const Locked device;
-  return told(!device->failed() && device->until_all_ended() ? cudaSuccess : cudaErrorLaunchFailure);
+  return told(!device->failed() && device->until_all_ended(current_device()) ? cudaSuccess : cudaErrorLaunchFailure);
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* argument) {
   if (function == nullptr) return told(cudaErrorInvalidValue);
@@ -127,8 +127,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   });
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
-  return on_stream(handle, [](const Locked& device, Stream& stream) {
-    if (&stream == device->legacy()) return cudaErrorStreamCaptureUnsupported;
+  return on_stream(handle, [](const Locked&, Stream& stream) {
+    if (stream.legacy) return cudaErrorStreamCaptureUnsupported;
     if (stream.captured.graph != nullptr) return cudaErrorIllegalState;
     stream.captured = {std::make_shared<Graph>()};
     return cudaSuccess;

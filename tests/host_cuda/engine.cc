@@ -12,7 +12,7 @@ namespace {
 
 ptx::Options options() {
   const std::uint64_t seed = static_cast<std::uint64_t>(setting("WEFT_MODEL_SEED", 1));
-  const std::size_t threads = static_cast<std::size_t>(processors()) * kThreadsOfProcessor;
+  const std::size_t threads = static_cast<std::size_t>(gpus() * processors()) * kThreadsOfProcessor;
   return {.seed = seed, .races = setting("WEFT_MODEL_RACES", 0) != 0, .most_threads = threads};
 }
 
@@ -24,27 +24,27 @@ Engine& Engine::get() {
 }
 
 Engine::Engine() : machine_(memory_, options()) {
+  for (int device = 0; device < gpus(); ++device) {
+    legacy_.push_back(std::make_unique<Stream>(Stream{.device = device, .legacy = true}));
+    per_thread_.push_back(std::make_unique<Stream>(Stream{.device = device}));
+  }
   std::thread([this] { work(); }).detach();
 }
 
-Locked::Locked() : engine_(Engine::get()) {
-  ++engine_.callers_;
-  lock_ = std::unique_lock(engine_.mutex_);
-  --engine_.callers_;
-  engine_.held_ = &lock_;
-}
+Locked::Locked() : engine_(Engine::get()), lock_(engine_.mutex_, std::defer_lock) { engine_.lock_for_caller(lock_); }
 Locked::~Locked() = default;
 
-Stream* Engine::find(cudaStream_t handle) {
-  if (handle == nullptr || handle == cudaStreamLegacy) return &legacy_;
-  if (handle == cudaStreamPerThread) return &per_thread_;
+Stream* Engine::find(cudaStream_t handle, int device) {
+  const auto of_device = static_cast<std::size_t>(device);
+  if (handle == nullptr || handle == cudaStreamLegacy) return legacy_.at(of_device).get();
+  if (handle == cudaStreamPerThread) return per_thread_.at(of_device).get();
   for (const auto& stream : streams_)
     if (stream.get() == reinterpret_cast<Stream*>(handle) && !stream->destroyed) return stream.get();
   return nullptr;
 }
 
-Stream* Engine::make_stream(bool blocking) {
-  return streams_.insert(std::make_unique<Stream>(Stream{.blocking = blocking})).first->get();
+Stream* Engine::make_stream(int device, bool blocking) {
+  return streams_.insert(std::make_unique<Stream>(Stream{.device = device, .blocking = blocking})).first->get();
 }
 
 void Engine::destroy(Stream* stream) {
@@ -53,7 +53,9 @@ void Engine::destroy(Stream* stream) {
 }
 
 std::vector<Stream*> Engine::all() {
-  std::vector<Stream*> all{&legacy_, &per_thread_};
+  std::vector<Stream*> all;
+  for (const auto* streams : {&legacy_, &per_thread_})
+    for (const auto& stream : *streams) all.push_back(stream.get());
   for (const auto& stream : streams_) all.push_back(stream.get());
   return all;
 }
@@ -70,7 +72,7 @@ void Engine::enqueue(Stream& stream, Maker maker) {
   std::vector<std::pair<Stream*, std::uint64_t>> before;
   if (stream.blocking)
     for (Stream* other : all())
-      if (other != &stream && other->blocking && (&stream == &legacy_ || other == &legacy_))
+      if (other != &stream && other->device == stream.device && other->blocking && (stream.legacy || other->legacy))
         if (other->ended != other->queued) before.emplace_back(other, other->queued);
   if (!before.empty()) {
     stream.operations.push_back([this, before] {
@@ -114,11 +116,22 @@ void Engine::leave_capture(const std::shared_ptr<Graph>& graph) {
     if (stream->captured.graph == graph) stream->captured = {};
 }
 
+// Looks again and again: a condition variable would let the device's thread, which is quick to lock again, come first.
 bool Engine::until(const std::function<bool()>& holds) {
   std::unique_lock<std::mutex>& lock = *held_;
-  changed_.wait(lock, [&] { return failed_ || holds(); });
-  held_ = &lock;
+  while (!failed_ && !holds()) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    lock_for_caller(lock);
+  }
   return !failed_;
+}
+
+void Engine::lock_for_caller(std::unique_lock<std::mutex>& lock) {
+  ++callers_;
+  lock.lock();
+  --callers_;
+  held_ = &lock;
 }
 
 bool Engine::until_ended(Stream& stream) {
@@ -128,9 +141,10 @@ bool Engine::until_ended(Stream& stream) {
   });
 }
 
-bool Engine::until_all_ended() {
+bool Engine::until_all_ended(int device) {
   std::vector<std::pair<Stream*, std::uint64_t>> before;
-  for (Stream* stream : all()) before.emplace_back(stream, stream->queued);
+  for (Stream* stream : all())
+    if (stream->device == device) before.emplace_back(stream, stream->queued);
   return until([this, before] {
     const auto streams = all();
     return std::all_of(before.begin(), before.end(), [&](const auto& b) {
@@ -189,7 +203,6 @@ void Engine::work() {
       ended = true;
     }
     if (ended) {
-      changed_.notify_all();
       lock.unlock();
       while (callers_ > 0) std::this_thread::yield();
       lock.lock();

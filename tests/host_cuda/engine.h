@@ -38,7 +38,9 @@ struct Captured {
 };
 
 struct Stream {
-  bool blocking = true;  // with the legacy stream
+  int device = 0;
+  bool blocking = true;  // with the device's legacy stream
+  bool legacy = false;
   bool destroyed = false;
   std::deque<Operation> operations{};
   std::uint64_t queued = 0, ended = 0;
@@ -59,10 +61,9 @@ class Engine {
   // Made when it is first needed, and never destroyed: the device's thread may outlive main.
   static Engine& get();
 
-  // From CUDA's handle; null: there is no such stream.
-  Stream* find(cudaStream_t handle);
-  Stream* legacy() { return &legacy_; }
-  Stream* make_stream(bool blocking);
+  // From CUDA's handle, `device` being the thread's; null: there is no such stream.
+  Stream* find(cudaStream_t handle, int device);
+  Stream* make_stream(int device, bool blocking);
   void destroy(Stream* stream);
 
   // At the stream's end, or into the graph that it is captured in.
@@ -73,7 +74,7 @@ class Engine {
   // Waits, without the lock, until it holds. False: the device has failed.
   bool until(const std::function<bool()>& holds);
   bool until_ended(Stream& stream);
-  bool until_all_ended();
+  bool until_all_ended(int device);
 
   // In a stream's turn, with the device unlocked.
   void call_unlocked(const std::function<void()>& function);
@@ -86,18 +87,19 @@ class Engine {
  private:
   friend class Locked;
   Engine();
+  void lock_for_caller(std::unique_lock<std::mutex>& lock);
   void work();
   bool poll(Stream& stream);
   void fail();
   std::vector<Stream*> all();
 
   std::mutex mutex_;
-  std::condition_variable changed_;               // something has been queued, or has ended
+  std::condition_variable changed_;               // something has been queued
   std::atomic<int> callers_{0};                   // that wait for the lock
   std::unique_lock<std::mutex>* held_ = nullptr;  // by whoever works now
   ptx::Memory memory_;
   ptx::Machine machine_;
-  Stream legacy_, per_thread_;
+  std::vector<std::unique_ptr<Stream>> legacy_, per_thread_;  // of each device
   std::set<std::unique_ptr<Stream>> streams_;
   bool failed_ = false;
 };
