@@ -19,7 +19,7 @@ T wrapping(T a, T b, F f) {
   if constexpr (kIsInteger<T>) {
     return static_cast<T>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
   } else {
-    return f(a, b);
+    return static_cast<T>(f(a, b));
   }
 }
 
@@ -31,7 +31,7 @@ T divided(T a, T b) {
       if (b == -1) return static_cast<T>(-static_cast<Unsigned<T>>(a));
     return static_cast<T>(a / b);
   } else {
-    return a / b;
+    return static_cast<T>(a / b);
   }
 }
 
@@ -152,78 +152,7 @@ T inserted(T a, T b, std::uint64_t at, std::uint64_t bits) {
   return static_cast<T>((b & ~mask) | (static_cast<T>(a << at) & mask));
 }
 
-// Towards the range's end where the value is beyond it; what is no number is 0.
-template <class To, class From>
-To to_integer(From value) {
-  const auto wide = static_cast<long double>(value);
-  if (wide != wide) return 0;
-  if (wide <= static_cast<long double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-  if (wide >= static_cast<long double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-  return static_cast<To>(wide);
-}
-
-template <class F>
-F rounded(F value, std::string_view text) {
-  const auto wide = static_cast<double>(value);
-  if (text.find(".rzi") != text.npos) return static_cast<F>(std::trunc(wide));
-  if (text.find(".rmi") != text.npos) return static_cast<F>(std::floor(wide));
-  if (text.find(".rpi") != text.npos) return static_cast<F>(std::ceil(wide));
-  return static_cast<F>(std::nearbyint(wide));
-}
-
-template <class To, class From>
-To converted(const Instruction& in, From value) {
-  if constexpr (kIsInteger<From> && kIsInteger<To>) {
-    if (!in.saturates) return static_cast<To>(value);
-    return to_integer<To>(value);
-  } else if constexpr (kIsInteger<To>) {
-    return to_integer<To>(rounded(value, in.text));
-  } else if constexpr (kIsInteger<From>) {
-    return static_cast<To>(value);
-  } else {
-    const From before = in.integer_round ? rounded(value, in.text) : value;
-    const To after = static_cast<To>(before);
-    if (!in.saturates) return after;
-    return after != after || after < To{0} ? To{0} : after > To{1} ? To{1} : after;
-  }
-}
-
 }  // namespace
-
-void Warp::convert(const Instruction& in, Mask lanes) {
-  std::uint64_t room[kLanes];
-  const Source a = source(in.a, room);
-  std::uint64_t* const to = registers_.of(in.to.at);
-  with_type(in.type, [&]<class To>(To) {
-    with_type(in.from, [&]<class From>(From) {
-      for_lanes(lanes, [&](int l) { to[l] = put(converted<To>(in, get<From>(a[l]))); });
-    });
-  });
-}
-
-void Warp::pack(const Instruction& in, Mask lanes) {
-  const int bits = 8 * size_of(in.type) / in.width;
-  const std::uint64_t mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-  std::uint64_t room[kLanes];
-  if (in.op == Op::kUnpack) {
-    const Source a = source(in.a, room);
-    std::uint64_t values[kLanes];
-    for_lanes(lanes, [&](int l) { values[l] = a[l]; });  // a result may be the source
-    for (int i = 0; i < in.width; ++i) {
-      if (!in.list[static_cast<std::size_t>(i)]) continue;
-      std::uint64_t* const to = registers_.of(in.list[static_cast<std::size_t>(i)].at);
-      for_lanes(lanes, [&](int l) { to[l] = values[l] >> i * bits & mask; });
-    }
-    return;
-  }
-  std::uint64_t values[kLanes] = {};
-  for (int i = 0; i < in.width; ++i) {
-    const Source part = source(in.list[static_cast<std::size_t>(i)], room);
-    for_lanes(lanes, [&](int l) { values[l] |= (part[l] & mask) << i * bits; });
-  }
-  std::uint64_t* const to = registers_.of(in.to.at);
-  for_lanes(lanes, [&](int l) { to[l] = values[l]; });
-}
 
 void Warp::calculate(const Instruction& in, Mask lanes) {
   std::uint64_t rooms[4][kLanes];

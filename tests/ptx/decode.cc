@@ -55,10 +55,10 @@ constexpr std::pair<std::string_view, Way> kWays[] = {
     {"r", Way::kRight}, {"ballot", Way::kBallot}};
 
 constexpr std::pair<std::string_view, Type> kTypes[] = {
-    {"pred", Type::kPred}, {"b8", Type::kU8},   {"u8", Type::kU8},   {"s8", Type::kS8},
-    {"b16", Type::kU16},   {"u16", Type::kU16}, {"s16", Type::kS16}, {"f16", Type::kF16},
-    {"b32", Type::kU32},   {"u32", Type::kU32}, {"s32", Type::kS32}, {"f32", Type::kF32},
-    {"b64", Type::kU64},   {"u64", Type::kU64}, {"s64", Type::kS64}, {"f64", Type::kF64}};
+    {"pred", Type::kPred}, {"b8", Type::kU8},   {"u8", Type::kU8},   {"s8", Type::kS8},     {"b16", Type::kU16},
+    {"u16", Type::kU16},   {"s16", Type::kS16}, {"f16", Type::kF16}, {"bf16", Type::kBF16}, {"b32", Type::kU32},
+    {"u32", Type::kU32},   {"s32", Type::kS32}, {"f32", Type::kF32}, {"b64", Type::kU64},   {"u64", Type::kU64},
+    {"s64", Type::kS64},   {"f64", Type::kF64}};
 
 template <class Table>
 auto look_up(const Table& table, std::string_view name) -> std::optional<decltype(table[0].second)> {
@@ -67,7 +67,9 @@ auto look_up(const Table& table, std::string_view name) -> std::optional<decltyp
   return std::nullopt;
 }
 
-bool is_float(Type type) { return type == Type::kF16 || type == Type::kF32 || type == Type::kF64; }
+bool is_float(Type type) {
+  return type == Type::kF16 || type == Type::kBF16 || type == Type::kF32 || type == Type::kF64;
+}
 
 class Decoder {
  public:
@@ -87,6 +89,7 @@ class Decoder {
     if (name == "cvta") return address();
     if (name == "mul" || name == "mad") return multiply(name == "mad");
     if (name == "setp") return compare();
+    if (name == "cvt" && (of_.has("e4m3x2") || of_.has("e5m2x2"))) return convert_pair();
     if (name == "vote") return vote();
     if (name == "shfl") return shuffle();
     for (const Named& plain : kPlain)
@@ -185,7 +188,7 @@ class Decoder {
   Result<Instruction> plain(const Named& named) {
     if (count() != static_cast<std::size_t>(named.arguments)) return refused();
     if (named.op == Op::kNanosleep) return made(named.op);
-    for (const std::string_view odd : {"cc", "ftz", "bf16", "bf16x2", "f16x2", "rm", "rp"})
+    for (const std::string_view odd : {"cc", "ftz", "bf16x2", "f16x2", "rm", "rp"})
       if (of_.has(odd)) return refused();
     if (named.op == Op::kDiv || named.op == Op::kRcp || named.op == Op::kSqrt)
       if (is_float(made_.type) && !of_.has("rn")) return refused();
@@ -275,6 +278,14 @@ class Decoder {
     WEFT_CHECK(read(made_.b, 2));
     if (made_.way != Way::kNone) WEFT_CHECK(read(made_.c, 3));
     return made(Op::kSetp);
+  }
+  // Two floats of eight bits and two wider ones; of floats the first is the upper one.
+  Result<Instruction> convert_pair() {
+    if (count() != (of_.has("f32") ? 3u : 2u) || !of_.has("rn")) return refused();
+    WEFT_CHECK(read(made_.to, 0));
+    WEFT_CHECK(read(made_.a, 1));
+    if (count() == 3) WEFT_CHECK(read(made_.b, 2));
+    return made(Op::kCvtPair);
   }
   Result<Instruction> vote() {
     if (count() != 3 || made_.way == Way::kNone) return refused();

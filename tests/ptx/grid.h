@@ -99,6 +99,7 @@ class Warp {
   void execute(const Instruction& in, Mask lanes);
   void calculate(const Instruction& in, Mask lanes);
   void convert(const Instruction& in, Mask lanes);
+  void convert_pair(const Instruction& in, Mask lanes);
   void pack(const Instruction& in, Mask lanes);
   void shuffle(const Instruction& in, Mask members, int lane, const std::uint64_t* values);
   void load(const Instruction& in, Mask lanes);

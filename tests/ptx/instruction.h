@@ -28,6 +28,7 @@ enum class Op : std::uint8_t {
   kCvta,
   kCvtaTo,
   kCvt,
+  kCvtPair,
   kDiv,
   kExit,
   kFence,
@@ -66,9 +67,9 @@ enum class Op : std::uint8_t {
   kXor
 };
 
-enum class Type : std::uint8_t { kPred, kU8, kS8, kU16, kS16, kF16, kU32, kS32, kF32, kU64, kS64, kF64 };
+enum class Type : std::uint8_t { kPred, kU8, kS8, kU16, kS16, kF16, kBF16, kU32, kS32, kF32, kU64, kS64, kF64 };
 constexpr int size_of(Type type) {
-  constexpr int kSizes[] = {1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8};
+  constexpr int kSizes[] = {1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8};
   return kSizes[static_cast<int>(type)];
 }
 
