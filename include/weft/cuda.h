@@ -33,8 +33,8 @@ using Stream = void*;  // a cudaStream_t; null is the default one
 // Ranks wait for each other on the device. So that they can:
 // - a rank's call must not be queued behind another rank's in one stream, unless both are in one start(). The default
 //   stream counts as one with all that were made without cudaStreamNonBlocking;
-// - a rank driven by a thread of its own calls prepare() before its peers begin to wait for it: CUDA may keep what
-//   allocates memory waiting until kernels have ended;
+// - a rank calls prepare() before its peers begin to wait for it, where its call allocates memory, which CUDA may keep
+//   waiting until kernels have ended: an all_to_all in place, or a new shape once a rank's programs fill 1 MiB;
 // - all kernels that wait for each other fit on their devices at once, which open() checks for one communicator. Of two
 //   that run at the same time, or beside the application's own kernels, the caller must know that they do;
 // - CUDA_DEVICE_MAX_CONNECTIONS is at least the number of streams that ranks of one device use.

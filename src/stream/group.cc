@@ -83,10 +83,9 @@ Result<int> Group::strands() const {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(least)));
 }
 
-// Cleared, with room for the table behind it. Requires: the calling thread uses the rank's device.
+// Cleared, with room for the table and programs behind it. Requires: the calling thread uses the rank's device.
 Result<std::byte*> Group::make_region(Rank rank) {
-  const Bytes table_bytes = Bytes{ranks()} * Bytes{sizeof(std::byte*)};
-  WEFT_TRY(own_.emplace_back(), DeviceMemory::make(runtime_, geometry_.total_bytes() + table_bytes));
+  WEFT_TRY(own_.emplace_back(), DeviceMemory::make(runtime_, room_begins() + static_cast<Bytes>(kProgramRoom)));
   std::byte* const made = own_.back().data();
   WEFT_CHECK(device().clear_now(made, geometry_.total_bytes()));
   return regions_[static_cast<std::size_t>(rank)] = made;

@@ -61,6 +61,10 @@ class Group {
     return reinterpret_cast<std::byte* const*>(region(rank) + geometry_.total_bytes());
   }
 
+  // Room for programs in the rank's memory: what allocates later may have to wait until kernels have ended, of which
+  // some may wait for this rank.
+  std::span<std::byte> program_room(Rank rank) const { return {region(rank) + room_begins(), kProgramRoom}; }
+
   // Closes the memory of other processes. Requires: no kernel uses it any more; nothing else is called afterwards.
   void forget_others() { opened_.clear(), windows_.clear(); }
   // Stops what waits in any kernel of the group, for good.
@@ -72,6 +76,12 @@ class Group {
  private:
   Group(std::shared_ptr<Runtime> runtime, std::span<const int> devices, std::chrono::nanoseconds timeout)
       : runtime_(std::move(runtime)), devices_(devices.begin(), devices.end()), timeout_(timeout) {}
+  static constexpr std::size_t kProgramRoom = std::size_t{1} << 20;
+  // A rank's memory: its region, the table of all, the room for programs.
+  Bytes room_begins() const {
+    const Bytes table = Bytes{ranks()} * Bytes{sizeof(std::byte*)};
+    return (geometry_.total_bytes() + table + 127) / 128 * 128;
+  }
   Status connect();
   Result<int> strands() const;
   Result<std::byte*> make_region(Rank rank);

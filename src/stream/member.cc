@@ -27,6 +27,21 @@ Result<Prepared> Member::lower(const Request& request, const schedule::Task& tas
   return made;
 }
 
+// The program into device memory.
+Status Member::place(Prepared& prepared) {
+  WEFT_TRY(const auto image, exec::device::flatten(prepared.program, prepared.plan.protocol, group_->geometry()));
+  const auto room = group_->program_room(rank_).subspan(program_room_used_);
+  std::byte* to = room.data();
+  if (image.size() > room.size()) {
+    WEFT_TRY(prepared.own_image, DeviceMemory::make(group_->runtime(), static_cast<Bytes>(image.size())));
+    to = prepared.own_image.data();
+  } else {
+    program_room_used_ += std::min((image.size() + 127) / 128 * 128, room.size());
+  }
+  prepared.image = to;
+  return group_->device().copy_now(to, image.data(), static_cast<Bytes>(image.size()));
+}
+
 bool Member::reaches(const Request& request) const {
   if (group_->in_one_process()) return true;
   switch (request.collective) {
@@ -58,11 +73,7 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
     WEFT_TRY(const schedule::Plan plan,
              by == By::kCopies ? choose_copies(nominal, request) : choose(nominal, request, can));
     WEFT_TRY(Prepared made, lower(request, task, plan));
-    if (by == By::kKernels) {
-      WEFT_TRY(const auto image, exec::device::flatten(made.program, plan.protocol, group_->geometry()));
-      WEFT_TRY(made.image, DeviceMemory::make(group_->runtime(), static_cast<Bytes>(image.size())));
-      WEFT_CHECK(group_->device().copy_now(made.image.data(), image.data(), static_cast<Bytes>(image.size())));
-    }
+    if (by == By::kKernels) WEFT_CHECK(place(made));
     found = prepared_.emplace(key, std::move(made)).first;
   }
   const Prepared& prepared = found->second;
@@ -76,7 +87,7 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
 exec::device::Frame Member::frame(const Prepared& prepared, const Request& request, const void* scalar) const {
   const auto scale = exec::scale_of(request.type, prepared.op, group_->ranks(), request.scalar);
   const bool in_windows = prepared.plan.algorithm->needs.memory() && !group_->in_one_process();
-  return {.image = prepared.image.data(),
+  return {.image = prepared.image,
           .regions = group_->table(rank_),
           .geometry = group_->geometry(),
           .rank = rank_,

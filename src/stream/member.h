@@ -17,8 +17,9 @@ enum class By { kKernels, kCopies };  // copies: by copy engines alone
 struct Prepared {
   schedule::Plan plan;
   schedule::Program program;
-  DeviceMemory image;  // of kernels
-  DeviceMemory input;  // a copy, where the call would overwrite its own input
+  const std::byte* image = nullptr;  // of kernels: in the group's room for programs …
+  DeviceMemory own_image;            // … or here, where that was full
+  DeviceMemory input;                // a copy, where the call would overwrite its own input
   std::uint64_t signature = 0;
   ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
   Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
@@ -29,6 +30,7 @@ struct Prepared {
 // Thread: one at a time.
 class Member {
  public:
+  // Requires: the only one of its rank.
   Member(std::shared_ptr<Group> group, Rank rank) : group_(std::move(group)), rank_(rank) {}
   ~Member() { (void)finish(); }
   Member(const Member&) = delete;
@@ -60,11 +62,13 @@ class Member {
  private:
   // Do all ranks reach each other's buffers of this call? All of them say the same.
   bool reaches(const Request& request) const;
+  Status place(Prepared& prepared);
   Result<Prepared> lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const;
 
   std::shared_ptr<Group> group_;
   Rank rank_;
   std::map<std::string, Prepared> prepared_;
+  std::size_t program_room_used_ = 0;
   const Prepared* last_ = nullptr;
   std::unique_ptr<net::cuda::Event> done_;  // null: nothing was queued yet
 };

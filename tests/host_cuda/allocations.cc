@@ -20,6 +20,12 @@ struct Handle {
 };
 static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t));
 
+// CUDA may keep what allocates waiting until kernels have ended; here it always does.
+void wait_for_kernels(int device) {
+  const Locked locked;
+  locked->until_all_ended(device);
+}
+
 void* map(std::size_t bytes, int file) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return at == MAP_FAILED ? nullptr : at;
@@ -45,6 +51,7 @@ cudaError_t Allocations::allocate(void** at, std::size_t bytes, int device) {
   *at = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (bytes > kTotal - std::min(kTotal, used())) return cudaErrorMemoryAllocation;
+  wait_for_kernels(device);
   const int file = memfd_create("device memory", MFD_CLOEXEC);
   void* const made = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 ? map(bytes, file) : nullptr;
   if (made == nullptr) {
@@ -57,10 +64,11 @@ cudaError_t Allocations::allocate(void** at, std::size_t bytes, int device) {
   return add({static_cast<std::byte*>(made), bytes, Kind::kDevice, device, file}, "device memory");
 }
 
-cudaError_t Allocations::pin(void** at, std::size_t bytes) {
+cudaError_t Allocations::pin(void** at, std::size_t bytes, int device) {
   if (at == nullptr) return cudaErrorInvalidValue;
   *at = nullptr;
   if (bytes == 0) return cudaSuccess;
+  wait_for_kernels(device);
   void* const made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) return cudaErrorMemoryAllocation;
   *at = made;

@@ -22,7 +22,7 @@ class Allocations {
   static Allocations& get();
 
   cudaError_t allocate(void** at, std::size_t bytes, int device);
-  cudaError_t pin(void** at, std::size_t bytes);
+  cudaError_t pin(void** at, std::size_t bytes, int device);
   // What allocate, pin or open made. Errors: cudaErrorInvalidValue.
   cudaError_t release(void* at, Kind kind);
   cudaError_t handle(cudaIpcMemHandle_t* handle, void* at);

@@ -95,8 +95,12 @@ cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   return told(Allocations::get().allocate(at, bytes, current_device()));
 }
 cudaError_t cudaFree(void* at) { return told(Allocations::get().release(at, Kind::kDevice)); }
-cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) { return told(Allocations::get().pin(at, bytes)); }
-cudaError_t cudaMallocHost(void** at, std::size_t bytes) { return told(Allocations::get().pin(at, bytes)); }
+cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
+  return told(Allocations::get().pin(at, bytes, current_device()));
+}
+cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
+  return told(Allocations::get().pin(at, bytes, current_device()));
+}
 cudaError_t cudaFreeHost(void* at) { return told(Allocations::get().release(at, Kind::kPinned)); }
 cudaError_t cudaHostGetDevicePointer(void** at, void* host, unsigned) { return *at = host, cudaSuccess; }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

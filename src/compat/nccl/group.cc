@@ -47,11 +47,11 @@ Status put_behind(ncclComm& comm, net::cuda::Stream before, net::cuda::Stream be
   return comm.device.wait(*event, behind);
 }
 
-Status enqueue_transfers(const std::vector<Operation>& operations, ncclComm* comm) {
+Result<StagedOperations> stage_transfers(const std::vector<Operation>& operations, ncclComm* comm) {
   std::vector<Operation> together;
   for (const Operation& o : operations)
     if (o.comm == comm && o.transfer) together.push_back(o);
-  return enqueue(together);
+  return stage(together);
 }
 
 // What kernels do first, on all ranks: so ranks agree on the order.
@@ -61,17 +61,19 @@ Status enqueue_all(std::vector<Operation> operations) {
   for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.other, j.first));
   std::vector<Operation> kernels;
   std::copy_if(operations.begin(), operations.end(), std::back_inserter(kernels), by_kernels);
-  WEFT_CHECK(start_kernels(kernels));
+  std::vector<StagedOperations> through_host;
   std::vector<ncclComm*> done;
   for (const Operation& o : operations) {
     if (by_kernels(o)) continue;
     if (!o.transfer) {
-      WEFT_CHECK(enqueue({&o, 1}));
+      WEFT_TRY(through_host.emplace_back(), stage({&o, 1}));
     } else if (std::find(done.begin(), done.end(), o.comm) == done.end()) {
       done.push_back(o.comm);
-      WEFT_CHECK(enqueue_transfers(operations, o.comm));
+      WEFT_TRY(through_host.emplace_back(), stage_transfers(operations, o.comm));
     }
   }
+  WEFT_CHECK(start_kernels(kernels));
+  for (const StagedOperations& staged : through_host) WEFT_CHECK(enqueue(staged));
   for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.first, j.other));
   return {};
 }

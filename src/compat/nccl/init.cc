@@ -27,10 +27,14 @@ std::string new_name() {
   return kPrefix + net::bootstrap::hexadecimal(number);
 }
 
+// For operations through host memory, which need a message's size twice; larger ones allocate.
+constexpr Bytes kPinned = Bytes{16} << 20;
+
 // As a communicator of the C interface; all its ranks call it. Null if this rank is in none.
 Result<ncclComm*> wrap(Communicator made, net::cuda::Device& device, int device_number) {
   if (!made) return nullptr;
   WEFT_TRY(auto kernels, kernels_of(made, device_number));
+  if (kernels == nullptr && !device.host_reaches()) WEFT_CHECK(device.reserve_pinned(kPinned));
   return new ncclComm(std::move(made), std::move(kernels), device, device_number);
 }
 

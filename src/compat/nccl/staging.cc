@@ -3,15 +3,14 @@
 #include "compat/nccl/types.h"
 
 namespace weft::compat::nccl {
-namespace {
 
 // One operation's memory as the host's communicator sees it, kept until the operation has ended.
 struct Staged {
   Operation operation;
   std::shared_ptr<void> in, out, scalar;  // null: the caller's own
-
-  void* data() const { return operation.transfer->data; }
 };
+
+namespace {
 
 bool sends(const Operation& o) { return o.transfer && o.transfer->direction == Transfer::Direction::kSend; }
 
@@ -30,29 +29,31 @@ Status check(const Operation& o) {
   return {};
 }
 
-// Copies to pinned memory before, or nothing where the host reaches the device's.
-Status copy_in(Staged& s) {
-  net::cuda::Device& device = s.operation.comm->device;
-  if (s.operation.in_bytes > 0) {
-    WEFT_TRY(s.in, device.pinned(static_cast<Bytes>(s.operation.in_bytes)));
-    WEFT_CHECK(
-        device.copy(s.in.get(), source(s.operation), static_cast<Bytes>(s.operation.in_bytes), s.operation.stream));
+// Nothing where the host reaches the device's memory.
+Status take_memory(Staged& s) {
+  const Operation& o = s.operation;
+  net::cuda::Device& device = o.comm->device;
+  if (o.sum && o.sum->in_device != nullptr) {
+    WEFT_TRY(s.scalar, device.pinned(8));
   }
-  if (s.operation.out_bytes > 0) {
-    WEFT_TRY(s.out, device.pinned(static_cast<Bytes>(s.operation.out_bytes)));
+  if (device.host_reaches()) return {};
+  if (o.in_bytes > 0) {
+    WEFT_TRY(s.in, device.pinned(static_cast<Bytes>(o.in_bytes)));
+  }
+  if (o.out_bytes > 0) {
+    WEFT_TRY(s.out, device.pinned(static_cast<Bytes>(o.out_bytes)));
   }
   return {};
 }
 
 // Scalars in device memory are read when the stream is there.
-Status copy_scalar(Staged& s) {
-  if (!s.operation.sum) return {};
-  const Premultiplied& sum = *s.operation.sum;
-  s.operation.request.scalar = sum.scalar;
-  if (sum.in_device == nullptr) return {};
-  net::cuda::Device& device = s.operation.comm->device;
-  WEFT_TRY(s.scalar, device.pinned(8));
-  return device.copy(s.scalar.get(), sum.in_device, size_of(sum.type), s.operation.stream);
+Status copy_in(Staged& s) {
+  Operation& o = s.operation;
+  net::cuda::Device& device = o.comm->device;
+  if (o.sum) o.request.scalar = o.sum->scalar;
+  if (s.scalar) WEFT_CHECK(device.copy(s.scalar.get(), o.sum->in_device, size_of(o.sum->type), o.stream));
+  if (s.in) WEFT_CHECK(device.copy(s.in.get(), source(o), static_cast<Bytes>(o.in_bytes), o.stream));
+  return {};
 }
 
 Request request_of(const Staged& s) {
@@ -78,18 +79,20 @@ Status carry_out(ncclComm& comm, const std::vector<Staged>& all) {
 
 }  // namespace
 
-Status enqueue(std::span<const Operation> together) {
-  ncclComm& comm = *together.front().comm;
-  const net::cuda::Stream stream = together.front().stream;
+Result<StagedOperations> stage(std::span<const Operation> together) {
   auto all = std::make_shared<std::vector<Staged>>();
   for (const Operation& o : together) {
     WEFT_CHECK(check(o));
     all->push_back({o, nullptr, nullptr, nullptr});
+    WEFT_CHECK(take_memory(all->back()));
   }
-  for (Staged& s : *all) {
-    WEFT_CHECK(copy_scalar(s));
-    if (!comm.device.host_reaches()) WEFT_CHECK(copy_in(s));
-  }
+  return all;
+}
+
+Status enqueue(const StagedOperations& all) {
+  ncclComm& comm = *all->front().operation.comm;
+  const net::cuda::Stream stream = all->front().operation.stream;
+  for (Staged& s : *all) WEFT_CHECK(copy_in(s));
   WEFT_TRY(auto made, comm.device.hand_over(stream));
   comm.issue([&comm, all, baton = std::shared_ptr<net::cuda::Baton>(std::move(made))] {
     const Status reached = baton->wait_until_reached([&comm] { return comm.aborted.load(); });

@@ -6,9 +6,16 @@
 
 namespace weft::compat::nccl {
 
-// Puts operations of one communicator and stream on that stream as one: a collective, or transfers that move together.
-// The stream waits until the communicator's thread has carried them out. Data goes through pinned memory of the host
-// where that does not reach the device's. Errors: of the arguments, before anything was queued.
-Status enqueue(std::span<const Operation> together);
+// Operations of one communicator and stream that move together, with the pinned memory that they need.
+struct Staged;
+using StagedOperations = std::shared_ptr<std::vector<Staged>>;
+
+// Takes that memory: before anything is queued, as what allocates may have to wait until streams come to an end, of
+// which some may wait for these operations. Errors: of the arguments.
+Result<StagedOperations> stage(std::span<const Operation> together);
+
+// Puts them on their stream as one: a collective, or transfers. The stream waits until the communicator's thread has
+// carried them out. Data goes through pinned memory of the host where that does not reach the device's.
+Status enqueue(const StagedOperations& staged);
 
 }  // namespace weft::compat::nccl

@@ -15,8 +15,7 @@ Status checked(cudaError_t error, const char* call) {
 }
 
 PinnedPool::~PinnedPool() {
-  for (auto& [size, blocks] : free_)
-    for (void* block : blocks) cudaFreeHost(block);
+  for (void* memory : allocated_) cudaFreeHost(memory);
 }
 
 Result<std::shared_ptr<void>> PinnedPool::take(std::size_t bytes) {
@@ -28,6 +27,17 @@ Result<std::shared_ptr<void>> PinnedPool::take(std::size_t bytes) {
   });
 }
 
+Status PinnedPool::reserve(std::size_t bytes) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (reserved_.size() >= bytes) return {};
+  }
+  WEFT_TRY(std::byte* const memory, allocate(bytes));
+  const std::lock_guard guard(mutex_);
+  reserved_ = {memory, bytes};
+  return {};
+}
+
 Result<void*> PinnedPool::block_of(std::size_t size) {
   {
     const std::lock_guard guard(mutex_);
@@ -36,11 +46,23 @@ Result<void*> PinnedPool::block_of(std::size_t size) {
       blocks.pop_back();
       return block;
     }
+    if (size <= reserved_.size()) {
+      void* const block = reserved_.data();
+      reserved_ = reserved_.subspan(size);
+      return block;
+    }
   }
-  const PastCaptures past;
-  void* block = nullptr;
-  WEFT_CHECK(checked(cudaHostAlloc(&block, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
+  WEFT_TRY(void* const block, allocate(size));
   return block;
+}
+
+Result<std::byte*> PinnedPool::allocate(std::size_t bytes) {
+  const PastCaptures past;
+  void* memory = nullptr;
+  WEFT_CHECK(checked(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
+  const std::lock_guard guard(mutex_);
+  allocated_.push_back(memory);
+  return static_cast<std::byte*>(memory);
 }
 
 // Words in pinned memory that streams wait for. A word only counts up, so that a new wait on it does not undo one that

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "net/cuda/device.h"
@@ -32,11 +33,17 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
   ~PinnedPool();
   Result<std::shared_ptr<void>> take(std::size_t bytes);
+  // So much that is not in use, of which blocks are cut.
+  Status reserve(std::size_t bytes);
 
  private:
+  Result<std::byte*> allocate(std::size_t bytes);
   Result<void*> block_of(std::size_t size);
+  // All guarded by mutex_.
   std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;  // guarded by mutex_
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::vector<void*> allocated_;
+  std::span<std::byte> reserved_;  // of the last of them
 };
 
 using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);

@@ -122,6 +122,7 @@ class CudaDevice final : public Device {
     return std::shared_ptr<void>(memory, [](void* m) { cudaIpcCloseMemHandle(m); });
   }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override { return pool_->take(static_cast<std::size_t>(bytes)); }
+  Status reserve_pinned(Bytes bytes) override { return pool_->reserve(static_cast<std::size_t>(bytes)); }
 
   Status copy_now(void* to, const void* from, Bytes bytes) override {
     return now([&](cudaStream_t stream) {

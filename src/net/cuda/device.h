@@ -75,6 +75,8 @@ class Device {
   virtual Result<std::shared_ptr<void>> open(const MemoryHandle& handle) = 0;
   // Memory of the host that copies run at full speed from and to. Freed with the last owner.
   virtual Result<std::shared_ptr<void>> pinned(Bytes bytes) = 0;
+  // Has so much of it ready: what allocates later may have to wait until streams come to an end.
+  virtual Status reserve_pinned(Bytes bytes) = 0;
 
   // At once, past all streams; may be called while a stream is captured, and is no part of the graph.
   virtual Status copy_now(void* to, const void* from, Bytes bytes) = 0;

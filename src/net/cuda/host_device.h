@@ -48,6 +48,7 @@ class HostDevice final : public Device {
   Result<SharedMemory> share(const void* memory) override { return memory_.share(memory); }
   Result<std::shared_ptr<void>> open(const MemoryHandle& handle) override { return HostMemory::open(handle); }
   Result<std::shared_ptr<void>> pinned(Bytes bytes) override;
+  Status reserve_pinned(Bytes) override { return {}; }
   Status copy_now(void* to, const void* from, Bytes bytes) override;
   Status clear_now(void* memory, Bytes bytes) override;
   Result<std::shared_ptr<void>> make_stream() override;
