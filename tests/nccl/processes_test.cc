@@ -112,11 +112,48 @@ std::string sums_in_windows(ncclComm_t comm, int rank) {
   return "well";
 }
 
+// Of few elements and of many: other protocols carry them.
+std::string rooted(ncclComm_t comm, int rank) {
+  constexpr int kRoot = 1;
+  int ranks = 0;
+  TRY_NCCL(ncclCommCount(comm, &ranks));
+  const auto n = static_cast<std::size_t>(ranks);
+  const cudaStream_t stream = stream_of(rank);
+  for (const std::size_t count : {std::size_t{5}, std::size_t{3000}, std::size_t{50000}}) {
+    std::vector<int> in(count * n), gathered(count * n, -1), part(count, -1), sum(count, -1), from_root(count, -1);
+    std::iota(in.begin(), in.end(), rank * 1000);
+    TRY_NCCL(ncclGather(in.data(), gathered.data(), count, ncclInt, kRoot, comm, stream));
+    TRY_NCCL(ncclScatter(in.data(), part.data(), count, ncclInt, kRoot, comm, stream));
+    TRY_NCCL(ncclReduce(in.data(), sum.data(), count, ncclInt, ncclSum, kRoot, comm, stream));
+    TRY_NCCL(ncclBroadcast(in.data(), from_root.data(), count, ncclInt, kRoot, comm, stream));
+    TRY_NCCL(weft_stream_synchronize(stream));
+    for (std::size_t i = 0; i < count; ++i) {
+      const int value = static_cast<int>(i);
+      if (part[i] != kRoot * 1000 + rank * static_cast<int>(count) + value) return fmt::format("part {}: {}", i, part[i]);
+      if (from_root[i] != kRoot * 1000 + value) return fmt::format("from the root {}: {}", i, from_root[i]);
+      if (rank != kRoot) continue;
+      if (sum[i] != value * ranks + ranks * (ranks - 1) / 2 * 1000) return fmt::format("sum {}: {}", i, sum[i]);
+      for (int r = 0; r < ranks; ++r)
+        if (const int got = gathered[static_cast<std::size_t>(r) * count + i]; got != r * 1000 + value)
+          return fmt::format("gathered of rank {}, {}: {}", r, i, got);
+    }
+  }
+  TRY_NCCL(ncclCommDestroy(comm));
+  return "well";
+}
+
 class NcclProcesses : public testing::TestWithParam<std::vector<int>> {};
 
 // On GPUs of their own, and, through host memory, on shared ones.
 TEST_P(NcclProcesses, SumGatherAndSendToEachOther) {
   for (tests::Process& p : start(GetParam(), sums_gathers_and_messages)) {
+    const tests::Outcome outcome = p.join();
+    EXPECT_EQ(outcome.said, "well") << outcome.how();
+  }
+}
+
+TEST(NcclProcesses, GatherScatterReduceAndBroadcast) {
+  for (tests::Process& p : start({0, 1, 2, 3}, rooted)) {
     const tests::Outcome outcome = p.join();
     EXPECT_EQ(outcome.said, "well") << outcome.how();
   }
