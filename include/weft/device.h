@@ -20,7 +20,7 @@
 //
 // A template over the machine, so that the host's threads test the same text. Kernels that wait for each other must be
 // resident at the same time, as weft/cuda.h says of Communicators.
-// Compiled for sm_90 and tested on the host's threads; not yet run on a GPU.
+// Compiled for sm_90; tested on the host's threads and by interpreting its PTX; not yet run on a GPU.
 namespace weft::device {
 
 // The widest load and store there is.
@@ -132,8 +132,9 @@ class OneSided {
  public:
   WEFT_DEVICE OneSided(Machine& machine, const Heap& heap) : machine_(machine), heap_(heap) {}
 
-  // `to` (put) and `from` (get) are places in this rank's heap that stand for the peer's. On return a put's source may
-  // be changed, and what was got is there for all of the group.
+  // `to` (put) and `from` (get) are places in this rank's heap that stand for the peer's; the other side is any device
+  // memory, but not a kernel's shared memory. On return a put's source may be changed, and what was got is there for
+  // all of the group.
   WEFT_DEVICE void put(void* to, const void* from, std::int64_t bytes, Rank peer) {
     copy(heap_.pointer(static_cast<std::byte*>(to), peer), static_cast<const std::byte*>(from), bytes);
   }

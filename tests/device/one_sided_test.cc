@@ -188,5 +188,23 @@ TEST(DeviceSide, AMatrixIsTransposedAcrossRanks) {
   }
 }
 
+TEST(DeviceSide, AMessageComesBackCountedUp) {
+  constexpr std::size_t kWords = 21;  // no multiple of 16 bytes
+  const auto words_after = [&]<template <class> class By>(std::uint64_t round_trips) {
+    Ranks ranks(2, 1 + 2 * kWords);
+    ranks.run(1, [&](HostMachine& machine, const Heap& heap, int) {
+      std::uint64_t* const own = ranks.heap(heap.rank);
+      const gpu::PingPong p{
+          .inbox = own + 1, .outbox = own + 1 + kWords, .bytes = kWords * 8, .arrived = own, .times = round_trips};
+      EXPECT_TRUE(gpu::ping_pong<By>(machine, heap, p));
+    });
+    return std::vector(ranks.heap(0) + 1 + kWords, ranks.heap(0) + 1 + 2 * kWords);
+  };
+  const std::vector<std::uint64_t> twice_thirty(kWords, 60);
+  EXPECT_EQ(words_after.operator()<ByThread>(30), twice_thirty);
+  EXPECT_EQ(words_after.operator()<ByWarp>(30), twice_thirty);
+  EXPECT_EQ(words_after.operator()<ByBlock>(30), twice_thirty);
+}
+
 }  // namespace
 }  // namespace weft

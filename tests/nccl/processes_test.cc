@@ -129,7 +129,8 @@ std::string rooted(ncclComm_t comm, int rank) {
     TRY_NCCL(weft_stream_synchronize(stream));
     for (std::size_t i = 0; i < count; ++i) {
       const int value = static_cast<int>(i);
-      if (part[i] != kRoot * 1000 + rank * static_cast<int>(count) + value) return fmt::format("part {}: {}", i, part[i]);
+      if (part[i] != kRoot * 1000 + rank * static_cast<int>(count) + value)
+        return fmt::format("part {}: {}", i, part[i]);
       if (from_root[i] != kRoot * 1000 + value) return fmt::format("from the root {}: {}", i, from_root[i]);
       if (rank != kRoot) continue;
       if (sum[i] != value * ranks + ranks * (ranks - 1) / 2 * 1000) return fmt::format("sum {}: {}", i, sum[i]);
