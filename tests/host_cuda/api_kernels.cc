@@ -39,7 +39,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
     std::memcpy(values.data() + parameter.offset, arguments[p++], parameter.size);
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
     device->enqueue(stream, [=, values = std::move(values)] {
-      return [=, id = std::optional<ptx::Machine::Grid>()]() mutable {
+      return [=, id = std::optional<ptx::Machine::Number>()]() mutable {
         ptx::Machine& machine = Engine::get().machine();
         if (!id) id = machine.start(*kernel, of(grid), of(block), values, shared);
         return machine.done(*id);

@@ -17,9 +17,10 @@ class Gpu : public ::testing::Test {
  protected:
   static constexpr std::size_t kCount = 1000;
 
+  explicit Gpu(std::chrono::milliseconds longest = 60s) : timeout(longest) {}
   void SetUp() override {
     const std::vector<int> devices(kRanks, 0);
-    auto opened = Communicator::open(devices, {.timeout = 1000ms});
+    auto opened = Communicator::open(devices, {.timeout = timeout});
     ASSERT_TRUE(opened) << opened.error().message;
     ranks = *opened;
     std::vector<std::int32_t> values(kCount);
@@ -59,6 +60,7 @@ class Gpu : public ::testing::Test {
     }
   }
 
+  const std::chrono::milliseconds timeout;  // of one wait
   static constexpr int kRanks = 3;
   static constexpr std::size_t kBytes = kCount * 4;
   std::vector<Communicator> ranks;
@@ -73,7 +75,11 @@ TEST_F(Gpu, RanksOfOneDeviceSumUp) {
   }
 }
 
-TEST_F(Gpu, ARankThatDoesNotComeIsNamed) {
+class ImpatientGpu : public Gpu {
+ protected:
+  ImpatientGpu() : Gpu(300ms) {}
+};
+TEST_F(ImpatientGpu, NamesARankThatDoesNotCome) {
   for (int r = 0; r < 2; ++r)
     ASSERT_TRUE(ranks[static_cast<std::size_t>(r)].start(sum(r), streams[r]));  // rank 2 does not
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -144,8 +150,8 @@ TEST_F(FailingGpu, IsSaidByAllAndNothingHangs) {
   Request broken = sum(1);
   broken.in = small;  // the kernel reads beyond
   ASSERT_TRUE(ranks[0].start(sum(0), streams[0]));
-  ASSERT_TRUE(ranks[1].start(broken, streams[1]));
-  ASSERT_TRUE(ranks[2].start(sum(2), streams[2]));
+  (void)ranks[1].start(broken, streams[1]);  // it may fail before this returns
+  (void)ranks[2].start(sum(2), streams[2]);
   EXPECT_EQ(cudaStreamSynchronize(streams[0]), cudaErrorLaunchFailure);
   for (const Communicator& rank : ranks) {
     const Status status = rank.status();

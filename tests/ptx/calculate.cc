@@ -284,8 +284,7 @@ void Warp::calculate(const Instruction& in, Mask lanes) {
     case Op::kShf:
       return each([&](int l) {
         const std::uint64_t both = std::uint64_t{get<std::uint32_t>(b[l])} << 32 | get<std::uint32_t>(a[l]);
-        const std::uint64_t by =
-            in.text.find(".wrap") != in.text.npos ? c[l] & 31 : std::min(c[l] & 0xffffffff, std::uint64_t{32});
+        const std::uint64_t by = in.wraps ? c[l] & 31 : std::min(c[l] & 0xffffffff, std::uint64_t{32});
         return std::uint64_t{in.way == Way::kLeft ? static_cast<std::uint32_t>(both << by >> 32)
                                                   : static_cast<std::uint32_t>(both >> by)};
       });

@@ -45,12 +45,21 @@ To to_integer(From value) {
 }
 
 template <class F>
-F rounded(F value, std::string_view text) {
+F rounded(F value, Rounding rounding) {
   const auto wide = static_cast<double>(value);
-  if (text.find(".rzi") != text.npos) return static_cast<F>(std::trunc(wide));
-  if (text.find(".rmi") != text.npos) return static_cast<F>(std::floor(wide));
-  if (text.find(".rpi") != text.npos) return static_cast<F>(std::ceil(wide));
-  return static_cast<F>(std::nearbyint(wide));
+  switch (rounding) {
+    case Rounding::kNone:
+      return value;
+    case Rounding::kNearest:
+      return static_cast<F>(std::nearbyint(wide));
+    case Rounding::kZero:
+      return static_cast<F>(std::trunc(wide));
+    case Rounding::kDown:
+      return static_cast<F>(std::floor(wide));
+    case Rounding::kUp:
+      return static_cast<F>(std::ceil(wide));
+  }
+  return value;
 }
 
 template <class To, class From>
@@ -59,12 +68,11 @@ To converted(const Instruction& in, From value) {
     if (!in.saturates) return static_cast<To>(value);
     return to_integer<To>(value);
   } else if constexpr (kIsInteger<To>) {
-    return to_integer<To>(rounded(value, in.text));
+    return to_integer<To>(rounded(value, in.rounding));
   } else if constexpr (kIsInteger<From>) {
     return static_cast<To>(value);
   } else {
-    const From before = in.integer_round ? rounded(value, in.text) : value;
-    const To after = static_cast<To>(before);
+    const To after = static_cast<To>(rounded(value, in.rounding));
     if (!in.saturates) return after;
     return after != after || after < To{0} ? To{0} : after > To{1} ? To{1} : after;
   }
@@ -83,25 +91,29 @@ void Warp::convert(const Instruction& in, Mask lanes) {
   });
 }
 
-void Warp::convert_pair(const Instruction& in, Mask lanes) {
-  const Eighth& format = in.text.find("e4m3x2") != in.text.npos ? kE4M3 : kE5M2;
-  const bool narrows = in.text.find("satfinite") != in.text.npos;
+void Warp::widen_pair(const Instruction& in, Mask lanes) {
+  const Eighth& format = in.e4m3 ? kE4M3 : kE5M2;
+  std::uint64_t room[kLanes];
+  const Source a = source(in.a, room);
+  std::uint64_t* const to = registers_.of(in.to.at);
+  for_lanes(lanes, [&](int l) {
+    const auto half = [&](int which) {
+      return put(static_cast<Half>(widen(format, static_cast<std::uint8_t>(a[l] >> 8 * which))));
+    };
+    to[l] = half(0) | half(1) << 16;
+  });
+}
+
+// Of two floats, the first of which is the upper one, or of two halves in one register.
+void Warp::narrow_pair(const Instruction& in, Mask lanes) {
+  const Eighth& format = in.e4m3 ? kE4M3 : kE5M2;
   std::uint64_t rooms[2][kLanes];
   const Source a = source(in.a, rooms[0]), b = source(in.b, rooms[1]);
   std::uint64_t* const to = registers_.of(in.to.at);
   for_lanes(lanes, [&](int l) {
-    std::uint64_t result = 0;
-    for (int half = 0; half < 2; ++half) {
-      if (!narrows) {
-        const auto wide = static_cast<Half>(widen(format, static_cast<std::uint8_t>(a[l] >> 8 * half)));
-        result |= (put(wide) & 0xffff) << 16 * half;
-        continue;
-      }
-      const double value = in.b ? static_cast<double>(get<float>(half == 1 ? a[l] : b[l]))
-                                : static_cast<double>(get<Half>(a[l] >> 16 * half));
-      result |= std::uint64_t{narrow(format, value)} << 8 * half;
-    }
-    to[l] = result;
+    const double upper = in.b ? static_cast<double>(get<float>(a[l])) : static_cast<double>(get<Half>(a[l] >> 16));
+    const double lower = in.b ? static_cast<double>(get<float>(b[l])) : static_cast<double>(get<Half>(a[l]));
+    to[l] = std::uint64_t{narrow(format, upper)} << 8 | narrow(format, lower);
   });
 }
 

@@ -112,7 +112,7 @@ class Decoder {
     bool first = true;
     for (std::size_t i = 1; i < of_.modifiers.size(); ++i) {
       const std::string_view m = of_.modifiers[i];
-      if (const auto type = look_up(kTypes, m)) {
+      if (const auto type = type_named(m)) {
         if (first) made_.type = *type;
         made_.from = *type;
         first = false;
@@ -132,7 +132,12 @@ class Decoder {
       if (m == "release") made_.order = Order::kRelease;
       if (m == "acq_rel" || m == "sc") made_.order = Order::kBoth;
       if (m == "sat") made_.saturates = true;
-      if (m == "rni" || m == "rzi" || m == "rmi" || m == "rpi") made_.integer_round = true;
+      if (m == "rni") made_.rounding = Rounding::kNearest;
+      if (m == "rzi") made_.rounding = Rounding::kZero;
+      if (m == "rmi") made_.rounding = Rounding::kDown;
+      if (m == "rpi") made_.rounding = Rounding::kUp;
+      if (m == "wrap") made_.wraps = true;
+      if (m == "e4m3x2") made_.e4m3 = true;
     }
   }
 
@@ -279,13 +284,13 @@ class Decoder {
     if (made_.way != Way::kNone) WEFT_CHECK(read(made_.c, 3));
     return made(Op::kSetp);
   }
-  // Two floats of eight bits and two wider ones; of floats the first is the upper one.
+  // Two floats of eight bits and two wider ones.
   Result<Instruction> convert_pair() {
     if (count() != (of_.has("f32") ? 3u : 2u) || !of_.has("rn")) return refused();
     WEFT_CHECK(read(made_.to, 0));
     WEFT_CHECK(read(made_.a, 1));
     if (count() == 3) WEFT_CHECK(read(made_.b, 2));
-    return made(Op::kCvtPair);
+    return made(of_.has("satfinite") ? Op::kNarrowPair : Op::kWidenPair);
   }
   Result<Instruction> vote() {
     if (count() != 3 || made_.way == Way::kNone) return refused();
@@ -310,6 +315,8 @@ class Decoder {
 };
 
 }  // namespace
+
+std::optional<Type> type_named(std::string_view name) { return look_up(kTypes, name); }
 
 Result<Instruction> decode(const Statement& statement, Names& names) { return Decoder(statement, names).decode(); }
 

@@ -67,8 +67,10 @@ void Warp::execute(const Instruction& in, Mask lanes) {
       return atomic(in, lanes);
     case Op::kCvt:
       return convert(in, lanes);
-    case Op::kCvtPair:
-      return convert_pair(in, lanes);
+    case Op::kWidenPair:
+      return widen_pair(in, lanes);
+    case Op::kNarrowPair:
+      return narrow_pair(in, lanes);
     case Op::kPack:
     case Op::kUnpack:
       return pack(in, lanes);

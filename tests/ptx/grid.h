@@ -71,7 +71,6 @@ class Warp {
   void leave_barrier(bool all, bool any);
 
  private:
-  friend class Access;
   struct Group {
     std::uint32_t at;
     Mask lanes;
@@ -99,7 +98,8 @@ class Warp {
   void execute(const Instruction& in, Mask lanes);
   void calculate(const Instruction& in, Mask lanes);
   void convert(const Instruction& in, Mask lanes);
-  void convert_pair(const Instruction& in, Mask lanes);
+  void widen_pair(const Instruction& in, Mask lanes);
+  void narrow_pair(const Instruction& in, Mask lanes);
   void pack(const Instruction& in, Mask lanes);
   void shuffle(const Instruction& in, Mask members, int lane, const std::uint64_t* values);
   void load(const Instruction& in, Mask lanes);

@@ -28,7 +28,8 @@ enum class Op : std::uint8_t {
   kCvta,
   kCvtaTo,
   kCvt,
-  kCvtPair,
+  kNarrowPair,
+  kWidenPair,
   kDiv,
   kExit,
   kFence,
@@ -96,6 +97,8 @@ enum class Way : std::uint8_t {
   kUp,
   kXor
 };
+// To whole numbers.
+enum class Rounding : std::uint8_t { kNone, kNearest, kZero, kDown, kUp };
 enum class Special : std::uint8_t {
   kTidX,
   kTidY,
@@ -131,8 +134,9 @@ struct Instruction {
   Order order = Order::kWeak;
   Compare compare{};
   Way way = Way::kNone;
-  bool integer_round = false, saturates = false, approximates = false;
-  std::uint8_t width = 1;  // of vectors
+  Rounding rounding = Rounding::kNone;
+  bool saturates = false, wraps = false, e4m3 = false;  // e4m3: or e5m2
+  std::uint8_t width = 1;                               // of vectors
   std::uint32_t target = 0;
   std::int64_t offset = 0;  // of the address, beside its register
   Operand guard, to, also_to, a, b, c, d;

@@ -67,10 +67,10 @@ struct Machine::State {
         threads += grid->threads.count();
       }
   }
-  bool room(const ptx::Grid& grid) const {
+  bool room(const Grid& grid) const {
     return threads == 0 || threads + grid.threads.count() <= around.options.most_threads;
   }
-  void end(ptx::Grid& grid, std::size_t index) {
+  void end(Grid& grid, std::size_t index) {
     const Block& block = *grid.running[index];
     if (around.options.races) around.races.end(block.first_thread, grid.threads.count());
     threads -= grid.threads.count();
@@ -79,7 +79,7 @@ struct Machine::State {
   }
 
   Surroundings around;
-  std::map<std::uint64_t, std::unique_ptr<ptx::Grid>> grids;
+  std::map<std::uint64_t, std::unique_ptr<Grid>> grids;
   std::uint64_t last_grid = 0;
   std::size_t threads = 0;  // on the machine
 };
@@ -87,23 +87,23 @@ struct Machine::State {
 Machine::Machine(const Memory& memory, const Options& options) : state_(std::make_unique<State>(memory, options)) {}
 Machine::~Machine() = default;
 
-Machine::Grid Machine::start(const Kernel& kernel, Dim grid, Dim block, std::span<const std::byte> parameters,
-                             std::size_t dynamic_shared) {
-  auto made = std::make_unique<ptx::Grid>(ptx::Grid{kernel,
-                                                    grid,
-                                                    block,
-                                                    {parameters.begin(), parameters.end()},
-                                                    dynamic_shared,
-                                                    state_->around,
-                                                    0,
-                                                    grid.count(),
-                                                    {}});
+Machine::Number Machine::start(const Kernel& kernel, Dim grid, Dim block, std::span<const std::byte> parameters,
+                               std::size_t dynamic_shared) {
+  auto made = std::make_unique<Grid>(Grid{kernel,
+                                          grid,
+                                          block,
+                                          {parameters.begin(), parameters.end()},
+                                          dynamic_shared,
+                                          state_->around,
+                                          0,
+                                          grid.count(),
+                                          {}});
   state_->grids.emplace(++state_->last_grid, std::move(made));
   state_->admit();
   return state_->last_grid;
 }
 
-bool Machine::done(Grid grid) {
+bool Machine::done(Number grid) {
   const auto found = state_->grids.find(grid);
   if (found == state_->grids.end()) return true;
   if (found->second->left > 0) return false;

@@ -54,17 +54,17 @@ struct Options {
 // All grids that run. Thread: one at a time.
 class Machine {
  public:
-  using Grid = std::uint64_t;
+  using Number = std::uint64_t;  // of a grid
 
   // `memory`: outlives the machine.
   Machine(const Memory& memory, const Options& options);
   ~Machine();
 
   // `parameters`: as many bytes as parameter_bytes. All blocks of a cooperative grid are there at once.
-  Grid start(const Kernel& kernel, Dim grid, Dim block, std::span<const std::byte> parameters,
-             std::size_t dynamic_shared);
+  Number start(const Kernel& kernel, Dim grid, Dim block, std::span<const std::byte> parameters,
+               std::size_t dynamic_shared);
   // Whether the grid has ended; forgets it if so.
-  bool done(Grid grid);
+  bool done(Number grid);
   bool idle() const;  // no grid runs
   // Every warp that can go on does so for some instructions.
   void step();

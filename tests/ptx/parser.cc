@@ -11,18 +11,6 @@ tl::unexpected<Error> unsupported(std::string_view what) {
   return failure(Code::kUnsupported, Blame::kInput, "PTX that the interpreter does not know: {}", what);
 }
 
-constexpr std::pair<std::string_view, Type> kTypes[] = {
-    {"pred", Type::kPred}, {"b8", Type::kU8},   {"u8", Type::kU8},     {"s8", Type::kS8},   {"b16", Type::kU16},
-    {"u16", Type::kU16},   {"s16", Type::kS16}, {"f16", Type::kF16},   {"b32", Type::kU32}, {"u32", Type::kU32},
-    {"s32", Type::kS32},   {"f32", Type::kF32}, {"f16x2", Type::kU32}, {"b64", Type::kU64}, {"u64", Type::kU64},
-    {"s64", Type::kS64},   {"f64", Type::kF64}};
-
-std::optional<Type> type_named(std::string_view name) {
-  for (const auto& [known, type] : kTypes)
-    if (name == known) return type;
-  return std::nullopt;
-}
-
 std::optional<std::uint64_t> number(std::string_view word) {
   const auto parse = [](std::string_view digits, int base) -> std::optional<std::uint64_t> {
     std::uint64_t value = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "tests/ptx/instruction.h"
@@ -23,6 +24,9 @@ Result<Variable> read_variable(Lexer& at);
 // The kernel whose name `at` stands before. `globals`: addresses of the module's variables; `shared`: sizes of those it
 // declares in shared memory. Errors: kUnsupported, with the instruction.
 Result<std::unique_ptr<Kernel>> read_kernel(Lexer at, const Places& globals, const std::vector<Variable>& shared);
+
+// "u32", "b64" (as unsigned), "pred".
+std::optional<Type> type_named(std::string_view name);
 
 // An instruction's words, from its name to before the semicolon, as read_kernel splits them.
 struct Statement {
