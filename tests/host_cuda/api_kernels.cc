@@ -5,6 +5,7 @@
 
 #include "tests/host_cuda/api.h"
 #include "tests/host_cuda/devices.h"
+#include "tests/host_cuda/host_cuda.h"
 #include "tests/host_cuda/registry.h"
 
 namespace weft::host_cuda {
@@ -115,5 +116,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, std::size_t) {
   return *blocks = resident(threads), cudaSuccess;
+}
+
+void host_cuda_traffic(std::uint64_t* loaded, std::uint64_t* stored) {
+  const Locked device;
+  const weft::ptx::Traffic& traffic = device->machine().traffic();
+  *loaded = traffic.loaded, *stored = traffic.stored;
 }
 }

@@ -81,6 +81,7 @@ class Engine {
 
   // Errors of kernels are for good.
   bool failed() const { return failed_; }
+  const ptx::Machine& machine() const { return machine_; }
   ptx::Machine& machine() { return machine_; }
   ptx::Memory& memory() { return memory_; }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "tests/ptx/grid.h"
@@ -5,6 +6,8 @@
 
 namespace weft::ptx {
 namespace {
+
+constexpr std::uint64_t kSector = 32;  // bytes that a GPU's memory moves at a time
 
 // Accesses that peers' programs may see are whole: also those of other processes, and of the host's threads.
 template <class T>
@@ -131,7 +134,18 @@ std::byte* Warp::place(const Instruction& in, int lane, std::size_t bytes) {
   }
   if (at + bytes > last_range_.end)
     return fail(in, lane, fmt::format("{} bytes at {:#x} go beyond an allocation's end:", bytes, at)), nullptr;
+  for (std::uint64_t sector = at / kSector; sector <= (at + bytes - 1) / kSector; ++sector) sectors_.push_back(sector);
   return reinterpret_cast<std::byte*>(at);
+}
+
+// What the lanes of one instruction touch together crosses once.
+void Warp::count_traffic(bool loads, bool stores) {
+  std::sort(sectors_.begin(), sectors_.end());
+  const auto count = static_cast<std::uint64_t>(std::unique(sectors_.begin(), sectors_.end()) - sectors_.begin());
+  sectors_.clear();
+  Traffic& traffic = block_.grid.around.traffic;
+  if (loads) traffic.loaded += count * kSector;
+  if (stores) traffic.stored += count * kSector;
 }
 
 // Looks for a race. Local memory and parameters have none.
@@ -175,6 +189,7 @@ void Warp::load(const Instruction& in, Mask lanes) {
     for (std::size_t i = 0; i < in.width; ++i)
       if (in.list[i]) registers_.of(in.list[i].at)[lane] = values[i];
   });
+  count_traffic(true, false);
 }
 
 void Warp::store(const Instruction& in, Mask lanes) {
@@ -202,6 +217,7 @@ void Warp::store(const Instruction& in, Mask lanes) {
         std::memcpy(to + i * element, &value, element);
       });
   });
+  count_traffic(false, true);
 }
 
 void Warp::atomic(const Instruction& in, Mask lanes) {
@@ -225,6 +241,7 @@ void Warp::atomic(const Instruction& in, Mask lanes) {
       }
     });
   });
+  count_traffic(true, true);
   if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not carry out");
 }
 

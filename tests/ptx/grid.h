@@ -32,6 +32,7 @@ struct Surroundings {
   Races races;
   std::mt19937_64 random;
   std::string fault;
+  Traffic traffic;
   std::vector<std::pair<Races::Thread, std::string>> first_threads;  // of blocks, to name who was in a race
 
   void fail(std::string what) {
@@ -108,6 +109,7 @@ class Warp {
   void change_space(const Instruction& in, Mask lanes);
   std::byte* place(const Instruction& in, int lane, std::size_t bytes);
   void check(const Instruction& in, int lane, std::uintptr_t at, std::size_t bytes, bool writes);
+  void count_traffic(bool loads, bool stores);
   void fail(const Instruction& in, int lane, const std::string& what);
   Races::Thread thread(int lane) const;
 
@@ -119,6 +121,7 @@ class Warp {
   Mask exited_ = 0, at_barrier_ = 0, at_warp_ = 0;
   std::uint32_t waits_at_[kLanes] = {};
   bool keeps_group_ = false;
+  std::vector<std::uint64_t> sectors_;  // of memory, that the instruction has touched
   Memory::Range last_range_{0, 0, {}};
   std::uint64_t last_changes_ = 0;
 };

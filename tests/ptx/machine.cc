@@ -57,6 +57,7 @@ struct Machine::State {
                .races = {},
                .random = std::mt19937_64(options.seed),
                .fault = {},
+               .traffic = {},
                .first_threads = {}} {}
 
   // Blocks that have room: the grids' turn is their order.
@@ -142,6 +143,7 @@ void Machine::step() {
   if (!went_on && !idle()) around.fail("all threads of all grids wait at barriers that some of them never come to");
 }
 
+const Traffic& Machine::traffic() const { return state_->around.traffic; }
 const std::string& Machine::fault() const { return state_->around.fault; }
 
 }  // namespace weft::ptx

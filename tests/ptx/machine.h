@@ -51,6 +51,12 @@ struct Options {
   std::size_t most_threads = 1 << 16;  // on the machine at once; a grid's further blocks wait for room
 };
 
+// Bytes that kernels have loaded from and stored to memory that is not a block's or a thread's own, in sectors of 32
+// bytes; those that an instruction's lanes share count once.
+struct Traffic {
+  std::uint64_t loaded = 0, stored = 0;
+};
+
 // All grids that run. Thread: one at a time.
 class Machine {
  public:
@@ -69,6 +75,7 @@ class Machine {
   // Every warp that can go on does so for some instructions.
   void step();
 
+  const Traffic& traffic() const;
   // What went wrong first: an access outside of memory, a race, a barrier that can never be passed. Empty: nothing.
   // Afterwards no grid goes on.
   const std::string& fault() const;
