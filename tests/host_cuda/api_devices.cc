@@ -1,6 +1,7 @@
 // Devices, errors, versions.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,7 +60,7 @@ long setting(const char* name, long otherwise) {
   const char* const value = std::getenv(name);
   return value == nullptr || *value == 0 ? otherwise : std::strtol(value, nullptr, 10);
 }
-int gpus() { return static_cast<int>(setting("WEFT_MODEL_GPUS", 1)); }
+int gpus() { return static_cast<int>(std::min(setting("WEFT_MODEL_GPUS", 1), 64L)); }
 int processors() { return static_cast<int>(setting("WEFT_MODEL_PROCESSORS", 8)); }
 
 }  // namespace weft::host_cuda

@@ -69,18 +69,13 @@ void Engine::enqueue(Stream& stream, Maker maker) {
   }
   if (failed_) return;
   // The legacy stream and those that block wait for each other.
-  std::vector<std::pair<Stream*, std::uint64_t>> before;
+  std::vector<Place> before;
   if (stream.blocking)
     for (Stream* other : all())
       if (other != &stream && other->device == stream.device && other->blocking && (stream.legacy || other->legacy))
         if (other->ended != other->queued) before.emplace_back(other, other->queued);
   if (!before.empty()) {
-    stream.operations.push_back([this, before] {
-      const auto streams = all();  // one that is gone has ended
-      return std::all_of(before.begin(), before.end(), [&](const auto& b) {
-        return std::find(streams.begin(), streams.end(), b.first) == streams.end() || b.first->ended >= b.second;
-      });
-    });
+    stream.operations.push_back([this, before] { return passed(before); });
     ++stream.queued;
   }
   stream.operations.push_back(maker());
@@ -135,21 +130,20 @@ void Engine::lock_for_caller(std::unique_lock<std::mutex>& lock) {
 }
 
 bool Engine::until_ended(Stream& stream) {
-  return until([this, &stream, queued = stream.queued] {
-    const auto streams = all();
-    return std::find(streams.begin(), streams.end(), &stream) == streams.end() || stream.ended >= queued;
-  });
+  return until([this, before = std::vector<Place>{{&stream, stream.queued}}] { return passed(before); });
 }
 
 bool Engine::until_all_ended(int device) {
-  std::vector<std::pair<Stream*, std::uint64_t>> before;
+  std::vector<Place> before;
   for (Stream* stream : all())
     if (stream->device == device) before.emplace_back(stream, stream->queued);
-  return until([this, before] {
-    const auto streams = all();
-    return std::all_of(before.begin(), before.end(), [&](const auto& b) {
-      return std::find(streams.begin(), streams.end(), b.first) == streams.end() || b.first->ended >= b.second;
-    });
+  return until([this, before] { return passed(before); });
+}
+
+bool Engine::passed(const std::vector<Place>& places) {
+  const auto streams = all();
+  return std::all_of(places.begin(), places.end(), [&](const Place& p) {
+    return std::find(streams.begin(), streams.end(), p.first) == streams.end() || p.first->ended >= p.second;
   });
 }
 

@@ -81,7 +81,6 @@ class Engine {
 
   // Errors of kernels are for good.
   bool failed() const { return failed_; }
-  const ptx::Machine& machine() const { return machine_; }
   ptx::Machine& machine() { return machine_; }
   ptx::Memory& memory() { return memory_; }
 
@@ -93,6 +92,9 @@ class Engine {
   bool poll(Stream& stream);
   void fail();
   std::vector<Stream*> all();
+  // Whether a stream has ended so many operations; one that is gone has.
+  using Place = std::pair<Stream*, std::uint64_t>;
+  bool passed(const std::vector<Place>& places);
 
   std::mutex mutex_;
   std::condition_variable changed_;               // something has been queued

@@ -74,7 +74,7 @@ constexpr int size_of(Type type) {
   return kSizes[static_cast<int>(type)];
 }
 
-enum class Space : std::uint8_t { kGeneric, kGlobal, kShared, kLocal, kParameter, kCall };
+enum class Space : std::uint8_t { kGeneric, kGlobal, kShared, kLocal, kParameter };
 // Weak: a plain access; relaxed also stands for volatile.
 enum class Order : std::uint8_t { kWeak, kRelaxed, kAcquire, kRelease, kBoth };
 enum class Compare : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };

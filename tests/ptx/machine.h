@@ -32,7 +32,6 @@ class Module {
   static Result<std::unique_ptr<Module>> read(std::string text);
   ~Module();
 
-  bool has(const std::string& kernel) const;
   // Errors: kNotFound; kUnsupported: an instruction that this machine does not know.
   Result<const Kernel*> kernel(const std::string& name);
 

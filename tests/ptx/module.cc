@@ -47,8 +47,6 @@ Result<std::unique_ptr<Module>> Module::read(std::string text) {
   return std::unique_ptr<Module>(new Module(std::move(made)));
 }
 
-bool Module::has(const std::string& kernel) const { return text_->entries.contains(kernel); }
-
 Result<const Kernel*> Module::kernel(const std::string& name) {
   if (const auto known = text_->kernels.find(name); known != text_->kernels.end()) return known->second.get();
   const auto entry = text_->entries.find(name);

@@ -8,7 +8,7 @@
 namespace weft::ptx {
 
 Registers::Registers(std::size_t count) {
-  // A page of its own is kept behind: munmap must know the size.
+  // A row more, in front of the first, keeps the size for munmap.
   const std::size_t bytes = (count + 1) * kLanes * sizeof(std::uint64_t);
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
@@ -41,15 +41,16 @@ void Warp::run(int instructions) {
     if (groups_.size() > 1 && !keeps_group_) pick();
     const Instruction& in = code[groups_.front().at];
     const Mask lanes = in.guard ? predicate(in.guard, groups_.front().lanes) : groups_.front().lanes;
+    if (lanes == 0) {
+      ++groups_.front().at;
+      if (groups_.size() > 1) merge();
+      continue;
+    }
     switch (in.op) {
       case Op::kBranch:
         branch(lanes, in.target);
         break;
       case Op::kExit:
-        if (lanes == 0) {
-          ++groups_.front().at;
-          break;
-        }
         ++groups_.front().at;
         remove(0, lanes);
         exited_ |= lanes;
@@ -58,10 +59,6 @@ void Warp::run(int instructions) {
         break;
       case Op::kBarrier:
       case Op::kBarrierVote:
-        if (lanes == 0) {
-          ++groups_.front().at;
-          break;
-        }
         at_barrier_ |= lanes;
         park(lanes, groups_.front().at);
         block_.check_barrier();
@@ -69,14 +66,10 @@ void Warp::run(int instructions) {
       case Op::kWarpBarrier:
       case Op::kVote:
       case Op::kShfl:
-        if (lanes == 0) {
-          ++groups_.front().at;
-          break;
-        }
         meet_warp(in, lanes);
         break;
       default:
-        if (lanes != 0) execute(in, lanes);
+        execute(in, lanes);
         ++groups_.front().at;
         // Whoever looks at what others change may look in vain: the others' turn comes sooner.
         if (in.op == Op::kLoad && in.order != Order::kWeak) instructions -= 8;
@@ -131,7 +124,6 @@ void Warp::branch(Mask taken, std::uint32_t target) {
     return;
   }
   ++group.at;
-  if (taken == 0) return;
   group.lanes &= ~taken;
   groups_.push_back({target, taken});
 }
