@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers soak clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header soak clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -40,6 +40,11 @@ peers: all ## compare with Gloo, Open MPI and MPICH on this machine (some minute
 	scripts/setup --peers
 	bench/peers/run
 
+nccl-header: ## compare weft's nccl.h with NVIDIA's, from the wheel nvidia-nccl-cu13 2.28.9 (needs pip)
+	python3 -m pip download -q --no-deps -d build/nccl-header nvidia-nccl-cu13==2.28.9
+	cd build/nccl-header && python3 -m zipfile -e *.whl .
+	scripts/compare-nccl-header build/nccl-header/nvidia/nccl/include/nccl.h
+
 soak: configure ## a million checked collectives at random, with ranks that die and join (SOAK="--calls N --seed N ...")
 	cmake --build --preset release --target weft_soak
 	build/weft_soak $(SOAK)
@@ -48,7 +53,7 @@ clean: ## remove everything that was built
 	rm -rf build build-dev build-tsan demo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@scripts/setup
