@@ -16,6 +16,8 @@ endfunction()
 # weft_module(NAME DEPS...): one folder = one library weft_NAME, with the tests and benchmarks that stand beside
 # the code. DEPS are other modules or imported targets; they are the only folders NAME may include.
 # A subfolder with a CMakeLists.txt of its own is a module of its own and is left out.
+# The variable WEFT_APART lists files that are compiled alone also where WEFT_UNITY is on, because names that are local
+# to them stand in another file, too.
 function(weft_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
@@ -35,6 +37,10 @@ function(weft_module name)
     add_library(weft_${name} STATIC ${sources})
     target_link_libraries(weft_${name} PUBLIC ${ARGN} weft_options)
     weft_precompiled(weft_${name} weft_pch)
+    if(WEFT_UNITY AND NOT name MATCHES "^exec")  # Highway includes the files of exec once per instruction set
+      set_target_properties(weft_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+      set_source_files_properties(${WEFT_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
   else()
     add_library(weft_${name} INTERFACE)
     target_link_libraries(weft_${name} INTERFACE ${ARGN} weft_options)

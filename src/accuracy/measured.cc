@@ -1,6 +1,6 @@
 #include "accuracy/measured.h"
 
-#include <fstream>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +9,7 @@
 #include "accuracy/csv.h"
 #include "base/embedded.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "schedule/collective.h"
 
 namespace weft::embedded {
@@ -22,9 +23,10 @@ using nlohmann::json;
 
 constexpr std::string_view kList = "tables.json";
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+// A name that stands for a file of its own folder: no separator, no "..", no control character.
+bool plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && name.size() <= 200 && name.find('/') == std::string_view::npos &&
+         shown(name) == name;
 }
 
 // The N of "-g N" in a table's first line: one thread launches on N GPUs; else 1.
@@ -77,6 +79,8 @@ Result<Table> table_of(std::string_view file, std::string_view text, const json&
   Table table;
   table.about = csv.about;
   table.name = entry.value("name", std::filesystem::path(file).stem().string());
+  if (!plain_name(table.name))
+    return bad_input("{}: name '{}' is not usable as a file's name", shown(file), shown(table.name));
   table.machine = entry.at("on");
   WEFT_TRY(table.collective, schedule::parse_collective(entry.value("collective", "all_reduce")));
   const std::string use = entry.value("use", "judge");
@@ -115,7 +119,9 @@ Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_vie
     if (root.value("schema", "") != "weft.measured/1") return bad_input("{}: schema is not weft.measured/1", list_name);
     for (const json& entry : root.at("tables")) {
       const std::string file = entry.at("file");
-      const std::optional<std::string> text = text_of(file);
+      if (!plain_name(file))
+        return bad_input("{}: file '{}' is not a name in the folder of the list", list_name, shown(file));
+      WEFT_TRY(const std::optional<std::string> text, text_of(file));
       if (!text) continue;
       if (described != nullptr) described->insert(file);
       WEFT_TRY(Table table, table_of(file, *text, entry));
@@ -127,9 +133,9 @@ Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_vie
   return tables;
 }
 
-std::optional<std::string> embedded_text(std::string_view file) {
+Result<std::optional<std::string>> embedded_text(std::string_view file) {
   for (const embedded::File& f : embedded::measured_files())
-    if (f.path == "data/measured/" + std::string(file)) return std::string(f.text);
+    if (f.path == "data/measured/" + std::string(file)) return std::optional(std::string(f.text));
   return std::nullopt;
 }
 
@@ -147,23 +153,33 @@ Result<Table> parse_table(std::string_view file, std::string_view text, const De
   return table_of(file, text, entry);
 }
 
-Result<std::vector<Table>> shipped_tables() { return tables_in(kList, *embedded_text(kList), embedded_text, nullptr); }
+Result<std::vector<Table>> shipped_tables() { return tables_in(kList, **embedded_text(kList), embedded_text, nullptr); }
 
 Result<std::vector<Table>> tables_of(const std::filesystem::path& folder, std::vector<std::string>& unknown) {
-  if (!std::filesystem::is_directory(folder)) return bad_input("{} is not a folder", folder.string());
-  const bool own = std::filesystem::exists(folder / kList);
-  const std::string list = own ? read_file(folder / kList) : *embedded_text(kList);
+  std::error_code problem;
+  if (!std::filesystem::is_directory(folder, problem)) return bad_input("{} is not a folder", shown(folder.string()));
+  const bool own = std::filesystem::exists(folder / kList, problem);
+  std::string list;
+  if (own) {
+    WEFT_TRY(list, read_text_file(folder / kList));
+  } else {
+    list = **embedded_text(kList);
+  }
   std::set<std::string> described;
   WEFT_TRY(auto tables, tables_in(
                             own ? (folder / kList).string() : std::string(kList), list,
-                            [&](const std::string& file) -> std::optional<std::string> {
-                              if (!std::filesystem::exists(folder / file)) return std::nullopt;
-                              return read_file(folder / file);
+                            [&](const std::string& file) -> Result<std::optional<std::string>> {
+                              std::error_code absent;
+                              if (!std::filesystem::exists(folder / file, absent)) return std::nullopt;
+                              WEFT_TRY(std::string text, read_text_file(folder / file));
+                              return text;
                             },
                             &described));
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".csv" && !described.contains(entry.path().filename().string()))
-      unknown.push_back(entry.path().filename().string());
+  for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (entry->path().extension() == ".csv" && !described.contains(entry->path().filename().string()))
+      unknown.push_back(entry->path().filename().string());
+  if (problem) return bad_input("{}: {}", shown(folder.string()), problem.message());
   std::ranges::sort(unknown);
   return tables;
 }

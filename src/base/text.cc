@@ -30,6 +30,27 @@ std::string three_digits(double v, std::string_view unit) {
   return fmt::format("{:.{}f} {}", v, decimals, unit);
 }
 
+// Bytes of the printable character in UTF-8 that `text` begins with; 0 for a control character (C0, DEL, C1) or for
+// bytes that are no character (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  const auto more = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  if (first >= 0xc2 && first <= 0xdf && more(1)) return first == 0xc2 && byte(1) < 0xa0 ? 0 : 2;
+  if (first >= 0xe0 && first <= 0xef && more(1) && more(2)) {
+    if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0)) return 0;
+    return 3;
+  }
+  if (first >= 0xf0 && first <= 0xf4 && more(1) && more(2) && more(3)) {
+    if ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90)) return 0;
+    return 4;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<Bytes> parse_bytes(std::string_view text) {
@@ -83,6 +104,20 @@ std::string format_duration(Duration d) {
   if (us < 1e3) return three_digits(us, "us");
   if (us < 1e6) return three_digits(us / 1e3, "ms");
   return three_digits(us / 1e6, "s");
+}
+
+std::string shown(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length == 0)
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(text[i]));
+    else
+      out.append(text.substr(i, length));
+    i += std::max<std::size_t>(length, 1);
+  }
+  return out;
 }
 
 std::string today() {

@@ -29,6 +29,10 @@ std::string format_rate(BytesPerSecond rate);
 // Three significant digits and a unit: "1.25 us".
 std::string format_duration(Duration duration);
 
+// Text that came from a file or a peer, for one line on a terminal: control characters and bytes that are no UTF-8 are
+// written as \\x1b, so that a name can neither move the cursor nor end the line.
+std::string shown(std::string_view text);
+
 // The date in UTC: "2026-11-21".
 std::string today();
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -7,8 +8,11 @@
 
 namespace weft {
 
-// Reads a whole file of at most 64 MiB.
+constexpr std::uintmax_t kLargestTextFile = std::uintmax_t{64} << 20;  // bytes; a dump of a node has about 20 KB
+
+// Reads a whole regular file of at most `largest` bytes. Devices, FIFOs and sockets are refused: they have no end, or
+// block.
 // Errors (bad input): names the file and what is wrong with it.
-Result<std::string> read_text_file(const std::filesystem::path& file);
+Result<std::string> read_text_file(const std::filesystem::path& file, std::uintmax_t largest = kLargestTextFile);
 
 }  // namespace weft

@@ -37,5 +37,15 @@ TEST(Duration, SaturatesInsteadOfWrapping) {
   EXPECT_EQ(Duration::max() + Duration::seconds(1), Duration::max());
 }
 
+TEST(Shown, EscapesControlCharactersAndBytesThatAreNoUtf8) {
+  EXPECT_EQ(shown("dgx-h100"), "dgx-h100");
+  EXPECT_EQ(shown("Zürich \xe2\x82\xac \xf0\x9f\x98\x80"), "Zürich \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(shown("\x1b[31m\n"), "\\x1b[31m\\x0a");
+  EXPECT_EQ(shown("\xc2\x9b"), "\\xc2\\x9b");           // CSI as a C1 control
+  EXPECT_EQ(shown("\xff\xc0\xaf"), "\\xff\\xc0\\xaf");  // no UTF-8; an overlong '/'
+  EXPECT_EQ(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(shown("\xe2\x82"), "\\xe2\\x82");           // cut off
+}
+
 }  // namespace
 }  // namespace weft

@@ -4,11 +4,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <cstring>
 
 #include "api/this_machine.h"
 #include "base/env.h"
+#include "base/output_file.h"
+#include "base/text.h"
 #include "base/text_file.h"
 #include "cli/rates.h"
 #include "cost/shipped.h"
@@ -20,7 +23,7 @@
 namespace weft::cli {
 
 int report_error(const Error& error) {
-  fmt::print(stderr, "weft: {}\n", error.message);
+  fmt::print(stderr, "weft: {}\n", shown(error.message));
   return error.blame == Blame::kInput ? kBadInput : kBadAnswer;
 }
 
@@ -90,24 +93,16 @@ schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, B
 }
 
 Status write_text(const std::string& file, const std::string& text) {
-  if (file == "-") {
-    fmt::print("{}", text);
-    return {};
-  }
-  const std::string fresh = fmt::format("{}.{}", file, getpid());
-  {
-    std::ofstream out(fresh, std::ios::binary);
-    out << text << std::flush;
-    if (!out) return failure(Code::kSystem, Blame::kInput, "cannot write {}", file);
-  }
-  if (std::rename(fresh.c_str(), file.c_str()) != 0) {
-    unlink(fresh.c_str());
-    return failure(Code::kSystem, Blame::kInput, "cannot write {}", file);
-  }
+  if (file != "-") return write_file(file, text);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    return failure(Code::kSystem, Blame::kInput, "cannot write standard output: {}", std::strerror(errno));
   return {};
 }
 
-Status write_json(const std::string& file, const nlohmann::json& json) { return write_text(file, json.dump(2) + "\n"); }
+Status write_json(const std::string& file, const nlohmann::json& json) {
+  // Names come from files of others: bytes that are no UTF-8 become U+FFFD.
+  return write_text(file, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
 
 int terminal_width() {
   constexpr int kNoTerminal = 200;

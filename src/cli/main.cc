@@ -1,4 +1,9 @@
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
 
 #include "cli/commands.h"
 #include "cli/version.h"
@@ -29,10 +34,21 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "weft: {} (weft --help)\n", problem.what());
     return cli::kBadInput;
   }
+  int code = cli::kBadInput;
   for (const cli::Command& command : commands) {
     if (!command.app->parsed()) continue;
-    const Result<int> code = command.run();
-    return code ? *code : cli::report_error(code.error());
+    // Libraries throw (memory, JSON, streams): the command ends with a line, never by std::terminate.
+    try {
+      const Result<int> done = command.run();
+      code = done ? *done : cli::report_error(done.error());
+    } catch (const std::bad_alloc&) {
+      code = cli::report_error({Code::kNoResources, Blame::kInput, "out of memory"});
+    } catch (const std::exception& problem) {
+      code = cli::report_error({Code::kInternal, Blame::kInput, problem.what()});
+    }
   }
-  return cli::kBadInput;
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code != cli::kBadInput)
+    return cli::report_error(
+        {Code::kSystem, Blame::kInput, std::string("cannot write standard output: ") + std::strerror(errno)});
+  return code;
 }

@@ -1,9 +1,11 @@
 #include "recorder/timeline.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <tuple>
+
+#include "base/text_file.h"
 
 namespace weft::recorder {
 namespace {
@@ -36,6 +38,8 @@ bool read_line(std::string line, RankTimes& times, std::vector<json>& events) {
   if (line.back() == ',') line.pop_back();
   json event = json::parse(line, nullptr, false);
   if (!event.is_object()) return false;
+  for (const char* time : {"ts", "dur"})
+    if (event.contains(time) && !event.at(time).is_number()) return false;
   if (event.value("name", "") == "weft") identify(times, event.at("args"));
   add_up(times, event);
   events.push_back(std::move(event));
@@ -54,9 +58,11 @@ double first_of(const std::vector<json>& events) {
   return first;
 }
 
-Status read_file(const std::string& path, Timeline& timeline) {
-  std::ifstream in(path);
-  if (!in) return bad_input("cannot read {}", path);
+constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes: ten million events of a rank
+
+Status read_trace(const std::string& path, Timeline& timeline) {
+  WEFT_TRY(const std::string text, read_text_file(path, kLargestTrace));
+  std::istringstream in(text);
   RankTimes times;
   std::vector<json> events;
   std::string line;
@@ -86,7 +92,7 @@ Status read_file(const std::string& path, Timeline& timeline) {
 
 Result<Timeline> merge_traces(const std::vector<std::string>& files) {
   Timeline timeline;
-  for (const std::string& path : files) WEFT_CHECK(read_file(path, timeline));
+  for (const std::string& path : files) WEFT_CHECK(read_trace(path, timeline));
   shift(timeline.events, -first_of(timeline.events));
   std::sort(timeline.ranks.begin(), timeline.ranks.end(), [](const RankTimes& a, const RankTimes& b) {
     return std::tie(a.job, a.communicator, a.rank) < std::tie(b.job, b.communicator, b.rank);

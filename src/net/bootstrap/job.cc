@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <future>
 
@@ -151,10 +153,23 @@ Status leave_id(const std::string& path, const UniqueId& id) {
   return {};
 }
 
-std::string read_id(const std::string& path) {
-  std::string text;
-  std::ifstream(path) >> text;
-  return text;
+// The id in a file that this user wrote for itself; empty while there is none. In a folder that everybody may write to,
+// another user's file would name a place of that user's.
+Result<std::string> read_id(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.open() && errno == ENOENT) return std::string();
+  if (!fd.open()) return bad_input("WEFT_STORE: cannot read {}: {}", path, std::strerror(errno));
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return bad_input("WEFT_STORE: {} is not a regular file", path);
+  if (info.st_uid != geteuid()) return bad_input("WEFT_STORE: {} belongs to user {}; refused", path, info.st_uid);
+  if ((info.st_mode & 077) != 0)
+    return bad_input("WEFT_STORE: {} is open to other users (mode {:o}); refused", path, info.st_mode & 07777);
+  char text[4096];
+  const ssize_t got = read(fd.get(), text, sizeof text);
+  if (got < 0) return bad_input("WEFT_STORE: cannot read {}: {}", path, std::strerror(errno));
+  std::string_view id(text, static_cast<std::size_t>(got));
+  return std::string(id.substr(0, id.find_first_of(" \t\r\n")));
 }
 
 // Runs the host beside the rank that opens it, for as long as the meeting takes.
@@ -173,7 +188,7 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
   const auto deadline = Clock::now() + invitation.timeout;
   std::optional<Error> problem;
   for (;;) {
-    const std::string text = read_id(job.file);
+    WEFT_TRY(const std::string text, read_id(job.file));
     if (!text.empty()) {
       WEFT_TRY(invitation.id, UniqueId::parse(job.file, text));
       invitation.timeout = std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(deadline - Clock::now()));
@@ -182,7 +197,7 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
       if (meeting) return meeting;
       problem = meeting.error();
       const bool unreached = problem->message.find("for the host") != std::string::npos;
-      if (!unreached && read_id(job.file) == text) return tl::make_unexpected(*problem);
+      if (!unreached && read_id(job.file).value_or("") == text) return tl::make_unexpected(*problem);
     }
     if (Clock::now() >= deadline) break;
     std::this_thread::sleep_for(Milliseconds(5));

@@ -112,6 +112,17 @@ class Wait {
   const Clock::time_point since_ = Clock::now();
 };
 
+// Shared memory that another user made, or may write, is not this job's: its owner could point ranks anywhere.
+Status check_owner(const std::string& name, const struct stat& info) {
+  if (info.st_uid != geteuid())
+    return failure(Code::kSystem, Blame::kCommunicator,
+                   "shared memory {} belongs to user {}, not to this job's; refused", name, info.st_uid);
+  if (!S_ISREG(info.st_mode) || (info.st_mode & 077) != 0)
+    return failure(Code::kSystem, Blame::kCommunicator, "shared memory {} is open to other users (mode {:o}); refused",
+                   name, info.st_mode & 07777);
+  return {};
+}
+
 // Waits for rank 0's file to exist at its full size.
 Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
@@ -123,7 +134,8 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
     FileDescriptor fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 && errno != ENOENT) return system_failure("shm_open", name);
-    if (fd.get() >= 0 && fstat(fd.get(), &info) == 0 && info.st_size > 0) {
+    if (fd.get() >= 0 && fstat(fd.get(), &info) == 0) WEFT_CHECK(check_owner(name, info));
+    if (fd.get() >= 0 && info.st_size > 0) {
       if (static_cast<std::size_t>(info.st_size) == bytes) return fd;
       return bad_input("rank {} disagrees with rank 0 on the number of ranks or on WEFT_HEAP", options.rank);
     }
