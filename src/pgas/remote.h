@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -145,12 +146,18 @@ T get_one(const Space& space, const char* call, const T* from, Rank rank) {
 
 namespace detail {
 
-inline void check_strides(const Space& space, const char* call, std::ptrdiff_t one, std::ptrdiff_t other) {
-  if (one < 1 || other < 1) [[unlikely]]
-    space.misuse(call, "a stride is less than 1");
-}
+// Bytes from the first element to behind the last; see bytes_of.
 inline std::size_t extent(std::size_t count, std::ptrdiff_t stride, std::size_t element) {
-  return ((count - 1) * static_cast<std::size_t>(stride) + 1) * element;
+  const std::size_t gaps = bytes_of(count - 1, static_cast<std::size_t>(stride));
+  return bytes_of(gaps + 1, element);
+}
+// The caller's own array must lie in the address space, too.
+inline void check_strides(const Space& space, const char* call, std::ptrdiff_t symmetric, std::ptrdiff_t local,
+                          std::size_t count, std::size_t element) {
+  if (symmetric < 1 || local < 1) [[unlikely]]
+    space.misuse(call, "a stride is less than 1");
+  if (extent(count, local, element) == bytes_of(std::numeric_limits<std::size_t>::max(), 1)) [[unlikely]]
+    space.misuse(call, "the local array is larger than the address space");
 }
 template <std::size_t element>
 void copy_elements(std::byte* to, const std::byte* from, std::size_t to_step, std::size_t from_step,
@@ -178,7 +185,7 @@ inline void copy_strided(std::byte* to, const std::byte* from, std::ptrdiff_t to
 inline void put_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
                         std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
   if (count == 0) return;
-  detail::check_strides(space, call, to_stride, from_stride);
+  detail::check_strides(space, call, to_stride, from_stride, count, element);
   const auto* source = static_cast<const std::byte*>(from);
   std::byte* const target = space.at(call, to, static_cast<Bytes>(detail::extent(count, to_stride, element)), rank);
   const detail::Recording recording(space, Event::Kind::kPut, to, count * element, rank);
@@ -193,7 +200,7 @@ inline void put_strided(const Space& space, const char* call, void* to, const vo
 inline void get_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
                         std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
   if (count == 0) return;
-  detail::check_strides(space, call, to_stride, from_stride);
+  detail::check_strides(space, call, from_stride, to_stride, count, element);
   const std::size_t extent = detail::extent(count, from_stride, element);
   const std::byte* source = space.at(call, from, static_cast<Bytes>(extent), rank);
   const detail::Recording recording(space, Event::Kind::kGet, from, count * element, rank);

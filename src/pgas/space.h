@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,14 @@
 #include "pgas/recorder.h"
 
 namespace weft::pgas {
+
+// Bytes of `count` elements; the largest Bytes where the product exceeds it, which no memory holds, so that the check
+// of the address refuses it.
+constexpr std::size_t bytes_of(std::size_t count, std::size_t element) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<Bytes>::max());
+  std::size_t product = 0;
+  return __builtin_mul_overflow(count, element, &product) || product > kMost ? kMost : product;
+}
 
 // Memory that every rank has, with the same things at the same offsets: the symmetric heap, or the program's data.
 struct Region {

@@ -14,6 +14,9 @@ int main(int argc, char** argv) {
   long* symmetric = shmem_malloc(4 * sizeof(long));
   if (strcmp(what, "not-symmetric") == 0) shmem_long_put(&local, symmetric, 1, 1);
   if (strcmp(what, "beyond-the-heap") == 0) shmem_putmem(symmetric, &local, (size_t)1 << 50, 0);
+  if (strcmp(what, "count-overflows") == 0) shmem_long_put(symmetric, &local, ((size_t)1 << 61) + 1, 0);
+  if (strcmp(what, "stride-overflows") == 0) shmem_long_iput(symmetric, symmetric, (ptrdiff_t)1 << 61, 1, 2, 0);
+  if (strcmp(what, "local-stride-overflows") == 0) shmem_long_iput(symmetric, symmetric, 1, (ptrdiff_t)1 << 61, 2, 0);
   if (strcmp(what, "no-such-pe") == 0) shmem_long_p(symmetric, 1, 17);
   if (strcmp(what, "unaligned") == 0) shmem_long_atomic_inc((long*)((char*)symmetric + 1), 0);
   if (strcmp(what, "sizes-differ") == 0) shmem_malloc(me == 0 ? 100 : 200);

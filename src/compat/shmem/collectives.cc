@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "compat/shmem/library.h"
+#include "pgas/remote.h"
 
 using namespace weft;
 using compat::shmem::Library;
@@ -27,7 +28,7 @@ int exchange(const char* call, api::Team* team, Collective collective, void* to,
   if (team == nullptr) return -1;
   if (bytes == 0) return 0;
   const auto ranks = static_cast<std::size_t>(team->ranks());
-  check(call, to, collective == Collective::kBroadcast ? bytes : bytes * ranks);
+  check(call, to, collective == Collective::kBroadcast ? bytes : pgas::bytes_of(bytes, ranks));
   if (root < 0 || root >= team->ranks())
     library(call).space().misuse(call, fmt::format("PE_root {} is outside 0 … {}", root, team->ranks() - 1));
   require(
@@ -49,8 +50,8 @@ int all_to_all_strided(const char* call, api::Team* team, void* to, const void* 
   if (team == nullptr) return -1;
   if (count == 0) return 0;
   if (to_stride < 1 || from_stride < 1) library(call).space().misuse(call, "a stride is less than 1");
-  const std::size_t last = count * static_cast<std::size_t>(team->ranks()) - 1;
-  check(call, to, (last * static_cast<std::size_t>(to_stride) + 1) * element);
+  const std::size_t all = pgas::bytes_of(count, static_cast<std::size_t>(team->ranks()));
+  check(call, to, pgas::detail::extent(all, to_stride, element));
   require(call, team->all_to_all_strided(static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
                                          static_cast<std::size_t>(to_stride), static_cast<std::size_t>(from_stride),
                                          count, element));
@@ -79,7 +80,7 @@ template <ReduceOp op, class T>
 int reduce(const char* call, api::Team* team, T* to, const T* from, std::size_t count) {
   if (team == nullptr) return -1;
   if (count == 0) return 0;
-  check(call, to, count * sizeof(T));
+  check(call, to, pgas::bytes_of(count, sizeof(T)));
   if constexpr (is_complex<T> && op == ReduceOp::kSum) {  // a sum of pairs is a pair of sums
     using Part = std::conditional_t<std::is_same_v<T, weft_shmem_complexf>, float, double>;
     require(call, team->run({.collective = Collective::kAllReduce,
@@ -125,16 +126,19 @@ WEFT_SHMEM_DEFINE(int, team_sync, (shmem_team_t handle)) {
 #define DEFINE_EXCHANGES(T, prefix, suffix, unit)                                                                   \
   WEFT_SHMEM_DEFINE(int, prefix##broadcast##suffix,                                                                 \
                     (shmem_team_t team, T * dest, const T* source, size_t nelems, int root)) {                      \
-    return exchange(TEAM(prefix##broadcast##suffix), Collective::kBroadcast, dest, source, nelems * unit, root);    \
+    return exchange(TEAM(prefix##broadcast##suffix), Collective::kBroadcast, dest, source,                          \
+                    pgas::bytes_of(nelems, unit), root);                                                            \
   }                                                                                                                 \
   WEFT_SHMEM_DEFINE(int, prefix##collect##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems)) {  \
-    return collect(TEAM(prefix##collect##suffix), dest, source, nelems * unit);                                     \
+    return collect(TEAM(prefix##collect##suffix), dest, source, pgas::bytes_of(nelems, unit));                      \
   }                                                                                                                 \
   WEFT_SHMEM_DEFINE(int, prefix##fcollect##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems)) { \
-    return exchange(TEAM(prefix##fcollect##suffix), Collective::kAllGather, dest, source, nelems * unit);           \
+    return exchange(TEAM(prefix##fcollect##suffix), Collective::kAllGather, dest, source,                           \
+                    pgas::bytes_of(nelems, unit));                                                                  \
   }                                                                                                                 \
   WEFT_SHMEM_DEFINE(int, prefix##alltoall##suffix, (shmem_team_t team, T * dest, const T* source, size_t nelems)) { \
-    return exchange(TEAM(prefix##alltoall##suffix), Collective::kAllToAll, dest, source, nelems * unit);            \
+    return exchange(TEAM(prefix##alltoall##suffix), Collective::kAllToAll, dest, source,                            \
+                    pgas::bytes_of(nelems, unit));                                                                  \
   }                                                                                                                 \
   WEFT_SHMEM_DEFINE(int, prefix##alltoalls##suffix,                                                                 \
                     (shmem_team_t team, T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems)) {  \
@@ -182,16 +186,16 @@ void broadcast(const char* call, api::Team* team, void* to, const void* from, st
 #define DEFINE_OLD_EXCHANGES(bits)                                                                              \
   WEFT_SHMEM_DEFINE(void, broadcast##bits,                                                                      \
                     (void* dest, const void* source, size_t nelems, int PE_root, ACTIVE_SET, long*)) {          \
-    broadcast(SET(broadcast##bits), dest, source, nelems*(bits / 8), PE_root);                                  \
+    broadcast(SET(broadcast##bits), dest, source, pgas::bytes_of(nelems, bits / 8), PE_root);                   \
   }                                                                                                             \
   WEFT_SHMEM_DEFINE(void, collect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) {  \
-    collect(SET(collect##bits), dest, source, nelems*(bits / 8));                                               \
+    collect(SET(collect##bits), dest, source, pgas::bytes_of(nelems, bits / 8));                                \
   }                                                                                                             \
   WEFT_SHMEM_DEFINE(void, fcollect##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) { \
-    exchange(SET(fcollect##bits), Collective::kAllGather, dest, source, nelems*(bits / 8));                     \
+    exchange(SET(fcollect##bits), Collective::kAllGather, dest, source, pgas::bytes_of(nelems, bits / 8));      \
   }                                                                                                             \
   WEFT_SHMEM_DEFINE(void, alltoall##bits, (void* dest, const void* source, size_t nelems, ACTIVE_SET, long*)) { \
-    exchange(SET(alltoall##bits), Collective::kAllToAll, dest, source, nelems*(bits / 8));                      \
+    exchange(SET(alltoall##bits), Collective::kAllToAll, dest, source, pgas::bytes_of(nelems, bits / 8));       \
   }                                                                                                             \
   WEFT_SHMEM_DEFINE(                                                                                            \
       void, alltoalls##bits,                                                                                    \

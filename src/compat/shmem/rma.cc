@@ -48,22 +48,23 @@ void put_signal(const char* call, shmem_ctx_t ctx, void* to, const void* from, s
 // `unit`: bytes of an element. Blocking and not: both are complete on return where peers' memory is mapped.
 #define DEFINE_ONE(direction, T, function, unit)                                                                 \
   WEFT_SHMEM_DEFINE(void, function, (T * dest, const T* source, size_t nelems, int pe)) {                        \
-    direction("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, nelems*(unit), pe);                           \
+    direction("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, pgas::bytes_of(nelems, unit), pe);            \
   }                                                                                                              \
   WEFT_SHMEM_DEFINE(void, ctx_##function, (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, int pe)) { \
-    direction("shmem_ctx_" #function, ctx, dest, source, nelems*(unit), pe);                                     \
+    direction("shmem_ctx_" #function, ctx, dest, source, pgas::bytes_of(nelems, unit), pe);                      \
   }
 
-#define DEFINE_SIGNALLED(T, function, unit)                                                                          \
-  WEFT_SHMEM_DEFINE(                                                                                                 \
-      void, function,                                                                                                \
-      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)) {         \
-    put_signal("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, nelems*(unit), sig_addr, signal, sig_op, pe);    \
-  }                                                                                                                  \
-  WEFT_SHMEM_DEFINE(void, ctx_##function,                                                                            \
-                    (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, \
-                     int sig_op, int pe)) {                                                                          \
-    put_signal("shmem_ctx_" #function, ctx, dest, source, nelems*(unit), sig_addr, signal, sig_op, pe);              \
+#define DEFINE_SIGNALLED(T, function, unit)                                                                            \
+  WEFT_SHMEM_DEFINE(                                                                                                   \
+      void, function,                                                                                                  \
+      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)) {           \
+    put_signal("shmem_" #function, SHMEM_CTX_DEFAULT, dest, source, pgas::bytes_of(nelems, unit), sig_addr, signal,    \
+               sig_op, pe);                                                                                            \
+  }                                                                                                                    \
+  WEFT_SHMEM_DEFINE(void, ctx_##function,                                                                              \
+                    (shmem_ctx_t ctx, T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal,   \
+                     int sig_op, int pe)) {                                                                            \
+    put_signal("shmem_ctx_" #function, ctx, dest, source, pgas::bytes_of(nelems, unit), sig_addr, signal, sig_op, pe); \
   }
 
 #define DEFINE_TYPED(T, name, a, b)                 \

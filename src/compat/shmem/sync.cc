@@ -11,7 +11,8 @@ template <class T>
 pgas::Watched<T> watched(const char* call, const T* at, std::size_t count, const int* status, int cmp, const T* against,
                          std::size_t step) {
   Library& l = library(call);
-  l.space().at(call, at, static_cast<Bytes>(count * sizeof(T)), l.pe->rank());  // else nobody can ever store there
+  l.space().at(call, at, static_cast<Bytes>(pgas::bytes_of(count, sizeof(T))),
+               l.pe->rank());  // else nobody can ever store there
   return {at, count, status, comparison(call, cmp), against, step, l.turn()};
 }
 
