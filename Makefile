@@ -32,6 +32,7 @@ check: ## the checks of style that CI runs besides the tests
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-headers
+	scripts/check-docs
 
 format: ## rewrite the C++ files in the project's format
 	scripts/check-format --fix
