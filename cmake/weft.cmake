@@ -58,16 +58,7 @@ function(weft_module name)
   endif()
 endfunction()
 
-# weft_embed(TARGET FUNCTION FILE...): compiles data files into TARGET, so that the command needs no install path.
-# `weft::embedded::FUNCTION()` lists them; the user declares it with the File of base/embedded.h.
-function(weft_embed target function)
-  set(out ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cc)
-  add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DFUNCTION=${function} "-DFILES=${ARGN}" -DROOT=${CMAKE_SOURCE_DIR}
-            -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-    DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
-  target_sources(${target} PRIVATE ${out})
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/embed_function.cmake)
 
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
