@@ -32,6 +32,8 @@ constexpr Variable kTable[] = {
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
+    {"WEFT_ARBITER", "text", "none",
+     "host:port of a place that decides which ranks go on after a failure; without one a quorum; set by `weft run`"},
     {"WEFT_IFACE", "text", "by route", "interface or subnet that tcp listens on, e.g. eth0 or 10.1.0.0/16"},
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
@@ -132,6 +134,7 @@ Result<Settings> read() {
   s.store = text("WEFT_STORE");
   s.join = text("WEFT_JOIN");
   s.key = text("WEFT_KEY");
+  s.arbiter = text("WEFT_ARBITER");
   WEFT_TRY(const std::int64_t sockets, number("WEFT_TCP_SOCKETS", 1, 1, 16));
   s.sockets = static_cast<int>(sockets);
   s.zero_copy = text("WEFT_TCP_ZEROCOPY");

@@ -88,6 +88,11 @@ Result<Communicator> Communicator::shrink() {
   return Communicator(std::move(session));
 }
 
+Result<Agreement> Communicator::agree(std::uint64_t bits) {
+  const Turn turn(*session_);
+  return session_->agree(bits);
+}
+
 Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
   const Turn turn(*session_);
   WEFT_TRY(auto session, session_->grow(id, ranks));
