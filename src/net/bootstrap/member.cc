@@ -93,6 +93,7 @@ struct Member::Shared {
   struct Instance {
     Acceptor<Value> acceptor;
     Octets payload;
+    bool coordinates = false;  // its rank, now
   };
   std::map<std::uint32_t, Instance> instances;
   bool left = false;
@@ -120,7 +121,7 @@ Message Member::Shared::reply(const Message& request) {
   out.head.from = identity.rank;
   out.head.to = asked.from;
   out.head.instance = asked.instance;
-  if (asked.kind == MessageKind::kBroken && !broken) broken = Broken{asked.culprit, asked.cause};
+  if (asked.kind == MessageKind::kBroken && !broken) broken = Broken{asked.culprit, asked.cause, asked.from};
   if (broken) {
     out.head.culprit = broken->culprit;
     out.head.cause = broken->cause;
@@ -143,7 +144,7 @@ Message Member::Shared::reply(const Message& request) {
   }
   if (!known || !found->second.acceptor.called) return out;
   Acceptor<Value>& acceptor = found->second.acceptor;
-  out.head.status = MessageStatus::kCalled;
+  out.head.status = found->second.coordinates ? MessageStatus::kCoordinates : MessageStatus::kCalled;
   if (asked.kind == MessageKind::kPrepare) {
     out.head.status = acceptor.promise(asked.ballot) ? MessageStatus::kPromised : MessageStatus::kRefused;
     if (out.head.status == MessageStatus::kPromised) {
@@ -256,7 +257,7 @@ Member::State Member::state_of(Rank rank, milliseconds limit) const {
   if (answers[0].outcome != Answer::Outcome::kAnswered) return state;
   const MessageHead& head = answers[0].reply.head;
   state.fate = head.status == MessageStatus::kLeft ? Fate::kLeft : Fate::kAlive;
-  if (head.culprit >= 0) state.broken = Broken{head.culprit, head.cause};
+  if (head.culprit >= 0) state.broken = Broken{head.culprit, head.cause, rank};
   return state;
 }
 
@@ -280,6 +281,7 @@ class Search {
   std::function<Message(const Message&)> own;
   std::function<Value()> outcome;
   std::function<void(const Value&)> note_outcome;
+  std::function<void(bool)> say_coordinates;
 
   // Null: no quorum.
   Value run() {
@@ -331,9 +333,18 @@ class Search {
   void outbid(Ballot by) {
     highest_ = std::max(highest_, by);
     if (by.coordinator == self_.rank || by.coordinator < 0 || by.coordinator >= self_.ranks()) return;
-    coordinating_ = false;
+    coordinate_from_now(false);
     leader_ = by.coordinator;
     heard_ = Clock::now();
+  }
+  void coordinate_from_now(bool on) {
+    coordinating_ = on;
+    say_coordinates(on);
+    if (on) next_ballot();
+  }
+  static bool takes_part(const Answer& a) {
+    return a.outcome == Answer::Outcome::kAnswered &&
+           (a.reply.head.status == MessageStatus::kCalled || a.reply.head.status == MessageStatus::kCoordinates);
   }
 
   // The lowest rank below that takes part and answers.
@@ -345,30 +356,30 @@ class Search {
         if (!gone_[index(r)] && r != silent_) lower.push_back(r);
       const auto answers = ask(lower, request(MessageKind::kAsk));
       for (std::size_t i = 0; i < lower.size(); ++i) {
-        if (answers[i].outcome != Answer::Outcome::kAnswered || answers[i].reply.head.status != MessageStatus::kCalled)
-          continue;
+        if (!takes_part(answers[i])) continue;
         leader_ = lower[i];
         heard_ = Clock::now();
         return;
       }
     }
-    coordinating_ = true;
-    next_ballot();
+    coordinate_from_now(true);
   }
 
-  // A leader is replaced when it has ended, has been silent for a quarter of the timeout, or takes far too long.
+  // A leader is replaced when it has ended, has been silent for a quarter of the timeout, or takes far too long; a
+  // higher rank also when it does not coordinate: its ballot is of an attempt that it has given up, and it may follow
+  // this one.
   void follow() {
     const auto answers = ask({leader_}, request(MessageKind::kAsk));
+    if (outcome()) return;
     const auto now = Clock::now();
-    const bool here =
-        answers[0].outcome == Answer::Outcome::kAnswered && answers[0].reply.head.status == MessageStatus::kCalled;
-    if (here) heard_ = now;
-    const bool silent = now - heard_ > timeout_ / 4;
-    if (!gone_[index(leader_)] && !silent && now - begin_ < timeout_ * 3 / 2) return;
+    if (takes_part(answers[0])) heard_ = now;
+    const bool silent = now - heard_ > timeout_ / 4, overdue = now - begin_ >= timeout_ * 3 / 2;
+    const bool gave_up = leader_ > self_.rank && answers[0].outcome == Answer::Outcome::kAnswered &&
+                         answers[0].reply.head.status != MessageStatus::kCoordinates;
+    if (!gone_[index(leader_)] && !silent && !overdue && !gave_up) return;
     if (silent) silent_ = leader_;
     leader_ = -1;
-    coordinating_ = now - begin_ >= timeout_ * 3 / 2;
-    if (coordinating_) next_ballot();
+    if (overdue || gave_up) coordinate_from_now(true);
   }
 
   void next_ballot() {
@@ -496,7 +507,12 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   search.own = [&](const Message& request) { return shared.reply(request); };
   search.outcome = [&] { return shared.outcome(instance); };
   search.note_outcome = [&](const Value& value) { shared.note_outcome(instance, value); };
+  search.say_coordinates = [&](bool on) {
+    const std::lock_guard guard(shared.mutex);
+    shared.instances[instance].coordinates = on;
+  };
   const Value value = search.run();
+  search.say_coordinates(false);
   if (!value) {
     const auto here = search.present();
     if (self.arbiter.family != 0)

@@ -60,6 +60,7 @@ class Member {
   struct Broken {
     Rank culprit = -1;
     std::uint32_t cause = 0;
+    Rank by = -1;  // who said so
   };
   // Says so to the processes of these ranks, whatever their threads do; returns when they know, or have had some time.
   void tell_broken(const Broken& broken, const std::vector<Rank>& to);

@@ -20,7 +20,16 @@ namespace weft::net::bootstrap {
 using Octets = std::vector<std::uint8_t>;
 
 enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim };
-enum class MessageStatus : std::uint16_t { kAlive, kCalled, kLeft, kPromised, kAccepted, kRefused, kDecided };
+enum class MessageStatus : std::uint16_t {
+  kAlive,
+  kCalled,
+  kCoordinates,
+  kLeft,
+  kPromised,
+  kAccepted,
+  kRefused,
+  kDecided
+};
 
 struct MessageHead {
   std::uint32_t magic = 0x33626d77;  // changes with the format

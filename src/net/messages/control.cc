@@ -50,7 +50,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       p.farewell = f.number;
       return;
     case FrameKind::kBroken:
-      return note_broken(f);
+      return note_broken(r, static_cast<Rank>(f.number) - 1, f.offset);
     case FrameKind::kQuery:
       p.asks = true;
       if (differs(f)) mismatched_ = r;
@@ -68,16 +68,14 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   }
 }
 
-void Endpoint::note_broken(const Frame& f) { note_broken(static_cast<Rank>(f.number) - 1, f.offset); }
-
 // Whoever found it out tells the processes of all ranks: this one only passes it on to those that it is connected with.
-void Endpoint::note_broken(Rank culprit, std::uint32_t why) {
+void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   if (culprit < 0 || culprit >= ranks() || failure_) return;
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
   const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
   fail(fabric::code(cause), Blame::kCommunicator,
        culprit == rank_
-           ? fmt::format("the communicator is broken: another rank says that this one {}", fabric::word(cause))
+           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
            : fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
   told_ = true;
   break_off(culprit, cause);
@@ -85,7 +83,7 @@ void Endpoint::note_broken(Rank culprit, std::uint32_t why) {
 
 void Endpoint::listen_to_member() {
   if (failure_ || broken_ || !meeting_.member) return;
-  if (const auto broken = meeting_.member->broken()) note_broken(broken->culprit, broken->cause);
+  if (const auto broken = meeting_.member->broken()) note_broken(broken->by, broken->culprit, broken->cause);
 }
 
 // A connection that ends does not say whether the process has: the process itself does, or nothing listens there.
@@ -93,7 +91,7 @@ fabric::Cause Endpoint::fate_of(Rank r) {
   if (end_of(r) == kHasLeft) return fabric::Cause::kLeft;
   if (!meeting_.member || r >= ranks()) return fabric::Cause::kDied;
   const auto state = meeting_.member->state_of(r, kAnswerTime);
-  if (state.broken) note_broken(state.broken->culprit, state.broken->cause);
+  if (state.broken) note_broken(r, state.broken->culprit, state.broken->cause);
   return state.fate == bootstrap::Member::Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
 }
 

@@ -171,8 +171,7 @@ class Endpoint final : public Receiver {
   std::uint64_t tag_of(const protocol::End& end) const { return end.tag != 0 ? end.tag : call_.signature; }
   void answer(Rank r);
   void handle_control(Rank r, const Frame& frame);
-  void note_broken(const Frame& frame);
-  void note_broken(Rank culprit, std::uint32_t cause);
+  void note_broken(Rank by, Rank culprit, std::uint32_t cause);
 
   fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
