@@ -249,6 +249,19 @@ TEST_P(Membership, AgreementIsTheAndOfAllRanksOnASoundAndOnABrokenCommunicator) 
     EXPECT_TRUE(contains(said[r], "f without 0, f without 0, f without 0, b without 2")) << said[r];
 }
 
+TEST_P(Membership, ATimeoutIsSetPerCallOrForEver) {
+  const auto said = ConnectedJob(2, options(500ms), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (!c.barrier()) return "no barrier";
+                      c.set_timeout(0ms);
+                      if (c.rank() == 1) std::this_thread::sleep_for(1500ms);  // three times what was set at first
+                      if (const Status s = c.barrier(); !s) return "for ever: " + text_of(s);
+                      c.set_timeout(300ms);
+                      if (c.rank() == 1) std::this_thread::sleep_for(1500ms);
+                      return text_of(c.barrier());
+                    }).join();
+  EXPECT_TRUE(contains(said[0], code_of(Code::kTimeout)) && contains(said[0], "waited 300 ms for rank 1")) << said[0];
+}
+
 TEST(Agreement, OfThreadsIsTheAndOfAllThatHaveNotLeft) {
   auto comms = Communicator::threads(3).value();
   std::vector<std::thread> threads;

@@ -255,6 +255,11 @@ class Communicator {
 
   // --- when something goes wrong ---
 
+  // How long the calls from here on wait for a peer before they fail; 0: as long as it lives. Unless set: as
+  // WEFT_TIMEOUT_MS or ConnectOptions say. Ranks may differ: the first whose time is up breaks the communicator. A rank
+  // that has ended is noticed all the same. shrink() and agree() keep to the communicator's own.
+  void set_timeout(std::chrono::milliseconds timeout);
+
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
   // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for
   // a call of this communicator that another thread is inside.

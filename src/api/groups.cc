@@ -88,8 +88,7 @@ class ShmGroups final : public Common {
     if (shrunk_) return gone_on(self);
     const auto& has_ended = world_.patience.has_ended();
     for (;;) {
-      WEFT_TRY(const Survivors s,
-               agree_on_survivors(world_.endpoint.segment(), self, has_ended, world_.patience.timeout()));
+      WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_));
       auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
                              s.secret, [&](Rank r) { return has_ended(s.members[static_cast<std::size_t>(r)]); });
       shrunk_ = opened.has_value();
@@ -98,13 +97,14 @@ class ShmGroups final : public Common {
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(),
-                                world_.patience.timeout()));
+    return agreed(
+        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
   }
 
  private:
   net::shm::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
+  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
   bool shrunk_ = false;
 };
 
@@ -123,15 +123,15 @@ class ThreadGroups final : public Common {
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
-    WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(),
-                                                   world_.patience.timeout()));
+    WEFT_TRY(const Survivors s,
+             agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(), timeout_));
     shrunk_ = true;
     return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(),
-                                world_.patience.timeout()));
+    return agreed(
+        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
   }
 
  private:
@@ -143,6 +143,7 @@ class ThreadGroups final : public Common {
 
   const net::threads::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
+  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
   bool shrunk_ = false;
 };
 

@@ -104,6 +104,12 @@ Status Communicator::status() {
   return session_->status();
 }
 
+void Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::hours kForEver{24 * 365 * 100};
+  const Turn turn(*session_);
+  session_->executor().set_timeout(timeout.count() > 0 ? timeout : kForEver);
+}
+
 void Communicator::abort() { session_->abort(); }
 
 Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
