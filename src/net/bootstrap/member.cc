@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -174,7 +175,14 @@ class Service {
     return *service;
   }
 
-  Service() { responder_.start(); }
+  // Before what the thread uses (libcrypto) is cleaned up at exit.
+  void stop_at_exit() {
+    static std::atomic<Service*> latest{nullptr};
+    if (latest.exchange(this) == nullptr)
+      std::atexit([] {
+        if (Service* s = latest; s->owner_ == getpid()) s->responder_.stop();
+      });
+  }
 
   Result<std::uint16_t> port_at(Address at) {
     at.port = 0;
@@ -187,6 +195,10 @@ class Service {
   }
 
   void add(const std::shared_ptr<Member::Shared>& member) {
+    std::call_once(started_, [this] {
+      stop_at_exit();
+      responder_.start();
+    });
     const std::lock_guard guard(mutex_);
     members_[{member->tag, member->identity.rank}] = member;
   }
@@ -201,6 +213,7 @@ class Service {
   }
 
   const pid_t owner_ = getpid();
+  std::once_flag started_;  // with the first member: a listener alone needs no thread
   std::mutex mutex_, ports_mutex_;
   std::map<Name, std::shared_ptr<Member::Shared>> members_;
   std::vector<std::pair<Address, std::uint16_t>> ports_;

@@ -163,7 +163,9 @@ void Responder::start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Responder::~Responder() {
+Responder::~Responder() { stop(); }
+
+void Responder::stop() {
   if (!thread_.joinable()) return;
   stopped_ = true;
   const std::uint64_t one = 1;

@@ -78,8 +78,9 @@ class Responder {
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
 
-  // Starts the thread.
+  // Starts the thread, and ends it. Once each.
   void start();
+  void stop();
   // Also answers at this address, any port; connections wait until start(). Errors: of listen_on.
   Result<Address> listen_at(Address at);
 
