@@ -118,6 +118,12 @@ constexpr DataType data_type_of() {
   }
 }
 
+// What the ranks of a communicator have agreed on: the same on all of them.
+struct Agreement {
+  std::uint64_t bits = 0;   // the AND of what every rank that was counted in brought
+  std::vector<Rank> ended;  // ranks that were not, for they have ended or left
+};
+
 // A group of ranks that call the same collectives in the same order.
 // Thread: one at a time per communicator; different communicators are independent.
 // Large messages (from a few KiB): either all ranks pass memory from allocate(), or none does.
@@ -143,8 +149,9 @@ class Communicator {
   Rank rank() const;
   Rank ranks() const;
 
-  // Errors: kInvalidArgument (blames the input; nothing was done); kPeerDied, kTimeout, kAborted, kMismatch: blame the
-  // communicator, which only returns this error from then on. Every message names the operation and the rank at fault.
+  // Errors: kInvalidArgument (blames the input; nothing was done); kPeerDied, kPeerLeft, kTimeout, kAborted, kMismatch:
+  // blame the communicator, which only returns this error from then on. Every message names the operation and the rank
+  // at fault.
   Status run(const Request& request);
   // Queues the operation behind those already started. It moves on while the caller is inside any call of this
   // communicator, its works included: in this one, too, for as long as peers let it go on. Errors: kInvalidArgument.
@@ -232,14 +239,26 @@ class Communicator {
   Result<Communicator> split(int color, int key = 0);
   // After a failure: of the ranks that still live and call this, in their order here. Does not use this communicator's
   // operations; drop it afterwards. Waits for ranks that are not known to have ended as long as any wait does; those
-  // that come later are left out. Errors: kAborted: this rank was left out; kTimeout: a rank ended meanwhile: call
-  // again.
+  // that come later are left out, for good. Never do two groups go on: one process's memory decides among ranks that
+  // share it, or `weft run`; otherwise more than half of all ranks must come, or half with rank 0. Errors: kLeftOut:
+  // the others went on without this rank; kNoQuorum: too few are here: nothing is lost, call again; kPeerLeft: this
+  // communicator has been shrunk before.
   Result<Communicator> shrink();
+  // Agrees with all ranks that live and call this, each at its own same call, on the AND of their bits; works on broken
+  // communicators, too. A collective that is ok on one rank may have failed on another: this is how all learn whether
+  // all got it. Waits as shrink() does, and leaves this communicator as it is. Errors: kNoQuorum as shrink(); kLeftOut:
+  // the others have agreed without this rank.
+  Result<Agreement> agree(std::uint64_t bits);
   // Of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks). `id`: of a
   // MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and connect.
   Result<Communicator> grow(const UniqueId& id, Rank ranks);
 
   // --- when something goes wrong ---
+
+  // How long the calls from here on wait for a peer before they fail; 0: as long as it lives. Unless set: as
+  // WEFT_TIMEOUT_MS or ConnectOptions say. Ranks may differ: the first whose time is up breaks the communicator. A rank
+  // that has ended is noticed all the same. shrink() and agree() keep to the communicator's own.
+  void set_timeout(std::chrono::milliseconds timeout);
 
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
   // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for

@@ -24,6 +24,9 @@ enum class Code {
   kNoResources,
   kSystem,  // a system call failed; the message names it
   kInternal,
+  kLeftOut,   // the others have agreed to go on without this rank, for good
+  kNoQuorum,  // too few ranks are here to go on; nothing is lost, call again
+  kPeerLeft,  // a peer has finalized, dropped or shrunk the communicator, but is alive
 };
 
 struct Error {

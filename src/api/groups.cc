@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <span>
 
 #include "api/unique_id.h"
-#include "net/bootstrap/survivors.h"
+#include "net/bootstrap/member.h"
 #include "net/memory/survivors.h"
 
 namespace weft::api {
@@ -26,6 +28,19 @@ Rank index_of(const std::vector<Rank>& members, Rank rank) {
 }
 
 constexpr const char* kSurvivors = "survivors";
+constexpr std::uint32_t kShrink = 0;  // the first instance of a communicator's consensus
+
+// One decision for ever: who has the new communicator cannot make another of the old one.
+tl::unexpected<Error> gone_on(Rank self) {
+  return failure(Code::kPeerLeft, Blame::kInput,
+                 "rank {}: this communicator has been shrunk; its survivors go on in what shrink() returned then",
+                 self);
+}
+
+Result<Agreement> agreed(const Result<net::memory::Agreement>& found) {
+  if (!found) return tl::make_unexpected(found.error());
+  return Agreement{found->bits, found->ended};
+}
 
 class Common : public session::Groups {
  public:
@@ -70,19 +85,27 @@ class ShmGroups final : public Common {
   // If one of them ends before all have met, all notice, and agree again.
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
+    if (shrunk_) return gone_on(self);
     const auto& has_ended = world_.patience.has_ended();
     for (;;) {
-      WEFT_TRY(const Survivors s,
-               agree_on_survivors(world_.endpoint.segment(), self, has_ended, world_.patience.timeout()));
+      WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_));
       auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
                              s.secret, [&](Rank r) { return has_ended(s.members[static_cast<std::size_t>(r)]); });
+      shrunk_ = opened.has_value();
       if (opened || opened.error().code != Code::kPeerDied) return session_of(std::move(opened));
     }
+  }
+
+  Result<Agreement> agree(std::uint64_t bits) override {
+    return agreed(
+        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
   }
 
  private:
   net::shm::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
+  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
+  bool shrunk_ = false;
 };
 
 class ThreadGroups final : public Common {
@@ -99,9 +122,16 @@ class ThreadGroups final : public Common {
 
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
-    WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(),
-                                                   world_.patience.timeout()));
+    if (shrunk_) return gone_on(self);
+    WEFT_TRY(const Survivors s,
+             agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(), timeout_));
+    shrunk_ = true;
     return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
+  }
+
+  Result<Agreement> agree(std::uint64_t bits) override {
+    return agreed(
+        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
   }
 
  private:
@@ -113,6 +143,8 @@ class ThreadGroups final : public Common {
 
   const net::threads::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
+  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
+  bool shrunk_ = false;
 };
 
 class MetGroups final : public Common {
@@ -155,18 +187,73 @@ class MetGroups final : public Common {
     });
   }
 
+  // Everybody's record is in the decision: nobody has to meet. If one of the members ends before they have shared their
+  // memory, those who notice shrink what was decided, by its own consensus.
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = endpoint_.rank();
-    WEFT_TRY(Meeting meeting, net::bootstrap::meet_survivors(before(), {.rank = self,
-                                                                        .interface = origin_->settings.interface,
-                                                                        .node = origin_->settings.node,
-                                                                        .timeout = timeout_}));
-    std::vector<Rank> members;
-    for (const Record& r : meeting.ranks) members.push_back(r.rank);
-    const auto ranks = static_cast<Rank>(members.size());
-    number(meeting, ranks);
-    return open({kSurvivors, index_of(members, self), ranks}, std::move(meeting),
-                [&](Rank r) { return near_ended(members[static_cast<std::size_t>(r)]); });
+    if (shrunk_) return gone_on(self);
+    std::shared_ptr<net::bootstrap::Member> member = before().member;
+    std::vector<Rank> names(before().ranks.size());  // of the ranks that decide, in the old communicator
+    std::iota(names.begin(), names.end(), 0);
+    net::bootstrap::Key key = before().key;
+    for (;;) {
+      Record own = before().ranks[static_cast<std::size_t>(self)];
+      own.data.port = 0;
+      own.aggregation_port = 0;
+      if (!next_listener_.open()) {
+        WEFT_TRY(next_listener_, net::bootstrap::listen_on(own.data));
+      }
+      own.data = net::bootstrap::local_address(next_listener_.get());
+      const auto bytes = std::as_bytes(std::span(&own, 1));
+      std::vector<std::uint8_t> payload(bytes.size());
+      std::memcpy(payload.data(), bytes.data(), bytes.size());
+      std::function<bool(Rank)> ended;
+      if (near_ != nullptr) ended = [&](Rank r) { return near_ended(names[static_cast<std::size_t>(r)]); };
+      WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended));
+      Meeting meeting;
+      std::vector<Rank> members;
+      for (const auto& part : decision.parts) {
+        if (part.payload.size() != sizeof(Record))
+          return failure(Code::kInternal, Blame::kCommunicator, "rank {}'s record is damaged", part.rank);
+        std::memcpy(&meeting.ranks.emplace_back(), part.payload.data(), sizeof(Record));
+        members.push_back(names[static_cast<std::size_t>(part.rank)]);
+      }
+      const auto ranks = static_cast<Rank>(members.size());
+      const std::uint8_t for_data = 'd', for_name = 'n';
+      meeting.key = net::bootstrap::mac(key, {{&for_data, 1}, decision.nonce});
+      meeting.name =
+          net::bootstrap::hexadecimal(net::bootstrap::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
+      // The rule of the old communicator holds for the new one.
+      meeting.ranks.front().arbiter = before().ranks.front().arbiter;
+      number(meeting, ranks);
+      const Place place{kSurvivors, index_of(members, self), ranks};
+      meeting.listener = std::move(next_listener_);
+      meeting.member = member = net::bootstrap::join_members(meeting, place.rank);
+      names = members;
+      key = meeting.key;
+      auto opened =
+          open(place, std::move(meeting), [&](Rank r) { return near_ended(members[static_cast<std::size_t>(r)]); });
+      shrunk_ = opened.has_value();
+      if (opened || opened.error().code != Code::kPeerDied) return opened;
+    }
+  }
+
+  Result<Agreement> agree(std::uint64_t bits) override {
+    std::vector<std::uint8_t> payload(sizeof bits);
+    std::memcpy(payload.data(), &bits, sizeof bits);
+    std::function<bool(Rank)> ended;
+    if (near_ != nullptr) ended = [this](Rank r) { return near_ended(r); };
+    auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended);
+    // A call that found no quorum is repeated, with what it brought first.
+    if (decision || decision.error().code != Code::kNoQuorum) ++agreements_;
+    if (!decision) return tl::make_unexpected(decision.error());
+    Agreement agreement{.bits = ~std::uint64_t{0}, .ended = decision->ended};
+    for (const auto& part : decision->parts) {
+      std::uint64_t theirs = 0;
+      if (part.payload.size() == sizeof theirs) std::memcpy(&theirs, part.payload.data(), sizeof theirs);
+      agreement.bits &= theirs;
+    }
+    return agreement;
   }
 
  private:
@@ -194,8 +281,10 @@ class MetGroups final : public Common {
 
   const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
-  const net::mixed::World* const near_;  // null: nobody is
-  net::bootstrap::UniqueFd listener_;
+  const net::mixed::World* const near_;                // null: nobody is
+  net::bootstrap::UniqueFd listener_, next_listener_;  // of a split, of survivors
+  bool shrunk_ = false;
+  std::uint32_t agreements_ = 0;
 };
 
 }  // namespace

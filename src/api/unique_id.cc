@@ -35,13 +35,15 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
 Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates& rates, const UniqueId& id, Rank rank,
                           Rank ranks) {
   WEFT_TRY(const net::bootstrap::UniqueId place, known(id));
+  WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
   WEFT_TRY(auto meeting, net::bootstrap::meet({.id = place,
                                                .rank = rank,
                                                .ranks = ranks,
                                                .interface = settings.interface,
                                                .node = settings.node,
                                                .timeout = std::chrono::milliseconds(settings.timeout_ms),
-                                               .aggregates = settings.aggregates}));
+                                               .aggregates = settings.aggregates,
+                                               .arbiter = arbiter}));
   return open_met(settings, rates, settings.transport, rank, std::move(meeting));
 }
 

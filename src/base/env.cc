@@ -11,7 +11,8 @@ constexpr Variable kTable[] = {
     {"WEFT_RANK", "number", "0", "this process's rank; set by `weft run`"},
     {"WEFT_SIZE", "number", "1", "the number of ranks; set by `weft run`"},
     {"WEFT_ID", "text", "none", "names the job; letters, digits, '-' and '_'; set by `weft run`"},
-    {"WEFT_TIMEOUT_MS", "number", "30000", "how long a rank waits for a peer before the operation fails"},
+    {"WEFT_TIMEOUT_MS", "number", "30000",
+     "how long a rank waits for a peer before the operation fails; 0: as long as it lives"},
     {"WEFT_HEAP", "size", "1G", "address space for registered memory, per rank"},
     {"WEFT_SYMMETRIC_SIZE", "size", "1G", "address space of the symmetric heap, per rank; also SHMEM_SYMMETRIC_SIZE"},
     {"WEFT_ALGO", "text", "chosen", "forces an algorithm, e.g. ring"},
@@ -32,6 +33,8 @@ constexpr Variable kTable[] = {
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
+    {"WEFT_ARBITER", "text", "none",
+     "host:port of a place that decides which ranks go on after a failure; without one a quorum; set by `weft run`"},
     {"WEFT_IFACE", "text", "by route", "interface or subnet that tcp listens on, e.g. eth0 or 10.1.0.0/16"},
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
@@ -99,7 +102,8 @@ Result<Settings> read() {
     WEFT_TRY(s.rank, number("WEFT_RANK", 0, 0, *s.size - 1));
   }
   s.id = text("WEFT_ID");
-  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 1, std::int64_t{1} << 40));
+  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
+  if (s.timeout_ms == 0) s.timeout_ms = std::int64_t{1} << 40;  // 34 years
   if (const std::string heap = text("WEFT_HEAP"); !heap.empty()) {
     WEFT_TRY(s.heap_bytes, parse_bytes(heap));
     if (s.heap_bytes < 4096 || s.heap_bytes > Bytes{1} << 40) return bad_input("WEFT_HEAP {} is outside 4K … 1T", heap);
@@ -132,6 +136,7 @@ Result<Settings> read() {
   s.store = text("WEFT_STORE");
   s.join = text("WEFT_JOIN");
   s.key = text("WEFT_KEY");
+  s.arbiter = text("WEFT_ARBITER");
   WEFT_TRY(const std::int64_t sockets, number("WEFT_TCP_SOCKETS", 1, 1, 16));
   s.sockets = static_cast<int>(sockets);
   s.zero_copy = text("WEFT_TCP_ZEROCOPY");

@@ -42,6 +42,7 @@ struct Settings {
   std::string device_path;                      // WEFT_DEVICE_PATH: "host", or empty
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
+  std::string arbiter;                          // WEFT_ARBITER
   int sockets = 1;                              // WEFT_TCP_SOCKETS
   std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "on", "off", empty: by adapter
   bool aggregates = false;                      // WEFT_TCP_AGGREGATION

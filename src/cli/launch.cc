@@ -17,6 +17,7 @@
 #include "api/open.h"
 #include "base/env.h"
 #include "calibrate/cpus.h"
+#include "net/bootstrap/arbiter.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
 #include "net/ucx/ucx.h"
@@ -96,7 +97,8 @@ class UcxNames {
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
                    const std::function<int(const std::vector<Setting>&)>& body, Rank machines) {
   const std::string id = make_id();
-  std::optional<net::bootstrap::Host> host;  // where ranks meet that share no memory
+  std::optional<net::bootstrap::Host> host;          // where ranks meet that share no memory
+  std::unique_ptr<net::bootstrap::Arbiter> arbiter;  // decides who goes on, among those
   std::optional<UcxNames> names;
   if (api::across(transport) == "ucx") {
     WEFT_CHECK(net::ucx::available());
@@ -109,6 +111,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
       WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
     }
     WEFT_TRY(host, net::bootstrap::Host::open(at, ranks));
+    WEFT_TRY(arbiter, net::bootstrap::Arbiter::open(at));
   }
   const std::vector<int> cpus = calibrate::usable_cpus();
   std::fflush(nullptr);
@@ -132,6 +135,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
                                    {"WEFT_RATES", rates}};
       if (host) {
         told.emplace_back("WEFT_JOIN", host->id().text());
+        told.emplace_back("WEFT_ARBITER", arbiter->address().text());
         if (machines == 1 || transport != "shm") told.emplace_back("WEFT_TRANSPORT", transport);
         if (machines > 1) told.emplace_back("WEFT_NODE", fmt::format("{}-{}", id, r * machines / ranks));
         host->forget();
@@ -143,6 +147,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
     }
     children.push_back(child);
   }
+  if (arbiter) arbiter->serve();
   // Only now: a fork carries no threads. What ranks that do not come mean, those that do will say.
   std::thread meeting([&] {
     if (host) (void)host->serve(kMeetingTime);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -38,6 +39,8 @@ class Executor {
   virtual std::vector<Rank> awaited() = 0;
   // What is wrong with the communicator by now, whether or not anything is running.
   virtual Status health() = 0;
+  // How long waits last from now on before they fail.
+  virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
   // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.
   void abort() { aborted_.store(true, std::memory_order_release); }
@@ -78,6 +81,7 @@ class WorldExecutor final : public Executor {
   void deallocate(void* memory) override { world_->deallocate(memory); }
 
   std::vector<Rank> awaited() override { return waiting_for(); }
+  void set_timeout(std::chrono::milliseconds timeout) override { world_->patience.set_timeout(timeout); }
   Status health() override { return world_->patience.health(); }
   void break_off(Rank culprit, fabric::Cause cause) override { world_->patience.break_off(culprit, cause); }
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }

@@ -41,13 +41,22 @@ struct Call {
 using protocol::Capabilities;
 
 // What a rank did that broke its communicator.
-enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers };
+enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut };
 constexpr std::string_view word(Cause cause) {
   if (cause == Cause::kDiffers) return "called another collective, size or type";
+  if (cause == Cause::kDied) return "has ended";
+  if (cause == Cause::kLeft) return "has left: it dropped or finalized the communicator";
+  if (cause == Cause::kShrinks) return "has left: it called shrink()";
+  if (cause == Cause::kTimedOut) return "kept another rank waiting for longer than the timeout";
   return cause == Cause::kAborted ? "aborted" : "failed";
 }
 // What the other ranks' calls report.
-constexpr Code code(Cause cause) { return cause == Cause::kDiffers ? Code::kMismatch : Code::kAborted; }
+constexpr Code code(Cause cause) {
+  if (cause == Cause::kDied) return Code::kPeerDied;
+  if (cause == Cause::kLeft || cause == Cause::kShrinks) return Code::kPeerLeft;
+  if (cause == Cause::kTimedOut) return Code::kTimeout;
+  return cause == Cause::kDiffers ? Code::kMismatch : Code::kAborted;
+}
 
 // Is this source multiplied by its rank's scale, where calls have one? Inputs are, wherever they are; what was made of
 // them is not again.

@@ -88,6 +88,11 @@ Result<Communicator> Communicator::shrink() {
   return Communicator(std::move(session));
 }
 
+Result<Agreement> Communicator::agree(std::uint64_t bits) {
+  const Turn turn(*session_);
+  return session_->agree(bits);
+}
+
 Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
   const Turn turn(*session_);
   WEFT_TRY(auto session, session_->grow(id, ranks));
@@ -97,6 +102,12 @@ Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
 Status Communicator::status() {
   const session::Session::Visit visit(*session_);
   return session_->status();
+}
+
+void Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::hours kForEver{24 * 365 * 100};
+  const Turn turn(*session_);
+  session_->executor().set_timeout(timeout.count() > 0 ? timeout : kForEver);
 }
 
 void Communicator::abort() { session_->abort(); }

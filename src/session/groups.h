@@ -6,7 +6,12 @@
 #include <string>
 
 #include "base/result.h"
+#include "weft/types.h"
 #include "weft/unique_id.h"
+
+namespace weft {
+struct Agreement;
+}
 
 namespace weft::session {
 
@@ -35,6 +40,9 @@ class Groups {
 
   // The group of all ranks that live and call this.
   virtual Result<std::shared_ptr<Session>> survivors() = 0;
+
+  // What the ranks that live and call this agree on; see Communicator.
+  virtual Result<Agreement> agree(std::uint64_t bits) = 0;
 
   // The group of those who meet by this id.
   virtual Result<std::shared_ptr<Session>> meet(const UniqueId& id, Rank rank, Rank ranks) = 0;

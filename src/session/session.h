@@ -135,6 +135,7 @@ class Session {
   Result<std::shared_ptr<Session>> split(std::int64_t color, std::int64_t key);
   Result<std::shared_ptr<Session>> shrink();
   Result<std::shared_ptr<Session>> grow(UniqueId id, Rank ranks);
+  Result<Agreement> agree(std::uint64_t bits);
   Status status();
   void abort();  // visits
   Status monitored_barrier(std::chrono::milliseconds timeout);

@@ -70,9 +70,14 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
 
 Result<std::shared_ptr<Session>> Session::shrink() {
   if (!groups_) return unsupported("shrink");
-  executor_->break_off(executor_->rank(), fabric::Cause::kAborted);  // unless it is broken already
+  executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
   if (broken_) broken_ = failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank());
   return groups_->survivors();
+}
+
+Result<Agreement> Session::agree(std::uint64_t bits) {
+  if (!groups_) return unsupported("agree");
+  return groups_->agree(bits);
 }
 
 tl::unexpected<Error> Session::unsupported(const char* what) const {

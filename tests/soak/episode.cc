@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "net/bootstrap/arbiter.h"
 #include "net/ucx/ucx.h"
 #include "tests/soak/call.h"
 #include "tests/soak/rank.h"
@@ -82,6 +83,9 @@ std::vector<Rank> strike(const Episode& e, tests::ConnectedJob& job) {
 
 Outcome run_processes(const Episode& e) {
   const ConnectOptions options = options_of(e.over);
+  // More than half of the ranks may be killed at the same time: an arbiter lets the others go on, as `weft run` does.
+  auto arbiter = net::bootstrap::Arbiter::open(net::bootstrap::loopback()).value();
+  setenv("WEFT_ARBITER", arbiter->address().text().c_str(), 1);
   tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report& report, tests::NoticeBoard& board) {
     Story story(e, c, &board);
     // UCX before 1.14 ends a process whose answer to a peer's first words finds that peer dead (decision 0114).
@@ -97,6 +101,7 @@ Outcome run_processes(const Episode& e) {
       if (!own.node.empty()) own.node += "-spare";
       report.say(Story::join(e, job.board(), place, own));
     });
+  arbiter->serve();
   job.await_running();
   const std::vector<Rank> killed = strike(e, job);
   Outcome outcome;

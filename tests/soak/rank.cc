@@ -89,7 +89,7 @@ Status Story::recover() {
   if (subset_) subset_.abort();  // others may have got further, and wait there for this rank
   auto survivors = world_.shrink();
   if (!survivors) {
-    left_ = survivors.error().code == Code::kAborted;
+    left_ = survivors.error().code == Code::kLeftOut;
     return tl::make_unexpected(survivors.error());
   }
   world_ = std::move(*survivors);

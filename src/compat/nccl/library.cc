@@ -38,6 +38,9 @@ ncclResult_t result_of(const Status& status) {
     case Code::kPeerDied:
     case Code::kTimeout:
     case Code::kAborted:
+    case Code::kLeftOut:
+    case Code::kNoQuorum:
+    case Code::kPeerLeft:
       return ncclRemoteError;
     case Code::kNotFound:
       return ncclUnhandledCudaError;

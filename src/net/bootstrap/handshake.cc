@@ -66,7 +66,7 @@ bool Handshake::send_out(int fd) {
         send(fd, reinterpret_cast<const char*>(&out_) + sent_, sizeof out_ - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) return false;
-    if (n <= 0) return fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
+    if (n <= 0) return broke_ = true, fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
     sent_ += static_cast<std::size_t>(n);
   }
   return true;
@@ -77,8 +77,8 @@ bool Handshake::receive(int fd) {
     const ssize_t n = recv(fd, reinterpret_cast<char*>(&in_) + got_, sizeof in_ - got_, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    if (n < 0) return fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
-    if (n == 0) return fail("the connection was closed"), false;
+    if (n < 0) return broke_ = true, fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
+    if (n == 0) return broke_ = true, fail("the connection was closed"), false;
     got_ += static_cast<std::size_t>(n);
     const std::size_t known = std::min(got_, in_.magic.size());
     if (std::memcmp(in_.magic.data(), Greeting::kMagic.data(), known) != 0)

@@ -16,14 +16,14 @@ namespace weft::net::bootstrap {
 // An answer of kind kRefused closes the exchange; its claim says why. Whoever speaks something else is found out by the
 // first 8 bytes, whoever speaks another version by the next 2.
 struct Claim {
-  std::uint32_t purpose = 0;  // kMeeting, kData, kSurvivors, kOneSided
+  std::uint32_t purpose = 0;  // kMeeting, kData, kOneSided
   std::int32_t from = -1, to = -1;
   std::uint32_t detail = 0;
 
   bool operator==(const Claim&) const = default;
 };
-inline constexpr std::uint32_t kMeeting = 1, kData = 2, kSurvivors = 3, kOneSided = 4;
-inline constexpr std::uint16_t kVersion = 2;  // changes with whatever is said over such a connection, windows included
+inline constexpr std::uint32_t kMeeting = 1, kData = 2, kOneSided = 4;
+inline constexpr std::uint16_t kVersion = 3;  // changes with whatever is said over such a connection, windows included
 
 struct Greeting {
   static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 0xf1, 0x0d, 0x0a, 0x00};
@@ -56,6 +56,10 @@ class Handshake {
   bool proved() const { return proved_; }
   void accept();
   void refuse(std::uint32_t reason);
+  // An acceptor: has nothing come yet?
+  bool silent() const { return got_ == 0 && out_.kind == 0; }
+  // Did the connection break, instead of the other side saying or doing something wrong?
+  bool broke() const { return broke_; }
   // Why it failed. `refused()`: the acceptor's reason, where it gave one.
   const std::string& problem() const { return problem_; }
   std::optional<std::uint32_t> refused() const { return refused_; }
@@ -75,7 +79,7 @@ class Handshake {
   State state_ = State::kRunning;
   std::string problem_;
   std::optional<std::uint32_t> refused_;
-  bool proved_ = false, last_is_out_ = false;
+  bool proved_ = false, last_is_out_ = false, broke_ = false;
   Greeting out_, in_;
   std::size_t sent_ = sizeof(Greeting), got_ = 0;
 };

@@ -208,6 +208,11 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
 
 }  // namespace
 
+Result<Address> arbiter_of(const env::Settings& s) {
+  if (s.arbiter.empty()) return Address{};
+  return parse_address("WEFT_ARBITER", s.arbiter);
+}
+
 Result<std::string> first_host(const std::string& list) {
   const std::size_t open = list.find('['), comma = list.find(',');
   if (open == std::string::npos || comma < open) {
@@ -231,13 +236,15 @@ Result<std::optional<Job>> job_of(const env::Settings& s) {
 }
 
 Result<Meeting> meet(const Job& job, const env::Settings& s) {
+  WEFT_TRY(const Address arbiter, arbiter_of(s));
   Invitation invitation{.id = {},
                         .rank = job.rank,
                         .ranks = job.ranks,
                         .interface = s.interface,
                         .node = s.node,
                         .timeout = Milliseconds(s.timeout_ms),
-                        .aggregates = s.aggregates};
+                        .aggregates = s.aggregates,
+                        .arbiter = arbiter};
   if (!job.file.empty()) {
     if (job.rank != 0) return meet_by_file(job, std::move(invitation));
     Address at = loopback();

@@ -23,6 +23,9 @@ struct Job {
 // launcher names no place to meet.
 Result<std::optional<Job>> job_of(const env::Settings& settings);
 
+// Where the arbiter of the job listens; family 0: there is none. Errors (bad input).
+Result<Address> arbiter_of(const env::Settings& settings);
+
 // The first host of a Slurm list such as "node[03-05,9],login1". Errors (bad input).
 Result<std::string> first_host(const std::string& list);
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/member.h"
 #include "net/bootstrap/reception.h"
 #include "net/bootstrap/table.h"
 
@@ -18,8 +19,6 @@ namespace weft::net::bootstrap {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr Milliseconds kSurvivorPause{300};  // then it tries again
 
 // Which machine's memory a process sees: the boot of the kernel, and the /dev/shm that it has.
 Digest identity_of(const std::string& node) {
@@ -48,10 +47,8 @@ auto nobody_there(const Invitation& v, const Address& at, const std::string& las
 }
 
 // Connected and greeted; nothing: try again, for nobody listens there yet.
-Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point last_moment,
+Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point deadline,
                        std::string& last) {
-  // A survivor may have been accepted by what the host did before it knew of the failure: that never answers.
-  const auto deadline = v.survivors ? std::min(last_moment, Clock::now() + kSurvivorPause) : last_moment;
   auto started = start_connect(at);
   if (!started) {
     if (started.error().code == Code::kNoResources) return started;
@@ -63,23 +60,16 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
   if (!connected) return nobody_there(v, at, "no answer");
   if (const int error = connect_error(fd.get()); error != 0) {
     last = std::strerror(error);
-    if (v.survivors && error == ECONNREFUSED)  // it listened as long as it lived
-      return failure(Code::kPeerDied, Blame::kCommunicator, "{} does not listen any more", at.text());
     return UniqueFd();
   }
   while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
     WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN));
-    if (!answered && v.survivors && deadline < last_moment) {
-      last = "it accepts connections but does not answer";
-      return UniqueFd();
-    }
     if (!answered) return nobody_there(v, at, "it accepts connections but does not answer");
   }
   if (handshake.state() == Handshake::State::kDone) return fd;
   // The host's last words may have been lost in a crowd, or somebody else listens there who does not speak weft.
-  const bool busy = v.survivors && handshake.refused();  // with what was before: it has not noticed the failure yet
-  if (busy || (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
-               handshake.problem().find("speak") == std::string::npos)) {
+  if (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
+      handshake.problem().find("speak") == std::string::npos) {
     last = handshake.problem();
     return UniqueFd();
   }
@@ -120,16 +110,14 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   WEFT_CHECK(receive_all(fd.get(), table.data(), table.size(), deadline, v));
   TableHead head;
   std::memcpy(&head, table.data(), sizeof head);
-  const bool fits = head.ranks == v.ranks || (v.survivors && head.ranks > 0 && head.ranks < v.ranks);
-  const std::size_t records = fits ? static_cast<std::size_t>(head.ranks) : 0;  // 0: it gives up
+  const std::size_t records = head.ranks == v.ranks ? static_cast<std::size_t>(head.ranks) : 0;  // 0: it gives up
   table.resize(sizeof head + records * sizeof(Record));
   WEFT_CHECK(receive_all(fd.get(), table.data() + sizeof head, table.size() - sizeof head, deadline, v));
   Digest theirs;
   WEFT_CHECK(receive_all(fd.get(), theirs.data(), theirs.size(), deadline, v));
   if (!equal(theirs, mac(session, {table}))) return bad_input("the list of ranks was changed on its way from the host");
   head.problem[sizeof head.problem - 1] = 0;
-  if (records == 0)
-    return failure(v.survivors ? Code::kAborted : Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
+  if (records == 0) return failure(Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
   Meeting meeting;
   meeting.ranks.resize(records);
   std::memcpy(meeting.ranks.data(), table.data() + sizeof head, records * sizeof(Record));
@@ -147,6 +135,16 @@ std::string Record::text() const { return fmt::format("process {} on {}, {}", pi
 
 bool Meeting::one_machine() const {
   return std::all_of(ranks.begin(), ranks.end(), [&](const Record& r) { return r.node == ranks.front().node; });
+}
+
+std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank) {
+  MemberIdentity identity{.key = meeting.key, .addresses = {}, .arbiter = meeting.ranks.front().arbiter, .rank = rank};
+  for (const Record& r : meeting.ranks) {
+    Address at = r.data;
+    at.port = r.member_port;
+    identity.addresses.push_back(r.member_port == 0 ? Address{} : at);
+  }
+  return Member::join(std::move(identity));
 }
 
 Status reserve_descriptors(std::size_t wanted, const std::string& what) {
@@ -175,18 +173,13 @@ Result<Host> Host::open(const Address& address, Rank ranks) {
   return open(address, key, ranks);
 }
 
-Status Host::serve(Milliseconds timeout) {
-  return receive_ranks(listener_.get(), id_.key, ranks_, nullptr, timeout, *stopped_);
-}
+Status Host::serve(Milliseconds timeout) { return receive_ranks(listener_.get(), id_.key, ranks_, timeout, *stopped_); }
 
 Result<Meeting> meet(const Invitation& v) {
   if (v.ranks < 1 || v.rank < 0 || v.rank >= v.ranks) return bad_input("rank {} of {} ranks", v.rank, v.ranks);
   const auto deadline = Clock::now() + v.timeout;
   const auto reached = v.reach.count() > 0 ? std::min(deadline, Clock::now() + v.reach) : deadline;
-  const Claim claim{.purpose = v.survivors ? kSurvivors : kMeeting,
-                    .from = v.rank,
-                    .to = -1,
-                    .detail = static_cast<std::uint32_t>(v.ranks)};
+  const Claim claim{.purpose = kMeeting, .from = v.rank, .to = -1, .detail = static_cast<std::uint32_t>(v.ranks)};
   std::string last;
   for (Milliseconds pause(2);; pause = std::min(pause * 2, Milliseconds(100))) {
     for (const Address& at : v.id.addresses) {
@@ -204,14 +197,16 @@ Result<Meeting> meet(const Invitation& v) {
       }
       WEFT_TRY(UniqueFd listener, listen_on(here));
       own.data = local_address(listener.get());
+      WEFT_TRY(own.member_port, member_port(here));
+      own.arbiter = v.arbiter;
       UniqueFd aggregation;
       if (v.aggregates && v.rank == 0) {
         WEFT_TRY(aggregation, listen_on(here));
         own.aggregation_port = local_address(aggregation.get()).port;
       }
-      // A little longer: the host names those who are missing; among survivors it may just have begun to wait for them.
-      const Milliseconds longer = v.survivors ? v.timeout : Milliseconds(1000);
-      return take_part(v, fd, handshake, std::move(listener), std::move(aggregation), own, deadline + longer);
+      // A little longer: the host names those who are missing.
+      return take_part(v, fd, handshake, std::move(listener), std::move(aggregation), own,
+                       deadline + Milliseconds(1000));
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);
     std::this_thread::sleep_for(pause);

@@ -18,11 +18,12 @@ struct Record {
   char host[56] = {};                  // its machine's name, for messages; ends with 0
   Digest node{};                       // equal on ranks that share a machine's memory
   std::uint16_t aggregation_port = 0;  // of rank 0: where a node listens that sums messages; 0: there is none
-  std::uint8_t reserved[6] = {};
+  std::uint16_t member_port = 0;       // where its process answers for its communicators
+  Address arbiter;                     // of rank 0: who decides instead of a quorum; family 0: nobody
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
 };
-static_assert(sizeof(Record) == 128);
+static_assert(sizeof(Record) == 144);
 
 // Where ranks meet: a listening socket and the job's key. Every rank, the host's own included, joins with meet().
 // Thread: one at a time; serve() may run on a thread of its own.
@@ -57,19 +58,25 @@ struct Invitation {
   Milliseconds timeout{30000};
   Milliseconds reach{0};    // to reach the host; 0: as long
   bool aggregates = false;  // rank 0 opens a socket for a node that sums messages
-  bool survivors = false;   // of a group that has met before: ranks may be missing from the list
+  Address arbiter = {};     // that this rank knows of; rank 0's counts
 };
 
-// All ranks, in order, and how they recognise each other. Of survivors, records have the ranks that they had before.
+class Member;
+
+// All ranks, in order, and how they recognise each other.
 struct Meeting {
   std::vector<Record> ranks;
-  Key key{};             // of this job's data connections; never sent
-  std::string name;      // unguessable, the same on all ranks
-  UniqueFd listener;     // of this rank
-  UniqueFd aggregation;  // of the node that sums messages, where this rank has it
+  Key key{};                       // of this job's data connections; never sent
+  std::string name;                // unguessable, the same on all ranks
+  UniqueFd listener;               // of this rank
+  UniqueFd aggregation;            // of the node that sums messages, where this rank has it
+  std::shared_ptr<Member> member;  // what answers for this rank; null: nothing does yet
 
   bool one_machine() const;
 };
+
+// From now on this process answers for the rank: see member.h.
+std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank);
 
 // Joins the others; returns when all are there. Errors: kTimeout (the host, or the missing ranks); kInvalidArgument:
 // another key, version or number of ranks, a rank that is taken; kNoResources.

@@ -42,24 +42,19 @@ std::string missing_of(const std::vector<const Record*>& records) {
 // One run of a host.
 class Run {
  public:
-  Run(int listener, const Key& key, Rank ranks, const Absence* absence)
-      : listener_(listener),
-        key_(key),
-        purpose_(absence == nullptr ? kMeeting : kSurvivors),
-        absence_(absence),
-        records_(static_cast<std::size_t>(ranks)) {}
+  Run(int listener, const Key& key, Rank ranks)
+      : listener_(listener), key_(key), records_(static_cast<std::size_t>(ranks)) {}
 
   Status run(Milliseconds timeout, const std::atomic<bool>& stopped) {
     const auto deadline = Clock::now() + timeout;
     while (!stopped) {
       const auto now = Clock::now();
-      if (now >= deadline && (complete_ || absence_ == nullptr)) return give_up(timeout);
+      if (now >= deadline) return give_up(timeout);
       const auto left = std::max(std::chrono::ceil<Milliseconds>(deadline - now), Milliseconds(0));
       WEFT_CHECK(wait(std::min(Milliseconds(100), left)));
       WEFT_CHECK(welcome());
       for (Guest& g : guests_) listen_to(g);
-      if (!complete_ && (nobody_lacks() || now >= deadline)) {
-        WEFT_CHECK(admit());
+      if (!complete_ && present_ == static_cast<Rank>(records_.size())) {
         complete_ = true;
         send_all(present_, "");
       }
@@ -79,36 +74,6 @@ class Run {
       return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms",
                      timeout.count());
     return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", timeout.count(), missing);
-  }
-
-  // All ranks have come, or are known to have ended.
-  bool nobody_lacks() {
-    if (present_ == static_cast<Rank>(records_.size())) return true;
-    if (absence_ == nullptr) return false;
-    const auto now = Clock::now();
-    if (now - asked_ < kAskEvery) return false;
-    asked_ = now;
-    for (std::size_t r = 0; r < records_.size(); ++r)
-      if (records_[r] == nullptr && !(*absence_)(static_cast<Rank>(r))) return false;
-    return true;
-  }
-
-  // Survivors go on if they are more than half of those who may live, or half with the lowest: others could else do the
-  // same elsewhere.
-  Status admit() {
-    if (absence_ == nullptr) return {};
-    Rank may_live = 0, lowest = -1;
-    for (std::size_t r = 0; r < records_.size(); ++r) {
-      if (records_[r] == nullptr && (*absence_)(static_cast<Rank>(r))) continue;
-      ++may_live;
-      if (lowest < 0) lowest = static_cast<Rank>(r);
-    }
-    const bool with_lowest = lowest >= 0 && records_[static_cast<std::size_t>(lowest)] != nullptr;
-    if (2 * present_ > may_live || (2 * present_ == may_live && with_lowest)) return {};
-    const std::string problem = fmt::format("{} of {} ranks that may live are here: too few", present_, may_live);
-    send_all(0, problem);
-    flush_for(Milliseconds(500));
-    return failure(Code::kAborted, Blame::kCommunicator, "{}", problem);
   }
 
   Status wait(Milliseconds limit) {
@@ -156,7 +121,7 @@ class Run {
 
   void judge(Handshake& handshake) const {
     const Claim& c = handshake.claim();
-    if (c.purpose != purpose_ || c.detail != records_.size()) return handshake.refuse(kRefusedRanks);
+    if (c.purpose != kMeeting || c.detail != records_.size()) return handshake.refuse(kRefusedRanks);
     if (c.from < 0 || static_cast<std::size_t>(c.from) >= records_.size()) return handshake.refuse(kRefusedRanks);
     if (records_[static_cast<std::size_t>(c.from)] != nullptr) return handshake.refuse(kRefusedDuplicate);
     handshake.accept();
@@ -237,13 +202,8 @@ class Run {
     std::erase_if(guests_, [](const Guest& g) { return !g.fd.open(); });
   }
 
-  static constexpr Milliseconds kAskEvery{50};
-
   int listener_;
   Key key_;
-  std::uint32_t purpose_;
-  const Absence* absence_;
-  Clock::time_point asked_{};
   std::vector<const Record*> records_;
   std::vector<std::unique_ptr<Record>> kept_;
   std::vector<Guest> guests_;
@@ -254,9 +214,8 @@ class Run {
 
 }  // namespace
 
-Status receive_ranks(int listener, const Key& key, Rank ranks, const Absence* absence, Milliseconds timeout,
-                     const std::atomic<bool>& stopped) {
-  return Run(listener, key, ranks, absence).run(timeout, stopped);
+Status receive_ranks(int listener, const Key& key, Rank ranks, Milliseconds timeout, const std::atomic<bool>& stopped) {
+  return Run(listener, key, ranks).run(timeout, stopped);
 }
 
 }  // namespace weft::net::bootstrap

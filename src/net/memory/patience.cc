@@ -90,9 +90,11 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
       suspect_ = peer;
       return {};
     }
-    mark_broken(peer);
-    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(peer),
-                   segment_.block(peer).pid.load(std::memory_order_relaxed));
+    const bool left = segment_.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft;
+    const auto cause = left ? fabric::Cause::kLeft : fabric::Cause::kDied;
+    mark_broken(peer, cause);
+    return failure(fabric::code(cause), Blame::kCommunicator, "rank {} (process {}) {}", name(peer),
+                   segment_.block(peer).pid.load(std::memory_order_relaxed), fabric::word(cause));
   }
   return now - since_ < limits_.timeout ? Status{} : time_out(now, awaited.front());
 }
@@ -110,7 +112,7 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
     culprit = next;
   }
   if (culprit == rank_) culprit = awaited;  // a cycle: everyone waits
-  mark_broken(culprit);
+  mark_broken(culprit, fabric::Cause::kTimedOut);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", name(awaited));
   return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}",
                  limits_.timeout.count(), name(culprit), segment_.block(culprit).pid.load(std::memory_order_relaxed),

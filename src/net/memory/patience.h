@@ -53,8 +53,8 @@ class Patience {
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
   Status look(const WaitingFor& waiting_for);
-  // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout; all blame the communicator and
-  // mark it as broken for every rank. `waiting_for` is asked only then.
+  // Call when nothing has moved, then look again. Errors: kPeerDied, kPeerLeft, kAborted, kTimeout; all blame the
+  // communicator and mark it as broken for every rank. `waiting_for` is asked only then.
   Status pause(const WaitingFor& waiting_for) {
     if (++looks_ < limits_.spins) [[likely]] {
       relax();

@@ -3,20 +3,21 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/units.h"
 #include "protocol/slots.h"
 
 // The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
 //
-//   Header | RankBlock x n | Connection x n x n x strands | scratch x n | heap x n | room x n
+//   Header | RankBlock x n | ballots | Connection x n x n x strands | scratch x n | heap x n | room x n
 //
 // A fresh segment is all zero, which is a valid initial state of every field but the header's. Both ends compute the
 // same offsets from (ranks, heap_bytes, room_bytes). All integers are native: a segment never leaves the machine.
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'6577000b;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'6577000c;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
@@ -72,6 +73,10 @@ struct alignas(kLine) Board {
 static_assert(sizeof(Board) == kLine);
 inline constexpr int kBoards = 4;
 
+// Consensus through the segment, see survivors.h. Rounds count from 1: a compare-and-swap decides each, once.
+enum Register : int { kSurvivors = 0, kAgreement = 1 };
+inline constexpr int kRegisters = 2;
+
 enum class RankState : std::uint32_t { kAbsent = 0, kPresent, kLeft };
 
 struct RankBlock {
@@ -81,12 +86,12 @@ struct RankBlock {
   std::atomic<std::int32_t> pid;
   std::atomic<std::int32_t> awaited;     // while the rank waits: 1 + whom for
   std::atomic<std::int64_t> waiting_at;  // when it last said so, by the steady clock: old if the rank is stopped
-  std::atomic<std::uint64_t> asked;      // the last round of survivors that it takes part in …
-  std::atomic<std::uint64_t> admitted;   // … and the last one that counts it in
+  std::atomic<std::uint64_t> asked[kRegisters];   // the last round of each consensus that it takes part in …
+  std::atomic<std::uint64_t> brings[kRegisters];  // … and what it brings to that
   Board boards[kBoards];
 };
 
-inline constexpr int kCauseShift = 30;  // in Header::broken
+inline constexpr int kCauseShift = 28;  // in Header::broken
 
 struct Header {
   std::uint64_t magic;
@@ -96,10 +101,8 @@ struct Header {
   std::atomic<std::uint32_t> attached;              // ranks that have mapped it
   // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and above it fabric::Cause.
   alignas(kLine) std::atomic<std::uint32_t> broken;
-  // Who goes on after a failure; see survivors.h. Rounds count from 1.
-  std::atomic<std::uint64_t> decider;    // round << 32 | 1 + the rank that decides it
-  std::atomic<std::uint64_t> decided;    // the last round that is decided
-  std::atomic<std::uint64_t> secret[2];  // of that round
+  // The last round that is decided, << 32 | 1 + the rank whose proposal it is.
+  std::atomic<std::uint64_t> decided[kRegisters];
 };
 
 // Where things are in a segment mapped at `base`. A value; owns nothing.
@@ -121,6 +124,14 @@ class Segment {
   RankBlock& block(Rank r) const {
     return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock));
   }
+  // What a rank proposes in a round, in words: two of its own, then a bit for every member, and one for every rank that
+  // has ended. Rounds alternate between two places: who reads one while it changes finds that `decided` has changed.
+  static std::size_t words_of(Rank ranks) { return (size(ranks) + 63) / 64; }
+  std::span<std::atomic<std::uint64_t>> proposal(Rank r, int which, std::uint64_t round) const {
+    const std::size_t words = 2 + 2 * words_of(ranks_);
+    const std::size_t at = (size(r) * kRegisters + size(which)) * 2 + round % 2;
+    return {reinterpret_cast<std::atomic<std::uint64_t>*>(base_ + ballots_offset()) + at * words, words};
+  }
   Connection& connection(Rank source, Rank destination, int strand) const {
     return *reinterpret_cast<Connection*>(base_ + connections_offset() +
                                           (size(source) * size(ranks_) + size(destination)) * kStrands *
@@ -134,7 +145,11 @@ class Segment {
  private:
   static std::size_t size(std::int64_t v) { return static_cast<std::size_t>(v); }
   static std::size_t page_up(std::size_t v) { return (v + 4095) & ~std::size_t{4095}; }
-  std::size_t connections_offset() const { return page_up(sizeof(Header) + size(ranks_) * sizeof(RankBlock)); }
+  std::size_t ballots_offset() const { return sizeof(Header) + size(ranks_) * sizeof(RankBlock); }
+  std::size_t connections_offset() const {
+    const std::size_t ballot = 2 * (2 + 2 * words_of(ranks_)) * sizeof(std::uint64_t);
+    return page_up(ballots_offset() + size(ranks_) * kRegisters * ballot);
+  }
   std::size_t scratch_offset() const {
     return page_up(connections_offset() + size(ranks_) * size(ranks_) * kStrands * sizeof(Connection));
   }

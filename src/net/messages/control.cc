@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "net/bootstrap/member.h"
 #include "net/messages/endpoint.h"
 
 namespace weft::net::messages {
 namespace {
 
 const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
+constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace
 
@@ -48,7 +50,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       p.farewell = f.number;
       return;
     case FrameKind::kBroken:
-      return note_broken(f);
+      return note_broken(r, static_cast<Rank>(f.number) - 1, f.offset);
     case FrameKind::kQuery:
       p.asks = true;
       if (differs(f)) mismatched_ = r;
@@ -66,14 +68,31 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   }
 }
 
-void Endpoint::note_broken(const Frame& f) {
-  const auto culprit = static_cast<Rank>(f.number) - 1;
+// Whoever found it out tells the processes of all ranks: this one only passes it on to those that it is connected with.
+void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   if (culprit < 0 || culprit >= ranks() || failure_) return;
-  const bool known = f.offset <= static_cast<std::uint32_t>(fabric::Cause::kDiffers);
-  const auto cause = known ? static_cast<fabric::Cause>(f.offset) : fabric::Cause::kFailed;
+  const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
+  const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
   fail(fabric::code(cause), Blame::kCommunicator,
-       fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+       culprit == rank_
+           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
+           : fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+  told_ = true;
   break_off(culprit, cause);
+}
+
+void Endpoint::listen_to_member() {
+  if (failure_ || broken_ || !meeting_.member) return;
+  if (const auto broken = meeting_.member->broken()) note_broken(broken->by, broken->culprit, broken->cause);
+}
+
+// A connection that ends does not say whether the process has: the process itself does, or nothing listens there.
+fabric::Cause Endpoint::fate_of(Rank r) {
+  if (end_of(r) == kHasLeft) return fabric::Cause::kLeft;
+  if (!meeting_.member || r >= ranks()) return fabric::Cause::kDied;
+  const auto state = meeting_.member->state_of(r, kAnswerTime);
+  if (state.broken) note_broken(r, state.broken->culprit, state.broken->cause);
+  return state.fate == bootstrap::Member::Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
 }
 
 void Endpoint::damaged(Rank r, const std::string& what) {
@@ -92,7 +111,7 @@ void Endpoint::ended(Rank r, const std::string& reason) {
   const Rank host = outward(r);
   fail(Code::kPeerDied, Blame::kCommunicator,
        fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
-  break_off(host);
+  break_off(host, fabric::Cause::kDied);
 }
 
 bootstrap::Record Endpoint::record_of(Rank r) const {
@@ -198,6 +217,12 @@ void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   broken_ = true;
   by_ = {culprit, cause};
   forget_targets();
+  if (told_ || !meeting_.member) return;
+  // Also those without a connection, before this rank reports the error and perhaps exits.
+  std::vector<Rank> others;
+  for (Rank r = 0; r < ranks(); ++r)
+    if (r != rank_ && !listens(r) && end_of(r).empty()) others.push_back(r);
+  meeting_.member->tell_broken({culprit, static_cast<std::uint32_t>(cause)}, others);
 }
 
 void Endpoint::forget_targets() {

@@ -41,6 +41,7 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
   carrier_ = make_carrier(*this, epoll_.get());
+  if (rank_ < ranks_ && !meeting_.member) meeting_.member = bootstrap::join_members(meeting_, rank_);
 }
 
 // Says goodbye, so that peers know it from a death.
@@ -285,7 +286,8 @@ bool Endpoint::pump(Rank r) {
 
 bool Endpoint::pump_all() {
   if (broken_) return false;
-  const bool comes = !openings_.empty() || !guests_.empty() || Clock::now() - listened_ >= kListenEvery;
+  const bool comes =
+      !openings_.empty() || !guests_.empty() || !retries_.empty() || Clock::now() - listened_ >= kListenEvery;
   const bool moved = comes && progress_openings();
   return carrier_->pump_all() || moved;
 }
@@ -301,7 +303,7 @@ void Endpoint::sleep(std::chrono::milliseconds limit) {
     else
       carrier_->woken(events[i].data.ptr);
   }
-  if (others || !openings_.empty() || !guests_.empty()) progress_openings();
+  if (others || !openings_.empty() || !guests_.empty() || !retries_.empty()) progress_openings();
 }
 
 }  // namespace weft::net::messages

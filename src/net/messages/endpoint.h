@@ -83,7 +83,11 @@ class Endpoint final : public Receiver {
   void say_awaited(Rank awaited, std::chrono::milliseconds lately);
   // Who is at fault if `awaited` does not move: itself, or whom it waits for in turn.
   Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
-  // Tells everybody connected that the communicator is broken.
+  // What the processes of other ranks have said since: that the communicator is broken, and why.
+  void listen_to_member();
+  // Whether a peer that cannot be waited for has ended or only left: asks its process. It may say more: see failure().
+  fabric::Cause fate_of(Rank peer);
+  // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
   struct Broken {
     Rank culprit;
@@ -126,6 +130,10 @@ class Endpoint final : public Receiver {
   bootstrap::Record record_of(Rank r) const;
   Stream& stream(Rank r, int strand) { return peer(r).streams[static_cast<std::size_t>(strand)]; }
   void open_connections(Rank r);
+  // False: it cannot be opened.
+  bool start_opening(Rank r, int lane);
+  void retry_openings();
+  bool has_place_for_guest();
   bool progress_openings();
   void attach(Opening& opening);
   bool progress_guest(Opening& guest);
@@ -163,7 +171,7 @@ class Endpoint final : public Receiver {
   std::uint64_t tag_of(const protocol::End& end) const { return end.tag != 0 ? end.tag : call_.signature; }
   void answer(Rank r);
   void handle_control(Rank r, const Frame& frame);
-  void note_broken(const Frame& frame);
+  void note_broken(Rank by, Rank culprit, std::uint32_t cause);
 
   fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
@@ -179,11 +187,18 @@ class Endpoint final : public Receiver {
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
   std::vector<Opening> openings_, guests_;
+  struct Retry {
+    Rank peer;
+    int lane;
+    Clock::time_point at;
+  };
+  std::vector<Retry> retries_;
   Clock::time_point listened_{};  // for guests, last
   std::vector<Rank> owed_;        // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool stirred_ = false;
   bool broken_ = false;
+  bool told_ = false;         // by another rank
   std::optional<Broken> by_;  // if broken_
   static constexpr Bytes kMuch = Bytes{48} << 10;
   Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last

@@ -16,8 +16,10 @@ using bootstrap::UniqueFd;
 
 namespace {
 
-constexpr std::size_t kGuests = 64;  // greetings under way; more push out the oldest
+constexpr std::size_t kGuests = 64;  // greetings under way; more wait in the listener's queue
 constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::milliseconds kSilentTime{50};  // then a guest that has said nothing may have to make place
+constexpr std::chrono::milliseconds kRetryAfter{20};
 
 bool is_ready(int fd, short event) {
   pollfd watched{fd, event, 0};
@@ -29,23 +31,50 @@ bool is_ready(int fd, short event) {
 void Endpoint::open_connections(Rank r) {
   Peer& p = peer(r);
   p.started = true;
-  const bootstrap::Record record = record_of(r);
   for (int lane = 0; lane < carrier_->lanes(); ++lane) {
     if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
-    auto fd = bootstrap::start_connect(record.data);
-    if (!fd) {
-      if (fd.error().code == Code::kNoResources)
-        fail(fd.error().code, fd.error().blame, fd.error().message);
-      else
-        ended(r, fd.error().message);
-      return;
-    }
-    const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
-    openings_.push_back(
-        {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
-    epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
+    if (!start_opening(r, lane)) return;
   }
+}
+
+bool Endpoint::start_opening(Rank r, int lane) {
+  auto fd = bootstrap::start_connect(record_of(r).data);
+  if (!fd) {
+    if (fd.error().code == Code::kNoResources)
+      fail(fd.error().code, fd.error().blame, fd.error().message);
+    else
+      ended(r, fd.error().message);
+    return false;
+  }
+  const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
+  openings_.push_back(
+      {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
+  epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
+  return true;
+}
+
+// A connection that breaks before its greeting is over may have had to make place for others: it is tried again, for as
+// long as the other side listens.
+void Endpoint::retry_openings() {
+  const auto due = [now = Clock::now()](const Retry& r) { return now >= r.at; };
+  for (std::size_t i = 0; i < retries_.size(); ++i) {
+    const Retry again = retries_[i];
+    if (due(again) && !carrier_->attached(again.peer, again.lane) && !own_opening(again.peer, again.lane))
+      start_opening(again.peer, again.lane);
+  }
+  std::erase_if(retries_, due);
+}
+
+// Those that say nothing make place; while all do, nobody is accepted.
+bool Endpoint::has_place_for_guest() {
+  if (guests_.size() < kGuests) return true;
+  const auto silent = std::find_if(guests_.begin(), guests_.end(), [now = Clock::now()](const Opening& o) {
+    return o.handshake.silent() && now - o.since > kSilentTime;
+  });
+  if (silent == guests_.end()) return false;
+  guests_.erase(silent);
+  return true;
 }
 
 bool Endpoint::own_opening(Rank r, int lane) const {
@@ -71,14 +100,15 @@ void Endpoint::attach(Opening& opening) {
 
 bool Endpoint::progress_openings() {
   listened_ = Clock::now();
-  while (is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
+  retry_openings();
+  while (has_place_for_guest() &&
+         is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
     auto fd = bootstrap::accept_from(meeting_.listener.get());
     if (!fd) {
       fail(fd.error().code, fd.error().blame, fd.error().message);
       break;
     }
     if (!fd->open()) break;
-    if (guests_.size() >= kGuests) guests_.erase(guests_.begin());
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
     guests_.push_back(
@@ -104,7 +134,10 @@ bool Endpoint::progress_openings() {
       moved = true;
     } else if (state == Handshake::State::kFailed) {
       // A refusal as a duplicate means that the peer's own attempt counts.
-      if (o.handshake.refused() != bootstrap::kRefusedDuplicate) ended(o.peer, o.handshake.problem());
+      if (o.handshake.broke())
+        retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
+      else if (o.handshake.refused() != bootstrap::kRefusedDuplicate)
+        ended(o.peer, o.handshake.problem());
       o.fd.reset();
     }
   }

@@ -47,6 +47,7 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
 }
 
 Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
+  endpoint_.listen_to_member();
   const std::vector<Rank> awaited = endpoint_.failure() ? std::vector<Rank>{} : waiting_for();
   if (const auto& failure = endpoint_.failure()) {
     const Error error = *failure;
@@ -58,9 +59,15 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   for (const Rank peer : awaited) {
     const std::string& end = endpoint_.end_of(peer);
     if (end.empty()) continue;
-    endpoint_.break_off(peer);
-    return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} ({}) has ended: {}", peer, endpoint_.describe(peer),
-                   end);
+    const std::string reason = end;
+    const auto cause = endpoint_.fate_of(peer);
+    if (endpoint_.failure()) return examine(now, waiting_for);
+    endpoint_.break_off(peer, cause);
+    if (cause == fabric::Cause::kLeft)
+      return failure(fabric::code(cause), Blame::kCommunicator, "rank {} ({}) {}", peer, endpoint_.describe(peer),
+                     fabric::word(cause));
+    return failure(fabric::code(cause), Blame::kCommunicator, "rank {} ({}) has ended: {}", peer,
+                   endpoint_.describe(peer), reason);
   }
   return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
 }
@@ -68,6 +75,7 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
 Status Patience::health() {
   endpoint_.give_back();
   endpoint_.pump_all();
+  endpoint_.listen_to_member();
   if (const auto& failure = endpoint_.failure()) return tl::make_unexpected(*failure);
   const Rank died = endpoint_.died();
   if (died < 0) return {};
@@ -77,7 +85,7 @@ Status Patience::health() {
 
 Status Patience::time_out(Rank awaited) {
   const Rank culprit = endpoint_.culprit_behind(awaited, lately());
-  endpoint_.break_off(culprit);
+  endpoint_.break_off(culprit, fabric::Cause::kTimedOut);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
   return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} ({}){}", limits_.timeout.count(),
                  culprit, endpoint_.describe(culprit), through);

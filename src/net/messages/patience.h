@@ -36,8 +36,8 @@ class Patience {
   Status look(const WaitingFor& waiting_for);
   // Has anything come or gone in the last look? Then the caller tries again before it sleeps.
   bool moved() const { return moved_; }
-  // Call when nothing has moved, then look again. Errors: kPeerDied, kAborted, kTimeout: blame the communicator;
-  // kNoResources.
+  // Call when nothing has moved, then look again. Errors: kPeerDied, kPeerLeft, kAborted, kTimeout: blame the
+  // communicator; kNoResources.
   Status pause(const WaitingFor& waiting_for) {
     if (++looks_ < limits_.spins && looks_ % kBroadEvery != 0) [[likely]]
       return {};

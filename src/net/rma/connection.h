@@ -21,6 +21,7 @@ class Server::Connection {
   bool open() const { return fd_.open(); }
   Rank peer() const { return peer_; }  // -1: not known yet
   bool is_stranger() const { return peer_ < 0; }
+  std::chrono::steady_clock::time_point since() const { return since_; }
   bool sends() const { return !answer_.empty(); }
   // As far as the socket allows.
   void advance();

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <thread>
 
 namespace weft::net::rma {
 namespace {
@@ -15,10 +16,22 @@ using bootstrap::Handshake;
 
 Status Line::open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
                   std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  // A connection that breaks before its greeting is over may have had to make place for others.
+  for (;;) {
+    bool again = false;
+    const Status opened = try_open(peer, key, self, to, deadline, again);
+    if (opened || !again || std::chrono::steady_clock::now() > deadline) return opened;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Status Line::try_open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
+                      std::chrono::steady_clock::time_point deadline, bool& again) {
   peer_ = to;
+  fd_ = bootstrap::UniqueFd();
   WEFT_TRY(fd_, bootstrap::start_connect(peer));
   Handshake handshake(Handshake::Role::kOpener, key, {.purpose = bootstrap::kOneSided, .from = self, .to = to});
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (handshake.advance(fd_.get()) == Handshake::State::kRunning) {
     if (std::chrono::steady_clock::now() > deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "PE {} at {} does not answer", to, peer.text());
@@ -27,6 +40,7 @@ Status Line::open(const bootstrap::Address& peer, const bootstrap::Key& key, Ran
     pollfd wait{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     poll(&wait, 1, 10);
   }
+  again = handshake.broke();
   if (handshake.state() == Handshake::State::kFailed)
     return failure(Code::kPeerDied, Blame::kCommunicator, "PE {} at {}: {}", to, peer.text(), handshake.problem());
   const int on = 1;

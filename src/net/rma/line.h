@@ -27,6 +27,9 @@ class Line {
   Status end_flush();
 
  private:
+  // `again`: the connection broke, and may be tried again.
+  Status try_open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
+                  std::chrono::steady_clock::time_point deadline, bool& again);
   Status send(const Request& request, std::span<const std::byte> payload);
   Status receive(std::span<std::byte> into);
 

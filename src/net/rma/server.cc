@@ -6,13 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "net/rma/connection.h"
 
 namespace weft::net::rma {
 namespace {
 
-constexpr int kLookEvery = 1000;  // milliseconds, for strangers who say nothing
+constexpr int kLookEvery = 1000;           // milliseconds, for strangers who say nothing …
+constexpr int kLookOftenEvery = 10;        // … and when there are too many of them, or no descriptor is left
+constexpr std::ptrdiff_t kStrangers = 64;  // more wait in the listener's queue
+constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may have to make place
 
 }  // namespace
 
@@ -45,12 +49,20 @@ void Server::serve(const pgas::Space& space) {
 void Server::run() {
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> watched;
+  bool short_of_descriptors = false;
   for (;;) {
+    const auto stranger = [](const auto& c) { return c->is_stranger(); };
+    if (std::count_if(connections.begin(), connections.end(), stranger) >= kStrangers) {
+      const auto oldest = std::find_if(connections.begin(), connections.end(), stranger);  // they are in order
+      if (std::chrono::steady_clock::now() - (*oldest)->since() > kSilentTime) connections.erase(oldest);
+    }
+    const bool full = std::count_if(connections.begin(), connections.end(), stranger) >= kStrangers;
+    const bool accepts = !full && !std::exchange(short_of_descriptors, false);
     watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
-               {.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+               {.fd = listener_.get(), .events = static_cast<short>(accepts ? POLLIN : 0), .revents = 0}};
     for (const auto& c : connections)
       watched.push_back({.fd = c->fd(), .events = static_cast<short>(c->sends() ? POLLOUT : POLLIN), .revents = 0});
-    if (poll(watched.data(), watched.size(), kLookEvery) < 0 && errno != EINTR) return;
+    if (poll(watched.data(), watched.size(), accepts ? kLookEvery : kLookOftenEvery) < 0 && errno != EINTR) return;
     if (watched[0].revents != 0) return;
     for (std::size_t i = 0; i < connections.size(); ++i)
       if (watched[i + 2].revents != 0 || connections[i]->is_stranger()) connections[i]->advance();
@@ -60,7 +72,9 @@ void Server::run() {
       return true;
     });
     if (watched[1].revents == 0) continue;
-    if (auto fd = bootstrap::accept_from(listener_.get()); fd && fd->open())
+    auto fd = bootstrap::accept_from(listener_.get());
+    short_of_descriptors = !fd;
+    if (fd && fd->open())
       connections.push_back(
           std::make_unique<Connection>(std::move(*fd), key_, *space_, static_cast<Rank>(left_.size())));
   }

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/bootstrap/key.h"
+#include "net/bootstrap/rpc.h"
+
+namespace weft::net::bootstrap {
+
+// Where a rank's process answers questions about its communicators, and how two of its ranks know each other.
+struct MemberIdentity {
+  Key key{};                       // of the communicator
+  std::vector<Address> addresses;  // of all ranks' processes; family 0: none
+  Address arbiter;                 // family 0: a quorum decides
+  Rank rank = 0;
+
+  Rank ranks() const { return static_cast<Rank>(addresses.size()); }
+};
+
+// The port at which this process answers for its communicators, at this address: one listener and one thread for all of
+// them, from the first until the process ends. Errors: of listen_on.
+Result<std::uint16_t> member_port(const Address& at);
+
+// One rank's membership in one communicator: consensus with the other ranks, and what has become of them. The process
+// answers for it until it ends, also after this object has gone.
+// Thread: any.
+class Member {
+ public:
+  // From now on this process answers for the rank.
+  static std::shared_ptr<Member> join(MemberIdentity identity);
+  // The rank has left: it will not take part in anything that is not decided yet.
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  struct Part {
+    Rank rank;
+    Octets payload;
+  };
+  struct Decision {
+    std::vector<Part> parts;  // of those who are counted in, in the order of their ranks; this rank is one
+    std::vector<Rank> ended;  // those known to have ended or left
+    Nonce nonce{};            // the same on all ranks
+  };
+  // Agrees with all ranks that call this with the same instance on who they are and what they brought. Ranks that are
+  // neither here nor known to have ended (refused connections, or `has_ended`) are waited for up to `timeout`. Every
+  // rank gets the same decision, also one that calls later, as kLeftOut. Payloads have the same size on all ranks.
+  // Errors: kLeftOut: decided without this rank, final; kNoQuorum: too few ranks are here, or the arbiter does not
+  // answer; nothing is lost, the call can be repeated with the payload that was given first.
+  Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
+                          const std::function<bool(Rank)>& has_ended = {});
+
+  // What broke the communicator, as some rank says. Values as fabric::Cause.
+  struct Broken {
+    Rank culprit = -1;
+    std::uint32_t cause = 0;
+    Rank by = -1;  // who said so
+  };
+  // Says so to the processes of these ranks, whatever their threads do; returns when they know, or have had some time.
+  void tell_broken(const Broken& broken, const std::vector<Rank>& to);
+  std::optional<Broken> broken() const;
+
+  enum class Fate { kAlive, kLeft, kEnded, kSilent };
+  struct State {
+    Fate fate = Fate::kSilent;
+    std::optional<Broken> broken;  // as that rank knows it
+  };
+  // Asks that rank's process.
+  State state_of(Rank rank, std::chrono::milliseconds limit) const;
+
+ private:
+  struct Shared;
+  explicit Member(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  friend class Service;
+
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace weft::net::bootstrap

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "net/bootstrap/consensus.h"
+#include "net/bootstrap/key.h"
+#include "net/bootstrap/socket.h"
+
+// One request and one reply over a connection of their own, both authenticated: how processes agree on membership.
+namespace weft::net::bootstrap {
+
+using Octets = std::vector<std::uint8_t>;
+
+enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim };
+enum class MessageStatus : std::uint16_t {
+  kAlive,
+  kCalled,
+  kCoordinates,
+  kLeft,
+  kPromised,
+  kAccepted,
+  kRefused,
+  kDecided
+};
+
+struct MessageHead {
+  std::uint32_t magic = 0x33626d77;  // changes with the format
+  MessageKind kind = MessageKind::kAsk;
+  MessageStatus status = MessageStatus::kAlive;  // of replies
+  std::int32_t from = -1, to = -1;
+  std::uint32_t instance = 0;
+  Ballot ballot, accepted;
+  std::int32_t culprit = -1;  // of what broke the communicator; -1: nothing did
+  std::uint32_t cause = 0;
+  std::uint32_t payload_length = 0;  // of a promise: the first bytes of its body
+  std::uint32_t length = 0;          // of the body
+  Digest tag{};                      // names the communicator, without being its key
+  Nonce nonce{};                     // of a request; its reply repeats it
+};
+static_assert(sizeof(MessageHead) == 116);
+
+struct Message {
+  MessageHead head;
+  Octets body;
+};
+
+// What came of a request.
+struct Answer {
+  enum class Outcome { kSilent, kRefused, kAnswered };
+  Outcome outcome = Outcome::kSilent;  // kRefused: nothing listens at that address
+  Message reply;
+};
+
+// Sends the request to all of these at the same time, each with its own `to`, and waits up to `limit`.
+std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
+                             std::span<const Rank> to, std::chrono::milliseconds limit);
+
+// Answers requests in a thread of its own. Connections that say nothing cost at most kMostConnections descriptors: no
+// more are accepted, and the one that has been silent longest makes place.
+class Responder {
+ public:
+  static constexpr std::size_t kMostConnections = 128;
+
+  struct Handlers {
+    std::function<std::optional<Key>(const MessageHead&)> key_of;  // nothing: the request is not for this process
+    std::function<Message(const Message&)> reply;
+  };
+  explicit Responder(Handlers handlers);
+  ~Responder();
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
+
+  // Starts the thread, and ends it. Once each.
+  void start();
+  void stop();
+  // Also answers at this address, any port; connections wait until start(). Errors: of listen_on.
+  Result<Address> listen_at(Address at);
+
+ private:
+  struct Connection;
+  void run();
+  void add_listeners(std::vector<UniqueFd>& into);
+  bool advance(Connection& connection);
+
+  const Handlers handlers_;
+  std::mutex mutex_;
+  std::vector<UniqueFd> fresh_;  // listeners that the thread does not watch yet; by mutex_
+  UniqueFd wake_;                // an eventfd
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+}  // namespace weft::net::bootstrap
