@@ -32,8 +32,9 @@ Stream::Found Stream::find(Range part, bool last, std::uint64_t tag) {
   const Incoming& next = head();
   if (!next.begun) return Found::kNot;
   if (next.tag != tag) return Found::kMismatch;
+  // All parts behind this one may be empty: the message may end with it although it is not the last.
+  if (next.total >= 0 && (last ? next.total != part.end : next.total < part.end)) return Found::kMismatch;
   if (next.striped ? next.received < next.total : next.received < part.end) return Found::kNot;
-  if (next.total >= 0 && (last ? next.total != part.end : next.total <= part.end)) return Found::kMismatch;
   return !last || next.total >= 0 ? Found::kHere : Found::kNot;
 }
 
