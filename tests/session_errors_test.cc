@@ -73,6 +73,104 @@ TEST(SessionErrors, AnUnknownAlgorithmOrProtocolIsRefusedAndTheNextCallServed) {
   EXPECT_TRUE(c.run({.in = &x, .out = &x, .count = 1}));
 }
 
+TEST(SessionErrors, AnAllToAllVWhoseOwnCountsDifferIsRefusedAndWritesNothing) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    const auto self = static_cast<std::size_t>(c.rank());
+    const std::vector<std::int32_t> in(500, 7);
+    std::vector<std::int32_t> out(500, -1);
+    std::vector<std::size_t> counts(2, 100), receive_counts(2, 100);
+    counts[self] = 150;
+    expect_refused(c.run({.collective = Collective::kAllToAllV,
+                          .in = in.data(),
+                          .out = out.data(),
+                          .counts = counts,
+                          .receive_counts = receive_counts,
+                          .type = DataType::kInt32}),
+                   {"all_to_all_v", "150", "100"});
+    EXPECT_EQ(out, std::vector<std::int32_t>(500, -1));
+    EXPECT_TRUE(c.barrier());
+  });
+}
+
+TEST(SessionErrors, BuffersThatOverlapOtherwiseThanInPlaceAreRefused) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    std::vector<float> a(1000, 1);
+    const auto reduce = [&](std::size_t from, std::size_t to) {
+      return c.run({.in = a.data() + from, .out = a.data() + to, .count = 400});
+    };
+    expect_refused(reduce(0, 4), {"all_reduce", "overlap"});
+    ASSERT_TRUE(reduce(0, 400));
+    expect_refused(reduce(4, 0), {"all_reduce", "overlap"});  // of a shape that is known
+    ASSERT_TRUE(reduce(0, 0));
+    const auto gather = [&](std::size_t part) {
+      return c.run({.collective = Collective::kAllGather, .in = a.data() + 100 * part, .out = a.data(), .count = 100});
+    };
+    expect_refused(gather(static_cast<std::size_t>(1 - c.rank())), {"all_gather", "overlap"});
+    ASSERT_TRUE(gather(static_cast<std::size_t>(c.rank())));
+    ASSERT_TRUE(c.run({.collective = Collective::kAllToAll, .in = a.data(), .out = a.data(), .count = 10}));
+    expect_refused(c.run({.collective = Collective::kAllToAll, .in = a.data(), .out = a.data() + 5, .count = 10}),
+                   {"overlap"});
+    EXPECT_TRUE(c.barrier());
+  });
+}
+
+TEST(SessionErrors, AnEmptyCommunicatorAndAnEmptyWorkRefuseEveryCall) {
+  Communicator full = std::move(thread_communicators(1)[0]);
+  const Communicator moved = std::move(full);
+  float x = 1;
+  const Transfer transfer{Transfer::Direction::kSend, 0, &x, 1};
+  Communicator from_split(nullptr);
+  for (Communicator* empty : {&full, &from_split}) {
+    EXPECT_FALSE(*empty);
+    EXPECT_EQ(empty->rank(), -1);
+    EXPECT_EQ(empty->ranks(), 0);
+    expect_refused(empty->run({.in = &x, .out = &x, .count = 1}), {"empty"});
+    expect_refused(empty->barrier(), {"empty"});
+    expect_refused(empty->exchange({&transfer, 1}), {"empty"});
+    expect_refused(empty->status(), {"empty"});
+    expect_refused(empty->monitored_barrier(std::chrono::milliseconds(1)), {"empty"});
+    expect_refused(empty->finalize(), {"empty"});
+    EXPECT_EQ(empty->start({.in = &x, .out = &x, .count = 1}).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->start({&transfer, 1}).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->allocate(64).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->split(0).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->shrink().error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->grow({}, 2).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(empty->last_choice().algorithm, "");
+    empty->abort();
+  }
+  Work work;
+  EXPECT_EQ(work.test().error().code, Code::kInvalidArgument);
+  expect_refused(work.wait(), {"empty"});
+}
+
+TEST(SessionErrors, FieldsThatACollectiveDoesNotUseMayDiffer) {
+  on_threads(thread_communicators(2), [](Communicator& c) {
+    std::vector<std::int32_t> x(200, 1);
+    const std::vector<std::size_t> counts(2, 100);
+    const bool first = c.rank() == 0;
+    const Status broadcast = c.run({.collective = Collective::kBroadcast,
+                                    .in = x.data(),
+                                    .out = x.data(),
+                                    .count = 100,
+                                    .type = DataType::kInt32,
+                                    .op = first ? ReduceOp::kSum : ReduceOp::kMax});
+    ASSERT_TRUE(broadcast) << broadcast.error().message;
+    const Status reduce =
+        c.run({.in = x.data(), .out = x.data(), .count = 100, .type = DataType::kInt32, .root = c.rank() * 7});
+    ASSERT_TRUE(reduce) << reduce.error().message;
+    EXPECT_EQ(x[99], 2);
+    const Status gather = c.run({.collective = Collective::kAllGatherV,
+                                 .in = x.data() + 100 * c.rank(),
+                                 .out = x.data(),
+                                 .count = first ? 3u : 5u,
+                                 .counts = counts,
+                                 .type = DataType::kInt32});
+    ASSERT_TRUE(gather) << gather.error().message;
+    EXPECT_TRUE(c.run({.collective = Collective::kBarrier, .count = first ? 1u : 2u}));
+  });
+}
+
 // One rank sees it first and says so; the other sees it too, or that the communicator is broken.
 void expect_mismatch(const Request& first, const Request& second) {
   std::vector<Status> said(2);

@@ -26,7 +26,8 @@ struct Pending;
 // part for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out
 // count; all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root
 // has an input (broadcast, scatter) or an output (reduce, gather); the others may pass null. In place: in == out where
-// both have the same size; otherwise the smaller is this rank's part of the larger. Owns: nothing; the memory must stay
+// both have the same size; otherwise the smaller is this rank's part of the larger. Buffers that overlap otherwise are
+// refused. Fields that a collective does not use are ignored. Owns: nothing; the memory must stay
 // valid, and `in` unchanged, until the operation has finished.
 struct Request {
   Collective collective = Collective::kAllReduce;
@@ -34,7 +35,8 @@ struct Request {
   void* out = nullptr;
   std::size_t count = 0;
   // Of the uneven collectives, instead of `count`: elements of every rank's part, the same on all ranks; all_to_all_v:
-  // of the parts that this rank sends, and of those that it receives. Read before the call returns.
+  // of the parts that this rank sends, and of those that it receives; what it sends itself must be what it receives
+  // from itself. Read before the call returns.
   std::span<const std::size_t> counts = {}, receive_counts = {};
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of collectives that reduce; the others ignore it
@@ -137,7 +139,8 @@ class Communicator {
                                              const ConnectOptions& options = {});
 
   explicit Communicator(std::shared_ptr<session::Session> session) : session_(std::move(session)) {}
-  // Is this one at all? False: see split.
+  // Is this one at all? False: see split, and of a communicator that was moved from. All calls of such a one fail with
+  // kInvalidArgument; its rank is -1 of 0.
   explicit operator bool() const { return session_ != nullptr; }
 
   Rank rank() const;

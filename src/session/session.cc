@@ -8,7 +8,6 @@
 namespace weft::session {
 namespace {
 
-using schedule::Buffer;
 using schedule::Task;
 
 // Counts of uneven collectives are not looked at. Neighbours in memory are not compared one after the other: compilers
@@ -34,7 +33,7 @@ void leave_out_idle_copies(schedule::Program& program, Bytes shift) {
 
 std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
   const auto* in = static_cast<const std::byte*>(r.in);
-  return {in, in + prepared.in_bytes};
+  return {in, in + prepared.buffers.in_bytes};
 }
 
 }  // namespace
@@ -89,8 +88,9 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     if (!known.prepared || !known.is_even || !same_shape(r, known.request)) continue;
     if (r.in != known.request.in || r.out != known.request.out) {
       const Prepared& p = *known.prepared;
-      WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.in_bytes, p.out_bytes));
-      if (is_registered(p.in_bytes, p.out_bytes) != known.registered || shift_of(r, p.in_bytes, p.out_bytes) != p.shift)
+      WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.buffers));
+      const Buffers& b = p.buffers;
+      if (is_registered(b.in_bytes, b.out_bytes) != known.registered || shift_of(r, b.in_bytes, b.out_bytes) != p.shift)
         continue;
       known.request.in = r.in, known.request.out = r.out;
     }
@@ -98,17 +98,16 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     return known.prepared.get();
   }
 
-  WEFT_CHECK(check_request(r, executor_->ranks()));
+  WEFT_CHECK(check_request(r, executor_->rank(), executor_->ranks()));
   const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
   const schedule::Layout layout = layout_of(task);
-  const Bytes in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
-  const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
-  const bool registered = is_registered(in_bytes, out_bytes);
-  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, in_bytes, out_bytes))];
+  const Buffers b = buffers_of(layout, executor_->rank());
+  const bool registered = is_registered(b.in_bytes, b.out_bytes);
+  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, b.in_bytes, b.out_bytes))];
   if (!prepared) {
     WEFT_TRY(prepared, plan(r, task, layout, registered));
   }
-  WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->in_bytes, prepared->out_bytes));
+  WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->buffers));
   known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
   last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
   *last_ = {.request = r, .is_even = !schedule::uneven(r.collective), .registered = registered, .prepared = prepared};
@@ -121,9 +120,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
-  prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
-  prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
-  prepared->shift = shift_of(request, prepared->in_bytes, prepared->out_bytes);
+  const Buffers b = prepared->buffers = buffers_of(layout, executor_->rank());
+  prepared->shift = shift_of(request, b.in_bytes, b.out_bytes);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
@@ -134,10 +132,6 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
     leave_out_idle_copies(*program, *prepared->shift);
   prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
-  // Whether memory is registered must agree only where peers touch it.
-  const std::uint64_t signature =
-      std::hash<std::string>{}(key_of(request, registered && touches_memory) + std::string(algorithm.name)) ^
-      (algorithm.written_for ? algorithm.written_for->digest : 0);
   prepared->call = {
       .protocol = prepared->plan.protocol,
       .fold = exec::fold_for(request.type, prepared->op,
@@ -147,9 +141,10 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .publishes = touches_memory,
       .streams_slots = streams_.for_peers,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
-      .signature = signature};
+      // Whether memory is registered must agree only where peers touch it.
+      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_)};
   prepared->label = label_of(request, prepared->plan);
-  prepared->brief = prepared->in_bytes + prepared->out_bytes <= kBriefBytes;
+  prepared->brief = b.in_bytes + b.out_bytes <= kBriefBytes;
   return prepared;
 }
 
@@ -174,8 +169,9 @@ bool Session::begin(const Order& o) {
 }
 
 inline void Session::complete(const Order& o) {
-  if (!o.prepared->divides || o.prepared->out_bytes == 0) return;
-  exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), o.prepared->out_bytes, executor_->ranks());
+  const Bytes out_bytes = o.prepared->buffers.out_bytes;
+  if (!o.prepared->divides || out_bytes == 0) return;
+  exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), out_bytes, executor_->ranks());
 }
 
 Error Session::in_context(const Order& o, Error error) const {

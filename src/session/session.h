@@ -30,14 +30,14 @@ inline constexpr Bytes kBriefBytes = 8192;
 struct Prepared : std::enable_shared_from_this<Prepared> {
   schedule::Plan plan;
   std::shared_ptr<const schedule::Program> program;
-  fabric::Call call = {};             // but for the buffers, and the scalar of kPremulSum, which are its caller's
-  ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
-  Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
-  bool may_be_in_place = true;        // with in == out
-  std::optional<Bytes> shift = {};    // of the buffers that it is for, as shift_of()
-  bool divides = false;               // an average of integers: by the number of ranks, after the sum
-  std::uint32_t label = 0;            // in the record
-  bool brief = false;                 // moves at most kBriefBytes
+  fabric::Call call = {};           // but for the buffers, and the scalar of kPremulSum, which are its caller's
+  ReduceOp op = ReduceOp::kSum;     // sum for collectives that do not reduce
+  Buffers buffers = {};             // of this rank
+  bool may_be_in_place = true;      // with in == out
+  std::optional<Bytes> shift = {};  // of the buffers that it is for, as shift_of()
+  bool divides = false;             // an average of integers: by the number of ranks, after the sum
+  std::uint32_t label = 0;          // in the record
+  bool brief = false;               // moves at most kBriefBytes
 };
 
 // An operation as its caller describes it. Owns: nothing.
