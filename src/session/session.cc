@@ -4,6 +4,7 @@
 #include "exec/kernels/fold.h"
 #include "recorder/json.h"
 #include "schedule/element.h"
+#include "session/description.h"
 
 namespace weft::session {
 namespace {
@@ -29,6 +30,29 @@ void leave_out_idle_copies(schedule::Program& program, Bytes shift) {
            to.memory == protocol::Memory::kOut && from.offset == shift + to.offset;
   };
   for (auto& strand : program) std::erase_if(strand, idle);
+}
+
+// What both ends of a message of an all_to_all_v must agree on besides the call: its elements. Never 0.
+std::uint32_t tag_of_pair(Bytes elements) {
+  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(elements) + 1) * 0x9e3779b97f4a7c15u >> 32 | 1);
+}
+
+void tag_pairs(schedule::Program& program, const Task& task, Rank self) {
+  using protocol::End;
+  for (auto& strand : program)
+    for (protocol::Operation& o : strand)
+      for (auto* ends : {&o.sources, &o.destinations})
+        for (End& end : *ends) {
+          if (end.kind != End::Kind::kMessage) continue;
+          const Rank from = ends == &o.sources ? end.peer : self, to = ends == &o.sources ? self : end.peer;
+          end.tag = tag_of_pair((*task.counts)[static_cast<std::size_t>(from * task.ranks + to)]);
+        }
+}
+
+// Equal only if all calls so far were: what differs once never becomes equal again.
+std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
+  const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
+  return mixed ^ mixed >> 29;
 }
 
 std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
@@ -130,6 +154,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   if (prepared->shift && !scale && prepared->op != ReduceOp::kPremulSum)
     leave_out_idle_copies(*program, *prepared->shift);
+  if (task.collective == Collective::kAllToAllV) tag_pairs(*program, task, executor_->rank());
   prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
   prepared->call = {
@@ -142,7 +167,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .streams_slots = streams_.for_peers,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
       // Whether memory is registered must agree only where peers touch it.
-      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_)};
+      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_),
+      .description = describe(request, prepared->plan)};
   prepared->label = label_of(request, prepared->plan);
   prepared->brief = b.in_bytes + b.out_bytes <= kBriefBytes;
   return prepared;
@@ -158,6 +184,7 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    call.signature = chain_ = chained(chain_, prepared.call.signature);
     if (prepared.op == ReduceOp::kPremulSum) call.scale = o.request->scalar;
   } else {
     call.out = static_cast<std::byte*>(o.transfers.front().data);
@@ -174,7 +201,29 @@ inline void Session::complete(const Order& o) {
   exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), out_bytes, executor_->ranks());
 }
 
+void Session::explain(const Order& o, Error& error) const {
+  const fabric::Disagreement found = executor_->disagreement();
+  if (found.peer < 0) return;
+  const Rank self = executor_->rank();
+  error.ranks = {found.peer, self};
+  if (o.request == nullptr) {
+    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
+    return;
+  }
+  if (!found.own || !found.peers) {
+    error.message = fmt::format("rank {} called another collective, size, type or kind of memory{}", found.peer,
+                                found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
+    return;
+  }
+  error.calls = {text_of(*found.peers), text_of(*found.own)};
+  error.field = differing_field(*found.peers, *found.own);
+  if (error.field.empty()) error.field = schedule::uneven(o.request->collective) ? "counts" : "kind of memory or order";
+  error.message = fmt::format("rank {} called {}, rank {} called {} (collective #{} of the communicator): {} differs",
+                              found.peer, error.calls[0], self, error.calls[1], found.number, error.field);
+}
+
 Error Session::in_context(const Order& o, Error error) const {
+  if (error.code == Code::kMismatch) explain(o, error);
   if (o.request == nullptr) {
     error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
                                 o.transfers.size(), error.message);

@@ -164,6 +164,8 @@ class Session {
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
   Error in_context(const Order& order, Error error) const;
+  // Says what this rank and a peer called, as far as both are known.
+  void explain(const Order& order, Error& error) const;
   std::uint32_t label_of(const Request& request, const schedule::Plan& plan);
   std::uint32_t exchange_label();
   void leave_record(const Error& error) const;
@@ -205,7 +207,8 @@ class Session {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
-  int children_ = 0;  // calls of split
+  std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
+  int children_ = 0;         // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schedule/lower/lower.h"
+#include "session/request.h"
 #include "stream/group.h"
 #include "weft/communicator.h"
 

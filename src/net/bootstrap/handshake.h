@@ -23,7 +23,7 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 inline constexpr std::uint32_t kMeeting = 1, kData = 2, kSurvivors = 3, kOneSided = 4;
-inline constexpr std::uint16_t kVersion = 2;  // changes with whatever is said over such a connection, windows included
+inline constexpr std::uint16_t kVersion = 3;  // changes with whatever is said over such a connection, windows included
 
 struct Greeting {
   static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 0xf1, 0x0d, 0x0a, 0x00};

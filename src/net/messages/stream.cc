@@ -5,6 +5,14 @@
 
 namespace weft::net::messages {
 
+void Stream::signal_came(std::uint64_t number, std::uint64_t tag) {
+  constexpr std::uint64_t kMost = 1 << 20;  // no schedule sends as many ahead
+  if (number <= signals_taken || number - signals_taken > kMost) return;
+  signals_came = std::max(signals_came, number);
+  if (signal_tags_.size() < number - signals_taken) signal_tags_.resize(number - signals_taken);
+  signal_tags_[number - signals_taken - 1] = tag;
+}
+
 void Stream::note_sent(Bytes bytes) {
   if (sizes_.empty()) [[unlikely]]
     sizes_.resize(kMostUnderWay);

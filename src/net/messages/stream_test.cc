@@ -39,5 +39,17 @@ TEST(Stream, AMessageThatIsTooLongIsAMismatch) {
   EXPECT_EQ(stream.find({0, 4}, false, kTag), Stream::Found::kHere);
 }
 
+TEST(Stream, ASignalOfAnotherCallDoesNotAgreeAlsoIfItOvertakesOne) {
+  Stream stream;
+  stream.signal_came(2, kTag + 1);
+  EXPECT_EQ(stream.signals_came, 2u);
+  EXPECT_TRUE(stream.signal_agrees(kTag));  // the first is on its way
+  stream.signal_came(1, kTag);
+  EXPECT_TRUE(stream.signal_agrees(kTag));
+  stream.take_signal();
+  EXPECT_FALSE(stream.signal_agrees(kTag));
+  EXPECT_TRUE(stream.signal_agrees(kTag + 1));
+}
+
 }  // namespace
 }  // namespace weft::net::messages
