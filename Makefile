@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header soak clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header soak disagreements clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -50,11 +50,15 @@ soak: configure ## a million checked collectives at random, with ranks that die 
 	cmake --build --preset release --target weft_soak
 	build/weft_soak $(SOAK)
 
+disagreements: configure ## ten thousand random disagreements between ranks (DISAGREEMENTS="--cases N --seed S")
+	cmake --build --preset release --target weft_disagreement
+	build/weft_disagreement $(DISAGREEMENTS)
+
 clean: ## remove everything that was built
 	rm -rf build build-dev build-tsan demo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@scripts/setup

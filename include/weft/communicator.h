@@ -26,7 +26,8 @@ struct Pending;
 // part for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out
 // count; all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root
 // has an input (broadcast, scatter) or an output (reduce, gather); the others may pass null. In place: in == out where
-// both have the same size; otherwise the smaller is this rank's part of the larger. Owns: nothing; the memory must stay
+// both have the same size; otherwise the smaller is this rank's part of the larger. Buffers that overlap otherwise are
+// refused. Fields that a collective does not use are ignored. Owns: nothing; the memory must stay
 // valid, and `in` unchanged, until the operation has finished.
 struct Request {
   Collective collective = Collective::kAllReduce;
@@ -34,7 +35,8 @@ struct Request {
   void* out = nullptr;
   std::size_t count = 0;
   // Of the uneven collectives, instead of `count`: elements of every rank's part, the same on all ranks; all_to_all_v:
-  // of the parts that this rank sends, and of those that it receives. Read before the call returns.
+  // of the parts that this rank sends, and of those that it receives; what it sends itself must be what it receives
+  // from itself. Read before the call returns.
   std::span<const std::size_t> counts = {}, receive_counts = {};
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of collectives that reduce; the others ignore it
@@ -65,8 +67,8 @@ struct Transfer {
 class Work {
  public:
   // True once the operation has finished; moves it on meanwhile. Errors: as Communicator::run.
-  Result<bool> test();
-  Status wait();
+  [[nodiscard]] Result<bool> test();
+  [[nodiscard]] Status wait();
 
  private:
   friend class Communicator;
@@ -132,18 +134,20 @@ class Communicator {
   // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when
   // all ranks have joined. Without these variables: a communicator of one rank. Errors: see net::shm::attach; bad input
   // for a variable that does not parse.
-  static Result<Communicator> from_environment();
+  [[nodiscard]] static Result<Communicator> from_environment();
   // All ranks of a communicator inside this process, one per thread that the caller starts.
-  static Result<std::vector<Communicator>> threads(Rank ranks);
+  [[nodiscard]] static Result<std::vector<Communicator>> threads(Rank ranks);
   // Joins the `ranks` that meet by this id, as one of them; returns when all have come. Errors: kTimeout naming the
   // missing ranks; kInvalidArgument: another id, another number of ranks, a rank that is taken.
-  static Result<Communicator> connect(const UniqueId& id, Rank rank, Rank ranks, const ConnectOptions& options = {});
+  [[nodiscard]] static Result<Communicator> connect(const UniqueId& id, Rank rank, Rank ranks,
+                                                    const ConnectOptions& options = {});
   // The same on a thread of its own, without waiting.
   static Pending<Communicator> start_connect(const UniqueId& id, Rank rank, Rank ranks,
                                              const ConnectOptions& options = {});
 
   explicit Communicator(std::shared_ptr<session::Session> session) : session_(std::move(session)) {}
-  // Is this one at all? False: see split.
+  // Is this one at all? False: see split, and of a communicator that was moved from. All calls of such a one fail with
+  // kInvalidArgument; its rank is -1 of 0.
   explicit operator bool() const { return session_ != nullptr; }
 
   Rank rank() const;
@@ -152,34 +156,34 @@ class Communicator {
   // Errors: kInvalidArgument (blames the input; nothing was done); kPeerDied, kPeerLeft, kTimeout, kAborted, kMismatch:
   // blame the communicator, which only returns this error from then on. Every message names the operation and the rank
   // at fault.
-  Status run(const Request& request);
+  [[nodiscard]] Status run(const Request& request);
   // Queues the operation behind those already started. It moves on while the caller is inside any call of this
   // communicator, its works included: in this one, too, for as long as peers let it go on. Errors: kInvalidArgument.
-  Result<Work> start(const Request& request);
+  [[nodiscard]] Result<Work> start(const Request& request);
 
   // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends
   // must agree on count and type; what a rank sends itself it must receive in the same call. Errors: as run; kMismatch
   // if they do not agree.
-  Status exchange(std::span<const Transfer> transfers);
-  Result<Work> start(std::span<const Transfer> transfers);
+  [[nodiscard]] Status exchange(std::span<const Transfer> transfers);
+  [[nodiscard]] Result<Work> start(std::span<const Transfer> transfers);
   // A send may return before its message has been received.
   template <class T>
-  Status send(std::span<const T> data, Rank peer) {
+  [[nodiscard]] Status send(std::span<const T> data, Rank peer) {
     const Transfer t{Transfer::Direction::kSend, peer, const_cast<T*>(data.data()), data.size(), data_type_of<T>()};
     return exchange({&t, 1});
   }
   template <class T>
-  Status receive(std::span<T> data, Rank peer) {
+  [[nodiscard]] Status receive(std::span<T> data, Rank peer) {
     const Transfer t{Transfer::Direction::kReceive, peer, data.data(), data.size(), data_type_of<T>()};
     return exchange({&t, 1});
   }
 
   // Registered memory. Errors: kNoResources.
-  Result<Memory> allocate(std::size_t bytes);
+  [[nodiscard]] Result<Memory> allocate(std::size_t bytes);
 
   template <class T>
-  Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
-                    std::optional<Scalar> scalar = {}) {
+  [[nodiscard]] Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                                  std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size()) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kAllReduce,
                 .in = in.data(),
@@ -190,7 +194,7 @@ class Communicator {
                 .scalar = scalar});
   }
   template <class T>
-  Status all_gather(std::span<const T> in, std::span<T> out) {
+  [[nodiscard]] Status all_gather(std::span<const T> in, std::span<T> out) {
     if (in.size() * static_cast<std::size_t>(ranks()) != out.size()) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kAllGather,
                 .in = in.data(),
@@ -199,8 +203,8 @@ class Communicator {
                 .type = data_type_of<T>()});
   }
   template <class T>
-  Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
-                        std::optional<Scalar> scalar = {}) {
+  [[nodiscard]] Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                                      std::optional<Scalar> scalar = {}) {
     if (in.size() != out.size() * static_cast<std::size_t>(ranks())) return size_mismatch(in.size(), out.size());
     return run({.collective = Collective::kReduceScatter,
                 .in = in.data(),
@@ -212,7 +216,7 @@ class Communicator {
   }
   // In place: every rank's `data` becomes the root's.
   template <class T>
-  Status broadcast(std::span<T> data, Rank root) {
+  [[nodiscard]] Status broadcast(std::span<T> data, Rank root) {
     return run({.collective = Collective::kBroadcast,
                 .in = data.data(),
                 .out = data.data(),
@@ -221,7 +225,7 @@ class Communicator {
                 .root = root});
   }
   // Returns when all ranks have called it.
-  Status barrier();
+  [[nodiscard]] Status barrier();
 
   // What the last finished operation was done with, e.g. {"two_shot", "Direct", 1}.
   struct Choice {
@@ -236,22 +240,22 @@ class Communicator {
   // none, and gets an empty Communicator. Every new communicator has connections of its own, and may allocate as much
   // memory as this one; over shared memory it also reaches what was allocated here. Errors: as run.
   static constexpr int kNoColor = -1;
-  Result<Communicator> split(int color, int key = 0);
+  [[nodiscard]] Result<Communicator> split(int color, int key = 0);
   // After a failure: of the ranks that still live and call this, in their order here. Does not use this communicator's
   // operations; drop it afterwards. Waits for ranks that are not known to have ended as long as any wait does; those
   // that come later are left out, for good. Never do two groups go on: one process's memory decides among ranks that
   // share it, or `weft run`; otherwise more than half of all ranks must come, or half with rank 0. Errors: kLeftOut:
   // the others went on without this rank; kNoQuorum: too few are here: nothing is lost, call again; kPeerLeft: this
   // communicator has been shrunk before.
-  Result<Communicator> shrink();
+  [[nodiscard]] Result<Communicator> shrink();
   // Agrees with all ranks that live and call this, each at its own same call, on the AND of their bits; works on broken
   // communicators, too. A collective that is ok on one rank may have failed on another: this is how all learn whether
   // all got it. Waits as shrink() does, and leaves this communicator as it is. Errors: kNoQuorum as shrink(); kLeftOut:
   // the others have agreed without this rank.
-  Result<Agreement> agree(std::uint64_t bits);
+  [[nodiscard]] Result<Agreement> agree(std::uint64_t bits);
   // Of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks). `id`: of a
   // MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and connect.
-  Result<Communicator> grow(const UniqueId& id, Rank ranks);
+  [[nodiscard]] Result<Communicator> grow(const UniqueId& id, Rank ranks);
 
   // --- when something goes wrong ---
 
@@ -263,15 +267,16 @@ class Communicator {
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
   // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for
   // a call of this communicator that another thread is inside.
-  Status status();
+  [[nodiscard]] Status status();
   // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. Returns when the others
   // have been told. Thread: any, also while another is inside a call of this communicator.
   void abort();
   // Returns when all ranks have called it, like barrier(). If some do not within `timeout` (at most the communicator's
   // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.
-  Status monitored_barrier(std::chrono::milliseconds timeout);
+  [[nodiscard]] Status monitored_barrier(std::chrono::milliseconds timeout);
   // Waits for all started operations and for all ranks to do the same; afterwards the communicator does nothing more.
-  Status finalize();
+  // Errors: as run; kMismatch also if a peer has sent what no call of this rank received.
+  [[nodiscard]] Status finalize();
 
  private:
   static Status size_mismatch(std::size_t in, std::size_t out);

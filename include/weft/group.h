@@ -26,10 +26,10 @@ class Group {
   }
 
   // Starts all that was added, and forgets it. Errors: as Communicator::start; then what came before is started.
-  Result<std::vector<Work>> start();
+  [[nodiscard]] Result<std::vector<Work>> start();
   // Starts all and waits until all have finished, moving on all communicators meanwhile: one thread may hold several
   // ranks of a communicator. Errors: the first of those of Communicator::run, after nothing runs any more.
-  Status run();
+  [[nodiscard]] Status run();
 
  private:
   struct Queue {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 namespace weft {
 
@@ -33,6 +35,11 @@ struct Error {
   Code code = Code::kInternal;
   Blame blame = Blame::kOperation;
   std::string message;  // one line, for a person
+  // kMismatch, where both ranks' calls are known: the two ranks, what each of them called, and the first field in which
+  // the calls differ.
+  std::vector<std::int32_t> ranks = {};
+  std::vector<std::string> calls = {};
+  std::string field = {};
 
   bool operator==(const Error&) const = default;
 };

@@ -83,6 +83,12 @@ Result<std::int64_t> number(const char* name, std::int64_t fallback, std::int64_
   return parse_integer(name, value, low, high);
 }
 
+Result<Bytes> size(const char* name, const std::string& value) {
+  const Result<Bytes> bytes = parse_bytes(value);
+  if (!bytes) return bad_input("{}: {}", name, bytes.error().message);
+  return bytes;
+}
+
 }  // namespace
 
 std::span<const Variable> table() { return kTable; }
@@ -97,6 +103,9 @@ Status check_transport(const std::string& what, const std::string& transport) {
 Result<Settings> read() {
   constexpr std::int64_t kMaxRanks = 1 << 20;
   Settings s;
+  for (const auto& [set, unset] : {std::pair{"WEFT_RANK", "WEFT_SIZE"}, std::pair{"WEFT_SIZE", "WEFT_RANK"}})
+    if (!text(set).empty() && text(unset).empty())
+      return bad_input("{} is {}, but {} is not set: a launcher sets both", set, text(set), unset);
   if (!text("WEFT_SIZE").empty()) {
     WEFT_TRY(s.size, number("WEFT_SIZE", 1, 1, kMaxRanks));
     WEFT_TRY(s.rank, number("WEFT_RANK", 0, 0, *s.size - 1));
@@ -105,16 +114,16 @@ Result<Settings> read() {
   WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
   if (s.timeout_ms == 0) s.timeout_ms = std::int64_t{1} << 40;  // 34 years
   if (const std::string heap = text("WEFT_HEAP"); !heap.empty()) {
-    WEFT_TRY(s.heap_bytes, parse_bytes(heap));
+    WEFT_TRY(s.heap_bytes, size("WEFT_HEAP", heap));
     if (s.heap_bytes < 4096 || s.heap_bytes > Bytes{1} << 40) return bad_input("WEFT_HEAP {} is outside 4K … 1T", heap);
   }
   s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
   for (const char* name : {"SHMEM_SYMMETRIC_SIZE", "WEFT_SYMMETRIC_SIZE"}) {
-    const std::string size = text(name);
-    if (size.empty()) continue;
-    WEFT_TRY(s.symmetric_bytes, parse_bytes(size));
+    const std::string value = text(name);
+    if (value.empty()) continue;
+    WEFT_TRY(s.symmetric_bytes, size(name, value));
     if (s.symmetric_bytes < 4096 || s.symmetric_bytes > Bytes{1} << 40)
-      return bad_input("{} {} is outside 4K … 1T", name, size);
+      return bad_input("{} {} is outside 4K … 1T", name, value);
   }
   s.algorithm = text("WEFT_ALGO");
   s.protocol = text("WEFT_PROTO");

@@ -56,12 +56,34 @@ TEST_F(Environment, RefusesValuesOutOfRangeAndNamesThem) {
   expect_refused("WEFT_RANK", "4");
   expect_refused("WEFT_RANK", "-1");
   expect_refused("WEFT_RANK", "one");
+  setenv("WEFT_RANK", "0", 1);
   expect_refused("WEFT_SIZE", "0");
+  unsetenv("WEFT_RANK");
   expect_refused("WEFT_TIMEOUT_MS", "0");
   expect_refused("WEFT_TIMEOUT_MS", "1s");
   expect_refused("WEFT_HEAP", "12");
   expect_refused("WEFT_HEAP", "lots");
   expect_refused("WEFT_CHANNELS", "65");
+}
+
+TEST_F(Environment, ARankWithoutASizeIsRefusedAndASizeWithoutARank) {
+  for (const auto& [set, unset] : {std::pair{"WEFT_RANK", "WEFT_SIZE"}, std::pair{"WEFT_SIZE", "WEFT_RANK"}}) {
+    setenv(set, "1", 1);
+    const auto s = read();
+    unsetenv(set);
+    ASSERT_FALSE(s.has_value()) << set;
+    EXPECT_EQ(s.error().message, std::string(set) + " is 1, but " + unset + " is not set: a launcher sets both");
+  }
+}
+
+TEST_F(Environment, ASizeThatIsNoNumberOfBytesNamesItsVariable) {
+  for (const char* name : {"WEFT_HEAP", "WEFT_SYMMETRIC_SIZE"}) {
+    setenv(name, "x", 1);
+    const auto s = read();
+    unsetenv(name);
+    ASSERT_FALSE(s.has_value()) << name;
+    EXPECT_NE(s.error().message.find(name), std::string::npos) << s.error().message;
+  }
 }
 
 TEST_F(Environment, EveryVariableIsDescribedOnce) {

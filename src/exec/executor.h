@@ -45,6 +45,10 @@ class Executor {
   // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.
   void abort() { aborted_.store(true, std::memory_order_release); }
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  // Where this rank and a peer called different things, if a call has failed with kMismatch.
+  virtual fabric::Disagreement disagreement() const = 0;
+  // A peer that has sent a message which no call has received; -1: none is known.
+  virtual Rank unread() = 0;
   // Tells the peers that the communicator is broken, and by whom. Idempotent.
   virtual void break_off(Rank culprit, fabric::Cause cause) = 0;
 
@@ -65,9 +69,10 @@ struct ProgramCursor {
 
 // The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
 // look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
-// Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls and unsettled: a peer for whom
-// sources that a finished program named are still being read; -1: none. Watcher: Observer, or what stands for it where
-// the cost of watching is measured.
+// Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls, disagreement, awaits_reason,
+// unread and
+// unsettled: a peer for whom sources that a finished program named are still being read; -1: none. Watcher: Observer,
+// or what stands for it where the cost of watching is measured.
 template <class World, class Watcher = Observer>
 class WorldExecutor final : public Executor {
  public:
@@ -83,6 +88,8 @@ class WorldExecutor final : public Executor {
   std::vector<Rank> awaited() override { return waiting_for(); }
   void set_timeout(std::chrono::milliseconds timeout) override { world_->patience.set_timeout(timeout); }
   Status health() override { return world_->patience.health(); }
+  fabric::Disagreement disagreement() const override { return world_->endpoint.disagreement(); }
+  Rank unread() override { return world_->endpoint.unread(); }
   void break_off(Rank culprit, fabric::Cause cause) override { world_->patience.break_off(culprit, cause); }
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
@@ -107,7 +114,7 @@ class WorldExecutor final : public Executor {
       return false;
     }
     WEFT_CHECK(check_intact());
-    WEFT_CHECK(world_->patience.look(ask_));
+    WEFT_CHECK(compared(world_->patience.look(ask_)));
     return false;
   }
 
@@ -121,7 +128,7 @@ class WorldExecutor final : public Executor {
       }
       observer_.stuck([this] { return first_blocker(); });
       WEFT_CHECK(check_intact());
-      WEFT_CHECK(world_->patience.pause(ask_));
+      WEFT_CHECK(compared(world_->patience.pause(ask_)));
     }
     if (observer_.wants()) [[unlikely]]
       observer_.moved();
@@ -168,10 +175,17 @@ class WorldExecutor final : public Executor {
       return failure(Code::kAborted, Blame::kCommunicator, "this rank has aborted");
     }
     const Rank other = world_->endpoint.mismatched();
-    if (other < 0) return {};
-    world_->patience.break_off(other);
+    if (other < 0 || world_->endpoint.awaits_reason(other)) return {};
+    world_->patience.break_off(other, fabric::Cause::kDiffers);
     return failure(Code::kMismatch, Blame::kCommunicator,
                    "rank {} called another collective, size, type or kind of memory", other);
+  }
+  // Another rank has found a disagreement: with whom does this rank disagree?
+  Status compared(Status found) {
+    if (!found && found.error().code == Code::kMismatch) [[unlikely]]
+      for (Rank r = 0; r < ranks() && world_->endpoint.mismatched() < 0; ++r)
+        if (r != rank()) world_->endpoint.compare_calls(r);
+    return found;
   }
   // Whom the strands wait for; empty if one of them can go on by now.
   std::vector<Rank> waiting_for() {

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -20,6 +21,20 @@ using weft::Scalar;  // what a rank's contribution is multiplied by
 using Fold = void (*)(std::byte* const* destinations, int destination_count, const std::byte* const* sources,
                       int source_count, Bytes bytes, const Scalar* scales);
 
+// A call as its caller describes it, for messages about disagreements. The fabric does not look inside.
+struct Description {
+  std::uint64_t count = 0;   // elements
+  std::uint64_t fields = 0;  // session/description.h
+  bool operator==(const Description&) const = default;
+};
+
+// Where this rank and a peer called different things.
+struct Disagreement {
+  Rank peer = -1;
+  std::uint64_t number = 0;                         // of the call among those that all ranks make, from 1; 0: not known
+  std::optional<Description> own = {}, peers = {};  // as far as known
+};
+
 // One collective as a fabric sees it: the memories that operations name, and the arithmetic.
 // Owns: nothing; in and out must stay valid until all strands have finished.
 struct Call {
@@ -34,8 +49,11 @@ struct Call {
   bool publishes = false;            // peers will load and store in and out directly
   bool streams_slots = false;        // large messages go into slots past this core's caches (decisions 0078, 0129) …
   bool streams_scratch = false;      // … and large parts into scratch (decision 0079)
-  std::uint64_t signature =
-      0;  // equal on all ranks if they call the same thing; checked before peers' memory is touched
+  // Of this call and all before it on the communicator: equal on all ranks if they have called the same things. Travels
+  // with every message and signal, and is checked before peers' memory is touched. Calls that only some ranks make have
+  // none: their messages' tags say what both ends must agree on.
+  std::uint64_t signature = 0;
+  Description description = {};
 };
 
 using protocol::Capabilities;
@@ -43,12 +61,21 @@ using protocol::Capabilities;
 // What a rank did that broke its communicator.
 enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut };
 constexpr std::string_view word(Cause cause) {
-  if (cause == Cause::kDiffers) return "called another collective, size or type";
+  if (cause == Cause::kDiffers) return "called another collective, size, type or kind of memory";
   if (cause == Cause::kDied) return "has ended";
   if (cause == Cause::kLeft) return "has left: it dropped or finalized the communicator";
   if (cause == Cause::kShrinks) return "has left: it called shrink()";
   if (cause == Cause::kTimedOut) return "kept another rank waiting for longer than the timeout";
   return cause == Cause::kAborted ? "aborted" : "failed";
+}
+// Why the communicator of rank `self` is broken. The rank at fault is not told of itself as of a stranger.
+inline std::string broken_text(Rank culprit, Cause cause, Rank self) {
+  if (culprit != self) return fmt::format("the communicator is broken: rank {} {}", culprit, word(cause));
+  if (cause == Cause::kDiffers)
+    return fmt::format("the communicator is broken: another rank called another collective than rank {}, this one",
+                       self);
+  if (cause == Cause::kAborted) return "the communicator is broken: this rank has aborted";
+  return fmt::format("the communicator is broken: another rank waited for rank {}, this one, in vain", self);
 }
 // What the other ranks' calls report.
 constexpr Code code(Cause cause) {

@@ -21,7 +21,7 @@ struct End {
   Memory memory = Memory::kIn;
   bool last = true;         // messages: the message ends with this part
   std::int16_t strand = 0;  // messages: which of the connections between the two ranks
-  std::uint16_t tag = 0;    // messages: what both ends must agree on; 0: the call
+  std::uint32_t tag = 0;    // messages: what both ends must agree on besides the call
   Rank peer = -1;
   Rank count = 0, stride = 0;  // of a group of ranks, whose first is `peer`
   Bytes offset = 0;            // in the rank's or peer's memory; of a message: of this part in the message

@@ -13,8 +13,8 @@ inline constexpr int kSlots = 8;  // messages that a connection holds
 constexpr std::size_t slot_after(std::uint64_t messages) { return messages % kSlots; }
 constexpr bool has_room(std::uint64_t sent, std::uint64_t taken) { return sent - taken < kSlots; }
 
-// The upper 16 bits of a 64-bit flag are the tag of the sender's call: a message that is due but has another tag
-// belongs to a call that the ranks disagree on.
+// GPU kernels: the upper 16 bits of a 64-bit flag are the tag of the sender's call: a message that is due but has
+// another tag belongs to a call that the ranks disagree on.
 inline constexpr int kTagShift = 48;
 
 // What of a call's signature travels with every message.

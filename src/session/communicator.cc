@@ -9,7 +9,17 @@ namespace weft {
 
 using Turn = session::Session::Turn;
 
+namespace {
+
+tl::unexpected<Error> no_communicator() {
+  return bad_input("the communicator is empty: it was moved from, or split gave this rank no color");
+}
+tl::unexpected<Error> no_operation() { return bad_input("the work is empty: no operation was started with it"); }
+
+}  // namespace
+
 Result<bool> Work::test() {
+  if (!pending_) return no_operation();
   const Turn turn(*session_);
   session_->poll(*pending_);
   if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
@@ -17,6 +27,7 @@ Result<bool> Work::test() {
 }
 
 Status Work::wait() {
+  if (!pending_) return no_operation();
   const Turn turn(*session_);
   return session_->wait(*pending_);
 }
@@ -37,15 +48,17 @@ Memory::~Memory() {
   if (data_ != nullptr) session_->executor().deallocate(data_);
 }
 
-Rank Communicator::rank() const { return session_->executor().rank(); }
-Rank Communicator::ranks() const { return session_->executor().ranks(); }
+Rank Communicator::rank() const { return !session_ ? -1 : session_->executor().rank(); }
+Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().ranks(); }
 
 Status Communicator::run(const Request& request) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   return session_->run(request);
 }
 
 Result<Work> Communicator::start(const Request& request) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   Work work;
   WEFT_TRY(work.pending_, session_->start(request));
@@ -54,6 +67,7 @@ Result<Work> Communicator::start(const Request& request) {
 }
 
 Result<Work> Communicator::start(std::span<const Transfer> transfers) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   Work work;
   WEFT_TRY(work.pending_, session_->start(transfers));
@@ -62,11 +76,13 @@ Result<Work> Communicator::start(std::span<const Transfer> transfers) {
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   return session_->run(transfers);
 }
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {
+  if (!session_) return no_communicator();
   Memory memory;
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
   memory.session_ = session_;
@@ -77,53 +93,63 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
 Status Communicator::barrier() { return run({.collective = Collective::kBarrier}); }
 
 Result<Communicator> Communicator::split(int color, int key) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   WEFT_TRY(auto session, session_->split(color, key));
   return Communicator(std::move(session));
 }
 
 Result<Communicator> Communicator::shrink() {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   WEFT_TRY(auto session, session_->shrink());
   return Communicator(std::move(session));
 }
 
 Result<Agreement> Communicator::agree(std::uint64_t bits) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   return session_->agree(bits);
 }
 
 Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   WEFT_TRY(auto session, session_->grow(id, ranks));
   return Communicator(std::move(session));
 }
 
 Status Communicator::status() {
+  if (!session_) return no_communicator();
   const session::Session::Visit visit(*session_);
   return session_->status();
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {
   constexpr std::chrono::hours kForEver{24 * 365 * 100};
+  if (!session_) return;
   const Turn turn(*session_);
   session_->executor().set_timeout(timeout.count() > 0 ? timeout : kForEver);
 }
 
-void Communicator::abort() { session_->abort(); }
+void Communicator::abort() {
+  if (session_) session_->abort();
+}
 
 Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   return session_->monitored_barrier(timeout);
 }
 
 Status Communicator::finalize() {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
   return session_->finalize();
 }
 
 Communicator::Choice Communicator::last_choice() const {
-  const session::Prepared* last = session_->last();
+  const session::Prepared* last = session_ ? session_->last() : nullptr;
   if (last == nullptr) return {};
   return {std::string(last->plan.algorithm->name), std::string(protocol::traits(last->plan.protocol).name),
           last->plan.channels};

@@ -34,6 +34,14 @@ Status Session::drain() {
 Status Session::finalize() {
   WEFT_CHECK(drain());
   WEFT_CHECK(run({.collective = Collective::kBarrier}));
+  if (const Rank peer = executor_->unread(); peer >= 0) {
+    broken_ = failure(Code::kMismatch, Blame::kCommunicator,
+                      "rank {}: finalize: rank {} has sent a message that no call of rank {} has received",
+                      executor_->rank(), peer, executor_->rank());
+    leave_record(broken_.error());
+    executor_->break_off(peer, fabric::Cause::kDiffers);
+    return broken_;
+  }
   broken_ = bad_input("rank {}: the communicator is finalized", executor_->rank());
   record(nullptr, "");
   return {};

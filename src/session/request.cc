@@ -9,16 +9,27 @@ namespace weft::session {
 using schedule::Task;
 
 std::string key_of(const Request& r, bool registered) {
-  std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<int>(r.collective), r.count, static_cast<int>(r.type),
-                  static_cast<int>(r.op), r.root, r.reproducible, r.algorithm, r.protocol, r.channels, registered);
-  if (r.collective == Collective::kAllGatherV || r.collective == Collective::kReduceScatterV)
+  if (r.collective == Collective::kBarrier) return fmt::format("{}", static_cast<int>(r.collective));
+  std::string key = fmt::format("{}|{}|{}", static_cast<int>(r.collective), static_cast<int>(r.type), registered);
+  if (schedule::reduces(r.collective)) key += fmt::format("|op {}", static_cast<int>(r.op));
+  if (schedule::rooted(r.collective)) key += fmt::format("|root {}", r.root);
+  if (!schedule::uneven(r.collective))
+    key += fmt::format("|{}", r.count);
+  else if (r.collective != Collective::kAllToAllV)
     key += fmt::format("|{}", fmt::join(r.counts, ","));
   return key;
 }
 
+std::uint64_t signature_of(const Request& r, bool registered, const schedule::Plan& plan, Rank ranks_per_node) {
+  const schedule::Algorithm& algorithm = *plan.algorithm;
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, registered), algorithm.name,
+                                      static_cast<int>(plan.protocol), plan.channels, plan.slice_bytes, ranks_per_node);
+  return std::hash<std::string>{}(key) ^ (algorithm.written_for ? algorithm.written_for->digest : 0);
+}
+
 std::string cache_key_of(const Request& r, bool registered, std::optional<Bytes> shift) {
-  std::string key = key_of(r, registered);
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, registered), r.reproducible, r.algorithm, r.protocol,
+                                r.channels, static_cast<int>(r.op));
   if (shift) key += fmt::format("|{} behind", *shift);
   if (r.collective == Collective::kAllToAllV)
     key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
@@ -43,11 +54,25 @@ bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
 
 }  // namespace
 
-Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, Bytes in_bytes, Bytes out_bytes) {
-  if ((in_bytes > 0 && r.in == nullptr) || (out_bytes > 0 && r.out == nullptr))
+Buffers buffers_of(const schedule::Layout& layout, Rank rank) {
+  const schedule::InPlace place = schedule::in_place(layout, rank);
+  return {.in_bytes = layout.buffer_bytes(schedule::Buffer::kIn, rank),
+          .out_bytes = layout.buffer_bytes(schedule::Buffer::kOut, rank),
+          .in_place = place.out - place.in};
+}
+
+Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, const Buffers& b) {
+  if ((b.in_bytes > 0 && r.in == nullptr) || (b.out_bytes > 0 && r.out == nullptr))
     return bad_input("{} of {} elements: null buffer", schedule::name(r.collective), r.count);
-  if (in_bytes == 0 || out_bytes == 0) return {};
-  return schedule::check_place(algorithm, overlap(r.in, in_bytes, r.out, out_bytes));
+  if (b.in_bytes == 0 || b.out_bytes == 0) return {};
+  const bool overlaps = overlap(r.in, b.in_bytes, r.out, b.out_bytes);
+  if (overlaps && !overwrites_input(r)) {
+    const auto shift = static_cast<const std::byte*>(r.out) - static_cast<const std::byte*>(r.in);
+    if (shift != b.in_place)
+      return bad_input("{}: input and output overlap: the output begins {} B behind the input, in place {} B",
+                       schedule::name(r.collective), shift, b.in_place);
+  }
+  return schedule::check_place(algorithm, overlaps);
 }
 
 bool overwrites_input(const Request& r) { return r.in == r.out && !schedule::may_be_in_place(r.collective); }
@@ -57,14 +82,17 @@ std::optional<Bytes> shift_of(const Request& r, Bytes in_bytes, Bytes out_bytes)
   return static_cast<const std::byte*>(r.out) - static_cast<const std::byte*>(r.in);
 }
 
-Status check_request(const Request& r, Rank ranks) {
+Status check_request(const Request& r, Rank rank, Rank ranks) {
   const auto name = schedule::name(r.collective);
   const auto parts = static_cast<std::size_t>(schedule::message_parts(r.collective, ranks));
+  // Barriers have no elements, uneven collectives their counts.
+  const bool counted = r.collective != Collective::kBarrier && !schedule::uneven(r.collective);
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
-      bytes > kAddressSpace)
+  if (counted && (__builtin_mul_overflow(r.count, parts * static_cast<std::size_t>(size_of(r.type)), &bytes) ||
+                  bytes > kAddressSpace))
     return bad_input("{}: {} elements do not fit into memory", name, r.count);
-  if (r.root < 0 || r.root >= ranks) return bad_input("{}: root {} of {} ranks", name, r.root, ranks);
+  if (schedule::rooted(r.collective) && (r.root < 0 || r.root >= ranks))
+    return bad_input("{}: root {} of {} ranks", name, r.root, ranks);
   const auto count = static_cast<std::size_t>(ranks);
   if (schedule::uneven(r.collective)) {
     if (r.counts.size() != count) return bad_input("{}: {} counts for {} ranks", name, r.counts.size(), ranks);
@@ -74,6 +102,10 @@ Status check_request(const Request& r, Rank ranks) {
       for (const std::size_t c : counts)
         if (c > kAddressSpace / count / static_cast<std::size_t>(size_of(r.type)))
           return bad_input("{}: {} elements do not fit into memory", name, c);
+    const auto self = static_cast<std::size_t>(rank);
+    if (r.collective == Collective::kAllToAllV && r.counts[self] != r.receive_counts[self])
+      return bad_input("{}: rank {} sends itself {} elements and receives {} from itself", name, rank, r.counts[self],
+                       r.receive_counts[self]);
   } else if (!r.counts.empty() || !r.receive_counts.empty()) {
     return bad_input("{}: counts are for all_gather_v, reduce_scatter_v and all_to_all_v", name);
   }
@@ -93,9 +125,11 @@ Status check_request(const Request& r, Rank ranks) {
 Task task_of(const Request& r, Rank self, Rank n, Rank ranks_per_node) {
   Task task{.collective = r.collective,
             .ranks = n,
-            .root = r.root,
+            .root = schedule::rooted(r.collective) ? r.root : 0,
             .ranks_per_node = ranks_per_node,
-            .elements = static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
+            .elements = schedule::uneven(r.collective)
+                            ? 0
+                            : static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
             .element_bytes = size_of(r.type)};
   if (r.collective == Collective::kBarrier) task.elements = 0;
   if (schedule::uneven(r.collective)) {

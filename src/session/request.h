@@ -12,11 +12,17 @@ namespace weft::session {
 
 inline constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
 
-// Errors (bad input): a request that no rank of so many could make; the message begins with the collective.
-Status check_request(const Request& request, Rank ranks);
-// Errors (bad input): a null buffer where bytes are needed; in place, or not, where the algorithm is not written for
-// that. The sizes are of this rank's buffers.
-Status check_buffers(const Request& request, const schedule::Algorithm& algorithm, Bytes in_bytes, Bytes out_bytes);
+// Errors (bad input): a request that rank `rank` of so many could not make; the message begins with the collective.
+Status check_request(const Request& request, Rank rank, Rank ranks);
+// A rank's two buffers of a request.
+struct Buffers {
+  Bytes in_bytes = 0, out_bytes = 0;
+  Bytes in_place = 0;  // how far behind the input the output begins in a call in place
+};
+Buffers buffers_of(const schedule::Layout& layout, Rank rank);
+// Errors (bad input): a null buffer where bytes are needed; buffers that overlap otherwise than in place; in place, or
+// not, where the algorithm is not written for that.
+Status check_buffers(const Request& request, const schedule::Algorithm& algorithm, const Buffers& buffers);
 
 // Of an all_to_all_v only this rank's row and column of counts are known; the others are zero.
 schedule::Task task_of(const Request& request, Rank rank, Rank ranks, Rank ranks_per_node);
@@ -24,8 +30,10 @@ schedule::Task task_of(const Request& request, Rank rank, Rank ranks, Rank ranks
 // parts of one size, whatever they are.
 schedule::Task chosen_for(const schedule::Task& task);
 
-// What all ranks must agree on; of an all_to_all_v they know different counts.
+// What all ranks must agree on: the fields that the collective uses. Of an all_to_all_v ranks know different counts.
 std::string key_of(const Request& request, bool registered);
+// The same in one number, with the choice that was made for the call.
+std::uint64_t signature_of(const Request& request, bool registered, const schedule::Plan& plan, Rank ranks_per_node);
 // The call would overwrite input that peers still want: it is done with a copy.
 bool overwrites_input(const Request& request);
 // How far behind its input a call's output begins, if they overlap and the input is not copied.

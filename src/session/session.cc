@@ -4,11 +4,11 @@
 #include "exec/kernels/fold.h"
 #include "recorder/json.h"
 #include "schedule/element.h"
+#include "session/description.h"
 
 namespace weft::session {
 namespace {
 
-using schedule::Buffer;
 using schedule::Task;
 
 // Counts of uneven collectives are not looked at. Neighbours in memory are not compared one after the other: compilers
@@ -32,9 +32,32 @@ void leave_out_idle_copies(schedule::Program& program, Bytes shift) {
   for (auto& strand : program) std::erase_if(strand, idle);
 }
 
+// What both ends of a message of an all_to_all_v must agree on besides the call: its elements. Never 0.
+std::uint32_t tag_of_pair(Bytes elements) {
+  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(elements) + 1) * 0x9e3779b97f4a7c15u >> 32 | 1);
+}
+
+void tag_pairs(schedule::Program& program, const Task& task, Rank self) {
+  using protocol::End;
+  for (auto& strand : program)
+    for (protocol::Operation& o : strand)
+      for (auto* ends : {&o.sources, &o.destinations})
+        for (End& end : *ends) {
+          if (end.kind != End::Kind::kMessage) continue;
+          const Rank from = ends == &o.sources ? end.peer : self, to = ends == &o.sources ? self : end.peer;
+          end.tag = tag_of_pair((*task.counts)[static_cast<std::size_t>(from * task.ranks + to)]);
+        }
+}
+
+// Equal only if all calls so far were: what differs once never becomes equal again.
+std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
+  const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
+  return mixed ^ mixed >> 29;
+}
+
 std::vector<std::byte> input_of(const Request& r, const Prepared& prepared) {
   const auto* in = static_cast<const std::byte*>(r.in);
-  return {in, in + prepared.in_bytes};
+  return {in, in + prepared.buffers.in_bytes};
 }
 
 }  // namespace
@@ -89,8 +112,9 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     if (!known.prepared || !known.is_even || !same_shape(r, known.request)) continue;
     if (r.in != known.request.in || r.out != known.request.out) {
       const Prepared& p = *known.prepared;
-      WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.in_bytes, p.out_bytes));
-      if (is_registered(p.in_bytes, p.out_bytes) != known.registered || shift_of(r, p.in_bytes, p.out_bytes) != p.shift)
+      WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.buffers));
+      const Buffers& b = p.buffers;
+      if (is_registered(b.in_bytes, b.out_bytes) != known.registered || shift_of(r, b.in_bytes, b.out_bytes) != p.shift)
         continue;
       known.request.in = r.in, known.request.out = r.out;
     }
@@ -98,17 +122,16 @@ Result<const Prepared*> Session::prepare(const Request& r) {
     return known.prepared.get();
   }
 
-  WEFT_CHECK(check_request(r, executor_->ranks()));
+  WEFT_CHECK(check_request(r, executor_->rank(), executor_->ranks()));
   const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
   const schedule::Layout layout = layout_of(task);
-  const Bytes in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
-  const Bytes out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
-  const bool registered = is_registered(in_bytes, out_bytes);
-  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, in_bytes, out_bytes))];
+  const Buffers b = buffers_of(layout, executor_->rank());
+  const bool registered = is_registered(b.in_bytes, b.out_bytes);
+  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, b.in_bytes, b.out_bytes))];
   if (!prepared) {
     WEFT_TRY(prepared, plan(r, task, layout, registered));
   }
-  WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->in_bytes, prepared->out_bytes));
+  WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->buffers));
   known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
   last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
   *last_ = {.request = r, .is_even = !schedule::uneven(r.collective), .registered = registered, .prepared = prepared};
@@ -121,9 +144,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
   const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
-  prepared->in_bytes = layout.buffer_bytes(Buffer::kIn, executor_->rank());
-  prepared->out_bytes = layout.buffer_bytes(Buffer::kOut, executor_->rank());
-  prepared->shift = shift_of(request, prepared->in_bytes, prepared->out_bytes);
+  const Buffers b = prepared->buffers = buffers_of(layout, executor_->rank());
+  prepared->shift = shift_of(request, b.in_bytes, b.out_bytes);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
@@ -132,12 +154,9 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   if (prepared->shift && !scale && prepared->op != ReduceOp::kPremulSum)
     leave_out_idle_copies(*program, *prepared->shift);
+  if (task.collective == Collective::kAllToAllV) tag_pairs(*program, task, executor_->rank());
   prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
-  // Whether memory is registered must agree only where peers touch it.
-  const std::uint64_t signature =
-      std::hash<std::string>{}(key_of(request, registered && touches_memory) + std::string(algorithm.name)) ^
-      (algorithm.written_for ? algorithm.written_for->digest : 0);
   prepared->call = {
       .protocol = prepared->plan.protocol,
       .fold = exec::fold_for(request.type, prepared->op,
@@ -147,9 +166,11 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .publishes = touches_memory,
       .streams_slots = streams_.for_peers,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
-      .signature = signature};
+      // Whether memory is registered must agree only where peers touch it.
+      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_),
+      .description = describe(request, prepared->plan)};
   prepared->label = label_of(request, prepared->plan);
-  prepared->brief = prepared->in_bytes + prepared->out_bytes <= kBriefBytes;
+  prepared->brief = b.in_bytes + b.out_bytes <= kBriefBytes;
   return prepared;
 }
 
@@ -163,6 +184,7 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    call.signature = chain_ = chained(chain_, prepared.call.signature);
     if (prepared.op == ReduceOp::kPremulSum) call.scale = o.request->scalar;
   } else {
     call.out = static_cast<std::byte*>(o.transfers.front().data);
@@ -174,11 +196,34 @@ bool Session::begin(const Order& o) {
 }
 
 inline void Session::complete(const Order& o) {
-  if (!o.prepared->divides || o.prepared->out_bytes == 0) return;
-  exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), o.prepared->out_bytes, executor_->ranks());
+  const Bytes out_bytes = o.prepared->buffers.out_bytes;
+  if (!o.prepared->divides || out_bytes == 0) return;
+  exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), out_bytes, executor_->ranks());
+}
+
+void Session::explain(const Order& o, Error& error) const {
+  const fabric::Disagreement found = executor_->disagreement();
+  if (found.peer < 0) return;
+  const Rank self = executor_->rank();
+  error.ranks = {found.peer, self};
+  if (o.request == nullptr) {
+    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
+    return;
+  }
+  if (!found.own || !found.peers) {
+    error.message = fmt::format("rank {} called another collective, size, type or kind of memory{}", found.peer,
+                                found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
+    return;
+  }
+  error.calls = {text_of(*found.peers), text_of(*found.own)};
+  error.field = differing_field(*found.peers, *found.own);
+  if (error.field.empty()) error.field = schedule::uneven(o.request->collective) ? "counts" : "kind of memory or order";
+  error.message = fmt::format("rank {} called {}, rank {} called {} (collective #{} of the communicator): {} differs",
+                              found.peer, error.calls[0], self, error.calls[1], found.number, error.field);
 }
 
 Error Session::in_context(const Order& o, Error error) const {
+  if (error.code == Code::kMismatch) explain(o, error);
   if (o.request == nullptr) {
     error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
                                 o.transfers.size(), error.message);

@@ -30,14 +30,14 @@ inline constexpr Bytes kBriefBytes = 8192;
 struct Prepared : std::enable_shared_from_this<Prepared> {
   schedule::Plan plan;
   std::shared_ptr<const schedule::Program> program;
-  fabric::Call call = {};             // but for the buffers, and the scalar of kPremulSum, which are its caller's
-  ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
-  Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
-  bool may_be_in_place = true;        // with in == out
-  std::optional<Bytes> shift = {};    // of the buffers that it is for, as shift_of()
-  bool divides = false;               // an average of integers: by the number of ranks, after the sum
-  std::uint32_t label = 0;            // in the record
-  bool brief = false;                 // moves at most kBriefBytes
+  fabric::Call call = {};           // but for the buffers, and the scalar of kPremulSum, which are its caller's
+  ReduceOp op = ReduceOp::kSum;     // sum for collectives that do not reduce
+  Buffers buffers = {};             // of this rank
+  bool may_be_in_place = true;      // with in == out
+  std::optional<Bytes> shift = {};  // of the buffers that it is for, as shift_of()
+  bool divides = false;             // an average of integers: by the number of ranks, after the sum
+  std::uint32_t label = 0;          // in the record
+  bool brief = false;               // moves at most kBriefBytes
 };
 
 // An operation as its caller describes it. Owns: nothing.
@@ -165,6 +165,8 @@ class Session {
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
   Error in_context(const Order& order, Error error) const;
+  // Says what this rank and a peer called, as far as both are known.
+  void explain(const Order& order, Error& error) const;
   std::uint32_t label_of(const Request& request, const schedule::Plan& plan);
   std::uint32_t exchange_label();
   void leave_record(const Error& error) const;
@@ -206,7 +208,8 @@ class Session {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
-  int children_ = 0;  // calls of split
+  std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
+  int children_ = 0;         // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is

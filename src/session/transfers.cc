@@ -14,10 +14,10 @@ Status check_transfer(const Transfer& t, Rank rank, Rank ranks) {
   return {};
 }
 
-std::uint16_t tag_of(const Transfer& t) {
+std::uint32_t tag_of(const Transfer& t) {
   // Differs from any collective's signature by chance only, and between counts and types.
   const std::uint64_t shape = static_cast<std::uint64_t>(t.count) * 31 + static_cast<std::uint64_t>(t.type) + 1;
-  return static_cast<std::uint16_t>((shape * 0x9e3779b97f4a7c15u) >> 48 | 1);
+  return static_cast<std::uint32_t>((shape * 0x9e3779b97f4a7c15u) >> 32 | 1);
 }
 
 Result<std::vector<OwnTransfer>> own_transfers(std::span<const Transfer> transfers, Rank rank) {

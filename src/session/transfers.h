@@ -13,7 +13,7 @@ namespace weft::session {
 // Errors (bad input): a transfer that rank `rank` of so many could not make.
 Status check_transfer(const Transfer& transfer, Rank rank, Rank ranks);
 // What both ends of a transfer must agree on. Never 0.
-std::uint16_t tag_of(const Transfer& transfer);
+std::uint32_t tag_of(const Transfer& transfer);
 
 // What a rank sends itself, and where it receives that: its first send its first receive, and so on.
 struct OwnTransfer {

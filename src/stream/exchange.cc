@@ -36,7 +36,7 @@ std::vector<Queue> queues_of(const Exchange& e) {
                                             .bytes = bytes_of(t),
                                             .peer = t.peer,
                                             .next = -1,
-                                            .tag = session::tag_of(t),
+                                            .tag = static_cast<std::uint16_t>(session::tag_of(t) >> 16 | 1),
                                             .sends = sends(t),
                                             .spare = {}});
   std::vector<Queue> all;

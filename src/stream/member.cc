@@ -14,15 +14,13 @@ Status Member::finish() { return done_ ? group_->device().finish(*done_) : Statu
 
 Result<Prepared> Member::lower(const Request& request, const schedule::Task& task, const schedule::Plan& plan) const {
   const schedule::Layout layout = layout_of(task);
-  Prepared made{.plan = plan,
-                .program = schedule::lower(task, plan, rank_),
-                .in_bytes = layout.buffer_bytes(Buffer::kIn, rank_),
-                .out_bytes = layout.buffer_bytes(Buffer::kOut, rank_)};
+  Prepared made{
+      .plan = plan, .program = schedule::lower(task, plan, rank_), .buffers = session::buffers_of(layout, rank_)};
   if (schedule::reduces(task.collective)) made.op = request.op;
   made.divides = exec::divides_at_the_end(request.type, made.op, task.ranks);
-  made.signature = std::hash<std::string>{}(session::key_of(request, true) + std::string(plan.algorithm->name));
+  made.signature = session::signature_of(request, true, plan, task.ranks_per_node);
   if (session::overwrites_input(request)) {
-    WEFT_TRY(made.input, DeviceMemory::make(group_->runtime(), made.in_bytes));
+    WEFT_TRY(made.input, DeviceMemory::make(group_->runtime(), made.buffers.in_bytes));
   }
   return made;
 }
@@ -60,7 +58,7 @@ bool Member::reaches(const Request& request) const {
 }
 
 Result<const Prepared*> Member::prepare(const Request& request, By by) {
-  WEFT_CHECK(session::check_request(request, group_->ranks()));
+  WEFT_CHECK(session::check_request(request, rank_, group_->ranks()));
   protocol::Capabilities can = group_->capabilities();
   can.load_store = reaches(request);
   const std::string key = fmt::format("{}|{}|{}|{}", session::cache_key_of(request, true, std::nullopt),
@@ -77,9 +75,9 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
     found = prepared_.emplace(key, std::move(made)).first;
   }
   const Prepared& prepared = found->second;
-  WEFT_CHECK(session::check_buffers(request, *prepared.plan.algorithm, prepared.in_bytes, prepared.out_bytes));
-  if (prepared.in_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.in, "the input"));
-  if (prepared.out_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.out, "the output"));
+  WEFT_CHECK(session::check_buffers(request, *prepared.plan.algorithm, prepared.buffers));
+  if (prepared.buffers.in_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.in, "the input"));
+  if (prepared.buffers.out_bytes > 0) WEFT_CHECK(group_->device().check_pointer(request.out, "the output"));
   last_ = &prepared;
   return last_;
 }
@@ -100,8 +98,8 @@ exec::device::Frame Member::frame(const Prepared& prepared, const Request& reque
           .in = prepared.input.data() != nullptr ? prepared.input.data() : static_cast<const std::byte*>(request.in),
           .out = static_cast<std::byte*>(request.out),
           .windows = group_->windows(),
-          .in_window = in_windows ? group_->window_of(request.in, prepared.in_bytes) : -1,
-          .out_window = in_windows ? group_->window_of(request.out, prepared.out_bytes) : -1,
+          .in_window = in_windows ? group_->window_of(request.in, prepared.buffers.in_bytes) : -1,
+          .out_window = in_windows ? group_->window_of(request.out, prepared.buffers.out_bytes) : -1,
           .signature = prepared.signature,
           .timeout_ns = group_->timeout().count()};
 }
@@ -117,13 +115,13 @@ Status Member::enter(Stream stream) {
 Status Member::enter(const Prepared& prepared, const Request& request, Stream stream) {
   WEFT_CHECK(enter(stream));
   if (prepared.input.data() == nullptr) return {};
-  return group_->device().copy(prepared.input.data(), request.in, prepared.in_bytes, stream);
+  return group_->device().copy(prepared.input.data(), request.in, prepared.buffers.in_bytes, stream);
 }
 
 Status Member::leave(const Prepared& prepared, const Request& request, Stream stream) {
-  if (prepared.divides && prepared.out_bytes > 0)
-    WEFT_CHECK(
-        group_->runtime()->kernels->divide(request.type, request.out, prepared.out_bytes, group_->ranks(), stream));
+  if (prepared.divides && prepared.buffers.out_bytes > 0)
+    WEFT_CHECK(group_->runtime()->kernels->divide(request.type, request.out, prepared.buffers.out_bytes,
+                                                  group_->ranks(), stream));
   return leave(stream);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schedule/lower/lower.h"
+#include "session/request.h"
 #include "stream/group.h"
 #include "weft/communicator.h"
 
@@ -21,9 +22,9 @@ struct Prepared {
   DeviceMemory own_image;            // … or here, where that was full
   DeviceMemory input;                // a copy, where the call would overwrite its own input
   std::uint64_t signature = 0;
-  ReduceOp op = ReduceOp::kSum;       // sum for collectives that do not reduce
-  Bytes in_bytes = 0, out_bytes = 0;  // of this rank's buffers
-  bool divides = false;               // an average of integers: by the number of ranks, after the sum
+  ReduceOp op = ReduceOp::kSum;  // sum for collectives that do not reduce
+  session::Buffers buffers = {};
+  bool divides = false;  // an average of integers: by the number of ranks, after the sum
 };
 
 // One rank of a group: the requests that it has prepared, and where it queued the last one.

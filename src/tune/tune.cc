@@ -14,7 +14,8 @@ using protocol::Protocol;
 // Why the algorithm cannot serve here at all; empty: it can.
 std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (const auto& written = algorithm.written_for) {
-    if (written->ranks != q.task.ranks) return fmt::format("is written for {} ranks", written->ranks);
+    if (written->ranks != q.task.ranks)
+      return fmt::format("is written for {} ranks, not for {}", written->ranks, q.task.ranks);
     if (schedule::rooted(algorithm.collective) && written->root != q.task.root)
       return fmt::format("is written for root {}", written->root);
     if (algorithm.needs.memory() && !q.registered) return "needs memory that peers reach (weft::alloc)";
@@ -241,7 +242,10 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
 Result<Candidate> choose(const cost::MachineView& machine, const Question& question) {
   WEFT_TRY(auto all, ranked(machine, question, true));
   Candidate& winner = all.front();
-  if (!winner.possible) return failure(Code::kUnsupported, Blame::kInput, "{}", winner.reason);
+  if (!winner.possible)
+    return failure(Code::kUnsupported, Blame::kInput, "algorithm '{}': {}",
+                   question.algorithm.empty() ? std::string(winner.plan.algorithm->name) : question.algorithm,
+                   winner.reason);
   winner.chosen = true;
   winner.reason = why_chosen(winner);
   return std::move(winner);

@@ -30,7 +30,7 @@ Result<FlatEnd> flat(const End& end, protocol::Protocol protocol) {
   return FlatEnd{.offset = end.offset,
                  .peer = end.peer,
                  .strand = end.strand,
-                 .tag = end.tag,
+                 .tag = static_cast<std::uint16_t>(end.tag >> 16),
                  .kind = static_cast<std::uint8_t>(end.kind),
                  .memory = static_cast<std::uint8_t>(end.memory),
                  .last = end.last,

@@ -46,12 +46,16 @@ Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach,
 
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
-  tag_ = protocol::tag_of(call.signature);
+  tag_ = memory::tag_of(call.signature);
   if (!call.everybody) return;
   ++calls_;
-  Board& board = segment_.block(rank_).boards[calls_ % kBoards];
+  RankBlock& self = segment_.block(rank_);
+  Board& board = self.boards[calls_ % kBoards];
   board.call.store(0, std::memory_order_relaxed);
   board.signature.store(call.signature, std::memory_order_release);
+  self.signatures[calls_ % kSignatures].store(call.signature, std::memory_order_relaxed);
+  board.count.store(call.description.count, std::memory_order_relaxed);
+  board.fields.store(call.description.fields, std::memory_order_relaxed);
   if (call.publishes) {
     board.in.store(call.in - segment_.base(), std::memory_order_relaxed);
     board.out.store(call.out - segment_.base(), std::memory_order_relaxed);
@@ -97,15 +101,14 @@ const std::byte* Endpoint::take(Link& l, const End& end, Bytes bytes) {
   return l.unpacked.data();
 }
 
-// Messages of both protocols are numbered together: once the counter of Simple's has reached the number, the message
-// itself or one after it has come, and its first line could be seen. Shorter ones lack the line that is waited for.
+// Messages of both protocols are numbered together. Shorter ones lack the line that is waited for.
 bool Endpoint::came_otherwise(const Link& l, const End& end, Bytes bytes) const {
   const std::uint64_t expected = l.received + 1;
-  const bool simple = l.in->tail.value.load(std::memory_order_acquire) >= expected;
+  const bool simple = is_of(expected, l.in->tail.of(expected).load(std::memory_order_acquire));
   const std::uint64_t flag = Lines64::flag_of(l.from_lines(Protocol::kLL64), 1);
-  const bool lines = protocol::number_in(flag) == expected;
+  const bool lines = is_of(expected, flag);
   if (protocol_of(bytes) != Protocol::kLL64) return lines;
-  return lines ? protocol::tag_in(flag) != end.tag : simple;
+  return lines ? flag != flag_of(expected, tag_of(end)) : simple;
 }
 
 // The next message may be there already, most likely as long as the last: its lines are then under way while the caller
@@ -115,7 +118,7 @@ inline void Endpoint::prefetch_next(const Link& l, Bytes bytes) const {
   if (protocol == Protocol::kLL64)
     prefetch(l.from_lines(protocol), on_lines(bytes));
   else if (protocol == Protocol::kSimple && bytes < kStreamedBytes &&
-           l.in->tail.value.load(std::memory_order_relaxed) > l.received)
+           messages_behind(l.received + 1, l.in->tail.latest.load(std::memory_order_relaxed)) >= 0)
     prefetch(l.from_simple(), static_cast<std::size_t>(bytes));
 }
 
@@ -153,8 +156,7 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
   const Protocol protocol = protocol_of(bytes);
   std::byte* const lines = l.to_lines(protocol);
   const std::uint64_t number = count_sent(l);
-  const std::uint16_t tag = end.tag != 0 ? end.tag : tag_;
-  const std::uint64_t flag = protocol::flag_of(number, tag);
+  const std::uint64_t flag = flag_of(number, tag_of(end));
   const auto size = static_cast<std::size_t>(end.offset + bytes);
   const bool in_place = one_line(end, bytes);
   switch (protocol) {
@@ -173,13 +175,13 @@ void Endpoint::publish(Link& l, const End& end, Bytes bytes, const std::byte* pa
       break;
     case Protocol::kLL:
       if (protocol::clears_slot(number)) std::memset(lines, 0, kLineSlotBytes);
-      l.out->tail.set_tag(number, tag);
+      l.out->tail.of(number).store(flag, std::memory_order_release);
       FlaggedWords::pack(lines, packed_from, size, protocol::short_flag_of(number));
       break;
     case Protocol::kSimple:
     case Protocol::kDirect:
-      l.out->tail.set_tag(number, tag);
-      l.out->tail.value.store(number, std::memory_order_release);
+      l.out->tail.of(number).store(flag, std::memory_order_relaxed);
+      l.out->tail.latest.store(flag, std::memory_order_release);
       l.out_simple.pass(size);
       break;
   }
@@ -214,12 +216,62 @@ bool Endpoint::agrees(Rank peer) {
   return false;
 }
 
+// Of the calls that both have begun, the latest is enough: the signatures of calls behind one that differs differ, too.
+// A peer that is in a later call has done all that this one asks of it: whatever is still missing at the next look
+// will never come.
 void Endpoint::compare_calls(Rank peer) {
   if (!call_.everybody) return;  // the peer may well be in another call
-  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
-  if (board.call.load(std::memory_order_acquire) != calls_) return;  // not there yet, or long past
-  const std::uint64_t signature = board.signature.load(std::memory_order_acquire);
-  if (board.call.load(std::memory_order_relaxed) == calls_ && signature != call_.signature) mismatched_ = peer;
+  const RankBlock& theirs = segment_.block(peer);
+  const std::uint64_t latest = theirs.latest_call(), both = std::min(latest, calls_);
+  if (both == 0) return;
+  const std::uint64_t signature = theirs.signatures[both % kSignatures].load(std::memory_order_acquire);
+  const bool kept = theirs.latest_call() < both + kSignatures;
+  const std::uint64_t own = segment_.block(rank_).signatures[both % kSignatures].load(std::memory_order_relaxed);
+  if (kept && calls_ < both + kSignatures && signature != own) mismatched_ = peer;
+  if (latest <= calls_) return;
+  if (passed_.peer == peer && passed_.in == calls_) mismatched_ = peer;
+  passed_ = {peer, calls_};
+}
+
+fabric::Disagreement Endpoint::disagreement() const {
+  fabric::Disagreement found{.peer = mismatched_};
+  if (mismatched_ < 0) return found;
+  const RankBlock &ours = segment_.block(rank_), &theirs = segment_.block(mismatched_);
+  const std::uint64_t both = std::min(theirs.latest_call(), calls_);
+  const std::uint64_t kept = std::max(theirs.latest_call(), calls_);
+  const auto differ = [&](std::uint64_t number) {
+    return ours.signatures[number % kSignatures].load(std::memory_order_relaxed) !=
+           theirs.signatures[number % kSignatures].load(std::memory_order_acquire);
+  };
+  std::uint64_t number = both;
+  while (number > 1 && number - 1 + kSignatures > kept + 1 && differ(number - 1)) --number;
+  if (number == 0) return found;
+  found.number = number;
+  const auto description = [&](const RankBlock& block) -> std::optional<fabric::Description> {
+    const Board& board = block.boards[number % kBoards];
+    if (board.call.load(std::memory_order_acquire) != number) return std::nullopt;
+    const fabric::Description described{board.count.load(std::memory_order_relaxed),
+                                        board.fields.load(std::memory_order_relaxed)};
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (board.call.load(std::memory_order_relaxed) != number) return std::nullopt;
+    return described;
+  };
+  found.own = description(ours);
+  found.peers = description(theirs);
+  return found;
+}
+
+Rank Endpoint::unread() {
+  for (Rank peer = 0; peer < segment_.ranks(); ++peer)
+    for (int strand = 0; strand < kStrands; ++strand) {
+      const Link& l = link(peer, strand);
+      const std::uint64_t next = l.received + 1;
+      if (is_of(next, l.in->tail.of(next).load(std::memory_order_acquire)) ||
+          is_of(next, Lines64::flag_of(l.from_lines(Protocol::kLL64), 1)) ||
+          is_of(next, Lines128::flag_of(l.from_lines(Protocol::kLL128), 1)))
+        return peer;
+    }
+  return -1;
 }
 
 inline std::byte* Endpoint::remote(Rank peer, Memory memory) {
@@ -259,8 +311,7 @@ bool Endpoint::packs(const End& end, Bytes bytes) const {
 inline void Endpoint::send_lines(const End& from, const End& to, Bytes bytes) {
   Link& l = link(to.peer, to.strand);
   std::byte* const lines = l.to_lines(Protocol::kLL64);
-  const std::uint16_t tag = to.tag != 0 ? to.tag : tag_;
-  Lines64::pack(lines, place(from), static_cast<std::size_t>(bytes), protocol::flag_of(count_sent(l), tag));
+  Lines64::pack(lines, place(from), static_cast<std::size_t>(bytes), flag_of(count_sent(l), tag_of(to)));
   pass_lines(l, on_lines(bytes));
   Doorbell::notify(segment_.block(to.peer));
 }

@@ -45,8 +45,14 @@ class Endpoint {
   Rank blocker(int strand, const protocol::Operation& operation);
   // A peer that was seen to be in another call than this rank; -1 while none was.
   Rank mismatched() const { return mismatched_; }
-  // Looks whether a peer that keeps this rank waiting is in the same call; see mismatched().
+  // Looks whether a peer that keeps this rank waiting has made the same calls; see mismatched(). Call it again and
+  // again while the peer does.
   void compare_calls(Rank peer);
+  // Where this rank and mismatched() called different things.
+  fabric::Disagreement disagreement() const;
+  bool awaits_reason(Rank) const { return false; }
+  // A peer that has sent a message which nobody has received; -1: none.
+  Rank unread();
 
   // For fabrics that are made of several: where a message's part lies until release(). Requires: protocol Simple; a
   // move of it is ready.
@@ -122,6 +128,9 @@ class Endpoint {
   }
   // Has the next message come as another than the one that is waited for? Requires: the call has lines_up_to.
   bool came_otherwise(const Link& link, const protocol::End& end, Bytes bytes) const;
+  std::uint32_t tag_of(const protocol::End& end) const { return tag_ ^ end.tag; }
+  bool waits_in_vain(Link& link, const protocol::End& end, std::uint64_t flag);
+  bool begins_otherwise(const Link& link, const protocol::End& end, std::uint64_t flag);
   static std::size_t on_lines(Bytes bytes) {
     return Lines64::begin_of(Lines64::lines(static_cast<std::size_t>(bytes)));
   }
@@ -133,6 +142,8 @@ class Endpoint {
   std::byte* local(protocol::Memory memory) const;
   // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
   bool agrees(Rank peer);
+  // Has the next signal of a peer come, in this call?
+  bool signalled(Link& link, Rank peer);
   std::byte* remote(Rank peer, protocol::Memory memory);
   // Where the bytes of an end are that is memory.
   std::byte* place(const protocol::End& end);
@@ -150,8 +161,13 @@ class Endpoint {
   fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;
-  std::uint16_t tag_ = 0;
+  std::uint32_t tag_ = 0;
   Rank mismatched_ = -1;
+  struct Passed {
+    Rank peer = -1;
+    std::uint64_t in = 0;  // this rank's call
+  };
+  Passed passed_;  // a peer that was seen in a later call while this rank waited for it
   std::vector<Link> links_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
@@ -159,46 +175,63 @@ class Endpoint {
   std::vector<std::byte> value_;  // what goes only into messages that are packed
 };
 
-inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
+// Is what is there, instead of the message that is waited for, due or even later? Then the peer made other calls.
+inline bool Endpoint::waits_in_vain(Link& l, const protocol::End& end, std::uint64_t flag) {
+  const std::int32_t behind = messages_behind(l.received + 1, flag);
+  if (behind < 0 || behind >= static_cast<std::int32_t>(kLinesUnderWay)) return false;
+  mismatched_ = end.peer;
+  return true;
+}
+
+// Is the message due, but of other calls? Shorter ones lack the line that is waited for, but not the first.
+inline bool Endpoint::begins_otherwise(const Link& l, const protocol::End& end, std::uint64_t flag) {
   const std::uint64_t expected = l.received + 1;
+  if (!is_of(expected, flag) || flag == flag_of(expected, tag_of(end))) return false;
+  mismatched_ = end.peer;
+  return true;
+}
+
+inline bool Endpoint::arrived(Link& l, const protocol::End& end, Bytes bytes) {
+  const std::uint64_t expected = l.received + 1, wanted = flag_of(expected, tag_of(end));
   const auto until = static_cast<std::size_t>(end.offset + bytes);
   std::uint64_t flag = 0;
-  std::uint16_t tag = 0;
   switch (protocol_of(bytes)) {
     case protocol::Protocol::kLL64: {
       const std::byte* const lines = l.from_lines(protocol::Protocol::kLL64);
       flag = Lines64::flag_of(lines, until);
-      if (protocol::number_in(flag) != expected) {
-        prefetch(lines, Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
-        if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
-        return false;
-      }
-      tag = protocol::tag_in(flag);
+      if (flag == wanted) [[likely]]
+        return true;
+      if (until > Lines64::kData && begins_otherwise(l, end, Lines64::flag_of(lines, 1))) return false;
+      if (waits_in_vain(l, end, flag)) return false;
+      prefetch(lines, Lines64::begin_of(Lines64::line_of(until - 1)));  // all but the one looked at
       break;
     }
     case protocol::Protocol::kLL128:
       flag = Lines128::flag_of(l.from_lines(protocol::Protocol::kLL128), until);
-      if (protocol::number_in(flag) != expected) return false;
-      tag = protocol::tag_in(flag);
-      break;
+      if (flag == wanted) return true;
+      if (!begins_otherwise(l, end, flag))
+        begins_otherwise(l, end, Lines128::flag_of(l.from_lines(protocol::Protocol::kLL128), 1));
+      return false;
     case protocol::Protocol::kLL:
-      if (FlaggedWords::flag_of(l.from_lines(protocol::Protocol::kLL), until) != protocol::short_flag_of(expected))
-        return false;
-      tag = l.in->tail.tags[expected % kUnderWay];
-      break;
+      flag = FlaggedWords::flag_of(l.from_lines(protocol::Protocol::kLL), until);
+      return !begins_otherwise(l, end, l.in->tail.of(expected).load(std::memory_order_acquire)) &&
+             flag == protocol::short_flag_of(expected);
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
-      if (l.in->tail.value.load(std::memory_order_acquire) < expected) {
-        if (bytes < kStreamedBytes) prefetch(l.from_simple(), until);
-        if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
+      flag = l.in->tail.latest.load(std::memory_order_acquire);
+      if (flag == wanted) [[likely]]
+        return true;
+      if (messages_behind(expected, flag) > 0) {  // the sender is ahead
+        flag = l.in->tail.of(expected).load(std::memory_order_relaxed);
+        if (flag == wanted) return true;
+        mismatched_ = end.peer;
         return false;
       }
-      tag = l.in->tail.tags[expected % kUnderWay];
+      if (waits_in_vain(l, end, flag)) return false;
+      if (bytes < kStreamedBytes) prefetch(l.from_simple(), until);
       break;
   }
-  if (tag == (end.tag != 0 ? end.tag : tag_)) [[likely]]
-    return true;
-  mismatched_ = end.peer;
+  if (call_.lines_up_to > 0 && came_otherwise(l, end, bytes)) mismatched_ = end.peer;
   return false;
 }
 
@@ -257,12 +290,22 @@ inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
   }
 }
 
+// One that a later signal has replaced may be of an earlier call than that.
+inline bool Endpoint::signalled(Link& l, Rank peer) {
+  const std::uint64_t expected = l.signals_taken + 1;
+  const std::uint64_t flag = l.in->signals.of(expected).load(std::memory_order_acquire);
+  if (flag == flag_of(expected, tag_)) [[likely]]
+    return true;
+  const std::int32_t behind = messages_behind(expected, flag);
+  if (behind == 0) mismatched_ = peer;
+  return behind > 0;
+}
+
 inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
   using Kind = protocol::Operation::Kind;
   if (operation.kind == Kind::kSignal) return true;
   if (operation.kind == Kind::kWait) {
-    Link& l = link(operation.peer, strand);
-    return l.in->signal.value.load(std::memory_order_acquire) > l.signals_taken;
+    return signalled(link(operation.peer, strand), operation.peer);
   }
   for (const protocol::End& end : operation.sources) {
     if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), end, operation.bytes))
@@ -285,7 +328,8 @@ inline fabric::Posted Endpoint::post(int strand, const protocol::Operation& oper
     one_each && !call_.scale ? copy(operation) : move(operation);
   } else if (operation.kind == Kind::kSignal) {
     Link& l = link(operation.peer, strand);
-    l.out->signal.value.store(++l.signals_sent, std::memory_order_release);
+    const std::uint64_t number = ++l.signals_sent;
+    l.out->signals.of(number).store(flag_of(number, tag_), std::memory_order_release);
     Doorbell::notify(segment_.block(operation.peer));
   } else {
     ++link(operation.peer, strand).signals_taken;

@@ -244,6 +244,68 @@ TEST_P(Pair, ARankThatWaitsSeesThatItsPeerIsInAnotherCall) {
   EXPECT_EQ(end[0].mismatched(), 1);
 }
 
+TEST_P(Pair, AReceiverThatLagsBehindStillChecksEveryMessage) {
+  for (const std::uint64_t call : {1, 2, 3}) {
+    begin(0, call, false);
+    end[0].post(0, send(50));
+  }
+  begin(1, 1, false);
+  ASSERT_TRUE(end[1].ready(0, receive(50)));
+  end[1].post(0, receive(50));
+  begin(1, 7, false);
+  EXPECT_FALSE(end[1].ready(0, receive(50)));
+  EXPECT_EQ(end[1].mismatched(), 0);
+}
+
+TEST_P(Pair, AMessageThatIsTooShortIsAMismatch) {
+  begin(0, 1, false);
+  begin(1, 2, false);
+  end[0].post(0, send(8));
+  EXPECT_FALSE(end[1].ready(0, receive(400)));
+  EXPECT_EQ(end[1].mismatched(), 0);
+}
+
+TEST_P(Pair, ASignalOfAnotherCallIsAMismatch) {
+  begin(0, 1, false);
+  end[0].post(1, signal_to(1));
+  begin(1, 1, false);
+  EXPECT_TRUE(end[1].ready(1, wait_for(0)));
+  begin(1, 2, false);
+  EXPECT_FALSE(end[1].ready(1, wait_for(0)));
+  EXPECT_EQ(end[1].mismatched(), 0);
+}
+
+TEST_P(Pair, APeerInALaterCallHasSentAllThatItWill) {
+  begin(0, 1, false);
+  begin(1, 1, false);
+  end[0].compare_calls(1);
+  EXPECT_EQ(end[0].mismatched(), -1);
+  begin(1, 2, false);
+  end[0].compare_calls(1);
+  EXPECT_EQ(end[0].mismatched(), -1);  // its last message may have come just now
+  end[0].compare_calls(1);
+  EXPECT_EQ(end[0].mismatched(), 1);
+}
+
+TEST_P(Pair, TheFirstCallThatDiffersIsFoundAndDescribed) {
+  for (std::uint64_t call = 1; call <= 39; ++call)  // behind the fixture's
+    for (const Rank r : {0, 1}) begin(r, call < 37 ? call : 100 * call + static_cast<std::uint64_t>(r), false);
+  end[0].compare_calls(1);
+  ASSERT_EQ(end[0].mismatched(), 1);
+  const fabric::Disagreement found = end[0].disagreement();
+  EXPECT_EQ(found.peer, 1);
+  EXPECT_EQ(found.number, 38u);
+  EXPECT_TRUE(found.own && found.peers);
+}
+
+TEST_P(Pair, AMessageThatNobodyReceivedIsUnread) {
+  EXPECT_EQ(end[1].unread(), -1);
+  end[0].post(0, send(50));
+  EXPECT_EQ(end[1].unread(), 0);
+  end[1].post(0, receive(50));
+  EXPECT_EQ(end[1].unread(), -1);
+}
+
 TEST_P(Pair, OnlyTheOwnHeapIsReached) {
   const std::byte* heap = segment.heap(0);
   EXPECT_TRUE(end[0].reaches(heap, kHeap));

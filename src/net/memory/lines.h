@@ -18,6 +18,20 @@
 //   reader has moved the connection's `head` past it.
 namespace weft::net::memory {
 
+// Flags: the lower half is the message's number modulo 2^32, the upper half the tag of the sender's calls so far and
+// the bits of the number that the lower half lacks. A message that is due but has another tag belongs to calls that the
+// ranks disagree on.
+constexpr std::uint64_t flag_of(std::uint64_t number, std::uint32_t tag) { return number ^ std::uint64_t{tag} << 32; }
+// How many messages behind this one the flag's is; negative: before it.
+constexpr std::int32_t messages_behind(std::uint64_t number, std::uint64_t flag) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(flag) - static_cast<std::uint32_t>(number));
+}
+constexpr bool is_of(std::uint64_t number, std::uint64_t flag) { return messages_behind(number, flag) == 0; }
+// What of a signature travels with every message and signal.
+constexpr std::uint32_t tag_of(std::uint64_t signature) {
+  return static_cast<std::uint32_t>(signature ^ signature >> 32);
+}
+
 // LL64 and LL128: lines of 56 + 8 and 120 + 8 bytes. Hardware moves 64 bytes at a time, so that of LL128's two halves
 // the one with the flag is written last and read first: two lines' latency, but 6 % of overhead instead of 12 %.
 template <class Format>

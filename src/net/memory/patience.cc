@@ -61,8 +61,8 @@ std::optional<Patience::Broken> Patience::broken() const {
 Status Patience::intact() const {
   const auto by = broken();
   if (!by) return {};
-  return failure(fabric::code(by->cause), Blame::kCommunicator, "the communicator is broken: rank {} {}", by->culprit,
-                 fabric::word(by->cause));
+  return tl::make_unexpected(
+      Error{fabric::code(by->cause), Blame::kCommunicator, fabric::broken_text(by->culprit, by->cause, name(rank_))});
 }
 
 Status Patience::health() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ inline constexpr int kStrands = 8;                      // connections between a
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 // Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
-// too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: those whose tags fit into the tail's two lines.
+// too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: seven lines of flags.
 inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 56;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 // Between two ranks' heaps. Processors of AMD tell lines of a level-1 cache apart by a few bits of the virtual address,
@@ -36,23 +37,31 @@ struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-// Messages published (Simple), and of the latest the tags of their calls, written before the count or flags.
+// Messages published: of each its flag (lines.h), of the latest also where receivers look that are not behind. Simple:
+// the latest's is stored last. LL, whose words' own flags have no room for a tag: only the message's, before its words.
 struct alignas(kLine) Tail {
-  std::atomic<std::uint64_t> value;
-  std::uint16_t tags[kUnderWay];
+  alignas(kLine) std::atomic<std::uint64_t> latest;
+  alignas(kLine) std::atomic<std::uint64_t> flags[kUnderWay];
 
-  // Those of equal calls that follow each other are there already: what nobody writes stays in both ends' caches.
-  void set_tag(std::uint64_t number, std::uint16_t tag) {
-    if (std::uint16_t& of = tags[number % kUnderWay]; of != tag) of = tag;
-  }
+  std::atomic<std::uint64_t>& of(std::uint64_t number) { return flags[number % kUnderWay]; }
 };
-static_assert(sizeof(Tail) == 2 * kLine);
+static_assert(sizeof(Tail) == 8 * kLine);
+
+// Signals sent, by number: of each its flag. Signals are not taken back: one whose place a later one has taken shows
+// that one's flag.
+struct alignas(kLine) Signals {
+  static constexpr std::size_t kKept = 8;
+  std::atomic<std::uint64_t> flags[kKept];
+
+  std::atomic<std::uint64_t>& of(std::uint64_t number) { return flags[number % kKept]; }
+};
+static_assert(sizeof(Signals) == kLine);
 
 // From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head.
 struct Connection {
-  Tail tail;       // Simple; slot contents are ordered by the count's release store
-  Counter head;    // messages taken, or a few less; the place of message m is free again when head >= m
-  Counter signal;  // signals sent
+  Tail tail;        // Simple, LL; slot contents are ordered by the latest flag's release store
+  Counter head;     // messages taken, or a few less; the place of message m is free again when head >= m
+  Signals signals;  // sent
   // Line protocols have slots of their own: one's data must not look like another's flags.
   alignas(kLine) std::byte ll[kSlots][kLineSlotBytes];
   alignas(kLine) std::byte ll128[kSlots][kLineSlotBytes];
@@ -65,13 +74,15 @@ struct Connection {
 // changes. A rank is never two load/store calls ahead of a peer, so kBoards = 2 would do for them; 4 leaves a margin.
 struct alignas(kLine) Board {
   std::atomic<std::uint64_t> call;       // number of the call on this communicator, from 1
-  std::atomic<std::uint64_t> signature;  // of collective, size, type, …: differs if the ranks called different things
+  std::atomic<std::uint64_t> signature;  // of this call and all before: differs if the ranks called different things
   std::atomic<std::int64_t> in, out;     // offsets from the segment's start, if peers will touch them
   std::atomic<double> scale_real;        // what the input is multiplied by, if peers will read it and the call scales
   std::atomic<std::int64_t> scale_integer;
+  std::atomic<std::uint64_t> count, fields;  // fabric::Description
 };
 static_assert(sizeof(Board) == kLine);
 inline constexpr int kBoards = 4;
+inline constexpr int kSignatures = 64;  // of the latest calls: how far back the first call that differs is found
 
 // Consensus through the segment, see survivors.h. Rounds count from 1: a compare-and-swap decides each, once.
 enum Register : int { kSurvivors = 0, kAgreement = 1 };
@@ -89,6 +100,14 @@ struct RankBlock {
   std::atomic<std::uint64_t> asked[kRegisters];   // the last round of each consensus that it takes part in …
   std::atomic<std::uint64_t> brings[kRegisters];  // … and what it brings to that
   Board boards[kBoards];
+  std::atomic<std::uint64_t> signatures[kSignatures];  // of calls, by their number; stored before `call` of a board
+
+  // The latest call that the rank has begun; 0: none.
+  std::uint64_t latest_call() const {
+    std::uint64_t latest = 0;
+    for (const Board& board : boards) latest = std::max(latest, board.call.load(std::memory_order_acquire));
+    return latest;
+  }
 };
 
 inline constexpr int kCauseShift = 28;  // in Header::broken

@@ -2,6 +2,7 @@
 // communicator is broken.
 
 #include <algorithm>
+#include <utility>
 
 #include "net/bootstrap/member.h"
 #include "net/messages/endpoint.h"
@@ -9,7 +10,8 @@
 namespace weft::net::messages {
 namespace {
 
-const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
+constexpr std::chrono::milliseconds kForStragglers{15};  // messages without bytes count nothing and may be overtaken
+const std::string kHasLeft = "it has left";              // the end of a peer that said goodbye
 constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace
@@ -44,8 +46,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   Stream& s = p.streams[f.strand];
   switch (f.kind) {
     case FrameKind::kSignal:
-      s.signals_came = std::max(s.signals_came, f.number);
-      return;
+      return s.signal_came(f.number, f.tag);
     case FrameKind::kBye:
       p.farewell = f.number;
       return;
@@ -53,13 +54,26 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       return note_broken(r, static_cast<Rank>(f.number) - 1, f.offset);
     case FrameKind::kQuery:
       p.asks = true;
-      if (differs(f)) mismatched_ = r;
-      return answer(r);
+      if (differs(f)) {
+        mismatched_ = r;
+        describe_calls(r, calls_);
+      }
+      answer(r, f.number);
+      if (f.number > 0 && calls_ > f.number) control(r, FrameKind::kPast, 0, calls_, 0, 0, p.sent);
+      return;
     case FrameKind::kAnswer:
       p.answered = Clock::now();
       p.waits_for = static_cast<Rank>(f.offset) - 1;
       p.suspects = static_cast<Rank>(f.total) - 1;
       if (differs(f)) mismatched_ = r;
+      return;
+    case FrameKind::kCall:
+      if (p.calls.size() < kMade)
+        p.calls.push_back({f.number, f.chain, {f.tag, std::uint64_t{f.total} << 32 | f.offset}});
+      return describe_calls(r, calls_);
+    case FrameKind::kPast:
+      p.past = f.number;
+      p.past_weight = f.tag;
       return;
     case FrameKind::kPart:
       return note_part(r, f);
@@ -74,9 +88,8 @@ void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
   const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
   fail(fabric::code(cause), Blame::kCommunicator,
-       culprit == rank_
-           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
-           : fmt::format("the communicator is broken: rank {} {}", culprit, fabric::word(cause)));
+       culprit == rank_ ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
+                        : fabric::broken_text(culprit, cause, rank_));
   told_ = true;
   break_off(culprit, cause);
 }
@@ -124,20 +137,21 @@ bootstrap::Record Endpoint::record_of(Rank r) const {
 std::string Endpoint::describe(Rank r) const { return record_of(r).text(); }
 
 void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
-                       std::uint32_t total) {
+                       std::uint32_t total, std::optional<std::uint64_t> tag, std::uint32_t chain) {
   Stream& s = stream(r, strand);
   if (r == rank_) {
-    s.signals_came = number;  // a signal to itself: nothing else is ever due
+    s.signal_came(number, call_.signature);  // a signal to itself: nothing else is ever due
     return;
   }
   send(r,
        {.kind = kind,
         .strand = strand,
         .number = number,
-        .tag = call_.signature,
+        .tag = tag.value_or(call_.signature),
         .offset = offset,
         .total = total,
-        .taken = static_cast<std::uint32_t>(s.taken())},
+        .taken = static_cast<std::uint32_t>(s.taken()),
+        .chain = chain},
        nullptr, Block(), false);
 }
 
@@ -163,21 +177,73 @@ bool Endpoint::any_stays() const {
 // Calls that only some ranks make have no number, and are never compared.
 std::uint64_t Endpoint::call_number() const { return call_.everybody ? calls_ : 0; }
 
-bool Endpoint::differs(const Frame& f) const {
-  return f.number != 0 && f.number == call_number() && f.tag != call_.signature;
+bool Endpoint::differs(const Frame& f) const { return is_known(f.number) && f.tag != made(f.number).signature; }
+
+void Endpoint::answer(Rank r, std::uint64_t number) {
+  const std::uint64_t said = std::min(number, calls_);
+  control(r, FrameKind::kAnswer, 0, is_known(said) ? said : 0, static_cast<std::uint32_t>(awaited_ + 1),
+          static_cast<std::uint32_t>(suspicion_ + 1), is_known(said) ? made(said).signature : 0);
 }
 
-void Endpoint::answer(Rank r) {
-  control(r, FrameKind::kAnswer, 0, call_number(), static_cast<std::uint32_t>(awaited_ + 1),
-          static_cast<std::uint32_t>(suspicion_ + 1));
+// The calls up to this one, as far as they are known: the peer finds the first that differs from its own.
+void Endpoint::describe_calls(Rank to, std::uint64_t until) {
+  if (std::exchange(peer(to).described, true)) return;
+  for (std::uint64_t number = until; is_known(number); --number) {
+    const auto& [signature, description] = made(number);
+    control(to, FrameKind::kCall, 0, number, static_cast<std::uint32_t>(description.fields),
+            static_cast<std::uint32_t>(description.fields >> 32), description.count, chain_of(signature));
+    if (until - number >= 16) return;
+  }
+}
+
+bool Endpoint::awaits_reason(Rank r) {
+  constexpr std::chrono::milliseconds kForReason{100};
+  if (!call_.everybody || r == node_ || r == rank_ || !listens(r) || broken_) return false;
+  Peer& p = peer(r);
+  if (!p.calls.empty()) return false;
+  const auto now = Clock::now();
+  if (p.reason_asked == Clock::time_point{}) {
+    p.reason_asked = now;
+    describe_calls(r, calls_);
+    control(r, FrameKind::kQuery, 0, call_number());
+  }
+  return now - p.reason_asked < kForReason;
+}
+
+Rank Endpoint::unread() {
+  for (const Rank r : known_)
+    for (Stream& s : peer(r).streams)
+      if (s.head().begun) return outward(r);
+  return -1;
+}
+
+fabric::Disagreement Endpoint::disagreement() const {
+  fabric::Disagreement found{.peer = outward(mismatched_)};
+  const auto& p = mismatched_ < 0 ? peers_.front() : peers_[static_cast<std::size_t>(mismatched_)];
+  if (mismatched_ < 0 || !p) return found;
+  const Peer::Call* first = nullptr;
+  for (const Peer::Call& call : p->calls)
+    if (is_known(call.number) && call.chain != chain_of(made(call.number).signature) &&
+        (first == nullptr || call.number < first->number))
+      first = &call;
+  if (first == nullptr) return found;
+  found.number = first->number;
+  found.peers = first->description;
+  found.own = made(first->number).description;
+  return found;
 }
 
 void Endpoint::compare_calls(Rank r) {
   Peer& p = peer(r);
   const auto now = Clock::now();
+  // All that the peer sent before it went on has come, and what this rank waits for is not there.
+  if (call_.everybody && p.past > calls_ && p.came >= p.past_weight) {
+    if (p.past_in != calls_) p.past_in = calls_, p.past_since = now;
+    if (now - p.past_since >= kForStragglers) mismatched_ = r;
+  }
   const auto pace =
       std::clamp<Clock::duration>(timeout_ / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
-  if (now - p.asked < pace || !listens(r)) return;
+  if (now - p.asked < pace || !listens(r) || broken_) return;
   p.asked = now;
   control(r, FrameKind::kQuery, 0, call_number());
 }
@@ -200,7 +266,7 @@ void Endpoint::say_awaited(Rank awaited, std::chrono::milliseconds lately) {
     if (awaited < 0)
       p.asks = false;
     else
-      answer(known_[i]);
+      answer(known_[i], calls_);
   }
 }
 

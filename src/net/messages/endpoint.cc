@@ -61,7 +61,9 @@ Endpoint::~Endpoint() {
 
 void Endpoint::begin(const fabric::Call& call) {
   call_ = call;
-  if (call.everybody) ++calls_;
+  if (!call.everybody) return;
+  ++calls_;
+  made_[calls_ % kMade] = {call.signature, call.description};
 }
 
 Endpoint::Peer& Endpoint::peer(Rank r) {
@@ -114,6 +116,13 @@ bool Endpoint::available(Rank r, Stream& s, const End& end, Bytes bytes) {
   return found == Stream::Found::kHere;
 }
 
+bool Endpoint::signalled(Rank r, Stream& s) {
+  if (s.signals_came <= s.signals_taken) return false;
+  if (s.signal_agrees(call_.signature)) return true;
+  mismatched_ = r;
+  return false;
+}
+
 bool Endpoint::ready(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
   if (broken_) return false;
@@ -122,9 +131,9 @@ bool Endpoint::ready(int strand, const Operation& asked) {
   if (operation.kind == Kind::kSignal) return true;
   if (operation.kind == Kind::kWait) {
     Stream& s = stream(operation.peer, strand);
-    if (s.signals_came > s.signals_taken) return true;
+    if (signalled(operation.peer, s)) return true;
     pump(operation.peer);
-    return s.signals_came > s.signals_taken;
+    return signalled(operation.peer, s);
   }
   if (const Rank other = reader_in_the_way(operation); other >= 0) {
     pump(other);
@@ -172,7 +181,7 @@ fabric::Posted Endpoint::post(int strand, const Operation& asked) {
     return fabric::Posted::kDone;
   }
   if (operation.kind == Kind::kWait) {
-    ++stream(operation.peer, strand).signals_taken;
+    stream(operation.peer, strand).take_signal();
     return fabric::Posted::kDone;
   }
   std::byte* const direct = direct_target(operation);

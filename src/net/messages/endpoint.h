@@ -43,6 +43,12 @@ class Endpoint final : public Receiver {
 
   Rank blocker(int strand, const protocol::Operation& operation);
   Rank mismatched() const { return mismatched_; }
+  // Where this rank and mismatched() called different things.
+  fabric::Disagreement disagreement() const;
+  // Is that peer still to say what it called? It is asked, and given some time.
+  bool awaits_reason(Rank peer);
+  // A peer of whom a message has come that nobody has received; -1: none.
+  Rank unread();
   // A peer to whom frames are under way that still read what the operation is going to overwrite; -1: none.
   Rank writer_in_the_way(const protocol::Operation& operation);
   // This memory, which outlives the endpoint, as scratch.
@@ -118,10 +124,20 @@ class Endpoint final : public Receiver {
     bool all_attached = false, started = false;
     bool owes_credit = false;
     Clock::time_point asked{}, answered{};
-    Rank waits_for = -1, suspects = -1;     // as it said
-    bool asks = false;                      // wants to know when this rank's suspicion changes
-    std::uint64_t sent = 0, came = 0;       // weights of frames
-    std::optional<std::uint64_t> farewell;  // it has left, and has sent so much before
+    Rank waits_for = -1, suspects = -1;  // as it said
+    bool asks = false;                   // wants to know when this rank's suspicion changes
+    std::uint64_t sent = 0, came = 0;    // weights of frames
+    struct Call {
+      std::uint64_t number;
+      std::uint32_t chain;
+      fabric::Description description;
+    };
+    std::vector<Call> calls;  // that it has described
+    bool described = false;   // this rank has described its own
+    Clock::time_point reason_asked{}, past_since{};
+    std::uint64_t past_in = 0;
+    std::uint64_t past = 0, past_weight = 0;  // its latest call that it said is behind this rank's; what it had sent
+    std::optional<std::uint64_t> farewell;    // it has left, and has sent so much before
   };
 
   // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.
@@ -161,15 +177,26 @@ class Endpoint final : public Receiver {
   void send_part(const protocol::End& end, Bytes bytes, const std::byte* payload, const Block& block);
   void keep(const Frame& frame, const std::byte* payload);
   void send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows);
+  // `tag`: of the call, unless given.
   void control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset = 0,
-               std::uint32_t total = 0);
+               std::uint32_t total = 0, std::optional<std::uint64_t> tag = {}, std::uint32_t chain = 0);
   // Connected, and not known to have ended.
   bool listens(Rank r) const;
   std::uint64_t call_number() const;
   bool differs(const Frame& frame) const;
+  // A call of this rank that is still known.
+  struct Made {
+    std::uint64_t signature = 0;
+    fabric::Description description;
+  };
+  static constexpr std::uint64_t kMade = 64;
+  bool is_known(std::uint64_t number) const { return number > 0 && number <= calls_ && number + kMade > calls_; }
+  const Made& made(std::uint64_t number) const { return made_[number % kMade]; }
+  void describe_calls(Rank to, std::uint64_t until);
   // What a message's two ends must agree on.
-  std::uint64_t tag_of(const protocol::End& end) const { return end.tag != 0 ? end.tag : call_.signature; }
-  void answer(Rank r);
+  std::uint64_t tag_of(const protocol::End& end) const { return call_.signature ^ end.tag; }
+  void answer(Rank r, std::uint64_t number);
+  bool signalled(Rank r, Stream& s);
   void handle_control(Rank r, const Frame& frame);
   void note_broken(Rank by, Rank culprit, std::uint32_t cause);
 
@@ -181,6 +208,7 @@ class Endpoint final : public Receiver {
   std::chrono::milliseconds timeout_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;
+  std::vector<Made> made_{kMade};  // a ring
   Rank mismatched_ = -1;
   Blocks blocks_{kSlotBytes};
   std::vector<std::unique_ptr<Peer>> peers_;  // null: never needed

@@ -26,8 +26,11 @@ enum class FrameKind : std::uint8_t {
   kBye,       // the sender has left in good order; number: what it sent, see Frame::weight
   kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause
   kQuery,     // I wait for you: number, tag: of my call
-  kAnswer,    // number, tag: of my call; offset: 1 + whom I wait for; total: 1 + whom I hold to be at fault
-  kPart,      // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
+  kAnswer,  // number, tag: of your call or, if I have not begun that, of my latest; offset: 1 + whom I wait for; total:
+            // 1 + whom I hold to be at fault
+  kCall,    // a call of mine: number, chain; tag, offset, total: its fabric::Description
+  kPast,    // number: of my latest call, which is behind yours; tag: what I have sent you so far, see Frame::weight
+  kPart,    // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
 };
 
 inline constexpr std::uint8_t kEnd = 1;      // data: the message is complete with this part, or striped
@@ -43,7 +46,7 @@ struct Frame {
   std::uint32_t offset = 0;  // of this part in the message
   std::uint32_t total = 0;   // of the message, with kEnd
   std::uint32_t taken = 0;   // messages of this strand that the sender of the frame has taken, modulo 2^32
-  std::uint32_t reserved = 0;
+  std::uint32_t chain = 0;   // kCall: what tells the calls up to this one from others, see chain_of
 
   // What a peer must have seen before the sender counts as gone, summed over frames; the same however data is cut.
   std::uint64_t weight() const {
@@ -62,6 +65,11 @@ struct Sum {
   Rank member(Rank i) const { return first + i * stride; }
   bool operator==(const Sum&) const = default;
 };
+// Of a call's signature.
+constexpr std::uint32_t chain_of(std::uint64_t signature) {
+  return static_cast<std::uint32_t>(signature ^ signature >> 32);
+}
+
 Frame part_of(const Sum& sum, std::uint16_t strand, std::uint64_t number);
 Sum sum_of(const Frame& part);
 

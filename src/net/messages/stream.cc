@@ -5,6 +5,14 @@
 
 namespace weft::net::messages {
 
+void Stream::signal_came(std::uint64_t number, std::uint64_t tag) {
+  constexpr std::uint64_t kMost = 1 << 20;  // no schedule sends as many ahead
+  if (number <= signals_taken || number - signals_taken > kMost) return;
+  signals_came = std::max(signals_came, number);
+  if (signal_tags_.size() < number - signals_taken) signal_tags_.resize(number - signals_taken);
+  signal_tags_[number - signals_taken - 1] = tag;
+}
+
 void Stream::note_sent(Bytes bytes) {
   if (sizes_.empty()) [[unlikely]]
     sizes_.resize(kMostUnderWay);
@@ -32,8 +40,9 @@ Stream::Found Stream::find(Range part, bool last, std::uint64_t tag) {
   const Incoming& next = head();
   if (!next.begun) return Found::kNot;
   if (next.tag != tag) return Found::kMismatch;
+  // All parts behind this one may be empty: the message may end with it although it is not the last.
+  if (next.total >= 0 && (last ? next.total != part.end : next.total < part.end)) return Found::kMismatch;
   if (next.striped ? next.received < next.total : next.received < part.end) return Found::kNot;
-  if (next.total >= 0 && (last ? next.total != part.end : next.total <= part.end)) return Found::kMismatch;
   return !last || next.total >= 0 ? Found::kHere : Found::kNot;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -30,6 +31,17 @@ class Stream {
  public:
   std::uint64_t signals_sent = 0;
   std::uint64_t signals_came = 0, signals_taken = 0;
+  // Signal `number` of the peer has come, sent in a call with this tag.
+  void signal_came(std::uint64_t number, std::uint64_t tag);
+  // Is the next signal of a call with this tag? Signals that overtake others bring those along, with tags not yet
+  // known.
+  bool signal_agrees(std::uint64_t tag) const {
+    return signal_tags_.empty() || !signal_tags_.front() || *signal_tags_.front() == tag;
+  }
+  void take_signal() {
+    ++signals_taken;
+    if (!signal_tags_.empty()) signal_tags_.pop_front();
+  }
 
   // --- out ---
   std::uint64_t sent() const { return sent_; }
@@ -86,7 +98,8 @@ class Stream {
   std::byte* target_ = nullptr;
   Range wanted_;
   std::uint64_t wanted_tag_ = 0;
-  std::vector<Incoming> in_{kSlots};  // a ring, larger once more messages come
+  std::deque<std::optional<std::uint64_t>> signal_tags_;  // of those that have come and were not taken
+  std::vector<Incoming> in_{kSlots};                      // a ring, larger once more messages come
 };
 
 }  // namespace weft::net::messages

@@ -158,6 +158,18 @@ Rank Endpoint::mismatched() const {
   return near >= 0 ? members_[static_cast<std::size_t>(near)] : far_.mismatched();
 }
 
+fabric::Disagreement Endpoint::disagreement() const {
+  if (near_.mismatched() < 0) return far_.disagreement();
+  fabric::Disagreement found = near_.disagreement();
+  found.peer = members_[static_cast<std::size_t>(found.peer)];
+  return found;
+}
+
+Rank Endpoint::unread() {
+  const Rank near = near_.unread();
+  return near >= 0 ? members_[static_cast<std::size_t>(near)] : far_.unread();
+}
+
 void Endpoint::compare_calls(Rank peer) {
   if (is_near(peer))
     near_.compare_calls(local(peer));

@@ -32,6 +32,9 @@ class Endpoint {
 
   Rank blocker(int strand, const protocol::Operation& operation);
   Rank mismatched() const;
+  fabric::Disagreement disagreement() const;
+  bool awaits_reason(Rank peer) { return !is_near(peer) && far_.awaits_reason(peer); }
+  Rank unread();
   void compare_calls(Rank peer);
 
   bool is_near(Rank peer) const { return local_[static_cast<std::size_t>(peer)] >= 0; }

@@ -45,7 +45,7 @@ TEST(Share, RoomIsUsedAgainWhenAllHaveLeftAndIsZeroThen) {
   ASSERT_EQ(first.bytes, kGroup);
   const Segment group = group_in(*share, first);
   std::fill_n(group.scratch(0), 5000, std::byte{7});
-  group.connection(0, 1, 0).tail.value = 3;
+  group.connection(0, 1, 0).tail.flags[3] = 3;
   group.block(0).state = RankState::kLeft;
   share->leave(first, {0, 1});
   const Room second = share->reserve(kRanks);  // rank 1 has not even come
@@ -53,7 +53,7 @@ TEST(Share, RoomIsUsedAgainWhenAllHaveLeftAndIsZeroThen) {
   share->release(second);
   all_leave(group);
   EXPECT_EQ(share->reserve(kRanks).place, first.place);
-  EXPECT_EQ(group.connection(0, 1, 0).tail.value, 0u);
+  EXPECT_EQ(group.connection(0, 1, 0).tail.flags[3], 0u);
   EXPECT_EQ(group.block(1).state, RankState::kAbsent);
   EXPECT_TRUE(std::all_of(group.scratch(0), group.scratch(0) + 5000, [](std::byte b) { return b == std::byte{0}; }));
 }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "fabric/fabric.h"
+#include "schedule/lower/lower.h"
+#include "weft/communicator.h"
+
+// Calls in two words, as peers hand them to each other when they find that they disagree.
+namespace weft::session {
+
+fabric::Description describe(const Request& request, const schedule::Plan& plan);
+
+// "all_reduce of 20 float (sum, ring, LL64 x 1)"; what the collective does not use is left out.
+std::string text_of(const fabric::Description& description);
+
+// The first field that differs; empty: none.
+std::string differing_field(const fabric::Description& a, const fabric::Description& b);
+
+}  // namespace weft::session

@@ -1,0 +1,51 @@
+// A thousand random disagreements, from a seed that is printed and that WEFT_TEST_SEED sets.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "net/ucx/ucx.h"
+#include "tests/disagreement/case.h"
+
+namespace weft::disagreement {
+namespace {
+
+struct Share {
+  Over over;
+  int cases;
+};
+
+class Disagreement : public testing::TestWithParam<Share> {};
+
+TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
+  if (GetParam().over == Over::kUcx && !net::ucx::available()) GTEST_SKIP() << "no UCX here";
+  const char* given = std::getenv("WEFT_TEST_SEED");
+  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  const auto begin = std::chrono::steady_clock::now();
+  int differing = 0, mismatched = 0, explained = 0;
+  for (int i = 0; i < GetParam().cases; ++i) {
+    const Case c = Case::draw(first + static_cast<std::uint64_t>(i), GetParam().over);
+    const Verdict v = live(c);
+    ASSERT_EQ(v.wrong, "") << c.text() << "\n" << testing::PrintToString(v.said);
+    differing += c.agrees ? 0 : 1;
+    mismatched += v.mismatched ? 1 : 0;
+    explained += v.explained ? 1 : 0;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf("seed %llu: %d cases, %d differ, %d kMismatch, %d with both calls; %.1f s\n",
+              static_cast<unsigned long long>(first), GetParam().cases, differing, mismatched, explained, took.count());
+  EXPECT_GT(explained, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Disagreement,
+                         testing::Values(Share{Over::kThreads, 500}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
+                                         Share{Over::kMixed, 50}, Share{Over::kUcx, 20}),
+                         [](const auto& info) {
+                           std::string name = kNames[static_cast<int>(info.param.over)];
+                           std::erase(name, '+');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace weft::disagreement
