@@ -293,7 +293,8 @@ TEST(StreamInput, IsRefusedBeforeAnythingIsQueued) {
     return done ? std::string() : done.error().message;
   };
   EXPECT_EQ(refused([](Request& r) { r.in = nullptr; }), "all_reduce of 100 elements: null buffer");
-  EXPECT_EQ(refused([](Request& r) { r.root = 5; }), "all_reduce: root 5 of 2 ranks");
+  EXPECT_EQ(refused([](Request& r) { r.collective = Collective::kBroadcast, r.root = 5; }),
+            "broadcast: root 5 of 2 ranks");
   EXPECT_NE(refused([](Request& r) { r.algorithm = "fastest"; }).find("fastest"), std::string::npos);
   EXPECT_EQ(refused([](Request& r) { r.protocol = "LL64"; }), "all_reduce: no algorithm that kernels carry out serves");
   OK(job.wait());
