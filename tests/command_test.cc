@@ -233,7 +233,7 @@ TEST(Command, SimulatesWithCheckedResultsAsJson) {
   const Answer a = weft("bench all_reduce --on dgx-h100 --min 8 --max 1M --factor 16 --check --json -");
   ASSERT_EQ(a.code, 0) << a.err;
   const json report = json::parse(a.out);
-  EXPECT_EQ(report.at("schema"), "weft.bench/1");
+  EXPECT_EQ(report.at("schema"), "weft.bench/2");
   EXPECT_EQ(report.at("world"), "simulated");
   EXPECT_EQ(report.at("ranks"), 8);
   ASSERT_EQ(report.at("rows").size(), 5u);  // 8, 128, 2K, 32K, 512K

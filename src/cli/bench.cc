@@ -29,7 +29,7 @@ Examples:
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
-  weft bench all_reduce --json results.json               the rows as weft.bench/1
+  weft bench all_reduce --json results.json               the rows as weft.bench/2
 )";
 
 // "2,3,8". Errors (bad input).

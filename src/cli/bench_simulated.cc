@@ -171,7 +171,9 @@ bool announce(const BenchRow& row, double steps) {
 }
 
 // `trace`: gets the timeline, if given.
-Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, std::string* trace = nullptr) {
+// `with`: the same job in trouble, whose time this one is compared with: then both are found by the same method.
+Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, std::string* trace = nullptr,
+                          const BenchRow* with = nullptr) {
   const cost::MachineView& view = *job.view;
   schedule::Task task = task_of(spec.collective, job.ranks, view.ranks_per_node(job.ranks), bytes, spec.type);
   task.root = static_cast<Rank>(spec.root);
@@ -206,6 +208,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                             .background = job.background,
                             .packets = spec.packets,
                             .trace = trace};
+  if (with != nullptr && with->method != name(simulate::Method::kExtrapolated)) options.extrapolate = false;
   if (job.others) {
     WEFT_TRY(options.beside, jobs_beside(spec, view, task.ranks, row.protocol));
   }
@@ -222,6 +225,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
+  row.method = name(outcome.method);
+  row.low = outcome.low;
+  row.high = outcome.high;
   row.folded = outcome.folded;
   row.fast_forwarded = outcome.fast_forwarded;
   row.continued_from = outcome.continued_from;
@@ -266,7 +272,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
     progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), job.ranks));
     WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
     if (trouble.any || job.others) {
-      WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes));
+      WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
     progress.show("");

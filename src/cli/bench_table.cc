@@ -32,12 +32,12 @@ std::string simulated_text(const BenchRow& r) {
   std::string text;
   if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
   if (r.continued_from > 0)
-    text += fmt::format("{} {} ranks +-{:.2f} %; ", r.roughly ? "roughly, by the cost model and" : "continued from",
-                        r.continued_from, 100 * r.uncertainty);
+    text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.continued_from,
+                        r.roughly ? " by the cost model" : "", time_text(r.low), time_text(r.high));
   if (r.folded > 1)
-    text += fmt::format("folded {}:1; ", r.folded);
+    text += fmt::format("symmetric: folded {}:1; ", r.folded);
   else if (r.continued_from == 0)
-    text += "every rank carried out; ";
+    text += "full: every rank carried out; ";
   text += fmt::format("{} steps carried out", r.steps);
   if (r.fast_forwarded) text += "; fast-forwarded";
   if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);

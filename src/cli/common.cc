@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,6 +28,21 @@ int report_error(const Error& error) {
   return error.blame == Blame::kInput ? kBadInput : kBadAnswer;
 }
 
+// An option that changes nothing is not left without a word.
+void say_what_has_no_effect(const std::string& on, const topology::Topology& topology) {
+  using topology::DeviceKind;
+  const auto between_switches = [&](const topology::Link& l) {
+    return topology.device(l.a).kind == DeviceKind::kNetworkSwitch &&
+           topology.device(l.b).kind == DeviceKind::kNetworkSwitch;
+  };
+  const std::size_t at = on.find("oversub=");
+  if (at == std::string::npos || std::ranges::any_of(topology.links(), between_switches)) return;
+  fmt::print(stderr,
+             "weft: {} has no effect on {}: every rail is one switch, and no link leads from one switch to another; "
+             "wires=fat-tree has such links\n",
+             on.substr(at, on.find(',', at) - at), on);
+}
+
 Result<Machine> load_machine(const std::string& on, const std::string& calibration) {
   Machine machine{on, !on.empty() && on != "this", nullptr};
   if (!machine.simulated) {
@@ -37,6 +53,7 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
     return machine;
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
+  say_what_has_no_effect(on, topology);
   cost::CalibrationText constants{calibration, ""};
   if (calibration.empty()) {
     WEFT_TRY(const env::Settings settings, env::read());

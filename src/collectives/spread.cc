@@ -1,6 +1,6 @@
 #include "collectives/spread.h"
 
-#include "collectives/turns.h"
+#include "collectives/peer_order.h"
 
 namespace weft::collectives {
 
@@ -8,10 +8,11 @@ using namespace schedule;
 
 namespace {
 
-// The blocks of a buffer, beginning with the one that has the rank's own number and going backwards, so that not all
-// ranks turn to the same peer at the same time.
-ChunkId rotated(const Run& run, Rank rank, ChunkId i) {
-  return run.at(((rank - i) % run.count + run.count) % run.count);
+// The blocks of a buffer in the order in which they arrive where every rank has one, else backwards from the one that
+// has the rank's own number: not all ranks receive from the same peer at the same time.
+ChunkId rotated(const Run& run, const PeerOrder& order, const Story& story, ChunkId i) {
+  if (run.count == story.ranks) return run.at(order.before(static_cast<Rank>(i)));
+  return run.at(((story.rank - i) % run.count + run.count) % run.count);
 }
 
 // Every block goes from each rank that has it in its input to each rank that wants it in its output, without detour;
@@ -20,14 +21,15 @@ ChunkId rotated(const Run& run, Rank rank, ChunkId i) {
 Generator<Step> spread_steps(Collective collective, Story story) {
   const int n = story.ranks, self = story.rank;
   const Shape shape{collective, n, story.root, blocks(collective, n)};
+  const PeerOrder order(story);
   for (int k = 1; k < n; ++k) {
-    const Rank peer = (self + k) % n;
+    const Rank peer = order.after(k);
     const Run given = shared_blocks(shape, self, peer);
     for (ChunkId i = 0; i < given.count; ++i) co_yield move(given.at(i), {in(given.at(i))}, {to(peer)});
   }
   const Run taken = held_blocks(shape, Buffer::kOut, self);
   for (ChunkId i = 0; i < taken.count; ++i) {
-    const ChunkId block = rotated(taken, self, i);
+    const ChunkId block = rotated(taken, order, story, i);
     const Run givers = contributors(shape, block);
     Operands sources;
     for (ChunkId g = 0; g < givers.count; ++g) {
@@ -42,24 +44,31 @@ Generator<Step> spread_steps(Collective collective, Story story) {
 // Steps: 2(n-1) sends. Bytes sent per rank: 2(n-1)/n of the message, as in a ring, but in two hops.
 Generator<Step> all_pairs_steps(Story story) {
   const int n = story.ranks, self = story.rank;
-  for (int k = 1; k < n; ++k) co_yield move((self + k) % n, {in((self + k) % n)}, {to((self + k) % n)});
+  const PeerOrder order(story);
+  for (int k = 1; k < n; ++k) {
+    const Rank owner = order.after(k);
+    co_yield move(owner, {in(owner)}, {to(owner)});
+  }
   Operands inputs, outputs{out(self)};
   for (Rank r = 0; r < n; ++r) inputs.push_back(r == self ? in(self) : from(r));
-  for (int k = 1; k < n; ++k) outputs.push_back(to((self + k) % n));
+  for (int k = 1; k < n; ++k) outputs.push_back(to(order.after(k)));
   co_yield move(self, inputs, outputs);
   for (int k = 1; k < n; ++k) {
-    const Rank owner = (self - k + n) % n;
+    const Rank owner = order.before(k);
     co_yield move(owner, {from(owner)}, {out(owner)});
   }
 }
 
-// In step k every rank sends to the one k after it and receives from the one k before it: one partner at a time.
+// In step k every rank sends to the k-th one after it and receives from the k-th one before it: one partner at a time.
 // Steps: n-1 exchanges. Bytes sent per rank: (n-1)/n of the message.
 Generator<Step> pairwise_steps(Story story) {
   const ChunkId n = story.ranks, self = story.rank;  // wide enough for chunks
+  const PeerOrder order(story);
+  const bool by_node = PeerOrder::even(story);  // otherwise two ranks could send to the same one in a step
   co_yield move(self * n + self, {in(self * n + self)}, {out(self * n + self)});
   for (int k = 1; k < n; ++k) {
-    const auto after = static_cast<Rank>((self + k) % n), before = static_cast<Rank>((self - k + n) % n);
+    const Rank after = by_node ? order.after(k) : static_cast<Rank>((self + k) % n),
+               before = by_node ? order.before(k) : static_cast<Rank>((self - k + n) % n);
     co_yield move(self * n + after, {in(self * n + after)}, {to(after)});
     co_yield move(before * n + self, {from(before)}, {out(before * n + self)});
   }
@@ -74,7 +83,7 @@ Algorithm spread_of(std::string_view when) {
           .in_order = true,
           .uneven = true,
           .steps = [](Story story) { return spread_steps(kCollective, story); },
-          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank,
+          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : PeerOrder::turn,
           .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};
 }
 
@@ -100,7 +109,7 @@ Algorithm all_pairs_all_reduce() {
           .in_order = true,
           .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
           .steps = all_pairs_steps,
-          .turn = by_one_rank,
+          .turn = PeerOrder::turn,
           .growth = Growth::kPerNode};
 }
 
@@ -112,7 +121,7 @@ Algorithm pairwise_all_to_all() {
       .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
       .uneven = true,
       .steps = pairwise_steps,
-      .turn = by_one_rank,
+      .turn = PeerOrder::turn,
       .growth = Growth::kPerNode};
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "cost/busiest.h"
+#include "cost/load.h"
 #include "cost/walk.h"
 
 namespace weft::cost {
@@ -104,7 +105,7 @@ bool told_by_two(const Task& task, const Plan& plan, Rank first, Rank per_node) 
 
 class Estimator::Tellings {
  public:
-  explicit Tellings(const MachineView& machine) : machine_(machine) {}
+  Tellings(const MachineView& machine, bool sound) : machine_(machine), sound_(sound) {}
 
   // All ranks of each of few nodes are walked, or few that are spread over it. Any longer time where it is more than
   // `at_most` seconds.
@@ -114,7 +115,7 @@ class Estimator::Tellings {
     if (steps > kWalkBudget && nodes > kSmallestWalk << 2) return walk_nodes(task, plan, nodes, at_most);
     const Rank per_node = task.ranks / nodes, first = kMostRanks / nodes / 4;
     const bool small = steps <= kWholeNodeBudget || per_node < 8 * first;
-    if (small || !machine_.costs().gpu() || plan.nodes != nullptr) return walk(task, plan, {});
+    if (small || !machine_.costs().gpu() || plan.nodes != nullptr) return walk(task, plan, {.sound = sound_});
     Walked at[3];
     for (int i = 0; i < 3; ++i) {
       const Spread spread{first << i, per_node};
@@ -137,7 +138,15 @@ class Estimator::Tellings {
   Result<Walked> walk_nodes(const Task& task, const Plan& plan, Rank nodes, double at_most) {
     WEFT_TRY(Walked walked, continue_nodes(task, plan, nodes, at_most));
     if (walked.total <= at_most) walked.total = std::max(walked.total, busiest_link(task, plan, walked.total));
+    // Where nodes differ, few sound ones were walked; what the others add shows on the links of all.
+    if (walked.total <= at_most && !sound_ && !machine_.nodes_alike(task.ranks))
+      walked.total = std::max(walked.total, load(task, plan).s());
     return walked;
+  }
+
+  Duration load(const Task& task, const Plan& plan) {
+    const auto key = std::tuple(plan.algorithm, task.ranks, schedule::busy_channels(task, plan));
+    return loads_.try_emplace(key, machine_, task, plan).first->second.least(task, plan);
   }
 
   double busiest_link(const Task& task, const Plan& plan, double least) {
@@ -151,7 +160,8 @@ class Estimator::Tellings {
     Walked at[3];
     for (int i = 0; i < 3; ++i) {
       if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
-      WEFT_TRY(at[i], walk(on_nodes(task, plan, first << i, per_node), plan, {}));
+      WEFT_TRY(at[i], walk(on_nodes(task, plan, first << i, per_node), plan,
+                           {.sound = sound_ || !machine_.nodes_alike(task.ranks)}));
       if (at[i].total > at_most) return at[i];
     }
     return continued(at, doublings(2), ratio_of(task, plan));
@@ -175,11 +185,13 @@ class Estimator::Tellings {
   }
 
   const MachineView& machine_;
+  bool sound_;
   std::map<Key, Told> told_;
   std::map<std::pair<const schedule::Algorithm*, Rank>, Busiest> busiest_;
+  std::map<std::tuple<const schedule::Algorithm*, Rank, int>, Load> loads_;
 };
 
-Estimator::Estimator(const MachineView& machine) : tellings_(std::make_unique<Tellings>(machine)) {}
+Estimator::Estimator(const MachineView& machine, bool sound) : tellings_(std::make_unique<Tellings>(machine, sound)) {}
 Estimator::~Estimator() = default;
 
 Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan, std::optional<Duration> at_most) {

@@ -26,7 +26,8 @@ struct Estimate {
 // Thread: one at a time. The machine must outlive it.
 class Estimator {
  public:
-  explicit Estimator(const MachineView& machine);
+  // `sound`: as if all nodes were of the most frequent class.
+  explicit Estimator(const MachineView& machine, bool sound = false);
   ~Estimator();
 
   // What takes longer than `at_most` may be told any longer time: large machines are not walked then.

@@ -3,66 +3,146 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "cost/crossing.h"
+#include "cost/node_classes.h"
 #include "topology/switched_paths.h"
 
 namespace weft::cost {
 namespace {
 
 using topology::DeviceKind;
-using topology::LinkKind;
 
 void tighten(Limit& limit, Duration time, std::string resource) {
   if (time > limit.time) limit = {time, std::move(resource), {}};
 }
 
-// What a rank's device can send to others: over its scale-up links where it has them (not those to its CPU), else over
-// PCIe.
-BytesPerSecond port_rate(const MachineView& machine, topology::DeviceId device) {
-  BytesPerSecond fabric, pcie;
-  for (const topology::LinkId id : machine.topology().links_of(device)) {
-    const topology::Link& l = machine.topology().link(id);
-    const BytesPerSecond out = l.a == device ? l.rate_ab : l.rate_ba;
-    const bool to_host = machine.topology().device(machine.topology().other_end(id, device)).kind == DeviceKind::kCpu;
-    if (is_scale_up(l.kind) && !to_host) fabric = fabric + out;
-    if (l.kind == LinkKind::kPcie) pcie = pcie + out;
-  }
-  return fabric.value() > 0 ? fabric : pcie;
-}
+// A set of ranks, and the rates of all links that lead out of where they sit, and into it.
+struct Cut : RankSet {
+  BytesPerSecond out, in;
+};
 
-BytesPerSecond nic_rate(const MachineView& machine, std::int32_t node) {
-  BytesPerSecond sum;
-  for (const topology::Link& l : machine.topology().links()) {
-    if (l.kind != LinkKind::kNetwork) continue;
-    const bool from_a = machine.topology().device(l.a).node == node,
-               from_b = machine.topology().device(l.b).node == node;
-    if (from_a != from_b) sum = sum + (from_a ? l.rate_ab : l.rate_ba);
-  }
-  return sum;
-}
+// The parts of a machine that a job's ranks sit in, by the links between them: the GPUs themselves, then nodes (or
+// NVLink domains that span several), groups of nodes below the same leaf switches, pods below the same spines.
+class Parts {
+ public:
+  Parts(const MachineView& machine, const schedule::Task& task)
+      : machine_(machine), task_(task), tiers_(tiers_of(machine.topology())) {}
 
-// Messages that each rank must send. Where switches sum, an all_reduce's goes out once and comes back once.
-double port_factor(const MachineView& machine, Collective collective, Rank ranks, DeviceKind between) {
-  const double factor = schedule::bus_factor(collective, ranks);
-  return collective == Collective::kAllReduce && topology::switches_sum(machine.topology(), between)
-             ? std::min(factor, 1.0)
-             : factor;
+  // Every GPU for itself. Its scale-up links reach other GPUs; where it has none of those, or the job has several
+  // nodes, it also sends over PCIe, and to the NICs of its CPU.
+  std::vector<Cut> gpus() const {
+    const topology::Topology& t = machine_.topology();
+    const bool several = machine_.nodes(task_.ranks) > 1;
+    std::vector<Cut> cuts;
+    for (Rank r = 0; r < task_.ranks; ++r) {
+      const topology::DeviceId device = machine_.device(r);
+      Cut all, fabric;
+      for (const topology::LinkId id : t.links_of(device)) {
+        const topology::Link& l = t.link(id);
+        const bool to_host = t.device(t.other_end(id, device)).kind == DeviceKind::kCpu;
+        add(all, l, l.a == device);
+        if (is_scale_up(l.kind) && !to_host) add(fabric, l, l.a == device);
+      }
+      Cut& cut = cuts.emplace_back(several || fabric.out.value() == 0 ? all : fabric);
+      count(cut, r);
+      cut.senders = 1;
+    }
+    return cuts;
+  }
+
+  // Devices that links join without network switches of that tier or a higher one: from 1, the leaves. Nothing where
+  // there is only one such part.
+  std::vector<Cut> below(int tier) const {
+    const topology::Topology& t = machine_.topology();
+    std::vector<std::int32_t> root(t.devices().size());
+    for (std::size_t d = 0; d < root.size(); ++d) root[d] = static_cast<std::int32_t>(d);
+    const auto find = [&](topology::DeviceId d) {
+      while (root[at(d)] != d) d = root[at(d)] = root[at(root[at(d)])];
+      return d;
+    };
+    const auto within = [&](const topology::Link& l) { return tiers_[at(l.a)] < tier && tiers_[at(l.b)] < tier; };
+    for (const topology::Link& l : t.links())
+      if (within(l)) root[at(find(l.a))] = find(l.b);
+    std::vector<std::int32_t> number(root.size(), -1);
+    std::vector<Cut> cuts;
+    for (Rank r = 0; r < task_.ranks; ++r) {
+      std::int32_t& n = number[at(find(machine_.device(r)))];
+      if (n < 0) n = static_cast<std::int32_t>(cuts.size()), cuts.emplace_back();
+      count(cuts[static_cast<std::size_t>(n)], r);
+      if (find(machine_.device((r + 1) % task_.ranks)) != find(machine_.device(r)))
+        ++cuts[static_cast<std::size_t>(n)].senders;
+    }
+    for (const topology::Link& l : t.links()) {
+      const std::int32_t a = find(l.a), b = find(l.b);
+      if (a == b) continue;
+      if (number[at(a)] >= 0) add(cuts[at(number[at(a)])], l, true);
+      if (number[at(b)] >= 0) add(cuts[at(number[at(b)])], l, false);
+    }
+    return cuts.size() > 1 ? cuts : std::vector<Cut>();
+  }
+  int highest() const { return *std::ranges::max_element(tiers_); }
+
+ private:
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+  static void add(Cut& cut, const topology::Link& link, bool from_a) {
+    cut.out = cut.out + (from_a ? link.rate_ab : link.rate_ba);
+    cut.in = cut.in + (from_a ? link.rate_ba : link.rate_ab);
+  }
+  void count(Cut& cut, Rank rank) const {
+    ++cut.ranks;
+    cut.has_root |= rank == task_.root;
+    if (task_.counts != nullptr && task_.counts->size() == static_cast<std::size_t>(task_.ranks))
+      cut.own += static_cast<double>((*task_.counts)[static_cast<std::size_t>(rank)] * task_.element_bytes);
+  }
+
+  const MachineView& machine_;
+  const schedule::Task& task_;
+  std::vector<int> tiers_;  // by device
+};
+
+// No part sends or receives faster than its links. And of all parts together: an all_reduce without switches that sum
+// takes 2 (parts - 1) messages between them, as every one but one passes on a sum and is sent one.
+void limit_by(Limit& limit, std::span<const Cut> cuts, const schedule::Task& task, double bytes, bool switches_sum,
+              std::string_view what, std::string_view of_one) {
+  BytesPerSecond sum, least, most;
+  for (const Cut& cut : cuts) {
+    if (cut.out.value() <= 0 || cut.in.value() <= 0) return;
+    sum = sum + cut.out;
+    least = &cut == cuts.data() ? cut.out : std::min(least, cut.out);
+    most = std::max(most, cut.out);
+  }
+  const auto name = [&](BytesPerSecond rate) {
+    return fmt::format("{} {}", least < most && rate == least ? of_one : what, format_rate(rate));
+  };
+  for (const Cut& cut : cuts) {
+    const Crossing crossed = crossing(task.collective, task.ranks, cut, bytes);
+    tighten(limit, Duration::seconds(crossed.out / cut.out.value()), name(cut.out));
+    tighten(limit, Duration::seconds(crossed.in / cut.in.value()), name(cut.in));
+  }
+  if (task.collective == Collective::kAllReduce && !switches_sum && cuts.size() > 1) {
+    const auto parts = static_cast<double>(cuts.size());
+    tighten(limit, Duration::seconds(2 * (parts - 1) * bytes / sum.value()),
+            fmt::format("{} {}", what, format_rate(sum * (1 / parts))));
+  }
 }
 
 void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
-  using enum DeviceKind;
-  const Rank per_node = machine.ranks_per_node(task.ranks), nodes = machine.nodes(task.ranks);
-  const BytesPerSecond port = port_rate(machine, machine.device(0));
-  // Every rank must send what nccl-tests calls the bus traffic; inside a node through its port, else through its NIC.
-  if (port.value() > 0 && per_node > 1)
-    tighten(limit,
-            Duration::seconds(bytes * port_factor(machine, task.collective, task.ranks, kNvSwitch) / port.value()),
-            "GPU port " + format_rate(port));
-  // The same holds for nodes as if they were ranks.
-  if (const BytesPerSecond nics = nic_rate(machine, 0); nodes > 1 && nics.value() > 0)
-    tighten(limit,
-            Duration::seconds(bytes * port_factor(machine, task.collective, nodes, kNetworkSwitch) / nics.value()),
-            "node's NICs " + format_rate(nics));
-  // And starting plus one hop to the farthest rank, with the fastest protocol.
+  Parts parts(machine, task);
+  const bool network_sums = topology::switches_sum(machine.topology(), DeviceKind::kNetworkSwitch),
+             nvlink_sums = topology::switches_sum(machine.topology(), DeviceKind::kNvSwitch);
+  if (task.ranks > 1 && task.ranks <= machine.endpoints()) {
+    if (machine.ranks_per_node(task.ranks) > 1)
+      limit_by(limit, parts.gpus(), task, bytes, network_sums || nvlink_sums, "GPU port", "slowest GPU port");
+    for (int tier = 1; tier <= parts.highest(); ++tier)
+      limit_by(limit, parts.below(tier), task, bytes, network_sums,
+               tier == 1   ? "node's NICs"
+               : tier == 2 ? "leaf group's uplinks"
+                           : "pod's uplinks",
+               tier == 1   ? "weakest node's NICs"
+               : tier == 2 ? "weakest leaf group's uplinks"
+                           : "weakest pod's uplinks");
+  }
+  // Starting plus one hop to the farthest rank, with the fastest protocol.
   Duration fastest = Duration::max();
   for (const protocol::Protocol p : protocol::kProtocols) {
     const topology::Path path = machine.path(0, task.ranks - 1);

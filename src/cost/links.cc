@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+
+#include "cost/load.h"
 
 namespace weft::cost {
 
@@ -37,6 +40,21 @@ Shares::Kinds busy_kinds(const Costs& costs) {
   return busy;
 }
 
+// By node: how many channels of its ranks send over the network at once, on average over the time in which one does:
+// all that they send for what the busiest channel of a rank sends.
+std::map<std::int32_t, double> senders_of_hosts(const Paths& paths, const Shares& shares) {
+  std::map<std::int32_t, double> all, senders;
+  std::map<Rank, double> of_rank;
+  const auto crosses = [&](Number p) { return paths[p].kind.type == topology::PathType::kNet && !paths[p].of_group; };
+  for (Number p = 0; p < shares.pieces().size(); ++p)
+    if (crosses(p)) all[paths.node(paths[p].from)] += shares.pieces()[p];
+  double most = 1;
+  for (Number p = 0; p < shares.first_pieces().size(); ++p)
+    if (crosses(p)) most = std::max(most, of_rank[paths[p].from] += shares.first_pieces()[p]);
+  for (const auto& [node, pieces] : all) senders[node] = std::max(1.0, pieces / most);
+  return senders;
+}
+
 }  // namespace
 
 Result<Links> links_of(const MachineView& machine, const schedule::Task& task, protocol::Protocol protocol,
@@ -47,7 +65,9 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     if (costs[paths[p].kind.index()] == nullptr) return tl::make_unexpected(does_not_run(protocol, paths[p]));
 
   std::vector<double> rates;
-  for (const std::int64_t direction : paths.directions()) rates.push_back(machine.rate(direction).value());
+  for (const std::int64_t direction : paths.directions())
+    rates.push_back(direction < 0 ? HUGE_VAL : machine.rate(direction).value());
+  const std::map<std::int32_t, double> senders = senders_of_hosts(paths, shares);
   const int sharing = machine.sharing(task.ranks);
   const double local = machine.costs().local_channel().value();  // zero: bounded by its links only
   Links links;
@@ -66,6 +86,8 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
     if (machine.costs().gpu()) {
       for (const Number direction : paths.hops(path))
         rate = std::min(rate, rates[direction] * cost->efficiency / shares.users(direction));
+      const double host = protocol::HopCosts::node(*cost, machine.topology().nodes()).value();
+      if (host > 0 && !path.of_group) rate = std::min(rate, host / senders.at(paths.node(path.from)));
     } else if (!machine.costs().network()) {  // whose costs are those of ranks that share cores
       rate /= sharing;
     }
@@ -73,8 +95,11 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
                         .overhead = cost->overhead.s(),
                         .fence = cost->fence.s(),
                         .rate = rate,
+                        .channel = machine.costs().gpu() ? cost->channel.value() : 0,
+                        .crosses = path.kind.type == topology::PathType::kNet,
                         .look = reads_lines ? path.latency.s() * sharing : 0});
   }
+  links.busiest = busiest_seconds(machine, protocol, paths, shares.pieces());
   const Shares::Kinds busy = busy_kinds(costs);
   links.posting = shares.posting(busy);
   links.taking = shares.taking(busy);

@@ -1,8 +1,10 @@
 #include "cost/machine_view.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
+#include "cost/node_classes.h"
 
 namespace weft::cost {
 
@@ -35,6 +37,18 @@ void MachineView::look_at_nodes() {
   while (first_node_ < endpoints() && node_of(first_node_) == node_of(0)) ++first_node_;
   alike_ = first_node_;
   while (alike_ < endpoints() && (node_of(alike_) == node_of(alike_ - 1)) == (alike_ % first_node_ != 0)) ++alike_;
+  const std::vector<std::int32_t> classes = node_classes(*topology_);
+  const auto class_of = [&](Rank rank) {
+    return node_of(rank) < 0 ? 0 : classes[static_cast<std::size_t>(node_of(rank))];
+  };
+  while (of_one_class_ < endpoints() && class_of(of_one_class_) == class_of(0)) ++of_one_class_;
+  if (of_one_class_ == endpoints() || alike_ < endpoints()) return;
+  std::map<std::int32_t, Rank> members;
+  for (Rank r = 0; r < endpoints(); r += first_node_) ++members[class_of(r)];
+  const std::int32_t most = std::ranges::max_element(members, {}, [](const auto& m) { return m.second; })->first;
+  for (const bool sound : {true, false})
+    for (Rank r = 0; r < endpoints(); r += first_node_)
+      if ((class_of(r) == most) == sound) sound_.push_back(r / first_node_);
 }
 
 Rank MachineView::ranks_per_node(Rank ranks) const {

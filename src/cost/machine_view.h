@@ -32,6 +32,17 @@ class MachineView {
   Rank ranks_per_node(Rank ranks) const;
   Rank nodes(Rank ranks) const { return ranks / ranks_per_node(ranks); }
 
+  // Are all nodes of these ranks of one class (node_classes.h)? Only then do few of them say what all do.
+  bool nodes_alike(Rank ranks) const { return std::min(ranks, endpoints()) <= of_one_class_; }
+  // The nodes in another order: those of the most frequent class first, so that few of them are sound ones. Equals the
+  // nodes' own order where all are alike. Requires: as many ranks per node everywhere.
+  Rank sound_rank(Rank rank) const {
+    return of_one_class_ == endpoints() || first_node_ == 0 ||
+                   static_cast<std::size_t>(rank / first_node_) >= sound_.size()
+               ? rank
+               : sound_[static_cast<std::size_t>(rank / first_node_)] * first_node_ + rank % first_node_;
+  }
+
   // How many ranks share an endpoint.
   int sharing(Rank ranks) const { return (ranks + endpoints() - 1) / endpoints(); }
 
@@ -61,6 +72,8 @@ class MachineView {
   std::vector<topology::DeviceId> devices_;
   Rank first_node_ = 0;               // ranks of the first node
   Rank alike_ = 0;                    // ranks of the first nodes that have as many each
+  Rank of_one_class_ = 0;             // ranks of the first nodes that are of one class
+  std::vector<Rank> sound_;           // nodes, see sound_rank; empty: in order
   std::vector<BytesPerSecond> left_;  // empty: nobody else is there
   BytesPerSecond core_rate_, memory_rate_;
 };

@@ -57,12 +57,12 @@ Number Paths::keep(const topology::Path& path, Path about) {
   about.latency = path.latency;
   about.first = static_cast<Number>(hops_.size());
   about.hops = static_cast<Number>(path.hops.size());
-  for (const topology::Hop& h : path.hops) {
-    const std::int64_t direction = 2 * h.link + (h.forward ? 0 : 1);
+  const auto number = [&](std::int64_t direction) {
     const auto [at, added] = by_direction_.try_emplace(direction, static_cast<Number>(directions_.size()));
     if (added) directions_.push_back(direction);
-    hops_.push_back(at->second);
-  }
+    return at->second;
+  };
+  for (const topology::Hop& h : path.hops) hops_.push_back(number(2 * h.link + (h.forward ? 0 : 1)));
   paths_.push_back(about);
   return static_cast<Number>(paths_.size() - 1);
 }

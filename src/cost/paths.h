@@ -19,6 +19,7 @@ using Number = std::uint32_t;
 // Where a smaller job's ranks sit: every node has fewer, evenly spread. The default: all of them.
 struct Spread {
   Rank per_node = 1, of = 1;  // so many of so many
+  bool sound = false;         // on fewer nodes than there are: those of the most frequent class first
 
   Rank place(Rank rank) const { return rank / per_node * of + rank % per_node * (of / per_node); }
   auto operator<=>(const Spread&) const = default;
@@ -67,9 +68,13 @@ class Paths {
   std::span<const std::int64_t> directions() const { return directions_; }
 
   Number group(const schedule::Operand& o);  // numbered
+  std::int32_t node(Rank rank) const { return machine_.topology().device(device(rank)).node; }
 
  private:
-  topology::DeviceId device(Rank rank) const { return machine_.device(spread_.place(rank)); }
+  topology::DeviceId device(Rank rank) const {
+    const Rank place = spread_.place(rank);
+    return machine_.device(spread_.sound ? machine_.sound_rank(place) : place);
+  }
   topology::Path find(Rank rank, const schedule::Operand& group, Way way, bool by_switch) const;
   Number keep(const topology::Path& path, Path about);
 

@@ -1,7 +1,7 @@
 #include "cost/shares.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -96,8 +96,11 @@ class Shares::Hearing {
     users_.begin_strand(rank_, alike_);
     while (const Step* step = steps.next()) {
       for (const Operand& o : step->sources) {
-        if (o.kind == Operand::Kind::kRemote && from_.open(o.peer, lane_))
-          use(from_.path(o.peer, [&] { return paths_.between(o.peer, rank_); }), o.peer, rank_);
+        if (o.kind == Operand::Kind::kRemote) {
+          const Number path = from_.path(o.peer, [&] { return paths_.between(o.peer, rank_); });
+          carry(path);
+          if (from_.open(o.peer, lane_)) use(path, o.peer, rank_);
+        }
         if (o.kind == Operand::Kind::kMulticast) use_group(o, Way::kLoad, lane_);
       }
       for (const Operand& o : step->destinations) {
@@ -107,8 +110,11 @@ class Shares::Hearing {
           use_group(o, Way::kUp, lane);
           if (rank_ == o.peer) use_group(o, Way::kDown, lane);
         }
-        if ((o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote) && to_.open(o.peer, lane))
-          use(to_.path(o.peer, [&] { return paths_.between(rank_, o.peer); }), rank_, o.peer);
+        if (o.kind == Operand::Kind::kMessage || o.kind == Operand::Kind::kRemote) {
+          const Number path = to_.path(o.peer, [&] { return paths_.between(rank_, o.peer); });
+          carry(path);
+          if (to_.open(o.peer, lane)) use(path, rank_, o.peer);
+        }
       }
       users_.end_step(*step);
     }
@@ -121,12 +127,23 @@ class Shares::Hearing {
   }
 
   void use_group(const Operand& o, Way way, int lane) {
-    if (!ways_.emplace(paths_.group(o), way, lane).second) return;
-    const Number path = paths_.of_group(rank_, o, way, by_switch(o, plan_));
+    const auto [known, added] = ways_.try_emplace({paths_.group(o), way, lane}, 0);
+    if (added) known->second = paths_.of_group(rank_, o, way, by_switch(o, plan_));
+    const Number path = known->second;
+    if (by_switch(o, plan_)) carry(path);
+    if (!added) return;
     if (way == Way::kUp) count(shares_.posts_, rank_, path);
     if (o.count > 1) use(path);
   }
 
+  void carry(Number path) {
+    if (!gpu_) return;
+    if (path >= shares_.pieces_.size()) shares_.pieces_.resize(path + 1);
+    shares_.pieces_[path] += alike_;
+    if (channel_ > 0) return;
+    if (path >= shares_.first_pieces_.size()) shares_.first_pieces_.resize(path + 1);
+    ++shares_.first_pieces_[path];
+  }
   void use(Number path) {
     if (!std::exchange(met_[paths_[path].kind.index()], true)) shares_.first_paths_.push_back(path);
     if (!gpu_) return;
@@ -145,7 +162,7 @@ class Shares::Hearing {
   const schedule::Plan& plan_;
   Paths& paths_;
   Peers to_, from_;
-  std::set<std::tuple<Number, Way, int>> ways_;  // that this channel of the rank has opened
+  std::map<std::tuple<Number, Way, int>, Number> ways_;  // that this channel of the rank has opened: paths
   std::array<bool, PathKind::kCount> met_{};
   LinkUsers users_;
   Rank rank_ = 0;

@@ -20,6 +20,9 @@ class Shares {
   double users(Number direction) const { return direction < users_.size() ? users_[direction] : 1; }
   // The first path of every kind that any channel uses.
   const std::vector<Number>& first_paths() const { return first_paths_; }
+  // GPUs: pieces of chunks that all ranks and channels move over every path in a round, by its number.
+  const std::vector<double>& pieces() const { return pieces_; }
+  const std::vector<double>& first_pieces() const { return first_pieces_; }  // of channel 0 only
 
   // A rank posts its messages one after the other, whatever the channel: NCCL's proxy is a thread, a CPU rank a core.
   // All channels' messages for each of channel 0's, counting paths of the kinds that keep it busy. The same of those
@@ -38,6 +41,7 @@ class Shares {
 
   std::vector<double> users_;
   std::vector<Number> first_paths_;
+  std::vector<double> pieces_, first_pieces_;
   Counts posts_, takes_;
 };
 

@@ -27,7 +27,9 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
       links_(links),
       gpu_(machine.costs().gpu()),
       empty_(empty_messages),
+      of_channel_(plan.protocol == protocol::Protocol::kLL),
       local_rate_(machine.costs().local_channel().value()),
+      busy_(machine.costs().gpu() ? static_cast<std::size_t>(task.ranks) : 0),
       core_free_(static_cast<std::size_t>(task.ranks)),
       worked_(gpu_ ? 0 : core_free_.size()),
       cores_(std::min(task.ranks, machine.endpoints())),
@@ -104,7 +106,8 @@ double Walk::walk_round() {
     WEFT_ASSERT(s.next == s.last, "rank {} is stuck at step {} of {}", s.rank, s.next, s.last);
     end = std::max(end, s.free);
   }
-  return end;
+  for (const Busy& busy : busy_) end = std::max({end, busy.within, busy.across, busy.posting, busy.taking});
+  return empty_ ? end : std::max(end, (walked_ + 1) * links_.busiest * wire_);
 }
 
 // The strand's next step, as often as it follows itself and what it waits for is there. Returns how often.
@@ -133,6 +136,7 @@ Number Walk::take_moves(Strand& s, const Script::Act& act, Number left) {
   // The strands of a CPU rank share its core; those of a GPU run side by side.
   double& free = gpu_ ? s.free : core_free_[static_cast<std::size_t>(s.rank)];
   const double moving = empty_ ? 0 : gpu_ ? seconds_of(sources, destinations) : seconds_of_core(ends);
+  const OfChannel of_channel = empty_ || !gpu_ ? OfChannel() : seconds_of_channel(sources, destinations);
   Number done = 0;
   for (; done < left && std::ranges::all_of(sources, is_there); ++done) {
     const Stream input = receive(s, sources, std::max(free, s.free));
@@ -142,7 +146,14 @@ Number Walk::take_moves(Strand& s, const Script::Act& act, Number left) {
     const double slice = whole * per_message_;
     const Stream output{input.first + slice, std::max(input.first + whole, input.last + slice), input.first};
     s.free = free = output.last + send(s, sources, destinations, output);
-    if (!gpu_) worked_[static_cast<std::size_t>(s.rank)] += whole;
+    if (!gpu_) {
+      worked_[static_cast<std::size_t>(s.rank)] += whole;
+      continue;
+    }
+    Busy& busy = busy_[static_cast<std::size_t>(s.rank)];
+    if (of_channel_) busy.within += of_channel.within;
+    busy.across += of_channel.across;
+    busy.posting += posting;
   }
   return done;
 }
@@ -164,7 +175,7 @@ Stream Walk::receive(Strand& s, std::span<const End> sources, double start) {
     }
   }
   if (work > 0) {
-    if (!gpu_) worked_[static_cast<std::size_t>(s.rank)] += work;
+    (gpu_ ? busy_[static_cast<std::size_t>(s.rank)].taking : worked_[static_cast<std::size_t>(s.rank)]) += work;
     s.taken = std::max(s.taken, begun) + work;
     input = {std::max(input.first, s.taken - work * (1 - per_message_)), std::max(input.last, s.taken)};
   }
@@ -186,7 +197,7 @@ double Walk::send(const Strand& s, std::span<const End> sources, std::span<const
     if (source.kind == Kind::kMulticast) rest = std::max(rest, messages_ * link(source).fence);
   for (const End& to : destinations) {
     if (to.kind == Kind::kLocal || to.kind == Kind::kRemote) continue;
-    const auto& [latency, overhead, fence, rate, look] = link(to);
+    const auto& [latency, overhead, fence, rate, channel, crosses, look] = link(to);
     const Stream there{output.first + latency, output.last + latency, output.begun + latency};
     if (to.kind == Kind::kAggregation) {
       send_part(s.rank, to, there);
@@ -229,20 +240,29 @@ double Walk::posting_of(const Strand& s, std::span<const End> destinations) {
 
 // How long moving one move's bytes keeps a GPU's strand busy.
 double Walk::seconds_of(std::span<const End> sources, std::span<const End> destinations) const {
-  double slowest = 0, local = 0;
+  const OfChannel of_channel = seconds_of_channel(sources, destinations);
+  double slowest = std::max(of_channel.within, of_channel.across);
+  for (const End& source : sources)
+    if (source.kind != Kind::kLocal && !comes_in(source)) slowest = std::max(slowest, on_wire_[source.connection]);
+  for (const End& to : destinations)
+    if (to.kind != Kind::kLocal) slowest = std::max(slowest, on_wire_[to.connection]);
+  return slowest;
+}
+
+// How much of it the channel needs by itself, which does the same for its other strands.
+Walk::OfChannel Walk::seconds_of_channel(std::span<const End> sources, std::span<const End> destinations) const {
+  OfChannel sending;
+  double local = 0;
   for (const End& source : sources) {
-    if (source.kind == Kind::kLocal || comes_in(source))
-      local += source.kind == Kind::kLocal ? piece_ : wire_;
-    else
-      slowest = std::max(slowest, on_wire_[source.connection]);
+    if (source.kind == Kind::kLocal || comes_in(source)) local += source.kind == Kind::kLocal ? piece_ : wire_;
   }
   for (const End& to : destinations) {
-    if (to.kind == Kind::kLocal)
-      local += piece_;
-    else
-      slowest = std::max(slowest, on_wire_[to.connection]);
+    if (to.kind == Kind::kLocal) local += piece_;
+    if (of_channel_ && to.kind == Kind::kMessage && link(to).channel > 0)
+      (link(to).crosses ? sending.across : sending.within) += wire_ / link(to).channel;
   }
-  return std::max(slowest, local / local_rate_);
+  sending.within = std::max(sending.within, local / local_rate_);
+  return sending;
 }
 
 // The same of a CPU rank, whose core moves all operands. Where ranks do a switch's work, an operand is one for every

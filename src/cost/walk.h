@@ -50,6 +50,11 @@ class Walk {
   void send_part(Rank rank, const End& into, const Stream& part);
   double posting_of(const Strand& s, std::span<const End> destinations);
   double seconds_of(std::span<const End> sources, std::span<const End> destinations) const;
+  // Of a channel: its thread block's, which copies and sends within the node, and its connections' across the network.
+  struct OfChannel {
+    double within = 0, across = 0;
+  };
+  OfChannel seconds_of_channel(std::span<const End> sources, std::span<const End> destinations) const;
   double seconds_of_core(std::span<const End> ends) const;
   const Links::Link& link(const End& end) const { return links_.of[end.connection]; }
   // That one more part fills or closes.
@@ -58,11 +63,19 @@ class Walk {
   const Script& script_;
   const Links& links_;
   bool gpu_, empty_;
+  bool of_channel_;                        // is the protocol's rate that of a channel, which its lanes share? LL's is
   double piece_ = 0, wire_ = 0;            // bytes of a chunk in one round; with the protocol's flags
   double messages_ = 1, per_message_ = 1;  // that carry it; the part that one of them is
   std::vector<double> on_wire_;            // by connection: seconds of a piece
   double local_rate_ = 0;                  // GPU: of copies within a rank's memory
-  double memory_ = 0, scratch_ = 0;        // CPU: seconds per byte of a rank's core, in buffers and in scratch
+  // GPU, by rank: seconds so far that channel 0 has moved for all its lanes, and that the proxy has posted and taken
+  // messages of all lanes and channels. Whatever the order in which strands come, a round cannot end
+  // sooner than the busiest of these is done.
+  struct Busy {
+    double within = 0, across = 0, posting = 0, taking = 0;
+  };
+  std::vector<Busy> busy_;
+  double memory_ = 0, scratch_ = 0;  // CPU: seconds per byte of a rank's core, in buffers and in scratch
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free …
   std::vector<double> worked_;     // … and how long it has worked

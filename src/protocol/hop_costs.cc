@@ -119,7 +119,9 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
             BytesPerSecond::gigabytes(number(e, "channel_GBps", 1e-6)),
             BytesPerSecond::gigabytes(e.contains("crowded_GBps") ? number(e, "crowded_GBps", 1e-6) : 0),
             e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path),
-            e.contains("lines") ? number(e, "lines", 1) : 0}});
+            e.contains("lines") ? number(e, "lines", 1) : 0,
+            BytesPerSecond::gigabytes(e.contains("node_GBps") ? number(e, "node_GBps", 1e-6) : 0),
+            BytesPerSecond::gigabytes(e.contains("node_of_two_GBps") ? number(e, "node_of_two_GBps", 1e-6) : 0)}});
     }
     for (const json& e : root.at("same_as")) {
       if (!mine(e)) continue;

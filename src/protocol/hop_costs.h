@@ -20,6 +20,9 @@ struct HopCost {
   BytesPerSecond crowded;  // the same where CPU ranks share cores; zero: no other
   double efficiency = 1;   // payload over raw link rate
   double lines = 0;        // cache lines that a channel has under way at once, each for a trip; 0: not bound by them
+  // The most that all ranks and channels of a node send together on machines of more than two nodes, and of two, wire
+  // bytes: what a host's memory and its proxies carry. Zero: no such bound.
+  BytesPerSecond node = {}, node_of_two = {};
 };
 
 // The cost table of one kind of endpoint. Every number comes from a data file with source and date. A value.
@@ -62,6 +65,10 @@ class HopCosts {
   // share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
     return std::max({cost.least, path * cost.trips + cost.added, turn(ranks_per_endpoint)});
+  }
+  // HopCost::node on a machine of so many nodes.
+  static BytesPerSecond node(const HopCost& cost, std::int32_t nodes) {
+    return nodes > 2 ? cost.node : cost.node_of_two;
   }
   static BytesPerSecond channel(const HopCost& cost, int ranks_per_endpoint) {
     return ranks_per_endpoint > 1 && cost.crowded.value() > 0 ? cost.crowded : cost.channel;

@@ -38,7 +38,10 @@ nlohmann::json to_json(const BenchReport& report) {
                           {"together_us", r.computing->together.us()},
                           {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"folded", r.folded},
+      row["carried_out"] = {{"method", r.method},
+                            {"low_us", r.low.us()},
+                            {"high_us", r.high.us()},
+                            {"folded", r.folded},
                             {"fast_forwarded", r.fast_forwarded},
                             {"enlarged_bytes", r.enlarged},
                             {"continued_from_ranks", r.continued_from},
@@ -52,7 +55,7 @@ nlohmann::json to_json(const BenchReport& report) {
                             {"steps_represented_per_s", per_second(r.steps_represented, r.simulating)}};
     rows.push_back(std::move(row));
   }
-  nlohmann::json json = {{"schema", "weft.bench/1"},
+  nlohmann::json json = {{"schema", "weft.bench/2"},
                          {"world", report.world},
                          {"machine", report.machine},
                          {"transport", report.transport},

@@ -20,10 +20,14 @@ struct BenchRow {
   Duration predicted;
   std::string limit_resource;
   Duration limit_time;
-  std::int64_t errors = -1;            // wrong elements; -1: not checked
-  std::string busiest_link;            // simulated: what carried most, …
-  double busiest_share = 0;            // … and how much of its capacity it used
-  Duration healthy;                    // simulated with faults, other jobs or loads: the time without; else 0
+  std::int64_t errors = -1;  // wrong elements; -1: not checked
+  std::string busiest_link;  // simulated: what carried most, …
+  double busiest_share = 0;  // … and how much of its capacity it used
+  Duration healthy;          // simulated with faults, other jobs or loads: the time without; else 0
+  // Simulated: how the time was found, "full", "symmetric" (one rank for several that provably do the same) or
+  // "extrapolated" from a part of the machine, then between `low` and `high`.
+  std::string method = {};
+  Duration low, high;
   Rank folded = 1;                     // simulated: one rank was carried out for so many
   bool fast_forwarded = false;         // repetitions at the same pace were not carried out
   Rank continued_from = 0;             // simulated: so many ranks, and what more of them add; 0: all, …
@@ -69,7 +73,7 @@ struct BenchReport {
   std::vector<BenchRow> rows;
 };
 
-// weft.bench/1, the stable form.
+// weft.bench/2, the stable form.
 nlohmann::json to_json(const BenchReport& report);
 
 }  // namespace weft::report

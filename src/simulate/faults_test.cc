@@ -55,6 +55,47 @@ TEST(Faults, ADeadGpuTakesItsRankAway) {
   EXPECT_GT(time_with(kFour, faults).us(), 0);
 }
 
+// On machines that are so large that time would be extrapolated: thresholds are as low as if they were. The first nodes
+// told what all do, so that a fault on node 1 was counted once, on node 5 four times, and on node 12 not at all.
+TEST(Faults, CostARingTheSameOnEveryNodeOfALargeMachine) {
+  const auto run = [](const std::vector<std::string>& faults) {
+    auto faulted = apply_faults(topology::load_machine("gh200:nodes=16,net=ib-ndr,wires=switch").value(), faults);
+    const auto view = cost::shipped_view(std::move(faulted->machine)).value();
+    const schedule::Task task{.ranks = 64, .ranks_per_node = 4, .elements = 64 << 20, .element_bytes = 4};
+    const auto& ring = **collectives::find_algorithm(Collective::kAllReduce, "ring");
+    const auto plan =
+        make_plan(task, ring, protocol::Protocol::kSimple, 4, sim::flow_capabilities(view.topology(), 64), true);
+    return simulate(view, task, plan,
+                    {.affordable = 1e3, .most_operations = 1e3, .too_many = 1e3, .disturbances = faulted->disturbances})
+        ->time;
+  };
+  const Duration healthy = run({}), first = run({"link:node0/nic0-switch0=50%"});
+  EXPECT_GT(first / healthy, 1.05);
+  EXPECT_LT(first / healthy, 2.05);
+  for (const int node : {1, 2, 3, 5, 12})
+    EXPECT_NEAR(run({fmt::format("link:node{}/nic0-switch0=50%", node)}) / first, 1, 1e-3) << node;
+  EXPECT_GE(run({"rank:9=slow:1.2x"}), healthy);
+}
+
+// Trees have roles, so the fault's cost lies between those of its roles; what is said then must hold in full.
+TEST(Faults, ThatAreExtrapolatedLieWithinTheirBounds) {
+  auto faulted = apply_faults(topology::load_machine("dgx-h100:nodes=16,net=ib-ndr,wires=switch").value(),
+                              std::vector<std::string>{"nic:9/2=down"});
+  const auto view = cost::shipped_view(std::move(faulted->machine)).value();
+  const schedule::Task task{.ranks = 128, .ranks_per_node = 8, .elements = 16 << 20, .element_bytes = 4};
+  for (const char* name : {"ring", "tree"}) {
+    const auto& algorithm = **collectives::find_algorithm(Collective::kAllReduce, name);
+    const auto plan =
+        make_plan(task, algorithm, protocol::Protocol::kSimple, 8, sim::flow_capabilities(view.topology(), 64), true);
+    const auto full = simulate(view, task, plan),
+               part = simulate(view, task, plan, {.most_operations = 1e5, .most_in_full = 0});
+    EXPECT_EQ(full->method, Method::kFull);
+    EXPECT_EQ(part->method, Method::kExtrapolated);
+    EXPECT_LE(part->low, full->time * 1.02) << name;
+    EXPECT_GE(part->high, full->time * 0.98) << name;
+  }
+}
+
 TEST(Faults, ASlowRankHoldsUpTheRing) {
   // One channel, which no link bounds.
   const double slower = time_with("dgx-h100", {"rank:5=slow:2x"}, 1 << 30, 1) / time_with("dgx-h100", {}, 1 << 30, 1);

@@ -1,8 +1,11 @@
 #include "simulate/simulate.h"
 
 #include <cmath>
+#include <set>
 
 #include "cost/estimate.h"
+#include "cost/load.h"
+#include "cost/node_classes.h"
 #include "exec/virtual_run.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
@@ -40,12 +43,20 @@ double without_repetitions(const Task& task, const Plan& plan, Rank ranks) {
   return operations_of(rounds > kRounds ? schedule::shortened(task, plan, rounds - kRounds) : task, plan, ranks);
 }
 
+using Nodes = std::vector<Rank>;
+
 class Simulation {
  public:
-  // `carried_out` gets the steps of all runs added. All must outlive this. On every `apart`-th node.
+  // `carried_out` gets the steps of all runs added. All must outlive this. `nodes`: those that the ranks sit on; empty:
+  // in order.
   Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-             std::int64_t& carried_out, Rank apart = 1)
-      : machine_(machine), task_(task), plan_(plan), options_(options), carried_out_(carried_out), apart_(apart) {}
+             std::int64_t& carried_out, Nodes nodes = {})
+      : machine_(machine),
+        task_(task),
+        plan_(plan),
+        options_(options),
+        carried_out_(carried_out),
+        nodes_(std::move(nodes)) {}
 
   // With these ranks standing for all.
   Result<Outcome> run(Rank turn) const {
@@ -91,9 +102,13 @@ class Simulation {
       ranks = std::max(ranks, job.plan.first + job.task.ranks);
       strands = std::max(strands, job.plan.channels * job.plan.algorithm->lanes);
     }
+    const auto same_lanes = [&](const exec::VirtualJob& job) {
+      return job.plan.algorithm->lanes == plan.algorithm->lanes && strands == plan.channels * plan.algorithm->lanes;
+    };
     sim::FlowFabric fabric(machine_.topology(), machine_.routes(), ranks,
                            {.costs = machine_.costs(),
                             .strands = strands,
+                            .lanes = std::ranges::all_of(options_.beside, same_lanes) ? plan.algorithm->lanes : 1,
                             .max_events = options_.max_events,
                             .turn = options_.beside.empty() ? turn : 0,
                             .places = places(),
@@ -126,12 +141,12 @@ class Simulation {
     return outcome;
   }
 
-  // By rank. None where nodes stand side by side.
+  // By rank. None where they sit on the first nodes.
   std::vector<Rank> places() const {
     std::vector<Rank> places;
     const Rank per_node = task_.ranks_per_node;
-    for (Rank r = 0; apart_ > 1 && r < task_.ranks; ++r)
-      places.push_back(r / per_node * apart_ * per_node + r % per_node);
+    for (Rank r = 0; !nodes_.empty() && r < task_.ranks; ++r)
+      places.push_back(nodes_[static_cast<std::size_t>(r / per_node)] * per_node + r % per_node);
     return places;
   }
 
@@ -149,21 +164,22 @@ class Simulation {
   const Plan& plan_;
   const Options& options_;
   std::int64_t& carried_out_;
-  Rank apart_;
+  Nodes nodes_;
 };
 
 // By the least turn that the algorithm claims and by which the machine looks the same, if there is one of at most
 // `most` ranks.
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                                    const Options& options, Rank most, std::int64_t& carried_out) {
+                                    const Options& options, Rank most, std::int64_t& carried_out, Nodes nodes = {}) {
   const std::optional<Outcome> none;
   const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);
   if (!may_fold) return none;
   const Task even = schedule::with_equal_chunks(task, plan);
+  if (!options.extrapolate && even.elements != task.elements) return none;  // exact, or not at all
   if (even.elements - task.elements > kMostEnlarged * static_cast<double>(task.elements)) return none;
-  const Simulation folded(machine, even, plan, options, carried_out);
+  const Simulation folded(machine, even, plan, options, carried_out, std::move(nodes));
   for (Rank turn = least; turn <= std::min(most, task.ranks / 2); turn += least) {
     if (task.ranks % turn != 0) continue;
     auto outcome = folded.run(turn);
@@ -176,13 +192,23 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
   return none;
 }
 
+// On a part of the machine: every `apart`-th node, those of the most frequent class first. Empty: in order.
+Nodes sound_nodes(const cost::MachineView& machine, const Task& task, Rank apart) {
+  Nodes nodes;
+  const Rank per_node = task.ranks_per_node;
+  if (apart == 1 && (machine.nodes_alike(machine.endpoints()) || task.ranks == machine.endpoints())) return nodes;
+  for (Rank n = 0; n < task.ranks / per_node; ++n) nodes.push_back(machine.sound_rank(n * apart * per_node) / per_node);
+  return nodes;
+}
+
 Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                const Options& options, std::int64_t& carried_out, Rank apart) {
+  const Nodes nodes = sound_nodes(machine, task, apart);
   if (apart == 1) {
-    WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out));
+    WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out, nodes));
     if (outcome) return *std::move(outcome);
   }
-  return Simulation(machine, task, plan, options, carried_out, apart).run(task.ranks);
+  return Simulation(machine, task, plan, options, carried_out, nodes).run(task.ranks);
 }
 
 // The nodes that a tree's lowest levels are told by, if it can be continued by levels and on so many more that it is
@@ -195,15 +221,20 @@ Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
 
 // May time be told from fewer nodes?
 bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
-  return options.fast_forward && options.affordable >= 0 && options.background.streams.empty() &&
-         machine.costs().gpu() && task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
+  return options.fast_forward && options.extrapolate && options.affordable >= 0 && options.background.streams.empty() &&
+         !options.disturbances.any() && machine.nodes_alike(task.ranks) && machine.costs().gpu() &&
+         task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
          task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
          nodes_of(plan, task.ranks, task.ranks_per_node) >= 2 * kWorthwhile;
 }
 
 // What may be left out: nothing of what makes ranks or steps differ from each other.
 Options sparing(Options options) {
-  if (options.packets || options.disturbances.any() || !options.beside.empty() || options.trace != nullptr)
+  // A rank that is slow all the time repeats its steps at one pace; flaps and jitter do not.
+  if (options.disturbances.any()) options.fold = false;
+  if (!options.disturbances.flaps.empty() || options.disturbances.jitter.kind != sim::Disturbances::Jitter::Kind::kNone)
+    options.fast_forward = false;
+  if (options.packets || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
   if (!options.background.streams.empty()) {  // it has a place of its own on the machine
     options.fold = false;
@@ -237,14 +268,14 @@ Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& t
 // What the cost model says, corrected by what was simulated on the most nodes that are quickly done, and on half and a
 // quarter of them. Requires: twice as many are not.
 Result<Outcome> roughly(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-                        std::int64_t& carried_out) {
+                        std::int64_t& carried_out, bool sound = false) {
   constexpr int kSizes = 3;
   constexpr double kLeast = 0.2;  // as far as full runs were seen off (bench/results/2026-11-22-pat-at-scale.md)
   const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
   Plan like = plan;  // rounds as large as those of all
   like.most_round = cut_of(task, plan).round;
   const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node)); };
-  cost::Estimator estimate(machine);
+  cost::Estimator estimate(machine, sound);
   Rank some = 1 << (kSizes - 1);
   for (Rank more = 2 * some; more < nodes; some = more, more *= 2)
     if (const Task part = part_of(more); without_repetitions(part, like, part.ranks) > options.most_operations / 2)
@@ -269,12 +300,13 @@ Result<Outcome> roughly(const cost::MachineView& machine, const Task& task, cons
   return outcome;
 }
 
-// Folded, else continued, else in full, or roughly.
+// Folded, else continued, else in full, or roughly. `sound`: of a machine whose nodes differ, as if all were of the
+// most frequent class; then from a part of it in any case.
 Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                                const Options& options, std::int64_t& carried_out) {
+                                const Options& options, std::int64_t& carried_out, bool sound = false) {
   const Growth growth = plan.algorithm->growth;
   const bool grows = growth != Growth::kUnknown && growth != Growth::kPerRow;
-  const bool may = may_continue(machine, task, plan, options);
+  const bool may = sound || may_continue(machine, task, plan, options);
   const Rank nodes = may && grows ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
   const Reach reach = reach_of(machine, nodes, task.ranks / std::max(1, nodes));
   // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
@@ -283,17 +315,107 @@ Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& ta
   const double of_rank = may ? without_repetitions(task, plan, 1) : 0;
   const double affordable = of_rank > 0 ? std::min<double>(task.ranks, options.too_many / of_rank) : task.ranks;
   const Rank most = std::min(continues ? kMostRepresentatives : task.ranks, static_cast<Rank>(affordable));
-  WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
-  if (folded) return *folded;
+  if (!sound) {
+    WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
+    if (folded) return *folded;
+  }
   // What more nodes add shows on twice the least.
   const Task shown = continues ? on_fewer_ranks(task, plan, ranks_on(plan, 2 * least, task.ranks_per_node)) : task;
   const double needed = continues ? without_repetitions(shown, plan, shown.ranks) : of_rank * task.ranks;
-  if (needed > options.too_many) return roughly(machine, task, plan, options, carried_out);
+  if (needed > options.too_many || (sound && !continues))
+    return roughly(machine, task, plan, options, carried_out, sound);
   if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
   return Simulation(machine, task, plan, options, carried_out).run(task.ranks);
 }
 
+// Nodes that are not of the most frequent class, one of each class, and those of slow ranks.
+Nodes odd_nodes(const cost::MachineView& machine, const Task& task, const Options& options) {
+  const Rank per_node = task.ranks_per_node;
+  const std::vector<std::int32_t> classes = cost::node_classes(machine.topology());
+  const auto class_of = [&](Rank node) {
+    return classes[static_cast<std::size_t>(machine.topology().device(machine.device(node * per_node)).node)];
+  };
+  const std::int32_t sound = class_of(machine.sound_rank(0) / per_node);
+  std::set<std::int32_t> seen;
+  Nodes nodes;
+  for (Rank n = 0; n < task.ranks / per_node; ++n)
+    if (class_of(n) != sound && seen.insert(class_of(n)).second) nodes.push_back(n);
+  for (const auto& slow : options.disturbances.slow)
+    if (slow.rank < task.ranks && std::ranges::find(nodes, slow.rank / per_node) == nodes.end())
+      nodes.push_back(slow.rank / per_node);
+  return nodes;
+}
+
+// Nodes differ, and all of them in full would take minutes. The healthy machine is extrapolated, as always, and what
+// the odd nodes make of it is seen on a few nodes: with them and without, in three roles, since where a node sits in a
+// tree counts. The answer is the worst of these, its bounds are all of them.
+Result<Outcome> by_pairs(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
+                         std::int64_t& carried_out) {
+  const Rank per_node = task.ranks_per_node, nodes = task.ranks / per_node;
+  const Nodes odd = odd_nodes(machine, task, options);
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  Options calm = options;
+  calm.disturbances.slow.clear();
+  const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, some * per_node); };
+  Rank few = 2;
+  while (2 * few < nodes && operations_of(part_of(2 * few), like, 2 * few * per_node) <= options.most_operations)
+    few *= 2;
+  const Task part = part_of(few);
+  const Nodes sound = [&] {
+    Nodes all;
+    for (Rank n = 0; n < few; ++n) all.push_back(machine.sound_rank(n * per_node) / per_node);
+    return all;
+  }();
+  WEFT_TRY(const Outcome without, Simulation(machine, part, like, calm, carried_out, sound).run(part.ranks));
+  double least = 0, most = 1;
+  Outcome with;
+  const Rank kinds = std::min<Rank>(few, static_cast<Rank>(odd.size()));
+  for (const Rank role : {Rank{0}, few / 2, few - kinds}) {
+    Nodes on = sound;
+    Options disturbed = calm;
+    for (Rank i = 0; i < kinds; ++i) {
+      const Rank place = std::min(role, few - kinds) + i, node = odd[static_cast<std::size_t>(i)];
+      on[static_cast<std::size_t>(place)] = node;
+      for (const auto& slow : options.disturbances.slow)
+        if (slow.rank / per_node == node)
+          disturbed.disturbances.slow.push_back({place * per_node + slow.rank % per_node, slow.factor});
+    }
+    WEFT_TRY(with, Simulation(machine, part, like, disturbed, carried_out, on).run(part.ranks));
+    const double ratio = std::max(1.0, with.time / without.time);
+    least = least == 0 ? ratio : std::min(least, ratio);
+    most = std::max(most, ratio);
+  }
+  WEFT_TRY(Outcome outcome, with_least_work(machine, task, plan, calm, carried_out, true));
+  outcome.continued_from = std::max(outcome.continued_from, part.ranks);
+  outcome.low = outcome.time * least * std::max(0.0, 1 - outcome.uncertainty);
+  outcome.high = outcome.time * most * (1 + outcome.uncertainty);
+  outcome.time = outcome.time * most;
+  outcome.uncertainty = std::max(outcome.high / outcome.time, 2 - outcome.low / outcome.time) - 1;
+  outcome.busiest_link = with.busiest_link;
+  outcome.busiest_share = with.busiest_share;
+  return outcome;
+}
+
+// Where nodes differ, in full if that is affordable.
+Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
+                       std::int64_t& carried_out) {
+  const bool differ = !machine.nodes_alike(task.ranks) || !options.disturbances.slow.empty();
+  const bool may = differ && options.extrapolate && options.fast_forward && options.affordable >= 0 &&
+                   options.background.streams.empty() && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
+                   !schedule::uneven(task.collective) && !schedule::rooted(task.collective) && plan.nodes == nullptr &&
+                   task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
+                   task.ranks / task.ranks_per_node >= 2 * kWorthwhile;
+  if (may && operations_of(task, plan, task.ranks) > options.most_in_full)
+    return by_pairs(machine, task, plan, options, carried_out);
+  return with_least_work(machine, task, plan, options, carried_out);
+}
+
 }  // namespace
+
+std::string_view name(Method method) {
+  return method == Method::kFull ? "full" : method == Method::kSymmetric ? "symmetric" : "extrapolated";
+}
 
 Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
   if (!machine.costs().gpu())
@@ -305,8 +427,25 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
   if (asked.packets) WEFT_CHECK(check_packets(machine, asked.disturbances));
   std::int64_t carried_out = 0;
-  WEFT_TRY(Outcome outcome, with_least_work(machine, task, plan, sparing(asked), carried_out));
+  WEFT_TRY(Outcome outcome, answer(machine, task, plan, sparing(asked), carried_out));
   outcome.carried_out = carried_out;
+  outcome.method = outcome.continued_from > 0 ? Method::kExtrapolated
+                   : outcome.folded > 1       ? Method::kSymmetric
+                                              : Method::kFull;
+  if (outcome.method != Method::kExtrapolated) {
+    outcome.low = outcome.high = outcome.time;
+    return outcome;
+  }
+  if (outcome.high == Duration()) {
+    outcome.low = outcome.time * std::max(0.0, 1 - outcome.uncertainty);
+    outcome.high = outcome.time * (1 + outcome.uncertainty);
+  }
+  // Whatever a part of the machine says, the busiest link of all of it must carry its bytes, call after call.
+  if (const Duration least = cost::Load(machine, task, plan).least(task, plan) * asked.calls; least > outcome.low) {
+    outcome.low = least;
+    outcome.time = std::max(outcome.time, least);
+    outcome.high = std::max(outcome.high, outcome.time);
+  }
   return outcome;
 }
 

@@ -17,6 +17,7 @@ namespace weft::simulate {
 
 struct Options {
   bool fold = true;          // ranks that do the same are carried out once
+  bool extrapolate = true;   // from fewer nodes, where all would take long: only where all nodes are of one class
   int calls = 1;             // one after the other on every rank, whatever the others do
   bool fast_forward = true;  // what repeats at the same pace is not carried out again and again
   // What more nodes add is learnt from few of them, where all would take more operations than this. Below 0: never.
@@ -24,8 +25,11 @@ struct Options {
   double most_operations = 2e6;  // that one of these sizes may cost while they do not agree: some seconds
   // What would take more operations than this in full, with nothing known of how it grows, is told roughly.
   double too_many = 5e6;
+  // Machines whose nodes differ are carried out in full up to so many steps: some minutes. Beyond, what the odd nodes
+  // cost is learnt on few nodes, with them and without.
+  double most_in_full = 3e7;
   std::int64_t max_events = std::int64_t{1} << 40;
-  sim::Disturbances disturbances = {};  // with any, everything is carried out
+  sim::Disturbances disturbances = {};  // with any, every rank is carried out; but for slow ranks, every step, too
   // A kernel beside the calls of the first job; then no steps are left out.
   sim::Computing computing = {};
   sim::Background background = {};                 // with any, every rank is carried out
@@ -38,10 +42,20 @@ struct Options {
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
+// How a time was found.
+enum class Method : std::uint8_t {
+  kFull,         // every rank was carried out
+  kSymmetric,    // one rank for several that provably do the same at the same times
+  kExtrapolated  // from a part of the machine
+};
+std::string_view name(Method method);  // "full", "symmetric", "extrapolated"
+
 struct Outcome {
   Duration time;      // of all calls
   Duration computed;  // when the last rank had computed what it should
-  Rank folded = 1;    // so many ranks did the same as the one that was carried out
+  Method method = Method::kFull;
+  Duration low, high;  // extrapolated: between these; else both are the time
+  Rank folded = 1;     // so many ranks did the same as the one that was carried out
   bool fast_forwarded = false;
   Rank continued_from = 0;       // 0, or the ranks of the largest part of the machine that was simulated, …
   double uncertainty = 0;        // … and what such parts disagreed by, as a part of the time; …

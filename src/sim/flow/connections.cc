@@ -66,6 +66,8 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
                        name(path.type)));
       c.cap = 1;
     } else {
+      c.cost = cost;
+      c.crosses = path.type == topology::PathType::kNet;
       if (options_.costs.gpu()) c.overhead = cost->overhead;
       c.fence = cost->fence;
       c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - c.overhead;

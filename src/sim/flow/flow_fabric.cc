@@ -59,12 +59,25 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
   if (!options_.disturbances.slow.empty()) slowness_.assign(index(ranks), 1);
   for (const auto& slow : options_.disturbances.slow) slowness_[index(slow.rank)] = slow.factor;
   places_.resize(index(fold_.representatives()));
-  posters_.resize(2 * index(fold_.representatives()));
   actors_.resize(index(std::int64_t{fold_.representatives()} * options_.strands));
   const std::vector<Rank>& places = options_.places;
   for (Rank r = 0; r < ranks; ++r)
     devices_.push_back(available[index(places.empty() ? r : places[index(r)]) % available.size()]);
   for (Rank r = 0; r < fold_.representatives(); ++r) endpoints_.emplace_back(this, r);
+  WEFT_REQUIRE(options_.lanes > 0 && options_.strands % options_.lanes == 0);
+  std::unordered_map<std::int32_t, std::int32_t> numbers;  // of nodes
+  for (Rank r = 0; r < fold_.representatives(); ++r) {
+    const std::int32_t node = topology_.device(devices_[index(r)]).node;
+    Host host{.number = numbers.try_emplace(node, static_cast<std::int32_t>(numbers.size())).first->second};
+    for (Rank other = r + fold_.representatives();
+         other < ranks && topology_.device(devices_[index(other)]).node == node; other += fold_.representatives())
+      ++host.images;
+    hosts_.push_back(host);
+  }
+  first_host_ = 2 * fold_.representatives();
+  first_block_ = first_host_ + static_cast<std::int32_t>(numbers.size());
+  const int channels = options_.lanes > 1 ? options_.strands / options_.lanes : 0;
+  posters_.resize(index(first_block_ + std::int64_t{2} * fold_.representatives() * channels));
   for (const Background::Stream& stream : options_.background.streams) {
     const MaxMin::Way way = way_along(stream.path, {});
     streams_.emplace_back(stream, way, rates_.path(way), options_.carrier != nullptr);
@@ -207,6 +220,13 @@ void FlowFabric::occupy(Rank rank, Proxy proxy, std::int32_t with, double second
   await_poster(poster);
 }
 
+// A part of an actor's operation that others of its node or its channel share.
+void FlowFabric::serve(std::int32_t poster, std::int32_t actor, double seconds) {
+  ++actors_[index(actor)].outstanding;
+  posters_[index(poster)].add(actor, seconds, now_);
+  await_poster(poster);
+}
+
 void FlowFabric::await_poster(std::int32_t number) {
   Poster& poster = posters_[index(number)];
   if (!poster.idle()) push(poster.next(now_), Event::kPosted, number, poster.turn());
@@ -214,7 +234,7 @@ void FlowFabric::await_poster(std::int32_t number) {
 
 // A poster is done with some.
 void FlowFabric::posted(std::int32_t number) {
-  const bool takes = number % 2 == static_cast<std::int32_t>(Proxy::kTakes);
+  const bool takes = number < first_host_ && number % 2 == static_cast<std::int32_t>(Proxy::kTakes);
   for (const std::int32_t done : posters_[index(number)].take(now_)) {
     if (!takes)
       part_done(done);
@@ -402,6 +422,13 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
   const MaxMin::Way own = places_[index(rank)].memory_way;
   const double core = own < 0 ? 0 : rates_.capacity(rates_.path(own)[0].resource);
   double local = 0, flow_seconds = 0, posting = 0;
+  struct {
+    double within = 0, across = 0;
+  } sending;  // seconds in which the channel's thread block sends within the node, and its connections across the
+              // network
+  // LL's rates are NCCL's for all that a channel's block does; those of the others stay those of connections.
+  const bool of_channel = protocol_ == protocol::Protocol::kLL;
+  double through_host = 0;  // seconds of the node's host
   const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
   // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
   const auto account_aggregation = [&](const End& end, bool source) {
@@ -439,6 +466,11 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     const std::int32_t number =
         source ? connection_of(self, end.peer, strand, Way::kIn) : connection_of(self, end.peer, end.strand, Way::kOut);
     Connection& c = connections_[index(number)];
+    if (end.kind == End::Kind::kMessage && c.cost != nullptr) {
+      if (of_channel) (c.crosses ? sending.across : sending.within) += wire / c.cost->channel.value();
+      if (const double most = protocol::HopCosts::node(*c.cost, topology_.nodes()).value(); most > 0)
+        through_host += wire / most;
+    }
     if (end.last && c.overhead > Duration()) {
       posting += c.overhead.s();
       if (end.kind == End::Kind::kMessage) occupy(end.peer, Proxy::kTakes, number, c.overhead.s());
@@ -454,8 +486,17 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     occupy(rank, Proxy::kPosts, self, posting);
   }
   if (gpu) {
-    // Copying only matters where it takes longer than the slowest flow takes at the least.
-    if (const double seconds = slowness * local / options_.costs.local_channel().value(); seconds > flow_seconds) {
+    if (through_host > 0)
+      serve(first_host_ + hosts_[index(rank)].number, self, through_host * hosts_[index(rank)].images);
+    // Copying and sending to several peers only matter where they take longer than the slowest flow takes at the least,
+    // or where the channel has other strands.
+    const double block = slowness * std::max(local / options_.costs.local_channel().value(), sending.within),
+                 seconds = std::max(block, slowness * sending.across);
+    if (options_.lanes > 1 && of_channel) {
+      const std::int32_t channel = first_block_ + 2 * (self / options_.lanes);
+      if (block > 0) serve(channel, self, block);
+      if (sending.across > 0) serve(channel + 1, self, slowness * sending.across);
+    } else if (seconds > flow_seconds) {
       ++actor.outstanding;
       push(Duration::seconds(seconds), Event::kLocalEnds, self);
     }

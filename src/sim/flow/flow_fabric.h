@@ -28,6 +28,7 @@ namespace weft::sim {
 struct FlowOptions {
   protocol::HopCosts costs;
   int strands = 1;          // per rank
+  int lanes = 1;            // strands that are one channel: its thread block sends and copies for all of them
   bool moves_data = false;  // also carry bytes, so that results can be checked
   std::int64_t max_events = std::int64_t{1} << 40;
   Rank turn = 0;  // ranks that stand for all, see Fold; 0: all. Requires, else: GPU ranks, no switch sums messages,
@@ -114,12 +115,14 @@ class FlowFabric : private Carrier::Surroundings {
   static constexpr MaxMin::Way kNowhere = 0;  // the first one, which crosses nothing
   struct Connection {
     MaxMin::Way way = kNowhere;
-    Duration latency;         // after the sender is done with a message
-    Duration overhead;        // how long a message keeps the sender busy at least
-    Duration fence;           // how long the sender rests after a message
-    double cap = 0;           // raw link bytes per second that one channel can use
-    double raw_per_wire = 1;  // raw link bytes per wire byte
-    double carried = 0;       // raw link bytes, so far
+    Duration latency;                         // after the sender is done with a message
+    Duration overhead;                        // how long a message keeps the sender busy at least
+    Duration fence;                           // how long the sender rests after a message
+    double cap = 0;                           // raw link bytes per second that one channel can use
+    double raw_per_wire = 1;                  // raw link bytes per wire byte
+    double carried = 0;                       // raw link bytes, so far
+    const protocol::HopCost* cost = nullptr;  // null: a message to itself
+    bool crosses = false;                     // the network
     int in_flight = 0, arrived = 0, signals = 0;
     int taken = 0;  // messages that the receiver has had time for but that are not sent; if below 0, the reverse
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors
@@ -183,6 +186,7 @@ class FlowFabric : private Carrier::Surroundings {
   // What keeps a rank busy with messages: handing them to the network, and taking them from it.
   enum class Proxy : std::int32_t { kPosts, kTakes };
   void occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds);
+  void serve(std::int32_t poster, std::int32_t actor, double seconds);
   void await_poster(std::int32_t poster);
   void posted(std::int32_t poster);
   void sent(std::int32_t connection);
@@ -235,7 +239,16 @@ class FlowFabric : private Carrier::Surroundings {
   protocol::Capabilities capabilities_;  // of every endpoint
   std::vector<Endpoint> endpoints_;
   std::vector<Place> places_;
-  std::vector<Poster> posters_;  // of actors, and of connections: 2 * rank + Proxy
+  // Of actors, and of connections: 2 * rank + Proxy; then of actors: what a node's host sends, from first_host_ on, and
+  // what a channel's thread block copies and sends within its node, and the channel across the network: two by two from
+  // first_block_ on.
+  std::vector<Poster> posters_;
+  std::int32_t first_host_ = 0, first_block_ = 0;
+  struct Host {
+    std::int32_t number = 0;  // of the node
+    int images = 1;           // ranks of the node for which the rank stands
+  };
+  std::vector<Host> hosts_;  // by rank that is carried out
   MaxMin rates_;
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "cost/node_classes.h"
 #include "topology/catalog/catalog.h"
 #include "tune/nccl/constants.h"
 #include "tune/nccl/node.h"
@@ -48,7 +49,7 @@ double network_rate(const Topology& topology, DeviceId nic) {
   return rate.gb();
 }
 
-// The NICs that GPUs of the first node use: each no faster than its way to the nearest of them. Several NICs per GPU
+// The NICs that GPUs of a node use: each no faster than its way to the nearest of them. Several NICs per GPU
 // are one to NCCL, because the plugins of such networks join them (aws-ofi-nccl).
 std::vector<Nic> nics_of(const cost::MachineView& machine, const Node& node, std::span<const DeviceId> gpus) {
   const Topology& topology = machine.topology();
@@ -156,6 +157,28 @@ bool has_amd_cpu(const Topology& topology) {
   });
 }
 
+// All ranks tell each other what they found, and each pattern is as narrow as the narrowest node makes it: NCCL 2.30.7,
+// src/init.cc, initTransportsRank, takes the minimum of channels and bandwidths over all ranks (2026-06-11).
+Graph narrowest(const Graph& a, const Graph& b) {
+  return {std::min(a.channels, b.channels), std::min(a.intra, b.intra), std::min(a.inter, b.inter),
+          a.nvlink && b.nvlink, a.same_channels && b.same_channels};
+}
+
+// The GPUs of one node of every class: nodes of a class find the same.
+std::vector<std::vector<DeviceId>> different_nodes(const cost::MachineView& machine, Rank ranks) {
+  const std::vector<std::int32_t> classes = cost::node_classes(machine.topology());
+  std::map<std::int32_t, std::int32_t> node_of_class;
+  std::map<std::int32_t, std::vector<DeviceId>> gpus;  // by class
+  for (Rank r = 0; r < ranks; ++r) {
+    const std::int32_t node = machine.topology().device(machine.device(r)).node;
+    const std::int32_t its_class = node < 0 ? 0 : classes[static_cast<std::size_t>(node)];
+    if (node_of_class.try_emplace(its_class, node).first->second == node) gpus[its_class].push_back(machine.device(r));
+  }
+  std::vector<std::vector<DeviceId>> nodes;
+  for (auto& [its_class, of_node] : gpus) nodes.push_back(std::move(of_node));
+  return nodes;
+}
+
 int channels_of(const System& s) {
   int channels = std::min(kMostChannels, 2 * std::min(s.ring.channels, s.tree.channels));
   if (s.nodes > 1 && s.compute_capability >= 90 && s.ring.intra > 45 && channels < 16) channels *= 2;
@@ -188,11 +211,21 @@ Result<System> system_of(const cost::MachineView& machine, Rank ranks) {
     system.nvswitch |= topology.device(topology.other_end(id, gpus.front())).kind == DeviceKind::kNvSwitch;
 
   const int sm = system.compute_capability;
-  const Node node(topology, machine.routes(), gpus, sm);
-  const std::vector<Nic> nics = nics_of(machine, node, gpus);
-  system.ring = find_rings(node, nics, system.nodes, sm);
-  system.tree = find_trees(node, system.ring, system.nodes, sm);
-  if (system.nvswitch && sm >= 90) system.nvls = find_nvls(node, nics, static_cast<int>(gpus.size()), system.nodes, sm);
+  std::vector<Nic> nics;  // of the node whose first NIC is slowest
+  bool first = true;
+  for (const std::vector<DeviceId>& of_node : different_nodes(machine, ranks)) {
+    const Node node(topology, machine.routes(), of_node, sm);
+    const std::vector<Nic> own = nics_of(machine, node, of_node);
+    const Graph ring = find_rings(node, own, system.nodes, sm), tree = find_trees(node, ring, system.nodes, sm);
+    const Graph nvls = system.nvswitch && sm >= 90
+                           ? find_nvls(node, own, static_cast<int>(of_node.size()), system.nodes, sm)
+                           : Graph();
+    system.ring = first ? ring : narrowest(system.ring, ring);
+    system.tree = first ? tree : narrowest(system.tree, tree);
+    system.nvls = first ? nvls : narrowest(system.nvls, nvls);
+    if (first || (!own.empty() && own.front().rate < nics.front().rate)) nics = own;
+    first = false;
+  }
   system.channels = channels_of(system);
   if (system.nodes > 1) {
     if (!nics.empty()) system.nic = nics.front().rate;

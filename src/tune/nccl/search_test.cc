@@ -40,6 +40,28 @@ TEST(NcclSearch, BindsRingsToTheNicsBetweenNodes) {
   EXPECT_EQ(s.nvls, (Graph{8, 45, 48, true, true}));
 }
 
+// All ranks take the narrowest of what any of them finds.
+TEST(NcclSearch, AFaultNarrowsTheGraphsOnWhicheverNodeItIs) {
+  const auto with_slow_nic_on = [](std::int32_t node) {
+    const topology::Topology healthy = topology::load_machine("dgx-h100:nodes=4,net=ib-ndr").value();
+    topology::Topology slower;
+    for (const auto& d : healthy.devices()) slower.add(d);
+    bool changed = false;
+    for (topology::Link l : healthy.links()) {
+      if (!changed && l.kind == topology::LinkKind::kNetwork && healthy.device(l.a).node == node) {
+        l.rate_ab = l.rate_ba = l.rate_ab * 0.25;
+        changed = true;
+      }
+      slower.connect(l);
+    }
+    const cost::MachineView view(std::move(slower), protocol::HopCosts::shipped(protocol::HopCosts::Endpoint::kGpu));
+    return *system_of(view, view.endpoints());
+  };
+  EXPECT_EQ(with_slow_nic_on(0).nvls, with_slow_nic_on(3).nvls);
+  EXPECT_EQ(with_slow_nic_on(0).ring, with_slow_nic_on(3).ring);
+  EXPECT_NE(with_slow_nic_on(3).nvls, system_on("dgx-h100:nodes=4,net=ib-ndr")->nvls);
+}
+
 // Six NVLinks of 20 GB/s per GPU in the hybrid cube mesh.
 TEST(NcclSearch, FindsRingsInTheCubeMesh) {
   const System s = *system_on("dgx1-v100");

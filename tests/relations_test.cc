@@ -1,0 +1,258 @@
+// What must hold on every machine, whatever its numbers: relations between limit, load, estimate and simulation, on
+// random machines of 2 to 8 nodes. WEFT_RELATIONS=MACHINES[,SEED] tries other ones, or more of them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "collectives/registry.h"
+#include "cost/estimate.h"
+#include "cost/limit.h"
+#include "cost/load.h"
+#include "cost/shipped.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/faults.h"
+#include "simulate/simulate.h"
+#include "topology/machine.h"
+
+namespace weft {
+namespace {
+
+using protocol::Protocol;
+using schedule::Plan;
+using schedule::Task;
+using simulate::Outcome;
+
+constexpr double kSame = 2e-3;  // max-min rates are settled to 1e-5 per change; what adds up over a run is below this
+
+// A machine as it is given to users, with faults.
+struct Made {
+  std::string name;
+  topology::Topology healthy;
+
+  explicit Made(std::string of) : name(std::move(of)), healthy(topology::load_machine(name).value()) {}
+  simulate::Faulted with(const std::vector<std::string>& faults) const {
+    return simulate::apply_faults(healthy, faults).value();
+  }
+};
+
+struct Case {
+  const char* algorithm;
+  Collective collective;
+  Protocol protocol;
+};
+constexpr Case kCases[] = {
+    {"ring", Collective::kAllReduce, Protocol::kSimple},   {"tree", Collective::kAllReduce, Protocol::kLL},
+    {"tree", Collective::kAllReduce, Protocol::kLL128},    {"ring", Collective::kAllGather, Protocol::kLL128},
+    {"ring", Collective::kReduceScatter, Protocol::kLL},   {"spread", Collective::kAllToAll, Protocol::kSimple},
+    {"pairwise", Collective::kAllToAll, Protocol::kSimple}};
+
+Task task_on(const cost::MachineView& machine, Collective collective, Bytes bytes) {
+  const Rank ranks = machine.endpoints();
+  const Bytes unit = Bytes{ranks} * 16;
+  return {.collective = collective,
+          .ranks = ranks,
+          .ranks_per_node = machine.ranks_per_node(ranks),
+          .elements = std::max<Bytes>(unit, bytes / 4 / unit * unit),
+          .element_bytes = 4};
+}
+
+Plan plan_on(const cost::MachineView& machine, const Task& task, const Case& c, int channels) {
+  const auto& algorithm = **collectives::find_algorithm(c.collective, c.algorithm);
+  return make_plan(task, algorithm, c.protocol, channels, sim::flow_capabilities(machine.topology(), 128), true);
+}
+
+class Relations : public testing::Test {
+ protected:
+  void SetUp() override {
+    machines_ = 6;
+    seed_ = 20261124;
+    if (const char* asked = std::getenv("WEFT_RELATIONS")) {
+      char* rest = nullptr;
+      machines_ = static_cast<int>(std::strtol(asked, &rest, 10));
+      if (*rest == ',') seed_ = std::strtoul(rest + 1, nullptr, 10);
+    }
+    random_.seed(seed_);
+    RecordProperty("seed", std::to_string(seed_));
+    fmt::print("seed {}\n", seed_);
+  }
+  int below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+  // Rails on one switch each, or all NICs on one: ways are not hashed.
+  Made machine() {
+    constexpr const char* kPresets[] = {"dgx-h100", "dgx-a100", "gh200", "aws-p5en"};
+    const char* preset = kPresets[below(4)];
+    return Made(fmt::format("{}:nodes={}{}", preset, 2 + below(7), preset[0] == 'a' ? "" : ",net=ib-ndr,wires=switch"));
+  }
+  Bytes bytes() { return Bytes{1} << (16 + below(9)); }
+  const Case& one_case() { return kCases[below(static_cast<int>(std::size(kCases)))]; }
+
+  int machines_ = 0;
+  std::uint64_t seed_ = 0;
+  std::mt19937_64 random_;
+};
+
+// `more`: what the healthy machine's plan, if given, takes here.
+struct Asked {
+  cost::MachineView view;
+  sim::Disturbances disturbances;
+
+  explicit Asked(simulate::Faulted faulted)
+      : view(cost::shipped_view(std::move(faulted.machine)).value()), disturbances(faulted.disturbances) {}
+  Outcome simulated(const Task& task, const Plan& plan, simulate::Options options = {}) const {
+    options.disturbances = disturbances;
+    auto outcome = simulate::simulate(view, task, plan, options);
+    EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
+    return outcome.value_or(Outcome{});
+  }
+};
+
+// A rank's NIC, as `weft bench --fault` names its link.
+std::string nic_link(const Made& made, int node) {
+  for (const topology::Link& l : made.healthy.links())
+    if (l.kind == topology::LinkKind::kNetwork && made.healthy.device(l.a).node == node)
+      return fmt::format("link:{}-{}", made.healthy.name_of(l.a), made.healthy.name_of(l.b));
+  return "";
+}
+
+// Relation 2. A ring passes every node alike, so it does not matter which one has the slow link.
+TEST_F(Relations, OneFaultCostsARingTheSameOnEveryNode) {
+  for (int i = 0; i < machines_; ++i) {
+    const Made made = machine();
+    const int nodes = made.healthy.nodes(), channels = 1 << below(5);
+    const Bytes size = bytes();
+    double first = 0;
+    for (int node = 0; node < nodes; ++node) {
+      const Asked asked(made.with({nic_link(made, node) + "=50%"}));
+      const Task task = task_on(asked.view, Collective::kAllReduce, size);
+      const Plan plan = plan_on(asked.view, task, kCases[0], channels);
+      // Thresholds as low as if the machine were huge.
+      const double time =
+          asked.simulated(task, plan, {.affordable = 1e3, .most_operations = 1e3, .too_many = 1e3}).time.s();
+      if (node == 0) first = time;
+      EXPECT_NEAR(time / first, 1, kSame) << made.name << ", node " << node << ", " << size << " B, x" << channels;
+    }
+  }
+}
+
+// Relations 3 and 4, for one plan: what carries less is not faster, and its limit is not better.
+TEST_F(Relations, ASlowerLinkIsNeverFaster) {
+  for (int i = 0; i < machines_; ++i) {
+    const Made made = machine();
+    const Case& c = one_case();
+    const int node = below(made.healthy.nodes()), channels = 1 << below(5);
+    const Bytes size = bytes();
+    const std::string link = nic_link(made, node);
+    Duration before, limit_before;
+    for (const char* how : {"", "=90%", "=50%", "=10%"}) {
+      const Asked asked(made.with(*how ? std::vector{link + how} : std::vector<std::string>{}));
+      const Task task = task_on(asked.view, c.collective, size);
+      const Plan plan = plan_on(asked.view, task, c, channels);
+      if (cut_of(task, plan).round == 0) continue;
+      const Duration time = asked.simulated(task, plan, {.extrapolate = false}).time,
+                     limit = cost::limit(asked.view, task).time;
+      EXPECT_GE(time.s(), before.s() * (1 - kSame))
+          << made.name << " " << link << how << ", " << c.algorithm << ", " << size << " B, x" << channels;
+      EXPECT_GE(limit, limit_before) << made.name << " " << link << how;
+      before = time;
+      limit_before = limit;
+    }
+  }
+}
+
+TEST_F(Relations, ASlowRankIsNeverFaster) {
+  for (int i = 0; i < machines_; ++i) {
+    const Made made = machine();
+    const Case& c = one_case();
+    const Asked healthy(made.with({}));
+    const Task task = task_on(healthy.view, c.collective, bytes());
+    const Plan plan = plan_on(healthy.view, task, c, 1 << below(5));
+    if (cut_of(task, plan).round == 0) continue;
+    const Asked slow(made.with({fmt::format("rank:{}=slow:1.2x", below(task.ranks))}));
+    EXPECT_GE(slow.simulated(task, plan).time.s(), healthy.simulated(task, plan).time.s() * (1 - kSame))
+        << made.name << ", " << c.algorithm;
+  }
+}
+
+// Relation 5: nothing is faster than what its busiest link must carry, and nothing than the limit. Faults included.
+TEST_F(Relations, LimitAndLoadBoundEveryTime) {
+  for (int i = 0; i < 2 * machines_; ++i) {
+    const Made made = machine();
+    const Asked asked(made.with({nic_link(made, below(made.healthy.nodes())) + "=30%"}));
+    for (const Case& c : kCases) {
+      const Task task = task_on(asked.view, c.collective, bytes());
+      const Plan plan = plan_on(asked.view, task, c, 1 << below(5));
+      if (cut_of(task, plan).round == 0) continue;
+      const Duration time = asked.simulated(task, plan).time,
+                     load = cost::Load(asked.view, task, plan).least(task, plan);
+      EXPECT_GT(load, Duration()) << made.name << ", " << c.algorithm;
+      EXPECT_LE(load.s(), time.s() * (1 + kSame)) << made.name << ", " << c.algorithm << ", " << task.elements;
+      EXPECT_LE(cost::limit(asked.view, task).time, time) << made.name << ", " << c.algorithm;
+    }
+  }
+}
+
+// Relation 6.
+TEST_F(Relations, FoldedIsFullAndExtrapolatedIsWithinItsBounds) {
+  for (int i = 0; i < machines_; ++i) {
+    const Made made = machine();
+    const Asked asked(made.with({}));
+    const Case& c = one_case();
+    const Task task = task_on(asked.view, c.collective, bytes());
+    const Plan plan = plan_on(asked.view, task, c, 1 << below(5));
+    if (cut_of(task, plan).round == 0) continue;
+    const Outcome full = asked.simulated(task, plan, {.fold = false, .fast_forward = false}),
+                  any = asked.simulated(task, plan);
+    EXPECT_EQ(full.method, simulate::Method::kFull);
+    EXPECT_NEAR(any.time / full.time, 1, any.enlarged > 0 ? 0.02 : kSame)
+        << made.name << ", " << c.algorithm << " " << simulate::name(any.method);
+    const Outcome rough = asked.simulated(
+        task, plan, {.fold = false, .affordable = 1e3, .most_operations = 1e4, .too_many = 1e3, .most_in_full = 1e3});
+    EXPECT_LE(rough.low.s(), full.time.s() * 1.02)
+        << made.name << ", " << c.algorithm << " " << simulate::name(rough.method);
+    EXPECT_GE(rough.high.s(), full.time.s() * 0.98)
+        << made.name << ", " << c.algorithm << " " << simulate::name(rough.method);
+  }
+}
+
+// Relation 8, over all channels, lanes and rails: also where the first channel does not see the fault. Not yet as
+// narrow as it should be: shares that change while a schedule runs are the simulator's.
+TEST_F(Relations, EstimatesAreNearTimes) {
+  double worst = 1;
+  for (int i = 0; i < 2 * machines_; ++i) {
+    const Made made = machine();
+    const Asked asked(made.with({nic_link(made, below(made.healthy.nodes())) + "=50%"}));
+    for (const Case& c : kCases) {
+      const Task task = task_on(asked.view, c.collective, bytes());
+      const Plan plan = plan_on(asked.view, task, c, 1 << below(5));
+      if (cut_of(task, plan).round == 0) continue;
+      const double ratio = cost::estimate(asked.view, task, plan)->total / asked.simulated(task, plan).time;
+      worst = std::max({worst, ratio, 1 / ratio});
+      EXPECT_GT(ratio, 0.5) << made.name << ", " << c.algorithm << " " << schedule::name(c.collective) << ", "
+                            << task.elements * 4 << " B, x" << plan.channels;
+      EXPECT_LT(ratio, 1.9) << made.name << ", " << c.algorithm << " " << schedule::name(c.collective) << ", "
+                            << task.elements * 4 << " B, x" << plan.channels;
+    }
+  }
+  RecordProperty("worst", std::to_string(worst));
+}
+
+// Relation 12. NCCL takes 20.4 GB/s of data for all channels of LL over more than two nodes; a ring's node sends
+// 2 (n - 1) / n of the message. And one channel of a tree has four lanes, but one thread block: what a rank in the
+// middle sends up and down is at most what a channel sends, 11.8 GB/s with flags on Hopper's NVLink.
+TEST(Lines, AreAsSlowAsTheHostsMemoryAndTheChannelAllow) {
+  const auto time_of = [](const char* machine, const Case& c, int channels) {
+    const Asked asked(Made(machine).with({}));
+    const Task task = task_on(asked.view, c.collective, 64 << 20);
+    return asked.simulated(task, plan_on(asked.view, task, c, channels)).time.s();
+  };
+  const double bytes = 64 << 20;
+  const char* four = "dgx-h100:nodes=4,net=ib-ndr";
+  const double lines = time_of(four, {"ring", Collective::kAllReduce, Protocol::kLL}, 16),
+               simple = time_of(four, {"ring", Collective::kAllReduce, Protocol::kSimple}, 16);
+  EXPECT_GE(lines, 2 * 31.0 / 32 * bytes / 20.4e9 * 0.99);
+  EXPECT_GE(lines, 2 * simple);
+  EXPECT_GE(time_of("dgx-h100", {"tree", Collective::kAllReduce, Protocol::kLL}, 1), 2 * 2 * bytes / 11.8e9 * 0.99);
+}
+
+}  // namespace
+}  // namespace weft
