@@ -285,12 +285,12 @@ TEST(Command, RunReturnsTheFailingRanksCodeAndNamesASignal) {
 // been killed earlier, and is killed itself.
 TEST(Command, RanksOverUcxThatAreKilledLeaveNoNameInSharedMemory) {
   if (weft("run -n 1 --transport ucx -- true").code != 0) GTEST_SKIP() << "no UCX";
-  const std::string story =
+  const std::string context =
       "\"$0\" bench all_reduce --max 64 --iters 100000000 >/dev/null 2>&1 & "
       "i=0; until grep -qs \"$UCX_POSIX_DIR/ucx_shm\" /proc/$!/maps || [ $i = 600 ]; do sleep 0.05; i=$((i+1)); done; "
       "[ $i = 600 ] || echo \"$UCX_POSIX_DIR\"; touch \"$UCX_POSIX_DIR/ucx_shm_posix_of_$WEFT_RANK\"; "
       "kill -KILL $! $$";
-  const Answer a = weft("run -n 2 --transport ucx -- sh -c '" + story + "' " + WEFT_COMMAND);
+  const Answer a = weft("run -n 2 --transport ucx -- sh -c '" + context + "' " + WEFT_COMMAND);
   EXPECT_EQ(a.code, 137) << a.err;
   const std::string folder = a.out.substr(0, a.out.find('\n'));
   EXPECT_TRUE(folder.starts_with("/dev/shm/")) << "UCX has its memory elsewhere: " << a.out;

@@ -25,12 +25,12 @@ session::Chooser forcing_chooser(bool always_staged) {
   };
 }
 
-net::memory::Patience::Limits patient(Rank ranks) {
+net::memory::WaitPolicy::Limits patient(Rank ranks) {
   const auto cores = static_cast<Rank>(std::thread::hardware_concurrency());
   return {.spins = ranks > cores ? 20 : 2000, .timeout = std::chrono::seconds(60)};
 }
 
-std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits,
+std::vector<Communicator> thread_communicators(Rank ranks, net::memory::WaitPolicy::Limits limits,
                                                const session::Chooser& chooser) {
   std::vector<Communicator> all;
   auto worlds = net::threads::open(ranks, limits).value();
@@ -49,9 +49,9 @@ Result<Communicator> shm_communicator(const std::string& id, Rank rank, Rank ran
       std::make_unique<exec::WorldExecutor<net::shm::World>>(std::move(world)), ranks, forcing_chooser()));
 }
 
-void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& story) {
+void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& body) {
   std::vector<std::thread> threads;
-  for (Communicator& rank : ranks) threads.emplace_back([&story, own = std::move(rank)]() mutable { story(own); });
+  for (Communicator& rank : ranks) threads.emplace_back([&body, own = std::move(rank)]() mutable { body(own); });
   for (std::thread& t : threads) t.join();
 }
 

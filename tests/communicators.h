@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "net/memory/patience.h"
+#include "net/memory/wait_policy.h"
 #include "session/session.h"
 
 namespace weft::tests {
@@ -15,10 +15,10 @@ namespace weft::tests {
 session::Chooser forcing_chooser(bool always_staged = false);
 
 // Limits for tests: a minute, because machines may be busy; few spins where ranks outnumber cores.
-net::memory::Patience::Limits patient(Rank ranks);
+net::memory::WaitPolicy::Limits patient(Rank ranks);
 
 // Communicators of all ranks of one process.
-std::vector<Communicator> thread_communicators(Rank ranks, net::memory::Patience::Limits limits,
+std::vector<Communicator> thread_communicators(Rank ranks, net::memory::WaitPolicy::Limits limits,
                                                const session::Chooser& chooser = forcing_chooser());
 inline std::vector<Communicator> thread_communicators(Rank ranks) {
   return thread_communicators(ranks, patient(ranks));
@@ -27,8 +27,8 @@ inline std::vector<Communicator> thread_communicators(Rank ranks) {
 // This process's communicator in the job `id` of processes that share memory. Errors: see net::shm::attach.
 Result<Communicator> shm_communicator(const std::string& id, Rank rank, Rank ranks, std::chrono::milliseconds timeout);
 
-// Each rank's story on a thread of its own. Each communicator is destroyed when its own story has ended, as in a
+// Runs each rank's body on a thread of its own. Each communicator is destroyed when its own body has ended, as in a
 // program whose ranks do not end together.
-void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& story);
+void on_threads(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace weft::tests

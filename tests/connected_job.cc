@@ -39,7 +39,7 @@ UniqueId NoticeBoard::await(int place) const {
 
 Rank NoticeBoard::ranks(int place) const { return notices_->ranks[place]; }
 
-ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story) {
+ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const RankContext& context) {
   for (Rank r = 0; r < ranks; ++r)
     processes_.emplace_back([&, r](Report& report) {
       std::optional<MeetingPlace> place;
@@ -52,7 +52,7 @@ ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Stor
       ConnectOptions own = options;
       if (!own.node.empty()) own.node += std::to_string(r / 2);
       auto comm = Communicator::connect(board_.await(0), r, ranks, own);
-      report.say(comm ? story(*comm, report, board_) : comm.error().message);
+      report.say(comm ? context(*comm, report, board_) : comm.error().message);
     });
 }
 

@@ -28,14 +28,14 @@ class NoticeBoard {
   Notices* notices_;
 };
 
-// Ranks as forked processes that meet through the public interface. Place 0 of the board is how they meet; stories may
+// Ranks as forked processes that meet through the public interface. Place 0 of the board is how they meet; bodies may
 // use the others.
 class ConnectedJob {
  public:
-  using Story = std::function<std::string(Communicator&, Report&, NoticeBoard&)>;
+  using RankContext = std::function<std::string(Communicator&, Report&, NoticeBoard&)>;
 
   // If options.node is set, every two ranks say that they are on a machine of their own.
-  ConnectedJob(Rank ranks, const ConnectOptions& options, const Story& story);
+  ConnectedJob(Rank ranks, const ConnectOptions& options, const RankContext& context);
 
   Process& operator[](Rank r) { return processes_[static_cast<std::size_t>(r)]; }
   NoticeBoard& board() { return board_; }

@@ -48,12 +48,12 @@ class LongestChain {
  public:
   LongestChain(const cost::MachineView& machine, Protocol protocol) : machine_(machine), protocol_(protocol) {}
 
-  double seconds(const schedule::Algorithm& algorithm, schedule::Story story) {
+  double seconds(const schedule::Algorithm& algorithm, schedule::RankContext context) {
     strands_.clear();
     arrivals_.clear();
-    for (story.rank = 0; story.rank < story.ranks; ++story.rank)
-      for (story.lane = 0; story.lane < algorithm.lanes; ++story.lane) {
-        strands_.push_back({story.rank, story.lane, 0, algorithm.steps(story), nullptr});
+    for (context.rank = 0; context.rank < context.ranks; ++context.rank)
+      for (context.lane = 0; context.lane < algorithm.lanes; ++context.lane) {
+        strands_.push_back({context.rank, context.lane, 0, algorithm.steps(context), nullptr});
         strands_.back().step = strands_.back().steps.next();
       }
     for (bool moved = true; moved;) {
@@ -141,10 +141,10 @@ TEST_P(Estimates, AreNeverBelowTheLongestChainNorTheLimit) {
         continue;
       const Task task = task_of(machine, a.collective, 64 * kMiB);
       const Plan first = plan_of(machine, task, a, protocol, 1);
-      schedule::Story story = story_of(task, first);
-      story.rank = task.ranks / 2;
+      schedule::RankContext context = context_of(task, first);
+      context.rank = task.ranks / 2;
       std::int64_t steps = 0;
-      for (auto told = a.steps(story); told.next() != nullptr;) ++steps;
+      for (auto told = a.steps(context); told.next() != nullptr;) ++steps;
       if (steps * task.ranks > kMostSteps) continue;
       std::map<int, double> longest;  // by how many chunks fit into a message
       for (const Bytes bytes : {4 * kKiB, 64 * kMiB})
@@ -152,13 +152,13 @@ TEST_P(Estimates, AreNeverBelowTheLongestChainNorTheLimit) {
           const Task sized = task_of(machine, a.collective, bytes);
           const Plan plan = plan_of(machine, sized, a, protocol, channels);
           if (cut_of(sized, plan).round == 0) continue;
-          story.bundle = story_of(sized, plan).bundle;
-          if (!longest.contains(story.bundle)) longest[story.bundle] = chain.seconds(a, story);
+          context.bundle = context_of(sized, plan).bundle;
+          if (!longest.contains(context.bundle)) longest[context.bundle] = chain.seconds(a, context);
           const auto estimate = cost::estimate(machine, sized, plan);
           ASSERT_TRUE(estimate) << a.name << ": " << estimate.error().message;
           const std::string what = fmt::format("{} {} {} {} B, {} channels", schedule::name(a.collective), a.name,
                                                protocol::traits(protocol).name, bytes, channels);
-          EXPECT_GE((estimate->total - estimate->launch).s(), part_of(a) * longest[story.bundle]) << what;
+          EXPECT_GE((estimate->total - estimate->launch).s(), part_of(a) * longest[context.bundle]) << what;
           EXPECT_GE(estimate->total.s(), part_of(a) * cost::limit(machine, sized).time.s()) << what;
           ++count;
         }

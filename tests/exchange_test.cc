@@ -15,9 +15,9 @@
 namespace weft::schedule {
 namespace {
 
-Document document_of(const Algorithm& a, Story story) {
+Document document_of(const Algorithm& a, RankContext context) {
   const bool copies = a.collective == Collective::kAllToAll || a.collective == Collective::kSendReceive;
-  return {.name = std::string(a.name), .schedule = write_out(a, story), .in_place = !copies, .origins = {}};
+  return {.name = std::string(a.name), .schedule = write_out(a, context), .in_place = !copies, .origins = {}};
 }
 
 bool only_messages(const Schedule& s) {

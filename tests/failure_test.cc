@@ -119,15 +119,15 @@ TEST_P(Failure, AStoppedRankIsATimeoutThatNamesItAndIsToldWhenItGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Algorithms, Failure, testing::Values("ring", "tree", "one_shot", "two_shot"),
                          [](const auto& info) { return std::string(info.param); });
 
-// `story` of every rank on a communicator of its own; what they said.
+// Runs `body` of every rank on a communicator of its own; returns what they said.
 std::vector<std::string> run(Rank ranks, std::chrono::milliseconds timeout,
-                             const std::function<std::string(Communicator&)>& story) {
+                             const std::function<std::string(Communicator&)>& body) {
   const std::string id = tests::fresh_id("failure");
   std::vector<Process> processes;
   for (Rank r = 0; r < ranks; ++r)
     processes.emplace_back([&, r](Report& report) {
       auto c = tests::shm_communicator(id, r, ranks, timeout);
-      report.say(c ? story(*c) : text(c.error()));
+      report.say(c ? body(*c) : text(c.error()));
     });
   std::vector<std::string> said;
   for (Process& p : processes) {

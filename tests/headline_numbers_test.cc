@@ -227,7 +227,8 @@ TEST(Headline, N12ReducingSwitchesPayFromManyNodesOn) {
   EXPECT_LT(speedup(2), 1.1);
   EXPECT_LT(speedup(4), 1.6);
   EXPECT_GE(speedup(32), 2);
-  // 5.2: without SHARP the best was LL, which now carries no more over the network than NCCL's own model lets it (0140).
+  // 5.2: without SHARP the best was LL, which now carries no more over the network than NCCL's own model lets it
+  // (0140).
   EXPECT_LE(speedup(32), 5.5);
 }
 

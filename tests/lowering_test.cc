@@ -32,8 +32,8 @@ struct Case {
 // Bytes of a rank's buffer.
 Bytes size_of(Memory memory, Rank rank, const Case& c) {
   if (memory == Memory::kScratch) return c.plan.scratch_bytes;
-  const Story story{.ranks = c.task.ranks, .ranks_per_node = c.task.ranks_per_node};
-  const Layout layout({c.task.collective, c.task.ranks, c.task.root, c.plan.algorithm->chunks_for(story)},
+  const RankContext context{.ranks = c.task.ranks, .ranks_per_node = c.task.ranks_per_node};
+  const Layout layout({c.task.collective, c.task.ranks, c.task.root, c.plan.algorithm->chunks_for(context)},
                       c.task.elements, c.task.element_bytes);
   return layout.buffer_bytes(static_cast<Buffer>(memory), rank);
 }
@@ -61,8 +61,8 @@ void for_all_cases(Check&& check) {
                 const auto protocol = !algorithm.needs.messages ? Protocol::kDirect
                                       : small                   ? Protocol::kLL64
                                                                 : Protocol::kSimple;
-                const Story story{.ranks = ranks, .ranks_per_node = ranks, .staged = staged};
-                const Bytes little = Bytes{64} * channels * algorithm.scratch_for(story) * 2;
+                const RankContext context{.ranks = ranks, .ranks_per_node = ranks, .staged = staged};
+                const Bytes little = Bytes{64} * channels * algorithm.scratch_for(context) * 2;
                 c.plan = make_plan(c.task, algorithm, protocol, channels,
                                    {.load_store = true,
                                     .max_strands = 64,

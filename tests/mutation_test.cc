@@ -274,11 +274,11 @@ class Mutation : public testing::Test {
     return step;
   }
 
-  void mutate_all(const Algorithm& algorithm, Story story, bool in_place) {
+  void mutate_all(const Algorithm& algorithm, RankContext context, bool in_place) {
     in_place_ = in_place;
-    original_ = write_out(algorithm, story);
-    label_ = fmt::format("{} {} on {} ranks{}{}", algorithm.name, name(algorithm.collective), story.ranks,
-                         story.staged ? ", staged" : "", in_place ? ", in place" : "");
+    original_ = write_out(algorithm, context);
+    label_ = fmt::format("{} {} on {} ranks{}{}", algorithm.name, name(algorithm.collective), context.ranks,
+                         context.staged ? ", staged" : "", in_place ? ", in place" : "");
     ASSERT_TRUE(verify(original_, {.in_place = in_place}).ok()) << label_;
     for (Rank r = 0; r < original_.shape.ranks; ++r)
       for (int lane = 0; lane < original_.lanes; ++lane)

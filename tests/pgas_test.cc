@@ -11,10 +11,10 @@
 namespace weft::pgas {
 namespace {
 
-void on_ranks(Rank ranks, const std::function<void(World&)>& story) {
+void on_ranks(Rank ranks, const std::function<void(World&)>& body) {
   std::vector<World> worlds = World::threads(ranks).value();
   std::vector<std::thread> threads;
-  for (World& world : worlds) threads.emplace_back([&story, own = std::move(world)]() mutable { story(own); });
+  for (World& world : worlds) threads.emplace_back([&body, own = std::move(world)]() mutable { body(own); });
   for (std::thread& t : threads) t.join();
 }
 

@@ -38,7 +38,7 @@ std::string Outcome::how() const {
                                   : fmt::format("exited with {}", WEXITSTATUS(wait_status));
 }
 
-Process::Process(const std::function<void(Report&)>& story) {
+Process::Process(const std::function<void(Report&)>& body) {
   int ends[2];
   WEFT_REQUIRE(pipe(ends) == 0);
   std::fflush(nullptr);
@@ -48,7 +48,7 @@ Process::Process(const std::function<void(Report&)>& story) {
     close(ends[0]);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the test itself is killed, its children go with it
     Report report(ends[1]);
-    story(report);
+    body(report);
     _exit(0);  // not exit: the parent's buffers and its test framework are not the child's to finish
   }
   close(ends[1]);

@@ -14,7 +14,7 @@ std::string fresh_id(const std::string& what);
 // Is there a shared-memory file of this job?
 bool leaves_a_file(const std::string& id);
 
-// What a child tells its parent. Owns: nothing; valid inside the child's story.
+// What a child tells its parent. Owns: nothing; valid inside the child's body.
 class Report {
  public:
   explicit Report(int fd) : fd_(fd) {}
@@ -32,11 +32,11 @@ struct Outcome {
   std::string how() const;  // "was killed by signal 9"
 };
 
-// A forked child that tells a story and exits with 0; a broken check or a sanitizer's finding exits otherwise.
+// A forked child that runs a body and exits with 0; a broken check or a sanitizer's finding exits otherwise.
 // Owns: the child: killed, by its number, and reaped at the latest by the destructor.
 class Process {
  public:
-  explicit Process(const std::function<void(Report&)>& story);
+  explicit Process(const std::function<void(Report&)>& body);
   ~Process();
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;

@@ -29,7 +29,7 @@ constexpr auto kLong = 60s;  // a timeout that no test should need
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Reduces and checks without end; says "running" after ten calls, and the error that stops it.
-TcpJob::Story streaming(const std::string& algorithm, std::size_t elements = 20000) {
+TcpJob::RankContext streaming(const std::string& algorithm, std::size_t elements = 20000) {
   return [=](Communicator& c, Report& report) -> std::string {
     std::vector<std::int32_t> in(elements, 1), out(in.size());
     for (int call = 0;; ++call) {

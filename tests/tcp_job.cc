@@ -13,7 +13,8 @@ std::string text_of(const Error& error) {
 }
 std::string code_of(Code code) { return fmt::format("code {}:", static_cast<int>(code)); }
 
-TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const Story& story, const Detour& detour, int sockets) {
+TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context, const Detour& detour,
+               int sockets) {
   constexpr std::chrono::seconds kLong{60};
   auto host = net::bootstrap::Host::open(net::bootstrap::loopback(), ranks).value();
   for (Rank r = 0; r < ranks; ++r)
@@ -28,7 +29,7 @@ TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const Story& story
       auto world = net::tcp::open(std::move(*meeting), r, options, {.spins = spins, .timeout = timeout});
       Communicator comm(std::make_shared<session::Session>(
           std::make_unique<exec::WorldExecutor<net::messages::World>>(std::move(world)), ranks, forcing_chooser()));
-      report.say(story(comm, report));
+      report.say(context(comm, report));
     });
   const Status met = host.serve(kLong);
   EXPECT_TRUE(met) << met.error().message;

@@ -14,12 +14,13 @@ namespace weft::tests {
 // Ranks as forked processes that TCP joins over loopback. The parent is their host.
 class TcpJob {
  public:
-  using Story = std::function<std::string(Communicator&, Report&)>;
+  using RankContext = std::function<std::string(Communicator&, Report&)>;
   // May change what a rank learnt of the others, e.g. where they listen.
   using Detour = std::function<void(Rank self, net::bootstrap::Meeting&)>;
 
-  // Starts the ranks and waits until they have met. A rank says what its story returns, or the error that kept it out.
-  TcpJob(Rank ranks, std::chrono::milliseconds timeout, const Story& story, const Detour& detour = {}, int sockets = 1);
+  // Starts the ranks and waits until they have met. A rank says what its steps returns, or the error that kept it out.
+  TcpJob(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context, const Detour& detour = {},
+         int sockets = 1);
 
   Process& operator[](Rank r) { return processes_[static_cast<std::size_t>(r)]; }
   void await_running() {

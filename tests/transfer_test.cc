@@ -1,5 +1,5 @@
-// Sends and receives between single ranks, over each transport. Ranks tell their stories as threads or processes; a
-// story returns what went wrong, or nothing.
+// Sends and receives between single ranks, over each transport. Ranks run their bodies as threads or processes; a
+// body returns what went wrong, or nothing.
 
 #include <gtest/gtest.h>
 
@@ -14,49 +14,49 @@ namespace weft {
 namespace {
 
 using namespace std::chrono_literals;
-using Story = std::function<std::string(Communicator&)>;
+using RankContext = std::function<std::string(Communicator&)>;
 using Direction = Transfer::Direction;
 
-std::vector<std::string> over_threads(Rank ranks, std::chrono::milliseconds timeout, const Story& story) {
+std::vector<std::string> over_threads(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context) {
   auto limits = tests::patient(ranks);
   limits.timeout = timeout;
   std::vector<std::string> said(static_cast<std::size_t>(ranks));
   tests::on_threads(tests::thread_communicators(ranks, limits),
-                    [&](Communicator& c) { said[static_cast<std::size_t>(c.rank())] = story(c); });
+                    [&](Communicator& c) { said[static_cast<std::size_t>(c.rank())] = context(c); });
   return said;
 }
 
-std::vector<std::string> over_shm(Rank ranks, std::chrono::milliseconds timeout, const Story& story) {
+std::vector<std::string> over_shm(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context) {
   const std::string id = tests::fresh_id("transfer");
   std::vector<tests::Process> processes;
   for (Rank r = 0; r < ranks; ++r)
     processes.emplace_back([&, r](tests::Report& report) {
       auto c = tests::shm_communicator(id, r, ranks, timeout);
-      report.say(c ? story(*c) : tests::text_of(c.error()));
+      report.say(c ? context(*c) : tests::text_of(c.error()));
     });
   std::vector<std::string> said;
   for (tests::Process& p : processes) said.push_back(p.join().said);
   return said;
 }
 
-std::vector<std::string> over_tcp(Rank ranks, std::chrono::milliseconds timeout, const Story& story) {
-  return tests::TcpJob(ranks, timeout, [&](Communicator& c, tests::Report&) { return story(c); }).join();
+std::vector<std::string> over_tcp(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context) {
+  return tests::TcpJob(ranks, timeout, [&](Communicator& c, tests::Report&) { return context(c); }).join();
 }
 
 struct Transport {
   const char* name;
-  std::vector<std::string> (*run)(Rank, std::chrono::milliseconds, const Story&);
+  std::vector<std::string> (*run)(Rank, std::chrono::milliseconds, const RankContext&);
 };
 
 void PrintTo(const Transport& t, std::ostream* out) { *out << t.name; }
 
 class Transfers : public testing::TestWithParam<Transport> {
  protected:
-  std::vector<std::string> run(Rank ranks, const Story& story, std::chrono::milliseconds timeout = 60s) {
-    return GetParam().run(ranks, timeout, story);
+  std::vector<std::string> run(Rank ranks, const RankContext& context, std::chrono::milliseconds timeout = 60s) {
+    return GetParam().run(ranks, timeout, context);
   }
-  void all_well(Rank ranks, const Story& story, std::chrono::milliseconds timeout = 60s) {
-    for (const std::string& said : run(ranks, story, timeout)) EXPECT_EQ(said, "");
+  void all_well(Rank ranks, const RankContext& context, std::chrono::milliseconds timeout = 60s) {
+    for (const std::string& said : run(ranks, context, timeout)) EXPECT_EQ(said, "");
   }
 };
 

@@ -29,12 +29,12 @@ void append(Numbers& to, std::size_t count, std::int32_t first) {
 // Elements that no rank or part shares.
 std::int32_t first_of(Rank from, Rank to) { return from * 10'000'000 + to * 100'000; }
 
-void every_way(Collective collective, const std::function<void(Communicator&, const Request&)>& story) {
+void every_way(Collective collective, const std::function<void(Communicator&, const Request&)>& body) {
   for (const auto* a : collectives::algorithms_for(collective)) {
     if (!a->uneven) continue;
     SCOPED_TRACE(std::string(a->name));
     tests::on_threads(tests::thread_communicators(kRanks), [&](Communicator& c) {
-      story(c, {.collective = collective, .type = DataType::kInt32, .algorithm = std::string(a->name)});
+      body(c, {.collective = collective, .type = DataType::kInt32, .algorithm = std::string(a->name)});
     });
   }
 }

@@ -54,7 +54,7 @@ void must(const Status& status) {
 template <class World>
 std::unique_ptr<session::Session> session_over(std::unique_ptr<World> world, Variant variant) {
   static const auto machine = must(api::this_machine(calibrate::typical()));
-  static recorder::Shelf records(4096);
+  static recorder::RecordPool records(4096);
   std::unique_ptr<exec::Executor> executor;
   if (variant == kShipped)
     executor = std::make_unique<exec::WorldExecutor<World>>(std::move(world));

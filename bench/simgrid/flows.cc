@@ -53,7 +53,7 @@ Job random_flows(const std::string& machine, int count, double window) {
 }
 
 // weft's flows without a fabric around them.
-class Weft : public weft::sim::Carrier::Surroundings {
+class Weft : public weft::sim::Carrier::SimulationHost {
  public:
   explicit Weft(const Job& job) : job_(job), flows_(*this, rates_, nullptr) {
     for (const double capacity : job.capacities) rates_.add_resource(capacity);
@@ -84,7 +84,7 @@ class Weft : public weft::sim::Carrier::Surroundings {
   }
 
   Duration time() const override { return now_; }
-  void remind(Duration delay, const weft::sim::Carrier::Reminder& reminder) override {
+  void remind(Duration delay, const weft::sim::Carrier::Timer& reminder) override {
     events_.push(now_, delay, reminder);
   }
   void through(std::int32_t load) override { answer_.ends[static_cast<std::size_t>(load)] = now_.s(); }
@@ -105,7 +105,7 @@ class Weft : public weft::sim::Carrier::Surroundings {
   MaxMin rates_;
   std::vector<MaxMin::Way> ways_;  // of the job's
   weft::sim::Flows flows_;
-  weft::sim::EventQueue<weft::sim::Carrier::Reminder> events_;
+  weft::sim::EventQueue<weft::sim::Carrier::Timer> events_;
   Duration now_;
   Answer answer_;
 };

@@ -76,7 +76,7 @@ class ShmGroups final : public Common {
     auto world = world_.move(offers, place.rank, limits_of(origin_->settings, place.ranks, *machine_));
     if (world == nullptr)
       return session_of(open_shm(origin_, place, m.secret, [&](Rank r) {
-        return world_.patience.broken() ||
+        return world_.wait_policy.broken() ||
                world_.share->mapping().process_ended(offers[static_cast<std::size_t>(r)].holder);
       }));
     return session_of(open_in_segment(origin_, place, std::move(world), machine_));
@@ -86,7 +86,7 @@ class ShmGroups final : public Common {
   Result<std::shared_ptr<session::Session>> survivors() override {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
-    const auto& has_ended = world_.patience.has_ended();
+    const auto& has_ended = world_.wait_policy.has_ended();
     for (;;) {
       WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_));
       auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
@@ -97,14 +97,14 @@ class ShmGroups final : public Common {
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(
-        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
+    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
+                                timeout_));
   }
 
  private:
   net::shm::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
-  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
+  const std::chrono::milliseconds timeout_ = world_.wait_policy.timeout();
   bool shrunk_ = false;
 };
 
@@ -124,14 +124,14 @@ class ThreadGroups final : public Common {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
     WEFT_TRY(const Survivors s,
-             agree_on_survivors(world_.endpoint.segment(), self, world_.patience.has_ended(), timeout_));
+             agree_on_survivors(world_.endpoint.segment(), self, world_.wait_policy.has_ended(), timeout_));
     shrunk_ = true;
     return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(
-        agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.patience.has_ended(), timeout_));
+    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
+                                timeout_));
   }
 
  private:
@@ -143,7 +143,7 @@ class ThreadGroups final : public Common {
 
   const net::threads::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
-  const std::chrono::milliseconds timeout_ = world_.patience.timeout();
+  const std::chrono::milliseconds timeout_ = world_.wait_policy.timeout();
   bool shrunk_ = false;
 };
 
@@ -183,7 +183,7 @@ class MetGroups final : public Common {
     meeting.listener = std::move(listener_);
     // Some may have got what all told each other, while others saw a rank die, and gave up.
     return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
-      return near_->near->patience.broken() || near_ended(members[static_cast<std::size_t>(r)]);
+      return near_->near->wait_policy.broken() || near_ended(members[static_cast<std::size_t>(r)]);
     });
   }
 
@@ -267,7 +267,7 @@ class MetGroups final : public Common {
   // Of a rank of the old communicator.
   bool near_ended(Rank r) const {
     const auto& endpoint = near_->endpoint;
-    return endpoint.is_near(r) && near_->near->patience.has_ended()(endpoint.local(r));
+    return endpoint.is_near(r) && near_->near->wait_policy.has_ended()(endpoint.local(r));
   }
   // A group inside one machine needs no sockets. `will_not_come`: of its ranks; asked only where some are near.
   Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting,
@@ -295,11 +295,11 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
-  return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.patience.timeout());
+  return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.wait_policy.timeout());
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
-  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.patience.timeout(), &world);
+  return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.wait_policy.timeout(), &world);
 }
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,

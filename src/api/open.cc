@@ -80,7 +80,7 @@ net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
 
 // By what joins machines.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
-                                                          Rank rank, net::messages::Patience::Limits limits) {
+                                                          Rank rank, net::messages::WaitPolicy::Limits limits) {
   if (origin.ucx != nullptr) return net::ucx::open(origin.ucx, std::move(meeting), rank, limits);
   const net::tcp::Options options{.sockets = origin.settings.sockets,
                                   .zero_copy = zero_copy_of(origin.settings),
@@ -89,17 +89,17 @@ Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, 
 }
 
 // As over shared memory.
-net::messages::Patience::Limits message_limits_of(const env::Settings& settings, Rank ranks,
-                                                  const cost::MachineView& machine) {
-  net::messages::Patience::Limits limits{.timeout = std::chrono::milliseconds(settings.timeout_ms)};
+net::messages::WaitPolicy::Limits message_limits_of(const env::Settings& settings, Rank ranks,
+                                                    const cost::MachineView& machine) {
+  net::messages::WaitPolicy::Limits limits{.timeout = std::chrono::milliseconds(settings.timeout_ms)};
   if (ranks > machine.endpoints()) limits.spins = 1;
   return limits;
 }
 
 }  // namespace
 
-net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
-  net::memory::Patience::Limits limits;
+net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
+  net::memory::WaitPolicy::Limits limits;
   limits.timeout = std::chrono::milliseconds(settings.timeout_ms);
   // A rank that spins on a core that a peer needs only delays itself.
   if (ranks > machine.endpoints()) limits.spins = 1;

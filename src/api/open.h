@@ -24,7 +24,7 @@ struct Origin {
   std::string job;                              // their common name in records
   std::string transport;                        // that is forced; empty: by where the ranks are
   std::shared_ptr<net::ucx::Context> ucx = {};  // where UCX joins machines
-  std::shared_ptr<recorder::Shelf> records = std::make_shared<recorder::Shelf>(settings.record_entries);
+  std::shared_ptr<recorder::RecordPool> records = std::make_shared<recorder::RecordPool>(settings.record_entries);
 };
 
 // A rank's place in a communicator.
@@ -53,7 +53,7 @@ struct Opened {
 
 Result<calibrate::Rates> rates_of(const env::Settings& settings);
 Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine);
-net::memory::Patience::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
+net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
 
 // Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,

@@ -24,7 +24,7 @@ class Pe {
     Communicator comm;
     net::memory::Commons commons;
     session::Chooser chooser;
-    net::memory::Patience::Limits limits;
+    net::memory::WaitPolicy::Limits limits;
     // The symmetric heap, at a multiple of kMostAlignment; its first pages are the Pe's own.
     pgas::Region heap;
     std::vector<pgas::Region> others;           // the program's data, if it is shared
@@ -87,7 +87,7 @@ class Pe {
   net::memory::Commons commons_;
   session::Chooser chooser_;
   std::function<void(Rank, int)> end_;
-  net::memory::Patience::Limits limits_;
+  net::memory::WaitPolicy::Limits limits_;
   pgas::Region heap_region_;
   pgas::Space space_;
   pgas::Watch watch_;

@@ -35,12 +35,13 @@ struct Symmetric {
 Result<Symmetric> shared_memory(const Neighbours& near, Communicator& comm, Bytes bytes, bool share_data);
 
 // Unless the environment says otherwise, nothing but a peer's end ends a wait.
-template <class Patience>
-net::memory::Patience::Limits patient_limits(const Joined& joined, const env::Settings& settings, Patience& patience) {
-  net::memory::Patience::Limits limits = limits_of(settings, joined.comm.ranks(), *joined.machine);
+template <class WaitPolicy>
+net::memory::WaitPolicy::Limits patient_limits(const Joined& joined, const env::Settings& settings,
+                                               WaitPolicy& wait_policy) {
+  net::memory::WaitPolicy::Limits limits = limits_of(settings, joined.comm.ranks(), *joined.machine);
   if (settings.timeout_given) return limits;
   constexpr std::chrono::hours kForEver{24 * 365};
-  patience.set_timeout(kForEver);
+  wait_policy.set_timeout(kForEver);
   limits.timeout = kForEver;
   return limits;
 }

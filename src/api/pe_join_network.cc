@@ -75,8 +75,8 @@ Result<std::unique_ptr<net::ucx::RemoteMemory>> reached_by_ucx(Communicator& com
 Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& settings, bool share_data) {
   const Rank rank = joined.comm.rank(), ranks = joined.comm.ranks();
   net::mixed::World* const mixed = joined.mixed;
-  const auto limits = mixed != nullptr ? patient_limits(joined, settings, mixed->patience)
-                                       : patient_limits(joined, settings, joined.messages->patience);
+  const auto limits = mixed != nullptr ? patient_limits(joined, settings, mixed->wait_policy)
+                                       : patient_limits(joined, settings, joined.messages->wait_policy);
   const Bytes bytes = page_up(settings.symmetric_bytes);
   WEFT_TRY(Symmetric memory,
            mixed != nullptr ? shared_memory({*mixed->near, mixed->endpoint.members()}, joined.comm, bytes, share_data)

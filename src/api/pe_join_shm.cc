@@ -30,7 +30,7 @@ net::memory::Commons commons_of(net::shm::World& world) {
             return static_cast<std::byte*>(memory);
           },
           .release = [&world](std::byte* memory, Bytes) { world.deallocate(memory); },
-          .has_ended = world.patience.has_ended()};
+          .has_ended = world.wait_policy.has_ended()};
 }
 
 // It begins where this process sees a multiple of the alignment: at an offset of each rank's own.
@@ -66,7 +66,7 @@ Result<Symmetric> shared_memory(const Neighbours& near, Communicator& comm, Byte
 
 Result<std::unique_ptr<Pe>> pe_over_shm(Joined joined, const env::Settings& settings, bool shares) {
   net::shm::World& world = *joined.shm;
-  const net::memory::Patience::Limits limits = patient_limits(joined, settings, world.patience);
+  const net::memory::WaitPolicy::Limits limits = patient_limits(joined, settings, world.wait_policy);
   net::shm::accept_end();
   Neighbours all{world, std::vector<Rank>(static_cast<std::size_t>(joined.comm.ranks()))};
   std::iota(all.members.begin(), all.members.end(), 0);

@@ -1,5 +1,5 @@
 #include "cli/commands.h"
-#include "collectives/handbook.h"
+#include "collectives/algorithms_page.h"
 
 namespace weft::cli {
 
@@ -8,7 +8,7 @@ Command add_algorithms(CLI::App& app) {
       "algorithms", "List every collective and algorithm with its steps and bytes (docs/algorithms.md)");
   sub->footer("\nExamples:\n  weft algorithms\n  weft algorithms > docs/algorithms.md");
   return {sub, []() -> Result<int> {
-            fmt::print("{}", collectives::handbook());
+            fmt::print("{}", collectives::algorithms_page());
             return 0;
           }};
 }

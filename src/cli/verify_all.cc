@@ -34,18 +34,18 @@ struct Tally {
 };
 
 // All ways of calling the algorithm on so many ranks with this root.
-void prove(const schedule::Algorithm& a, schedule::Story story, Tally& tally) {
+void prove(const schedule::Algorithm& a, schedule::RankContext context, Tally& tally) {
   for (const bool in_place : {false, true}) {
     for (const bool staged : {false, true}) {
       if ((staged && !a.needs.memory()) || (in_place && !schedule::may_be_in_place(a.collective))) continue;
-      story.staged = staged;
+      context.staged = staged;
       const auto proof =
-          schedule::verify(schedule::write_out(a, story), {.in_place = in_place, .in_order = a.in_order});
+          schedule::verify(schedule::write_out(a, context), {.in_place = in_place, .in_order = a.in_order});
       tally.steps += proof.steps;
       if (!proof.ok()) {
-        tally.counterexample =
-            fmt::format("{} by {} on {} ranks, root {}{}{}: {}", schedule::name(a.collective), a.name, story.ranks,
-                        story.root, staged ? ", staged" : "", in_place ? ", in place" : "", proof.counterexample->text);
+        tally.counterexample = fmt::format("{} by {} on {} ranks, root {}{}{}: {}", schedule::name(a.collective),
+                                           a.name, context.ranks, context.root, staged ? ", staged" : "",
+                                           in_place ? ", in place" : "", proof.counterexample->text);
         return;
       }
       ++tally.schedules;

@@ -8,19 +8,19 @@ using namespace schedule;
 
 namespace {
 
-// In round k every rank tells the one 2^k after it that it, and everybody it has heard of, has come.
+// In round k every rank signals the one 2^k after it: this rank, and all that it has signals of, have come.
 // Rounds: ceil(log2 n). Signals sent per rank: as many.
-Generator<Step> dissemination_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> dissemination_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   for (int distance = 1; distance < n; distance *= 2) {
     co_yield signal((self + distance) % n);
     co_yield wait((self - distance % n + n) % n);
   }
 }
 
-// Everybody tells everybody. Rounds: one. Signals sent per rank: n-1.
-Generator<Step> spread_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+// Every rank signals every other. Rounds: one. Signals sent per rank: n-1.
+Generator<Step> spread_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   for (int k = 1; k < n; ++k) co_yield signal((self + k) % n);
   for (int k = 1; k < n; ++k) co_yield wait((self + k) % n);
 }

@@ -15,7 +15,7 @@ namespace {
 //      └─ 4 ─┬─ 5
 //            └─ 6 ── 7
 struct Place {
-  explicit Place(const Story& s) : ranks(s.ranks), root(s.root), v((s.rank - s.root + s.ranks) % s.ranks) {
+  explicit Place(const RankContext& s) : ranks(s.ranks), root(s.root), v((s.rank - s.root + s.ranks) % s.ranks) {
     span = v == 0 ? 1 : v & -v;
     while (v == 0 && span < ranks) span *= 2;
     for (int bit = span / 2; bit > 0; bit /= 2)
@@ -32,16 +32,16 @@ struct Place {
 };
 
 // Critical path: ceil(log2 n) hops. Bytes sent by the root: ceil(log2 n) messages.
-Generator<Step> broadcast_steps(Story story) {
-  const Place place(story);
+Generator<Step> broadcast_steps(RankContext context) {
+  const Place place(context);
   Operands targets{out(0)};
   for (const int child : place.children) targets.push_back(to(place.rank_of(child)));
   co_yield move(0, {place.v == 0 ? in(0) : from(place.parent())}, targets);
 }
 
 // Critical path: ceil(log2 n) hops. Bytes received by the root: ceil(log2 n) messages.
-Generator<Step> reduce_steps(Story story) {
-  const Place place(story);
+Generator<Step> reduce_steps(RankContext context) {
+  const Place place(context);
   Operands sources{in(0)};
   for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)
     sources.push_back(from(place.rank_of(*child)));  // the smallest subtree is ready first
@@ -50,10 +50,10 @@ Generator<Step> reduce_steps(Story story) {
 
 // Every rank collects the parts of its subtree and passes them on in one message.
 // Messages: one per rank; critical path ceil(log2 n) hops. Bytes received by the root: (n-1)/n of the message.
-Generator<Step> gather_steps(Story story) {
-  const Place place(story);
+Generator<Step> gather_steps(RankContext context) {
+  const Place place(context);
   const bool root = place.v == 0;
-  if (root) co_yield move(story.rank, {in(story.rank)}, {out(story.rank)});
+  if (root) co_yield move(context.rank, {in(context.rank)}, {out(context.rank)});
   for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)
     for (int v = *child; v < place.end(*child); ++v) {
       const int c = place.rank_of(v);
@@ -70,8 +70,8 @@ Generator<Step> gather_steps(Story story) {
 
 // Every rank gets the parts of its subtree in one message, keeps its own and passes on the rest.
 // Messages: one per rank; critical path ceil(log2 n) hops. Bytes sent by the root: (n-1)/n of the message.
-Generator<Step> scatter_steps(Story story) {
-  const Place place(story);
+Generator<Step> scatter_steps(RankContext context) {
+  const Place place(context);
   const bool root = place.v == 0;
   const auto held = [&](int v) { return root ? in(place.rank_of(v)) : scratch(v - place.v); };
   if (!root)
@@ -81,13 +81,13 @@ Generator<Step> scatter_steps(Story story) {
   for (const int child : place.children)
     for (int v = child; v < place.end(child); ++v)
       co_yield move(place.rank_of(v), {held(v)}, {to(place.rank_of(child)).continued(v + 1 < place.end(child))});
-  if (root) co_yield move(story.rank, {in(story.rank)}, {out(story.rank)});
+  if (root) co_yield move(context.rank, {in(context.rank)}, {out(context.rank)});
 }
 
-int whole(const Story&) { return 1; }
-int per_rank(const Story& s) { return s.ranks; }
+int whole(const RankContext&) { return 1; }
+int per_rank(const RankContext& s) { return s.ranks; }
 
-Algorithm binomial(Collective collective, Generator<Step> (*steps)(Story)) {
+Algorithm binomial(Collective collective, Generator<Step> (*steps)(RankContext)) {
   const bool parts = collective == Collective::kGather || collective == Collective::kScatter;
   return {.name = "binomial",
           .collective = collective,

@@ -10,14 +10,14 @@ using namespace schedule;
 
 namespace {
 
-int rank_many(const Story& s) { return s.ranks; }
-int half(const Story& s) { return (s.ranks + 1) / 2; }
+int rank_many(const RankContext& s) { return s.ranks; }
+int half(const RankContext& s) { return (s.ranks + 1) / 2; }
 
 // After step k a rank has the parts of itself and of the 2^(k+1)-1 ranks after it; it sends all it has to the rank 2^k
 // before it. Any number of ranks.
 // Steps: ceil(log2 n) messages each way. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> all_gather_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> all_gather_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   co_yield move(self, {in(self)}, {out(self)});
   for (int have = 1; have < n; have *= 2) {
     const int count = std::min(have, n - have);
@@ -36,8 +36,8 @@ Generator<Step> all_gather_steps(Story story) {
 // The all-gather backwards in time: where it received a part, sums for it are sent; where it sent one, they are added.
 // Slot j of scratch has the sum for the part of the rank j further on.
 // Steps: ceil(log2 n) messages each way. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> reduce_scatter_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> reduce_scatter_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   if (n == 1) co_yield move(0, {in(0)}, {out(0)});
   int summed = 0;  // slots that have a sum already; the others are only this rank's input
   const auto sum = [&](int j) { return j < summed ? scratch(j) : in((self + j) % n); };
@@ -58,8 +58,8 @@ Generator<Step> reduce_scatter_steps(Story story) {
 
 // A part that must go j ranks further goes 2^k ranks at step k for every bit k of j. Slot j of scratch has it
 // meanwhile. Steps: ceil(log2 n) messages each way. Bytes sent per rank: about log2(n)/2 of the message.
-Generator<Step> all_to_all_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> all_to_all_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   // The part at slot j of rank r before step k comes from the rank that is the lower bits of j before r.
   const auto chunk = [&](int at, int j, int bit) {
     const int source = ((at - j % bit) % n + n) % n;

@@ -27,17 +27,17 @@ std::vector<std::vector<std::int64_t>> seen(const Step& step, Rank by, Rank rank
 }
 
 // Does every rank do what the one `turn` before it does?
-bool turns(const Algorithm& a, Story story, Rank turn) {
-  for (Rank r = 0; r < story.ranks; ++r) {
-    Story here = story, there = story;
+bool turns(const Algorithm& a, RankContext context, Rank turn) {
+  for (Rank r = 0; r < context.ranks; ++r) {
+    RankContext here = context, there = context;
     here.rank = r;
-    there.rank = (r + turn) % story.ranks;
+    there.rank = (r + turn) % context.ranks;
     auto mine = a.steps(here), turned = a.steps(there);
     for (;;) {
       const Step *x = mine.next(), *y = turned.next();
       if ((x == nullptr) != (y == nullptr)) return false;
       if (x == nullptr) break;
-      if (seen(*x, 0, story.ranks) != seen(*y, turn, story.ranks)) return false;
+      if (seen(*x, 0, context.ranks) != seen(*y, turn, context.ranks)) return false;
     }
   }
   return true;
@@ -62,24 +62,24 @@ void for_all_stories(const Algorithm& a, Visit&& visit) {
     for (int channel = 0; channel < 5; channel += 2)
       for (int lane = 0; lane < a.lanes; ++lane)
         for (const bool staged : {false, true})
-          visit(Story{.ranks = n,
-                      .ranks_per_node = per_node,
-                      .channel = channel,
-                      .lane = lane,
-                      .staged = staged,
-                      .bundle = staged ? n : 0});
+          visit(RankContext{.ranks = n,
+                            .ranks_per_node = per_node,
+                            .channel = channel,
+                            .lane = lane,
+                            .staged = staged,
+                            .bundle = staged ? n : 0});
 }
 
 TEST(Orders, ChannelsTellTheSameAfterSoMany) {
   int several = 0;
   const RingOrders rings{{0, 2, 1, 3}, {3, 1, 0, 2}, {1, 0, 3, 2}};
   const UnevenNodes nodes{.first = {0, 3, 7, 9}, .places = {0, 1, 2, 0, 1, 2, 3, 1, 2}, .common = {1, 2}};
-  const auto same = [&](const Algorithm& a, Story s) {
+  const auto same = [&](const Algorithm& a, RankContext s) {
     const int orders = a.orders_for(s);
     several += orders > 1 ? 1 : 0;
     for (s.rank = 0; s.rank < s.ranks; ++s.rank)
       for (int channel = orders; channel < 2 * orders + 2; ++channel) {
-        Story first = s, other = s;
+        RankContext first = s, other = s;
         first.channel = channel % orders;
         other.channel = channel;
         auto mine = a.steps(first), others = a.steps(other);
@@ -93,10 +93,10 @@ TEST(Orders, ChannelsTellTheSameAfterSoMany) {
       }
   };
   for (const Algorithm& a : algorithms()) {
-    for_all_stories(a, [&](const Story& s) {
+    for_all_stories(a, [&](const RankContext& s) {
       if (s.channel > 0) return;
       same(a, s);
-      Story ordered = s;
+      RankContext ordered = s;
       ordered.rings = &rings;
       if (s.ranks_per_node == 4) same(a, ordered);
     });
@@ -108,7 +108,7 @@ TEST(Orders, ChannelsTellTheSameAfterSoMany) {
 TEST(Turn, EveryRankDoesWhatTheOneATurnBeforeItDoes) {
   int claims = 0;
   for (const Algorithm& a : algorithms())
-    for_all_stories(a, [&](const Story& s) {
+    for_all_stories(a, [&](const RankContext& s) {
       if (const Rank turn = a.turn_for(s); turn > 0 && turn < s.ranks) {
         ++claims;
         EXPECT_TRUE(turns(a, s, turn)) << a.name << " " << name(a.collective) << " on " << s.ranks << ", "
@@ -172,15 +172,15 @@ TEST(Turn, TheComparisonSeesWhereRanksDiffer) {
 TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
   int shortened = 0;
   for (const Algorithm& a : algorithms())
-    for_all_stories(a, [&](const Story& s) {
+    for_all_stories(a, [&](const RankContext& s) {
       constexpr int kTold = 3;
       const int repeats = a.repeats_for(s);
       if (repeats <= kTold) return;
       ++shortened;
-      for (Story rank = s; rank.rank < s.ranks; ++rank.rank) {
-        // Runs of like steps, as pairs of what they look like and how long they are; the longer story has the same runs
+      for (RankContext rank = s; rank.rank < s.ranks; ++rank.rank) {
+        // Runs of like steps, as pairs of what they look like and how long they are; the longer one has the same runs
         // but for those that it repeats more often.
-        const auto runs_of = [&](Story told) {
+        const auto runs_of = [&](RankContext told) {
           std::vector<std::pair<std::vector<std::vector<std::int64_t>>, int>> runs;
           auto steps = a.steps(told);
           while (const Step* step = steps.next()) {
@@ -193,8 +193,8 @@ TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
           return runs;
         };
         const auto whole = runs_of(rank);
-        Story fewer = rank;
-        fewer.told = kTold;
+        RankContext fewer = rank;
+        fewer.repeat_limit = kTold;
         const auto part = runs_of(fewer);
         ASSERT_EQ(whole.size(), part.size()) << a.name << " " << name(a.collective);
         for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -208,13 +208,13 @@ TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
 }
 
 // Who sends to whom among nodes in one lane, as pairs of nodes.
-std::set<std::pair<Rank, Rank>> edges_between_nodes(const Algorithm& a, Story story) {
+std::set<std::pair<Rank, Rank>> edges_between_nodes(const Algorithm& a, RankContext context) {
   std::set<std::pair<Rank, Rank>> edges;
-  for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
-    auto steps = a.steps(story);
+  for (context.rank = 0; context.rank < context.ranks; ++context.rank) {
+    auto steps = a.steps(context);
     while (const Step* step = steps.next())
       for (const Operand& o : step->destinations)
-        if (const Rank from = story.rank / story.ranks_per_node, to = o.peer / story.ranks_per_node;
+        if (const Rank from = context.rank / context.ranks_per_node, to = o.peer / context.ranks_per_node;
             o.message() && from != to)
           edges.emplace(from, to);
   }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "collectives/handbook.h"
+#include "collectives/algorithms_page.h"
 #include "collectives/registry.h"
 
 namespace weft::collectives {
@@ -169,10 +169,10 @@ TEST(ClosedForms, TreesSendWhatTheirDegreeSays) {
 
 TEST(ClosedForms, BarriersSignalInLogarithmicAndInLinearTime) {
   for (const int n : {2, 3, 8, 17}) {
-    const schedule::Story story{.ranks = n, .ranks_per_node = n};
-    EXPECT_EQ(busiest(*find_algorithm(Collective::kBarrier, "dissemination").value(), story).steps,
+    const schedule::RankContext context{.ranks = n, .ranks_per_node = n};
+    EXPECT_EQ(busiest(*find_algorithm(Collective::kBarrier, "dissemination").value(), context).steps,
               2 * std::ceil(std::log2(n)));
-    EXPECT_EQ(busiest(*find_algorithm(Collective::kBarrier, "spread").value(), story).steps, 2 * (n - 1));
+    EXPECT_EQ(busiest(*find_algorithm(Collective::kBarrier, "spread").value(), context).steps, 2 * (n - 1));
   }
 }
 

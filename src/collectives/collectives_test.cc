@@ -14,14 +14,14 @@ namespace {
 
 using namespace schedule;
 
-// Messages one rank sends and chunks it moves over its links, counted from its own story.
+// Messages one rank sends and chunks it moves over its links, counted from its own steps.
 struct Count {
   int steps = 0, sends = 0, remote = 0;
 };
-Count count(const Algorithm& algorithm, Story story) {
+Count count(const Algorithm& algorithm, RankContext context) {
   Count n;
-  for (story.lane = 0; story.lane < algorithm.lanes; ++story.lane) {
-    auto steps = algorithm.steps(story);
+  for (context.lane = 0; context.lane < algorithm.lanes; ++context.lane) {
+    auto steps = algorithm.steps(context);
     while (const Step* step = steps.next()) {
       ++n.steps;
       for (const auto* side : {&step->sources, &step->destinations})
@@ -32,15 +32,15 @@ Count count(const Algorithm& algorithm, Story story) {
   return n;
 }
 
-void prove(const Algorithm& a, Story story) {
+void prove(const Algorithm& a, RankContext context) {
   for (const bool in_place : {false, true}) {
     for (const bool staged : {false, true}) {
       if ((staged && !a.needs.memory()) || (in_place && !may_be_in_place(a.collective))) continue;
-      story.staged = staged;
-      const auto proof = verify(write_out(a, story), {.in_place = in_place, .in_order = a.in_order});
-      ASSERT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << story.ranks << ", "
-                              << story.ranks_per_node << " per node, channel " << story.channel << ", root "
-                              << story.root << (staged ? ", staged" : "") << (in_place ? ", in place: " : ": ")
+      context.staged = staged;
+      const auto proof = verify(write_out(a, context), {.in_place = in_place, .in_order = a.in_order});
+      ASSERT_TRUE(proof.ok()) << a.name << " " << name(a.collective) << " on " << context.ranks << ", "
+                              << context.ranks_per_node << " per node, channel " << context.channel << ", root "
+                              << context.root << (staged ? ", staged" : "") << (in_place ? ", in place: " : ": ")
                               << proof.counterexample->text;
     }
   }
@@ -82,7 +82,7 @@ TEST_P(EveryAlgorithm, IsProvedHoweverManyChunksShareAMessage) {
     for (const int bundle : {1, 12, 16, n}) prove(a, {.ranks = n, .ranks_per_node = 1, .bundle = bundle});
 }
 
-// Lowering tells the story once per round, and calls follow each other, without a barrier in between.
+// Lowering generates the steps once per round, and calls follow each other, without a barrier in between.
 TEST_P(EveryAlgorithm, MayBeRepeatedAtOnce) {
   const Algorithm& a = *GetParam();
   if (a.collective == Collective::kBarrier) return;  // the second barrier's begin is not the first one's
@@ -104,9 +104,9 @@ TEST_P(EveryAlgorithm, KeepsToTheScratchAndPartsItAsksFor) {
   const Algorithm& a = *GetParam();
   for (const Rank n : {1, 2, 5, 8, 17, 24, 48})
     for (const bool staged : {false, true}) {
-      const Story story{
+      const RankContext context{
           .ranks = n, .root = n / 2, .ranks_per_node = n == 24 ? 8 : n, .staged = staged, .bundle = staged ? n : 0};
-      const Schedule s = write_out(a, story);
+      const Schedule s = write_out(a, context);
       int most_parts = 1;
       ChunkId most_slots = 0;
       for (const auto& strand : s.strands) {
@@ -119,7 +119,7 @@ TEST_P(EveryAlgorithm, KeepsToTheScratchAndPartsItAsksFor) {
               if (o.memory() && o.buffer == Buffer::kScratch) most_slots = std::max(most_slots, o.chunk + 1);
             }
       }
-      EXPECT_LE(most_parts, a.parts_for(story)) << n;
+      EXPECT_LE(most_parts, a.parts_for(context)) << n;
       EXPECT_LE(most_slots, s.scratch) << n;
     }
 }

@@ -14,14 +14,14 @@ enum Lane { kUp, kDown };
 // the head, the switch sums those of all nodes, and the result runs back. Up and down are separate lanes, so that
 // slices of the result return while later ones still climb.
 // Critical path: 2 (ranks per node - 1) hops and the switch. Bytes a node sends into the network: the message.
-Generator<Step> chain_steps(Story story) {
-  const Grid grid(story);
-  const Rank size = grid.columns, row = grid.row(story.rank);
-  const Rank head = story.channel % size;
-  const Rank place = (grid.column(story.rank) - head + size) % size;  // 0: the head
+Generator<Step> chain_steps(RankContext context) {
+  const Grid grid(context);
+  const Rank size = grid.columns, row = grid.row(context.rank);
+  const Rank head = context.channel % size;
+  const Rank place = (grid.column(context.rank) - head + size) % size;  // 0: the head
   const auto at = [&](Rank p) { return grid.at(row, (head + p) % size); };
   const Group rail = grid.column_group(at(0));
-  if (story.lane == kUp) {
+  if (context.lane == kUp) {
     Operands sources{in(0)};
     if (place + 1 < size) sources.push_back(from(at(place + 1)));
     co_yield move(0, sources, {place == 0 ? into(rail, kDown) : to(at(place - 1))});
@@ -35,12 +35,12 @@ Generator<Step> chain_steps(Story story) {
 // Every rank of a node is the head of one shard: it sums the shard for the node, the switch on its rail sums those of
 // all nodes, and it gives the result to its neighbours.
 // Critical path: 2 hops and the switch. Bytes a rank sends into the network: 1/ranks per node of the message.
-Generator<Step> direct_steps(Story story) {
-  const Grid grid(story);
-  const Subset node = grid.row_of(story.rank);
-  const Group rail = grid.column_group(story.rank);
+Generator<Step> direct_steps(RankContext context) {
+  const Grid grid(context);
+  const Subset node = grid.row_of(context.rank);
+  const Group rail = grid.column_group(context.rank);
   const int own = node.me;
-  if (story.lane == kUp) {
+  if (context.lane == kUp) {
     for (int k = 1; k < node.size(); ++k) {
       const int head = (own + k) % node.size();
       co_yield move(head, {in(head)}, {to(node.at(head))});
@@ -71,9 +71,9 @@ Algorithm collnet_chain_all_reduce() {
           .source = kSource,
           .needs = {.aggregation = true},
           .lanes = 2,
-          .chunks = [](const Story&) { return 1; },
+          .chunks = [](const RankContext&) { return 1; },
           .steps = chain_steps,
-          .orders = [](const Story& s) { return static_cast<int>(Grid(s).columns); }};
+          .orders = [](const RankContext& s) { return static_cast<int>(Grid(s).columns); }};
 }
 
 Algorithm collnet_direct_all_reduce() {
@@ -83,7 +83,7 @@ Algorithm collnet_direct_all_reduce() {
           .source = kSource,
           .needs = {.aggregation = true},
           .lanes = 2,
-          .chunks = [](const Story& s) { return static_cast<int>(Grid(s).columns); },
+          .chunks = [](const RankContext& s) { return static_cast<int>(Grid(s).columns); },
           .steps = direct_steps};
 }
 

@@ -13,13 +13,13 @@ namespace {
 // may be written) and after (all is written). Where peers cannot reach the caller's buffers, the chunks of others go
 // through scratch. Steps: 4(n-1)+1, staged 6(n-1)+1. Bytes loaded and stored remotely per rank: (n-1)/n of the message
 // each; broadcast: 1/n and (n-1)/n, so that every core does the same.
-Generator<Step> two_shot_steps(Collective collective, Story story) {
-  const int n = story.ranks;
-  const Rank self = story.rank;
+Generator<Step> two_shot_steps(Collective collective, RankContext context) {
+  const int n = context.ranks;
+  const Rank self = context.rank;
   const auto others = [&](int k) { return (self + k) % n; };
-  const auto gives = [&](Rank r) { return collective != Collective::kBroadcast || r == story.root; };
-  const auto wants = [&](Rank r) { return collective != Collective::kReduce || r == story.root; };
-  if (story.staged && gives(self))
+  const auto gives = [&](Rank r) { return collective != Collective::kBroadcast || r == context.root; };
+  const auto wants = [&](Rank r) { return collective != Collective::kReduce || r == context.root; };
+  if (context.staged && gives(self))
     for (int k = 1; k < n; ++k) co_yield move(others(k), {in(others(k))}, {scratch(others(k))});
   for (int k = 1; k < n; ++k) co_yield signal(others(k));
   for (int k = 1; k < n; ++k) co_yield wait(others(k));
@@ -27,14 +27,14 @@ Generator<Step> two_shot_steps(Collective collective, Story story) {
   Operands inputs, outputs;
   if (wants(self)) outputs.push_back(out(self));
   for (Rank r = 0; r < n; ++r)
-    if (gives(r)) inputs.push_back(r == self ? in(self) : at(r, story.staged ? scratch(self) : in(self)));
+    if (gives(r)) inputs.push_back(r == self ? in(self) : at(r, context.staged ? scratch(self) : in(self)));
   for (int k = 1; k < n; ++k)
-    if (wants(others(k))) outputs.push_back(at(others(k), story.staged ? scratch(self) : out(self)));
+    if (wants(others(k))) outputs.push_back(at(others(k), context.staged ? scratch(self) : out(self)));
   co_yield move(self, inputs, outputs);
 
   for (int k = 1; k < n; ++k) co_yield signal(others(k));
   for (int k = 1; k < n; ++k) co_yield wait(others(k));
-  if (story.staged && wants(self))
+  if (context.staged && wants(self))
     for (int k = 1; k < n; ++k) co_yield move(others(k), {scratch(others(k))}, {out(others(k))});
 }
 
@@ -43,12 +43,12 @@ Generator<Step> two_shot_steps(Collective collective, Story story) {
 // first puts what others will fetch into scratch.
 // Steps: one per block of the output, a signal and a wait per peer and direction. Bytes loaded remotely per rank: what
 // it wants of the peers.
-Generator<Step> fetch_steps(Collective collective, Story story) {
-  const int n = story.ranks, self = story.rank;
-  const Shape shape{collective, n, story.root, blocks(collective, n)};
+Generator<Step> fetch_steps(Collective collective, RankContext context) {
+  const int n = context.ranks, self = context.rank;
+  const Shape shape{collective, n, context.root, blocks(collective, n)};
   const Run own = held_blocks(shape, Buffer::kIn, self), wanted = held_blocks(shape, Buffer::kOut, self);
   const auto exposed = [&](Rank owner, ChunkId block) {
-    if (!story.staged) return in(block);
+    if (!context.staged) return in(block);
     const Run held = held_blocks(shape, Buffer::kIn, owner);
     return scratch((block - held.first) / held.stride);
   };
@@ -57,7 +57,7 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
       if (reader != self && holds(shape, Buffer::kOut, block, reader)) return true;
     return false;
   };
-  if (story.staged)
+  if (context.staged)
     for (int i = 0; i < own.count; ++i)
       if (peers_want(own.at(i))) co_yield move(own.at(i), {in(own.at(i))}, {scratch(i)});
   for (int k = 1; k < n; ++k)
@@ -84,7 +84,7 @@ Generator<Step> fetch_steps(Collective collective, Story story) {
 }
 
 template <Collective kCollective>
-int staged_blocks(const Story& s) {
+int staged_blocks(const RankContext& s) {
   const Shape shape{kCollective, s.ranks, s.root, blocks(kCollective, s.ranks)};
   return s.staged ? held_blocks(shape, Buffer::kIn, s.root).count : 0;
 }
@@ -98,7 +98,7 @@ Algorithm direct_of(std::string_view when) {
           .needs = {.messages = false, .load_store = true},
           .in_order = true,
           .scratch = staged_blocks<kCollective>,
-          .steps = [](Story story) { return fetch_steps(kCollective, story); },
+          .steps = [](RankContext context) { return fetch_steps(kCollective, context); },
           .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
 }
 
@@ -112,9 +112,9 @@ Algorithm two_shot_of(std::string_view when) {
               "two-shot",
           .needs = {.messages = false, .load_store = true, .stores = true},
           .in_order = true,
-          .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
-          .scratch = [](const Story& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },
-          .steps = [](Story story) { return two_shot_steps(kCollective, story); },
+          .chunks = [](const RankContext& s) { return static_cast<int>(s.ranks); },
+          .scratch = [](const RankContext& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },
+          .steps = [](RankContext context) { return two_shot_steps(kCollective, context); },
           .turn = rooted(kCollective) ? nullptr : by_one_rank};
 }
 

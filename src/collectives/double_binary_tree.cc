@@ -2,8 +2,8 @@
 
 #include <bit>
 
-#include "collectives/passage.h"
 #include "collectives/turns.h"
+#include "collectives/uneven_node_order.h"
 
 namespace weft::collectives {
 
@@ -40,12 +40,12 @@ int lane_of(int tree, Direction direction) { return 2 * tree + direction; }
 // Half of the message climbs each tree, summed at every vertex; the root's sum descends again. Up and down are separate
 // lanes, so that slices of the result descend while later slices still climb.
 // Steps: 1 per lane; critical path 2 (log2(nodes) + ranks per node) hops. Bytes sent per rank: at most two messages.
-Generator<Step> all_reduce_steps(Story story, Vertex (*neighbours)(const Story&, int)) {
-  const int tree = story.lane / 2;
+Generator<Step> all_reduce_steps(RankContext context, Vertex (*neighbours)(const RankContext&, int)) {
+  const int tree = context.lane / 2;
   const int down = lane_of(tree, kDown);
-  const Vertex v = neighbours(story, tree);
+  const Vertex v = neighbours(context, tree);
   Operands sources, destinations;
-  if (story.lane != down) {
+  if (context.lane != down) {
     for (Rank child : v.children) sources.push_back(from(child));
     sources.push_back(in(tree));
     if (v.parent >= 0) {
@@ -71,7 +71,7 @@ namespace {
 // Nodes with the same number of ranks, as one channel sees them: its heads are at step 0.
 class EvenNodes {
  public:
-  explicit EvenNodes(const Story& story) : per_node_(story.ranks_per_node), channel_(story.channel) {}
+  explicit EvenNodes(const RankContext& context) : per_node_(context.ranks_per_node), channel_(context.channel) {}
 
   Rank node_of(Rank rank) const { return rank / per_node_; }
   Rank size(Rank) const { return per_node_; }
@@ -84,9 +84,9 @@ class EvenNodes {
 
 // `inside`: the tree of the ranks of one node, by step, of so many; step 0 is the head.
 template <class Nodes, class Inside>
-Vertex joined_at_heads(const Story& story, int tree, const Nodes& nodes, Inside&& inside) {
-  const Rank count = nodes.node_of(story.ranks - 1) + 1, node = nodes.node_of(story.rank);
-  const Rank step = nodes.step_of(story.rank);
+Vertex joined_at_heads(const RankContext& context, int tree, const Nodes& nodes, Inside&& inside) {
+  const Rank count = nodes.node_of(context.ranks - 1) + 1, node = nodes.node_of(context.rank);
+  const Rank step = nodes.step_of(context.rank);
   Vertex v;
   const Vertex local = inside(step, nodes.size(node));
   if (step > 0) {
@@ -106,22 +106,24 @@ Vertex chain(Rank step, Rank ranks) {
   return v;
 }
 
-bool even_nodes(const Story& s) { return s.ranks % s.ranks_per_node == 0; }
+bool even_nodes(const RankContext& s) { return s.ranks % s.ranks_per_node == 0; }
 
 }  // namespace
 
-Vertex tree_neighbours(const Story& story, int tree) {
-  if (story.nodes != nullptr) return joined_at_heads(story, tree, Passage(*story.nodes, story.channel), chain);
-  const Rank per_node = story.ranks_per_node;
-  if (per_node == 1 || story.ranks <= per_node || !even_nodes(story))
-    return double_binary_tree(story.rank, story.ranks, tree);
-  return joined_at_heads(story, tree, EvenNodes(story), chain);
+Vertex tree_neighbours(const RankContext& context, int tree) {
+  if (context.nodes != nullptr)
+    return joined_at_heads(context, tree, UnevenNodeOrder(*context.nodes, context.channel), chain);
+  const Rank per_node = context.ranks_per_node;
+  if (per_node == 1 || context.ranks <= per_node || !even_nodes(context))
+    return double_binary_tree(context.rank, context.ranks, tree);
+  return joined_at_heads(context, tree, EvenNodes(context), chain);
 }
 
-Vertex nested_tree_neighbours(const Story& story, int tree) {
-  if (story.nodes != nullptr) return joined_at_heads(story, tree, Passage(*story.nodes, story.channel), in_order_tree);
-  if (!even_nodes(story)) return double_binary_tree(story.rank, story.ranks, tree);
-  return joined_at_heads(story, tree, EvenNodes(story), in_order_tree);
+Vertex nested_tree_neighbours(const RankContext& context, int tree) {
+  if (context.nodes != nullptr)
+    return joined_at_heads(context, tree, UnevenNodeOrder(*context.nodes, context.channel), in_order_tree);
+  if (!even_nodes(context)) return double_binary_tree(context.rank, context.ranks, tree);
+  return joined_at_heads(context, tree, EvenNodes(context), in_order_tree);
 }
 
 Vertex double_binary_tree(Rank rank, Rank ranks, int tree) {
@@ -143,8 +145,8 @@ Algorithm double_binary_tree_all_reduce() {
       .source =
           "Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; NCCL",
       .lanes = kLanes,
-      .chunks = [](const Story&) { return 2; },
-      .steps = [](Story story) { return all_reduce_steps(story, tree_neighbours); },
+      .chunks = [](const RankContext&) { return 2; },
+      .steps = [](RankContext context) { return all_reduce_steps(context, tree_neighbours); },
       .orders = head_by_channel,
       .growth = Growth::kPerLevel};
 }
@@ -156,8 +158,8 @@ Algorithm nested_tree_all_reduce() {
           .source =
               "hierarchical two-level trees; Karonis et al., Exploiting hierarchy in parallel computer networks, 2000",
           .lanes = kLanes,
-          .chunks = [](const Story&) { return 2; },
-          .steps = [](Story story) { return all_reduce_steps(story, nested_tree_neighbours); },
+          .chunks = [](const RankContext&) { return 2; },
+          .steps = [](RankContext context) { return all_reduce_steps(context, nested_tree_neighbours); },
           .orders = head_by_channel,
           .growth = Growth::kPerLevel};
 }

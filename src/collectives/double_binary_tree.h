@@ -21,10 +21,10 @@ Vertex double_binary_tree(Rank vertex, Rank vertices, int tree);
 // One rank's neighbours: across nodes the double binary tree joins one head per node, inside a node the ranks form a
 // chain that starts at the head. Every channel has other heads, so that the channels spread over the NICs. On a single
 // node, or with one rank per node, the ranks themselves are the binary tree.
-Vertex tree_neighbours(const schedule::Story& story, int tree);
+Vertex tree_neighbours(const schedule::RankContext& context, int tree);
 
 // The same across nodes, but inside a node the ranks form a binary tree under the head.
-Vertex nested_tree_neighbours(const schedule::Story& story, int tree);
+Vertex nested_tree_neighbours(const schedule::RankContext& context, int tree);
 
 schedule::Algorithm double_binary_tree_all_reduce();
 schedule::Algorithm nested_tree_all_reduce();

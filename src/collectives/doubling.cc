@@ -13,10 +13,10 @@ namespace {
 //   6 ranks: pairs (0,1) and (2,3), cores 1 3 4 5; core 0 works for the chunks of ranks 0 and 1, core 2 for that of 4.
 class Cores {
  public:
-  explicit Cores(const Story& story)
-      : count_(static_cast<int>(std::bit_floor(static_cast<unsigned>(story.ranks)))),
-        pairs_(story.ranks - count_),
-        rank_(story.rank) {}
+  explicit Cores(const RankContext& context)
+      : count_(static_cast<int>(std::bit_floor(static_cast<unsigned>(context.ranks)))),
+        pairs_(context.ranks - count_),
+        rank_(context.rank) {}
 
   int count() const { return count_; }
   bool outside() const { return rank_ < 2 * pairs_ && rank_ % 2 == 0; }
@@ -45,11 +45,11 @@ Generator<Step> send_range(Rank peer, Range chunks, Operand (*source)(ChunkId)) 
 
 // Every core exchanges its whole sum with a core twice as far away each time.
 // Steps: 2 log2(n), off powers of two 2 more. Bytes sent per rank: log2(n) messages.
-Generator<Step> doubling_all_reduce_steps(Story story) {
-  const Cores cores(story);
+Generator<Step> doubling_all_reduce_steps(RankContext context) {
+  const Cores cores(context);
   if (cores.outside()) {
-    co_yield move(0, {in(0)}, {to(story.rank + 1)});
-    co_yield move(0, {from(story.rank + 1)}, {out(0)});
+    co_yield move(0, {in(0)}, {to(context.rank + 1)});
+    co_yield move(0, {from(context.rank + 1)}, {out(0)});
     co_return;
   }
   Operand sum = in(0);
@@ -64,7 +64,7 @@ Generator<Step> doubling_all_reduce_steps(Story story) {
     sum = out(0);
   }
   if (cores.ward() >= 0) co_yield move(0, {out(0)}, {to(cores.ward())});
-  if (story.ranks == 1) co_yield move(0, {in(0)}, {out(0)});
+  if (context.ranks == 1) co_yield move(0, {in(0)}, {out(0)});
 }
 
 // Each time half of what a core still works for goes to its partner, half as far away, which adds its own; at the end
@@ -108,13 +108,13 @@ Generator<Step> take_in(Cores cores, int chunks, Operand (*sums)(ChunkId)) {
 
 // Rabenseifner's all-reduce: halving, then doubling.
 // Steps: 2 log2(n) exchanges, off powers of two 2 more. Bytes sent per rank: 2(p-1)/p of the message for p cores.
-Generator<Step> halving_doubling_steps(Story story) {
-  const Cores cores(story);
-  const int n = story.ranks;
+Generator<Step> halving_doubling_steps(RankContext context) {
+  const Cores cores(context);
+  const int n = context.ranks;
   if (cores.outside()) {
-    auto send = send_range(story.rank + 1, {0, n}, in);
+    auto send = send_range(context.rank + 1, {0, n}, in);
     while (const Step* step = send.next()) co_yield *step;
-    for (int c = 0; c < n; ++c) co_yield move(c, {from(story.rank + 1).continued(c + 1 < n)}, {out(c)});
+    for (int c = 0; c < n; ++c) co_yield move(c, {from(context.rank + 1).continued(c + 1 < n)}, {out(c)});
     co_return;
   }
   auto first = take_in(cores, n, out);
@@ -132,9 +132,9 @@ Generator<Step> halving_doubling_steps(Story story) {
 
 // The first half alone. Steps: log2(n) exchanges, off powers of two 2 more. Bytes sent per rank: (p-1)/p of the
 // message.
-Generator<Step> halving_steps(Story story) {
-  const Cores cores(story);
-  const int n = story.ranks, own = story.rank;
+Generator<Step> halving_steps(RankContext context) {
+  const Cores cores(context);
+  const int n = context.ranks, own = context.rank;
   if (cores.outside()) {
     auto send = send_range(own + 1, {0, n}, in);
     while (const Step* step = send.next()) co_yield *step;
@@ -151,9 +151,9 @@ Generator<Step> halving_steps(Story story) {
 
 // The second half alone. Steps: log2(n) exchanges, off powers of two 2 more. Bytes sent per rank: (p-1)/p of the
 // message.
-Generator<Step> doubling_all_gather_steps(Story story) {
-  const Cores cores(story);
-  const int n = story.ranks, own = story.rank;
+Generator<Step> doubling_all_gather_steps(RankContext context) {
+  const Cores cores(context);
+  const int n = context.ranks, own = context.rank;
   if (cores.outside()) {
     co_yield move(own, {in(own)}, {out(own), to(own + 1)});
     for (int c = 0; c < n; ++c)
@@ -173,7 +173,7 @@ Generator<Step> doubling_all_gather_steps(Story story) {
 constexpr std::string_view kSource =
     "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005";
 
-int rank_many(const Story& s) { return s.ranks; }
+int rank_many(const RankContext& s) { return s.ranks; }
 
 }  // namespace
 
@@ -182,7 +182,7 @@ Algorithm recursive_doubling_all_reduce() {
           .collective = Collective::kAllReduce,
           .when = "small messages on many ranks: fewest steps of equal length",
           .source = kSource,
-          .chunks = [](const Story&) { return 1; },
+          .chunks = [](const RankContext&) { return 1; },
           .steps = doubling_all_reduce_steps,
           .growth = Growth::kPerDoubling};
 }

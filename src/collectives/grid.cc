@@ -16,7 +16,7 @@ std::vector<int> range(int first, int count, int stride = 1) {
   return all;
 }
 
-int chunk_per_rank(const Story& s) { return s.ranks; }
+int chunk_per_rank(const RankContext& s) { return s.ranks; }
 
 // Reduce-scatter along this rank's line of the first dimension, all-reduce (as both halves) along the second,
 // all-gather along the first. Chunk i * second + j, plus `first_chunk`, is the j-th part of the first dimension's shard
@@ -40,57 +40,58 @@ Generator<Step> two_dimensions(Subset first, Subset second, int first_chunk, Pha
 // Node first, then every rail on its own, then the node again: the network carries 1/ranks_per_node of the message per
 // rank. Steps: 2 (columns-1) rows + 4 (rows-1). Bytes sent per rank: 2 (n-1)/n of the message, of them 2 (rows-1)/n
 // across.
-Generator<Step> hierarchical_all_reduce_steps(Story story) {
-  const Grid grid(story);
-  return two_dimensions(grid.row_of(story.rank), grid.column_of(story.rank), 0, ring_reduce_scatter_on,
+Generator<Step> hierarchical_all_reduce_steps(RankContext context) {
+  const Grid grid(context);
+  return two_dimensions(grid.row_of(context.rank), grid.column_of(context.rank), 0, ring_reduce_scatter_on,
                         ring_all_gather_on);
 }
 
 // Half of the message goes along the rows first, the other half along the columns, so that both directions of links
 // work all the time. Steps and bytes as hierarchical, in two lanes.
-Generator<Step> torus_all_reduce_steps(Story story) {
-  const Grid grid(story);
-  const Subset row = grid.row_of(story.rank), column = grid.column_of(story.rank);
-  return two_dimensions(story.lane == 0 ? row : column, story.lane == 0 ? column : row, story.lane * story.ranks,
-                        ring_reduce_scatter_on, ring_all_gather_on);
+Generator<Step> torus_all_reduce_steps(RankContext context) {
+  const Grid grid(context);
+  const Subset row = grid.row_of(context.rank), column = grid.column_of(context.rank);
+  return two_dimensions(context.lane == 0 ? row : column, context.lane == 0 ? column : row,
+                        context.lane * context.ranks, ring_reduce_scatter_on, ring_all_gather_on);
 }
 
 // As hierarchical, but with no link from the last to the first of a row or column.
-Generator<Step> mesh_all_reduce_steps(Story story) {
-  const Grid grid(story);
-  return two_dimensions(grid.row_of(story.rank), grid.column_of(story.rank), 0, line_reduce_scatter_on,
+Generator<Step> mesh_all_reduce_steps(RankContext context) {
+  const Grid grid(context);
+  return two_dimensions(grid.row_of(context.rank), grid.column_of(context.rank), 0, line_reduce_scatter_on,
                         line_all_gather_on);
 }
 
 // Every part travels along its column, then along all rows. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> gather_steps(Story story, Phase gather) {
-  const Grid grid(story);
-  const Rank column = grid.column(story.rank);
-  auto across = gather(grid.column_of(story.rank), {[=](int row) { return range(grid.at(row, column), 1); }, in, out});
+Generator<Step> gather_steps(RankContext context, Phase gather) {
+  const Grid grid(context);
+  const Rank column = grid.column(context.rank);
+  auto across =
+      gather(grid.column_of(context.rank), {[=](int row) { return range(grid.at(row, column), 1); }, in, out});
   while (const Step* step = across.next()) co_yield *step;
-  auto inside = gather(grid.row_of(story.rank), {[=](int c) { return range(c, grid.rows, grid.columns); }, out, out});
+  auto inside = gather(grid.row_of(context.rank), {[=](int c) { return range(c, grid.rows, grid.columns); }, out, out});
   while (const Step* step = inside.next()) co_yield *step;
 }
 
 // Sums inside the rows, then along the columns. Sums of a row lie in scratch: the output has room for one part only.
-Generator<Step> scatter_steps(Story story, Phase scatter) {
-  const Grid grid(story);
-  const Rank column = grid.column(story.rank);
+Generator<Step> scatter_steps(RankContext context, Phase scatter) {
+  const Grid grid(context);
+  const Rank column = grid.column(context.rank);
   const auto row_sum = [=](int chunk) { return scratch(chunk / grid.columns); };
   auto inside =
-      scatter(grid.row_of(story.rank), {[=](int c) { return range(c, grid.rows, grid.columns); }, in, row_sum});
+      scatter(grid.row_of(context.rank), {[=](int c) { return range(c, grid.rows, grid.columns); }, in, row_sum});
   while (const Step* step = inside.next()) co_yield *step;
   auto across =
-      scatter(grid.column_of(story.rank), {[=](int row) { return range(grid.at(row, column), 1); }, row_sum, out});
+      scatter(grid.column_of(context.rank), {[=](int row) { return range(grid.at(row, column), 1); }, row_sum, out});
   while (const Step* step = across.next()) co_yield *step;
 }
 
 // What goes to another node is first gathered, inside the node, at the rank that has the receiver's place, and crosses
 // in one message for all senders of the node. Messages per rank: columns-1 + rows-1 instead of n-1. Bytes: those inside
 // twice.
-Generator<Step> hierarchical_all_to_all_steps(Story story) {
-  const Grid grid(story);
-  const Rank n = story.ranks, self = story.rank, row = grid.row(self), column = grid.column(self);
+Generator<Step> hierarchical_all_to_all_steps(RankContext context) {
+  const Grid grid(context);
+  const Rank n = context.ranks, self = context.rank, row = grid.row(self), column = grid.column(self);
   const auto chunk = [=](Rank source, Rank destination) { return ChunkId{source} * n + destination; };
   const auto slot = [=](Rank from_column, Rank to_row) { return scratch(from_column * grid.rows + to_row); };
   for (Rank k = 0; k < grid.columns; ++k) {  // to my node's rank in column c: all that is for its column
@@ -124,8 +125,8 @@ Generator<Step> hierarchical_all_to_all_steps(Story story) {
 }
 
 // The ranks as they are numbered, as one line: every part runs outwards in both directions.
-Generator<Step> line_steps(Story story, bool gathers) {
-  Subset all{.ranks = range(0, story.ranks), .me = story.rank};
+Generator<Step> line_steps(RankContext context, bool gathers) {
+  Subset all{.ranks = range(0, context.ranks), .me = context.rank};
   const Shards shards{[](int i) { return range(i, 1); }, in, out};
   return gathers ? line_all_gather_on(std::move(all), shards) : line_reduce_scatter_on(std::move(all), shards);
 }
@@ -137,9 +138,9 @@ constexpr std::string_view kMeshSource =
 constexpr std::string_view kHierarchicalSource =
     "Cho et al., BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy, 2019";
 
-Rank by_one_row(const Story& s) { return Grid(s).columns; }
-int grid_rows(const Story& s) { return Grid(s).rows; }
-int grid_parts(const Story& s) { return std::max(Grid(s).rows, Grid(s).columns); }
+Rank by_one_row(const RankContext& s) { return Grid(s).columns; }
+int grid_rows(const RankContext& s) { return Grid(s).rows; }
+int grid_parts(const RankContext& s) { return std::max(Grid(s).rows, Grid(s).columns); }
 
 }  // namespace
 
@@ -160,7 +161,7 @@ Algorithm hierarchical_all_gather() {
           .when = "several nodes: across on all rails, then inside the nodes",
           .source = kHierarchicalSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, ring_all_gather_on); },
+          .steps = [](RankContext s) { return gather_steps(s, ring_all_gather_on); },
           .turn = by_one_row,
           .growth = Growth::kPerRow};
 }
@@ -171,7 +172,7 @@ Algorithm hierarchical_reduce_scatter() {
           .source = kHierarchicalSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, ring_reduce_scatter_on); },
+          .steps = [](RankContext s) { return scatter_steps(s, ring_reduce_scatter_on); },
           .turn = by_one_row,
           .growth = Growth::kPerRow};
 }
@@ -180,7 +181,7 @@ Algorithm hierarchical_all_to_all() {
           .collective = Collective::kAllToAll,
           .when = "several nodes and small parts: few messages across the network",
           .source = "Bruck et al. 1997, two-phase index operation; NCCL PXN and DeepEP send so across rails",
-          .scratch = [](const Story& s) { return static_cast<int>(s.ranks); },
+          .scratch = [](const RankContext& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
           .turn = by_one_row,
@@ -192,7 +193,7 @@ Algorithm torus_all_reduce() {
           .when = "a two-dimensional torus: all links of both dimensions at once",
           .source = kTorusSource,
           .lanes = 2,
-          .chunks = [](const Story& s) { return 2 * s.ranks; },
+          .chunks = [](const RankContext& s) { return 2 * s.ranks; },
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
           .turn = by_one_row,
@@ -214,7 +215,7 @@ Algorithm mesh_all_gather() {
           .when = "a two-dimensional mesh",
           .source = kMeshSource,
           .parts = grid_rows,
-          .steps = [](Story s) { return gather_steps(s, line_all_gather_on); },
+          .steps = [](RankContext s) { return gather_steps(s, line_all_gather_on); },
           .growth = Growth::kPerRow};
 }
 Algorithm mesh_reduce_scatter() {
@@ -224,7 +225,7 @@ Algorithm mesh_reduce_scatter() {
           .source = kMeshSource,
           .scratch = grid_rows,
           .parts = grid_rows,
-          .steps = [](Story s) { return scatter_steps(s, line_reduce_scatter_on); },
+          .steps = [](RankContext s) { return scatter_steps(s, line_reduce_scatter_on); },
           .growth = Growth::kPerRow};
 }
 Algorithm line_all_gather() {
@@ -232,14 +233,14 @@ Algorithm line_all_gather() {
           .collective = Collective::kAllGather,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, true); }};
+          .steps = [](RankContext s) { return line_steps(s, true); }};
 }
 Algorithm line_reduce_scatter() {
   return {.name = "line",
           .collective = Collective::kReduceScatter,
           .when = "ranks in a row that does not close to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
-          .steps = [](Story s) { return line_steps(s, false); }};
+          .steps = [](RankContext s) { return line_steps(s, false); }};
 }
 
 }  // namespace weft::collectives

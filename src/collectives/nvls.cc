@@ -12,7 +12,7 @@ namespace {
 
 // A node, its ranks as the switch sees them, and where its peers reach its memory.
 struct Node {
-  explicit Node(const Story& s)
+  explicit Node(const RankContext& s)
       : size(s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : s.ranks),
         count(s.ranks / size),
         number(s.rank / size),
@@ -44,10 +44,10 @@ Generator<Step> copy_chunks(int count, Operand (*source)(ChunkId), Operand (*tar
 // switches sum over the rail; the result is stored into all outputs of the node at once.
 // Steps: 4(ranks per node - 1) signals and waits, one or two moves. Bytes over a rank's port: the message out (to be
 // summed), as much in: half of a ring's.
-Generator<Step> all_reduce_steps(Story story) {
-  const Node node(story);
+Generator<Step> all_reduce_steps(RankContext context) {
+  const Node node(context);
   const int own = node.place, chunks = node.size;
-  const bool up = story.lane == 0;
+  const bool up = context.lane == 0;
   if (node.staged && up) {
     auto copy = copy_chunks(chunks, in, scratch);
     while (const Step* step = copy.next()) co_yield *step;
@@ -76,10 +76,10 @@ Generator<Step> all_reduce_steps(Story story) {
 // As above, but the heads of all nodes form double binary trees, one pair per shard.
 // Critical path: 2 log2(nodes) hops and the switch twice. Bytes into the network per rank: at most 2/ranks per node of
 // the message, twice.
-Generator<Step> tree_steps(Story story) {
-  const Node node(story);
-  const int tree = story.lane / 2, down = 2 * tree + 1, own = tree * node.size + node.place;
-  const bool up = story.lane % 2 == 0;
+Generator<Step> tree_steps(RankContext context) {
+  const Node node(context);
+  const int tree = context.lane / 2, down = 2 * tree + 1, own = tree * node.size + node.place;
+  const bool up = context.lane % 2 == 0;
   const Vertex v = double_binary_tree(node.number, node.count, tree);
   if (!up && v.parent < 0) co_return;  // the root's node has the result from the way up
   if (node.staged && up) {
@@ -112,11 +112,11 @@ Generator<Step> tree_steps(Story story) {
 
 // Every part is multicast in its own node; with several nodes it runs around its rail's ring, and is multicast in every
 // node that it comes to. Bytes sent over a rank's port: 1/n of the message per node.
-Generator<Step> all_gather_steps(Story story) {
-  const Node node(story);
+Generator<Step> all_gather_steps(RankContext context) {
+  const Node node(context);
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
-  const Rank last = story.repeated(node.count - 2) + 1;
+  const Rank last = context.repeated(node.count - 2) + 1;
   for (Rank k = 0; k <= last; ++k) {
     const int c = node.at(node.number - k, node.place);
     Operands targets{node.multicast(c)};
@@ -126,21 +126,21 @@ Generator<Step> all_gather_steps(Story story) {
   auto after = meet(node);
   while (const Step* step = after.next()) co_yield *step;
   if (node.staged) {
-    auto copy = copy_chunks(story.ranks, scratch, out);
+    auto copy = copy_chunks(context.ranks, scratch, out);
     while (const Step* step = copy.next()) co_yield *step;
   }
 }
 
 // The switch sums every part that belongs to the rank's rail; with several nodes the sums run around the rail's ring.
-Generator<Step> reduce_scatter_steps(Story story) {
-  const Node node(story);
+Generator<Step> reduce_scatter_steps(RankContext context) {
+  const Node node(context);
   if (node.staged) {
-    auto copy = copy_chunks(story.ranks, in, scratch);
+    auto copy = copy_chunks(context.ranks, in, scratch);
     while (const Step* step = copy.next()) co_yield *step;
   }
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
-  const Rank last = story.repeated(node.count - 2) + 2;
+  const Rank last = context.repeated(node.count - 2) + 2;
   for (Rank k = 1; k <= last; ++k) {
     const int c = node.at(node.number - k, node.place);
     Operands sources;
@@ -160,9 +160,9 @@ struct Chain {
 };
 
 // From node to node along the root's rail, multicast in each.
-Generator<Step> broadcast_steps(Story story) {
-  const Node node(story);
-  const Chain chain(node, story.root);
+Generator<Step> broadcast_steps(RankContext context) {
+  const Node node(context);
+  const Chain chain(node, context.root);
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
   if (node.place == chain.place) {
@@ -176,9 +176,9 @@ Generator<Step> broadcast_steps(Story story) {
 }
 
 // Summed by the switch in every node, and from node to node towards the root.
-Generator<Step> reduce_steps(Story story) {
-  const Node node(story);
-  const Chain chain(node, story.root);
+Generator<Step> reduce_steps(RankContext context) {
+  const Node node(context);
+  const Chain chain(node, context.root);
   if (node.staged) co_yield move(0, {in(0)}, {scratch(0)});
   auto before = meet(node);
   while (const Step* step = before.next()) co_yield *step;
@@ -197,15 +197,15 @@ constexpr std::string_view kSource =
     "accelerating shared-memory multiprocessor collectives, ISCA 2020";
 constexpr Needs kSwitch{.messages = true, .multicast = true};
 
-int one(const Story&) { return 1; }
-int places(const Story& s) { return Node(s).size; }
-int two_trees(const Story& s) { return 2 * Node(s).size; }
-template <int (*kSlots)(const Story&)>
-int if_staged(const Story& s) {
+int one(const RankContext&) { return 1; }
+int places(const RankContext& s) { return Node(s).size; }
+int two_trees(const RankContext& s) { return 2 * Node(s).size; }
+template <int (*kSlots)(const RankContext&)>
+int if_staged(const RankContext& s) {
   return s.staged ? kSlots(s) : 0;
 }
-int all_ranks(const Story& s) { return s.ranks; }
-int nodes_between(const Story& s) { return Node(s).count - 2; }
+int all_ranks(const RankContext& s) { return s.ranks; }
+int nodes_between(const RankContext& s) { return Node(s).count - 2; }
 
 }  // namespace
 

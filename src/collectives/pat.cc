@@ -13,10 +13,10 @@ namespace {
 constexpr int kBlocks = 8;  // in one message, of large blocks: as many as NCCL's buffer has slots
 
 // As many blocks as a message can hold whole, or else kBlocks; no more than half of all.
-int aggregate_of(const Story& story) {
-  const int most = std::max(kBlocks, story.bundle);
+int aggregate_of(const RankContext& context) {
+  const int most = std::max(kBlocks, context.bundle);
   int a = 1;
-  while (2 * a <= most && 2 * a <= story.ranks / 2) a *= 2;
+  while (2 * a <= most && 2 * a <= context.ranks / 2) a *= 2;
   return a;
 }
 
@@ -33,10 +33,10 @@ void depth_first(int v, int aggregate, int stride, Rank ranks, std::vector<PatRo
   for (int bit = low / 2; bit > 0; bit /= 2) depth_first(v + bit, aggregate, stride, ranks, rounds);
 }
 
-Generator<Step> all_gather_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> all_gather_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   co_yield move(self, {in(self)}, {out(self)});
-  for (const PatRound& round : pat_rounds(n, aggregate_of(story))) {
+  for (const PatRound& round : pat_rounds(n, aggregate_of(context))) {
     const Rank before = ((self - round.hop) % n + n) % n, after = (self + round.hop) % n;
     const auto& d = round.distances;
     for (const int s : d) {
@@ -72,9 +72,9 @@ class Sums {
   int used_ = 0;
 };
 
-int scratch_slots(const Story& story) {
-  Sums sums(story.ranks);
-  const auto rounds = pat_rounds(story.ranks, aggregate_of(story));
+int scratch_slots(const RankContext& context) {
+  Sums sums(context.ranks);
+  const auto rounds = pat_rounds(context.ranks, aggregate_of(context));
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     for (const int s : round->distances) sums.remove(s);
     for (const int s : round->distances) sums.add(s - round->hop);
@@ -82,14 +82,14 @@ int scratch_slots(const Story& story) {
   return sums.used();
 }
 
-Generator<Step> reduce_scatter_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
+Generator<Step> reduce_scatter_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
   Sums sums(n);
   const auto chunk = [&](int distance) { return (self + distance) % n; };
   const auto sum = [&](int distance) {
     return sums.has(distance) ? scratch(sums.slot(distance)) : in(chunk(distance));
   };
-  const auto rounds = pat_rounds(n, aggregate_of(story));
+  const auto rounds = pat_rounds(n, aggregate_of(context));
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     const Rank before = ((self - round->hop) % n + n) % n, after = (self + round->hop) % n;
     const auto& d = round->distances;

@@ -10,8 +10,8 @@ namespace weft::collectives {
 //   Bytes and messages are those of any other order. Where nodes are equal, every step is a permutation of the ranks.
 class PeerOrder {
  public:
-  explicit PeerOrder(const schedule::Story& story)
-      : nodes_(story.nodes), per_node_(story.ranks_per_node), ranks_(story.ranks), self_(story.rank) {}
+  explicit PeerOrder(const schedule::RankContext& context)
+      : nodes_(context.nodes), per_node_(context.ranks_per_node), ranks_(context.ranks), self_(context.rank) {}
 
   // Requires of `k`: from 0 (the rank itself) to ranks - 1. The receiver of the rank's k-th message …
   Rank after(Rank k) const {
@@ -26,9 +26,9 @@ class PeerOrder {
   }
 
   // Nodes are equal, so that every step is a permutation.
-  static bool even(const schedule::Story& s) { return s.nodes == nullptr && s.ranks % s.ranks_per_node == 0; }
+  static bool even(const schedule::RankContext& s) { return s.nodes == nullptr && s.ranks % s.ranks_per_node == 0; }
   // For Algorithm::turn. On a single node ranks know each other by their distance only.
-  static Rank turn(const schedule::Story& s) {
+  static Rank turn(const schedule::RankContext& s) {
     if (!even(s)) return 0;
     return s.ranks_per_node == s.ranks ? 1 : s.ranks_per_node;
   }

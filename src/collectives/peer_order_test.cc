@@ -13,8 +13,8 @@ using namespace schedule;
 
 const UnevenNodes kUneven{.first = {0, 3, 7, 9}, .places = {0, 1, 2, 0, 1, 2, 3, 1, 2}, .common = {1, 2}};
 
-std::vector<Story> stories() {
-  std::vector<Story> all{{.ranks = 9, .nodes = &kUneven}};
+std::vector<RankContext> contexts() {
+  std::vector<RankContext> all{{.ranks = 9, .nodes = &kUneven}};
   for (const auto& [n, per_node] :
        {std::pair{1, 1}, {5, 1}, {8, 8}, {8, 2}, {9, 3}, {12, 3}, {64, 8}, {10, 4}, {17, 17}, {7, 3}})
     all.push_back({.ranks = n, .ranks_per_node = per_node});
@@ -22,7 +22,7 @@ std::vector<Story> stories() {
 }
 
 TEST(PeerOrder, NamesEveryRankOnceAndItselfFirst) {
-  for (Story s : stories())
+  for (RankContext s : contexts())
     for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
       const PeerOrder order(s);
       std::set<Rank> after, before;
@@ -40,11 +40,11 @@ TEST(PeerOrder, NamesEveryRankOnceAndItselfFirst) {
 }
 
 TEST(PeerOrder, OnEqualNodesTheKthReceiverReceivesFromItsKthSender) {
-  for (Story s : stories()) {
+  for (RankContext s : contexts()) {
     if (!PeerOrder::even(s)) continue;
     for (s.rank = 0; s.rank < s.ranks; ++s.rank)
       for (Rank k = 0; k < s.ranks; ++k) {
-        Story there = s;
+        RankContext there = s;
         there.rank = PeerOrder(s).after(k);
         EXPECT_EQ(PeerOrder(there).before(k), s.rank) << "rank " << s.rank << " of " << s.ranks << ", step " << k;
       }

@@ -11,21 +11,22 @@ using namespace schedule;
 
 namespace {
 
-const std::vector<Rank>* order_of(const Story& story, Rank per_node) {
-  if (story.rings == nullptr || story.rings->empty()) return nullptr;
-  const std::vector<Rank>& order = (*story.rings)[static_cast<std::size_t>(story.channel) % story.rings->size()];
+const std::vector<Rank>* order_of(const RankContext& context, Rank per_node) {
+  if (context.rings == nullptr || context.rings->empty()) return nullptr;
+  const std::vector<Rank>& order = (*context.rings)[static_cast<std::size_t>(context.channel) % context.rings->size()];
   return order.size() == static_cast<std::size_t>(per_node) ? &order : nullptr;
 }
 
 }  // namespace
 
-Ring::Ring(const Story& story)
-    : ranks_(story.ranks),
-      per_node_(story.ranks % story.ranks_per_node == 0 ? story.ranks_per_node : 1),
-      uneven_(story.nodes != nullptr ? std::optional(Passage(*story.nodes, story.channel)) : std::nullopt),
-      order_(order_of(story, per_node_)),
-      shift_(place_of(story.channel % per_node_)),
-      position_(position_of(story.rank)) {}
+Ring::Ring(const RankContext& context)
+    : ranks_(context.ranks),
+      per_node_(context.ranks % context.ranks_per_node == 0 ? context.ranks_per_node : 1),
+      uneven_(context.nodes != nullptr ? std::optional(UnevenNodeOrder(*context.nodes, context.channel))
+                                       : std::nullopt),
+      order_(order_of(context, per_node_)),
+      shift_(place_of(context.channel % per_node_)),
+      position_(position_of(context.rank)) {}
 
 int Ring::place_of(Rank local) const {
   return order_ == nullptr ? local : static_cast<int>(std::ranges::find(*order_, local) - order_->begin());
@@ -57,40 +58,40 @@ Rank Ring::at(int distance) const { return rank_at(((position_ + distance) % ran
 
 namespace {
 
-int chunk_per_rank(const Story& story) { return story.ranks; }
-int one_chunk(const Story&) { return 1; }
-int orders(const Story& s) {
+int chunk_per_rank(const RankContext& context) { return context.ranks; }
+int one_chunk(const RankContext&) { return 1; }
+int orders(const RankContext& s) {
   const int rings = s.rings != nullptr ? static_cast<int>(s.rings->size()) : 1;
   return s.nodes != nullptr ? head_by_channel(s) : std::lcm(std::max(1, rings), s.ranks_per_node);
 }
 // Two nodes on, a ring looks the same; inside one node it does one rank on, if ranks go by number.
-Rank two_nodes(const Story& s) {
+Rank two_nodes(const RankContext& s) {
   if (s.nodes != nullptr) return 0;
   const Rank per_node = s.ranks % s.ranks_per_node == 0 ? s.ranks_per_node : 1;
   if (per_node == 1) return 1;
   if (per_node == s.ranks) return order_of(s, per_node) == nullptr ? 1 : 0;
   return s.ranks / per_node % 2 == 0 ? 2 * per_node : 0;
 }
-int ranks_between(const Story& s) { return s.ranks - 2; }
+int ranks_between(const RankContext& s) { return s.ranks - 2; }
 
 // Every chunk travels once around the ring collecting contributions, and once more delivering the sum.
 //   chunk of rank i:  i+1 -> i+2 -> … -> i (complete) -> i+1 -> … -> i-1
 // Steps: 2(n-1)+1 per rank. Bytes sent per rank: 2(n-1)/n of the message, the least possible without a reducing switch.
-Generator<Step> all_reduce_steps(Story story) {
-  const Ring ring(story);
-  const int n = story.ranks;
+Generator<Step> all_reduce_steps(RankContext context) {
+  const Ring ring(context);
+  const int n = context.ranks;
   if (n == 1) {
     co_yield move(0, {in(0)}, {out(0)});
     co_return;
   }
   co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
-  for (int k = 2; k < 2 + story.repeated(n - 2); ++k) {
+  for (int k = 2; k < 2 + context.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
   }
-  const int own = story.rank;
+  const int own = context.rank;
   co_yield move(own, {from(ring.previous()), in(own)}, {out(own), to(ring.next())});
-  for (int k = 1; k < 1 + story.repeated(n - 2); ++k) {
+  for (int k = 1; k < 1 + context.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
   }
@@ -99,16 +100,16 @@ Generator<Step> all_reduce_steps(Story story) {
 
 // The second half of the ring all-reduce: each rank passes on what it received last.
 // Steps: n per rank. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> all_gather_steps(Story story) {
-  const Ring ring(story);
-  const int n = story.ranks;
-  const int own = story.rank;
+Generator<Step> all_gather_steps(RankContext context) {
+  const Ring ring(context);
+  const int n = context.ranks;
+  const int own = context.rank;
   if (n == 1) {
     co_yield move(own, {in(own)}, {out(own)});
     co_return;
   }
   co_yield move(own, {in(own)}, {out(own), to(ring.next())});
-  for (int k = 1; k < 1 + story.repeated(n - 2); ++k) {
+  for (int k = 1; k < 1 + context.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous())}, {out(c), to(ring.next())});
   }
@@ -117,16 +118,16 @@ Generator<Step> all_gather_steps(Story story) {
 
 // The first half of the ring all-reduce: a chunk visits every rank and ends, complete, at its owner.
 // Steps: n per rank. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> reduce_scatter_steps(Story story) {
-  const Ring ring(story);
-  const int n = story.ranks;
-  const int own = story.rank;
+Generator<Step> reduce_scatter_steps(RankContext context) {
+  const Ring ring(context);
+  const int n = context.ranks;
+  const int own = context.rank;
   if (n == 1) {
     co_yield move(own, {in(own)}, {out(own)});
     co_return;
   }
   co_yield move(ring.at(-1), {in(ring.at(-1))}, {to(ring.next())});
-  for (int k = 2; k < 2 + story.repeated(n - 2); ++k) {
+  for (int k = 2; k < 2 + context.repeated(n - 2); ++k) {
     const int c = ring.at(-k);
     co_yield move(c, {from(ring.previous()), in(c)}, {to(ring.next())});
   }
@@ -135,10 +136,10 @@ Generator<Step> reduce_scatter_steps(Story story) {
 
 // A pipeline: the root feeds slices into the ring, every rank keeps and forwards them, the last one only keeps.
 // Steps: 1 per rank. Bytes sent per rank: the message (the last rank: none).
-Generator<Step> broadcast_steps(Story story) {
-  const Ring ring(story);
-  const int n = story.ranks;
-  const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
+Generator<Step> broadcast_steps(RankContext context) {
+  const Ring ring(context);
+  const int n = context.ranks;
+  const int behind_root = (ring.position() - ring.position_of(context.root) + n) % n;
   const bool last = behind_root == n - 1;
   const Operand source = behind_root == 0 ? in(0) : from(ring.previous());
   if (last)
@@ -149,18 +150,18 @@ Generator<Step> broadcast_steps(Story story) {
 
 // The broadcast backwards: slices run around the ring towards the root, every rank adds its own.
 // Steps: 1 per rank. Bytes sent per rank: the message (the root: none).
-Generator<Step> reduce_steps(Story story) {
-  const Ring ring(story);
-  const int n = story.ranks;
-  const int behind_root = (ring.position() - ring.position_of(story.root) + n) % n;
+Generator<Step> reduce_steps(RankContext context) {
+  const Ring ring(context);
+  const int n = context.ranks;
+  const int behind_root = (ring.position() - ring.position_of(context.root) + n) % n;
   Operands sources;
   if (n > 1 && behind_root != 1 % n) sources.push_back(from(ring.previous()));
   sources.push_back(in(0));
   co_yield move(0, sources, {behind_root == 0 ? out(0) : to(ring.next())});
 }
 
-Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const Story&),
-               Generator<Step> (*steps)(Story)) {
+Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const RankContext&),
+               Generator<Step> (*steps)(RankContext)) {
   const bool all_alike = chunks == chunk_per_rank;
   return {
       .name = "ring",

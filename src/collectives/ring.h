@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "collectives/passage.h"
+#include "collectives/uneven_node_order.h"
 
 namespace weft::collectives {
 
@@ -10,11 +10,11 @@ namespace weft::collectives {
 // ring leaves a node at the local rank where it enters the next: on one rail (but for the last hop of an odd number of
 // nodes). Every channel starts at another local rank, so that the channels spread over the rails.
 //   channel 0:  0 1 2 3 | 7 6 5 4 | 8 9 …      channel 1:  1 2 3 0 | 4 7 6 5 | 9 10 …
-// Where a node's ranks are not all alike to each other, its order is the story's instead of 0 1 2 3. Uneven nodes are
-// entered and left on the rails that all of them have (passage.h).
+// Where a node's ranks are not all alike to each other, its order is the context's instead of 0 1 2 3. Uneven nodes are
+// entered and left on the rails that all of them have (order.h).
 class Ring {
  public:
-  explicit Ring(const schedule::Story& story);
+  explicit Ring(const schedule::RankContext& context);
 
   Rank next() const { return at(1); }
   Rank previous() const { return at(-1); }
@@ -31,7 +31,7 @@ class Ring {
   Rank local_at(int place) const;
 
   Rank ranks_, per_node_;
-  std::optional<Passage> uneven_;
+  std::optional<UnevenNodeOrder> uneven_;
   const std::vector<Rank>* order_ = nullptr;  // null: by number
   int shift_, position_;
 };

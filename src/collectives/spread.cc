@@ -10,18 +10,18 @@ namespace {
 
 // The blocks of a buffer in the order in which they arrive where every rank has one, else backwards from the one that
 // has the rank's own number: not all ranks receive from the same peer at the same time.
-ChunkId rotated(const Run& run, const PeerOrder& order, const Story& story, ChunkId i) {
-  if (run.count == story.ranks) return run.at(order.before(static_cast<Rank>(i)));
-  return run.at(((story.rank - i) % run.count + run.count) % run.count);
+ChunkId rotated(const Run& run, const PeerOrder& order, const RankContext& context, ChunkId i) {
+  if (run.count == context.ranks) return run.at(order.before(static_cast<Rank>(i)));
+  return run.at(((context.rank - i) % run.count + run.count) % run.count);
 }
 
 // Every block goes from each rank that has it in its input to each rank that wants it in its output, without detour;
 // the receiver sums all contributions at once, in rank order. One hop: nothing has a lower latency.
 // Steps: one send per peer and block, one receive per block. Bytes sent per rank: what the peers want of it.
-Generator<Step> spread_steps(Collective collective, Story story) {
-  const int n = story.ranks, self = story.rank;
-  const Shape shape{collective, n, story.root, blocks(collective, n)};
-  const PeerOrder order(story);
+Generator<Step> spread_steps(Collective collective, RankContext context) {
+  const int n = context.ranks, self = context.rank;
+  const Shape shape{collective, n, context.root, blocks(collective, n)};
+  const PeerOrder order(context);
   for (int k = 1; k < n; ++k) {
     const Rank peer = order.after(k);
     const Run given = shared_blocks(shape, self, peer);
@@ -29,7 +29,7 @@ Generator<Step> spread_steps(Collective collective, Story story) {
   }
   const Run taken = held_blocks(shape, Buffer::kOut, self);
   for (ChunkId i = 0; i < taken.count; ++i) {
-    const ChunkId block = rotated(taken, order, story, i);
+    const ChunkId block = rotated(taken, order, context, i);
     const Run givers = contributors(shape, block);
     Operands sources;
     for (ChunkId g = 0; g < givers.count; ++g) {
@@ -42,9 +42,9 @@ Generator<Step> spread_steps(Collective collective, Story story) {
 
 // Chunk c goes from everybody straight to rank c, which sums it and sends the sum straight to everybody.
 // Steps: 2(n-1) sends. Bytes sent per rank: 2(n-1)/n of the message, as in a ring, but in two hops.
-Generator<Step> all_pairs_steps(Story story) {
-  const int n = story.ranks, self = story.rank;
-  const PeerOrder order(story);
+Generator<Step> all_pairs_steps(RankContext context) {
+  const int n = context.ranks, self = context.rank;
+  const PeerOrder order(context);
   for (int k = 1; k < n; ++k) {
     const Rank owner = order.after(k);
     co_yield move(owner, {in(owner)}, {to(owner)});
@@ -61,10 +61,10 @@ Generator<Step> all_pairs_steps(Story story) {
 
 // In step k every rank sends to the k-th one after it and receives from the k-th one before it: one partner at a time.
 // Steps: n-1 exchanges. Bytes sent per rank: (n-1)/n of the message.
-Generator<Step> pairwise_steps(Story story) {
-  const ChunkId n = story.ranks, self = story.rank;  // wide enough for chunks
-  const PeerOrder order(story);
-  const bool by_node = PeerOrder::even(story);  // otherwise two ranks could send to the same one in a step
+Generator<Step> pairwise_steps(RankContext context) {
+  const ChunkId n = context.ranks, self = context.rank;  // wide enough for chunks
+  const PeerOrder order(context);
+  const bool by_node = PeerOrder::even(context);  // otherwise two ranks could send to the same one in a step
   co_yield move(self * n + self, {in(self * n + self)}, {out(self * n + self)});
   for (int k = 1; k < n; ++k) {
     const Rank after = by_node ? order.after(k) : static_cast<Rank>((self + k) % n),
@@ -82,7 +82,7 @@ Algorithm spread_of(std::string_view when) {
           .source = "the direct algorithm; for all_reduce, TensorRT-LLM and vLLM custom all-reduce call it one-shot",
           .in_order = true,
           .uneven = true,
-          .steps = [](Story story) { return spread_steps(kCollective, story); },
+          .steps = [](RankContext context) { return spread_steps(kCollective, context); },
           .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : PeerOrder::turn,
           .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};
 }
@@ -107,7 +107,7 @@ Algorithm all_pairs_all_reduce() {
           .when = "fully connected ranks, medium and large messages: two hops, least bytes; sums in rank order",
           .source = "reduce-scatter and all-gather by direct messages; MSCCL's allpairs",
           .in_order = true,
-          .chunks = [](const Story& s) { return static_cast<int>(s.ranks); },
+          .chunks = [](const RankContext& s) { return static_cast<int>(s.ranks); },
           .steps = all_pairs_steps,
           .turn = PeerOrder::turn,
           .growth = Growth::kPerNode};

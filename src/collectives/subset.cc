@@ -6,8 +6,8 @@ namespace weft::collectives {
 
 using namespace schedule;
 
-Grid::Grid(const Story& story) {
-  const Rank n = story.ranks, per_node = story.ranks_per_node;
+Grid::Grid(const RankContext& context) {
+  const Rank n = context.ranks, per_node = context.ranks_per_node;
   if (per_node > 1 && per_node < n && n % per_node == 0) {
     columns = per_node;
   } else {

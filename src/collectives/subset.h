@@ -30,7 +30,7 @@ struct Shards {
 // Ranks as a grid of rows x columns, rank = row * columns + column. A row is a node where there are several nodes with
 // several ranks; otherwise the ranks are made as square as they divide.
 struct Grid {
-  explicit Grid(const schedule::Story& story);
+  explicit Grid(const schedule::RankContext& context);
 
   Rank row(Rank r) const { return r / columns; }
   Rank column(Rank r) const { return r % columns; }

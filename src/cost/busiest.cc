@@ -19,13 +19,13 @@ constexpr double kMostMeet = 16;        // ranks on one link that chance brings 
 
 Busiest::Busiest(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan)
     : machine_(machine), ranks_(task.ranks) {
-  const schedule::Story story = schedule::story_of(task, plan);
-  turn_ = plan.algorithm->turn_for(story);
+  const schedule::RankContext context = schedule::context_of(task, plan);
+  turn_ = plan.algorithm->turn_for(context);
   const bool avoids = machine.topology().routing.policy == topology::Routing::Policy::kAdaptive;
-  if (turn_ <= 0 || ranks_ % turn_ != 0 || ranks_ > machine.endpoints() || plan.algorithm->orders_for(story) > 1 ||
+  if (turn_ <= 0 || ranks_ % turn_ != 0 || ranks_ > machine.endpoints() || plan.algorithm->orders_for(context) > 1 ||
       avoids)
     return;
-  hear(task, plan);
+  count(task, plan);
   alone_ = alone();
 }
 
@@ -46,11 +46,11 @@ double Busiest::seconds_of(const ByKind& chunks, protocol::Protocol protocol, By
 }
 
 // Chunks that go to other nodes.
-void Busiest::hear(const schedule::Task& task, const schedule::Plan& plan) {
+void Busiest::count(const schedule::Task& task, const schedule::Plan& plan) {
   const auto node = [&](Rank r) { return machine_.topology().device(machine_.device(r)).node; };
   for (Rank r = 0; r < turn_; ++r)
     for (int lane = 0; lane < plan.algorithm->lanes; ++lane) {
-      auto steps = plan.algorithm->steps(story_of(task, plan, r, lane, 0));
+      auto steps = plan.algorithm->steps(context_of(task, plan, r, lane, 0));
       while (const Step* step = steps.next()) {
         for (const Operand& o : step->sources)
           if (o.kind == Operand::Kind::kRemote) ++chunks_[{r, o.peer, false}];
@@ -59,11 +59,11 @@ void Busiest::hear(const schedule::Task& task, const schedule::Plan& plan) {
         if (chunks_.size() > kMostPeers * static_cast<std::size_t>(turn_)) return chunks_.clear();
       }
     }
-  std::erase_if(chunks_, [&](const auto& c) { return turn_ > 1 && node(c.first.teller) == node(c.first.peer); });
+  std::erase_if(chunks_, [&](const auto& c) { return turn_ > 1 && node(c.first.rank) == node(c.first.peer); });
 }
 
 topology::Path Busiest::path(const Way& way, Rank turned) const {
-  const Rank self = way.teller + turned, peer = (way.peer + turned) % ranks_;
+  const Rank self = way.rank + turned, peer = (way.peer + turned) % ranks_;
   return way.sends ? machine_.path(self, peer) : machine_.path(peer, self);
 }
 
@@ -72,7 +72,7 @@ Busiest::ByKind Busiest::alone() const {
   std::map<Rank, ByKind> of_rank;
   for (const auto& [way, chunks] : chunks_) {
     const topology::Path p = path(way, 0);
-    double& sum = of_rank[way.teller][PathKind{p.type}.index()];
+    double& sum = of_rank[way.rank][PathKind{p.type}.index()];
     sum += chunks / p.rate.value();
     most[PathKind{p.type}.index()] = std::max(most[PathKind{p.type}.index()], sum);
   }

@@ -12,13 +12,13 @@ using namespace schedule;
 
 // Every rank sends two chunks to the one sixteen nodes further, and one to its neighbour.
 constexpr Rank kFar = 16;
-Generator<Step> send_far(Story story) {
-  const auto at = [&](Rank distance) { return (story.rank + distance + story.ranks) % story.ranks; };
-  for (int i = 0; i < 2; ++i) co_yield move(story.rank, {in(story.rank)}, {to(at(kFar))});
-  co_yield move(story.rank, {in(story.rank)}, {to(at(1))});
+Generator<Step> send_far(RankContext context) {
+  const auto at = [&](Rank distance) { return (context.rank + distance + context.ranks) % context.ranks; };
+  for (int i = 0; i < 2; ++i) co_yield move(context.rank, {in(context.rank)}, {to(at(kFar))});
+  co_yield move(context.rank, {in(context.rank)}, {to(at(1))});
 }
 const Algorithm kFarther{
-    .name = "farther", .collective = Collective::kAllGather, .steps = send_far, .turn = [](const Story&) -> Rank {
+    .name = "farther", .collective = Collective::kAllGather, .steps = send_far, .turn = [](const RankContext&) -> Rank {
       return 1;
     }};
 

@@ -25,7 +25,7 @@ constexpr Rank kMostRanks = 64;                   // … so that so many ranks a
 std::int64_t steps_of(const Task& task, const Plan& plan) {
   std::int64_t n = 0;
   for (int lane = 0; lane < plan.algorithm->lanes; ++lane) {
-    auto steps = plan.algorithm->steps(story_of(task, plan, task.ranks / 2, lane, 0));
+    auto steps = plan.algorithm->steps(context_of(task, plan, task.ranks / 2, lane, 0));
     while (steps.next() != nullptr) ++n;
   }
   return n * task.ranks;
@@ -35,10 +35,10 @@ struct Walked {
   double total = 0, latency = 0, work = 0;
 };
 
-// What stories do to a machine, or to a part of it.
-struct Told {
-  Told(const MachineView& machine, const Task& task, const Plan& plan, Spread spread)
-      : paths(machine, spread), script(told(task, plan, paths)) {}
+// A schedule's steps as they load a machine, or a part of it.
+struct ExpandedSchedule {
+  ExpandedSchedule(const MachineView& machine, const Task& task, const Plan& plan, Spread spread)
+      : paths(machine, spread), script(build_script(task, plan, paths)) {}
 
   Paths paths;
   Script script;
@@ -103,9 +103,9 @@ bool told_by_two(const Task& task, const Plan& plan, Rank first, Rank per_node) 
 
 }  // namespace
 
-class Estimator::Tellings {
+class Estimator::ScheduleCache {
  public:
-  Tellings(const MachineView& machine, bool sound) : machine_(machine), sound_(sound) {}
+  ScheduleCache(const MachineView& machine, bool sound) : machine_(machine), sound_(sound) {}
 
   // All ranks of each of few nodes are walked, or few that are spread over it. Any longer time where it is more than
   // `at_most` seconds.
@@ -129,7 +129,7 @@ class Estimator::Tellings {
   const MachineView& machine() const { return machine_; }
 
  private:
-  // All that stories depend on.
+  // All that the steps depend on.
   using Key =
       std::tuple<const schedule::Algorithm*, Rank, Rank, Rank, Spread, bool, bool, bool,
                  std::shared_ptr<const schedule::RingOrders>, std::shared_ptr<const schedule::UnevenNodes>, int, int>;
@@ -170,40 +170,42 @@ class Estimator::Tellings {
   Result<Walked> walk(const Task& task, const Plan& plan, Spread spread) {
     const Key key{plan.algorithm, task.ranks,  task.ranks_per_node, task.root,
                   spread,         plan.staged, plan.multicast,      plan.aggregation,
-                  plan.rings,     plan.nodes,  plan.told,           schedule::story_of(task, plan).bundle};
-    Told& told = told_.try_emplace(key, machine_, task, plan, spread).first->second;
+                  plan.rings,     plan.nodes,  plan.repeat_limit,   schedule::context_of(task, plan).bundle};
+    ExpandedSchedule& expanded = expanded_.try_emplace(key, machine_, task, plan, spread).first->second;
     const int channels = schedule::busy_channels(task, plan);
-    const Shares& shares = told.shares.try_emplace(channels, machine_, task, plan, told.paths, channels).first->second;
-    WEFT_TRY(const Links links, links_of(machine_, task, plan.protocol, told.script, told.paths, shares));
+    const Shares& shares =
+        expanded.shares.try_emplace(channels, machine_, task, plan, expanded.paths, channels).first->second;
+    WEFT_TRY(const Links links, links_of(machine_, task, plan.protocol, expanded.script, expanded.paths, shares));
     const double rounds = rounds_of_channel(task, plan);
-    Rounds& empty = told.empty[{channels, plan.protocol}];
+    Rounds& empty = expanded.empty[{channels, plan.protocol}];
     if (static_cast<double>(empty.size()) < std::min<double>(rounds, kWalkedRounds))
-      empty = Walk(machine_, task, plan, told.script, links, true).run(rounds);
-    Walk walk(machine_, task, plan, told.script, links, false);
+      empty = Walk(machine_, task, plan, expanded.script, links, true).run(rounds);
+    Walk walk(machine_, task, plan, expanded.script, links, false);
     const double total = seconds(walk.run(rounds), rounds);
     return Walked{.total = total, .latency = seconds(empty, rounds), .work = walk.work_per_round() * rounds};
   }
 
   const MachineView& machine_;
   bool sound_;
-  std::map<Key, Told> told_;
+  std::map<Key, ExpandedSchedule> expanded_;
   std::map<std::pair<const schedule::Algorithm*, Rank>, Busiest> busiest_;
   std::map<std::tuple<const schedule::Algorithm*, Rank, int>, Load> loads_;
 };
 
-Estimator::Estimator(const MachineView& machine, bool sound) : tellings_(std::make_unique<Tellings>(machine, sound)) {}
+Estimator::Estimator(const MachineView& machine, bool sound)
+    : schedules_(std::make_unique<ScheduleCache>(machine, sound)) {}
 Estimator::~Estimator() = default;
 
 Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan, std::optional<Duration> at_most) {
-  const Duration* launch = tellings_->machine().costs().launch(plan.protocol);
+  const Duration* launch = schedules_->machine().costs().launch(plan.protocol);
   if (launch == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
   Plan like = plan;  // rounds as large as those of all, whoever is walked
   like.most_round = schedule::cut_of(task, plan).round;
-  const Duration start = *launch + plan.filling;
+  const Duration start = *launch + plan.staging;
   const double most = at_most ? (*at_most - start).s() : HUGE_VAL;
-  WEFT_TRY(const Walked walked, tellings_->walk_all(task, like, most));
+  WEFT_TRY(const Walked walked, schedules_->walk_all(task, like, most));
   return Estimate{.total = start + Duration::seconds(walked.total),
                   .launch = start,
                   .latency = start + Duration::seconds(walked.latency),

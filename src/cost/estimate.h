@@ -21,23 +21,23 @@ struct Estimate {
 // limited slots (the simulator does both).
 // Rounds after the third cost what the third cost. Where the ranks are too many to walk, machines of two or three sizes
 // are, each twice the one before (2, 4, 8 nodes at the least, or 16, 32, 64 ranks spread over few large nodes), and
-// what a doubling adds is continued, as the algorithm claims that it grows (decision 0108). Keeps what stories do to a
-// machine: asked for the same algorithm with other protocols, channels, slices and sizes, it does not hear them again.
-// Thread: one at a time. The machine must outlive it.
+// what a doubling adds is continued, as the algorithm claims that it grows (decision 0108). Caches the expanded
+// schedule per algorithm and machine: asked for the same algorithm with other protocols, channels, slices and sizes,
+// the cached one serves. Thread: one at a time. The machine must outlive it.
 class Estimator {
  public:
   // `sound`: as if all nodes were of the most frequent class.
   explicit Estimator(const MachineView& machine, bool sound = false);
   ~Estimator();
 
-  // What takes longer than `at_most` may be told any longer time: large machines are not walked then.
+  // Plans slower than `at_most` may return any larger time: large machines are not walked then.
   // Errors: kUnsupported (bad input) naming two ranks and why the protocol does not run between them.
   Result<Estimate> operator()(const schedule::Task& task, const schedule::Plan& plan,
                               std::optional<Duration> at_most = std::nullopt);
 
  private:
-  class Tellings;
-  std::unique_ptr<Tellings> tellings_;
+  class ScheduleCache;
+  std::unique_ptr<ScheduleCache> schedules_;
 };
 
 // One of them.

@@ -9,15 +9,15 @@
 
 namespace weft::cost {
 
-// How many connections share a link direction (numbered from 0), told rank by rank, strand by strand, step by step. A
-// strand carries out one step after the other, and so uses no more connections at once than a step has. Strands that
+// How many connections share a link direction (numbered from 0), counted rank by rank, strand by strand, step by step.
+// A strand carries out one step after the other, and so uses no more connections at once than a step has. Strands that
 // wait for each other are equally far: what counts is the most that they use of a link at the same place of their
-// stories. A place ends with a step that waits for a peer. Where a strand uses several connections at one place, one
+// steps. A place ends with a step that waits for a peer. Where a strand uses several connections at one place, one
 // after the other, strands of one rank use the same ones at the same time; those of different ranks begin with
 // different ones, and each uses a link as long as its part of the connections says.
 class LinkUsers {
  public:
-  // `alike`: so many strands that tell the same.
+  // `alike`: strands with the same steps.
   void begin_strand(Rank rank, int alike = 1) {
     settle();
     rank_ = rank;
@@ -42,7 +42,7 @@ class LinkUsers {
     ++place_;
   }
 
-  // Requires: the last strand has been told. At least 1.
+  // Requires: the last strand has been counted. At least 1.
   double most(std::uint32_t link) {
     settle();
     double most = 1;
@@ -54,7 +54,7 @@ class LinkUsers {
  private:
   struct Users {
     double on_average = 0;  // of all ranks
-    Rank rank = -1;         // that was told last, …
+    Rank rank = -1;         // that was counted last, …
     double of_rank = 0;     // … and what it uses at once
     double most_of_rank = 0;
   };

@@ -30,29 +30,29 @@ Load::Load(const MachineView& machine, const schedule::Task& task, const schedul
     : machine_(&machine), paths_(machine, {}) {
   if (!machine.costs().gpu() || task.ranks > machine.endpoints()) return;
   const int channels = schedule::busy_channels(task, plan);
-  const schedule::Story story = schedule::story_of(task, plan);
-  const int repeats = plan.algorithm->repeats_for(story);
-  constexpr int kTold = 3;
+  const schedule::RankContext context = schedule::context_of(task, plan);
+  const int repeats = plan.algorithm->repeats_for(context);
+  constexpr int kRepetitions = 3;
   schedule::Plan shorter = plan;
-  if (repeats > kTold) shorter.told = kTold;
+  if (repeats > kRepetitions) shorter.repeat_limit = kRepetitions;
   double steps = 0;
   for (int lane = 0; lane < plan.algorithm->lanes; ++lane) {
-    auto told = plan.algorithm->steps(story_of(task, shorter, task.ranks / 2, lane, 0));
-    while (told.next() != nullptr && steps < most_steps) ++steps;
+    auto steps_of_rank = plan.algorithm->steps(context_of(task, shorter, task.ranks / 2, lane, 0));
+    while (steps_of_rank.next() != nullptr && steps < most_steps) ++steps;
   }
-  if (steps * task.ranks * std::min(channels, plan.algorithm->orders_for(story)) > most_steps) return;
-  const auto count = [&](int told) {
-    shorter.told = told;
+  if (steps * task.ranks * std::min(channels, plan.algorithm->orders_for(context)) > most_steps) return;
+  const auto count = [&](int repeat_limit) {
+    shorter.repeat_limit = repeat_limit;
     return Shares(machine, task, shorter, paths_, channels).pieces();
   };
-  if (repeats <= kTold) {
-    pieces_ = count(plan.told);
+  if (repeats <= kRepetitions) {
+    pieces_ = count(plan.repeat_limit);
     return;
   }
-  const std::vector<double> fewer = count(kTold - 1);
-  pieces_ = count(kTold);
+  const std::vector<double> fewer = count(kRepetitions - 1);
+  pieces_ = count(kRepetitions);
   for (std::size_t p = 0; p < pieces_.size(); ++p)
-    pieces_[p] += (repeats - kTold) * (pieces_[p] - (p < fewer.size() ? fewer[p] : 0));
+    pieces_[p] += (repeats - kRepetitions) * (pieces_[p] - (p < fewer.size() ? fewer[p] : 0));
 }
 
 Duration Load::least(const schedule::Task& task, const schedule::Plan& plan) const {

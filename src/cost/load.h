@@ -14,7 +14,7 @@ double busiest_seconds(const MachineView& machine, protocol::Protocol protocol, 
 // linear in its steps: a fault shows wherever it lies. A value.
 class Load {
  public:
-  // Stretches that stories repeat alike are counted from short ones (Algorithm::repeats). Not counted where it would
+  // Stretches of steps that repeat alike are counted from short ones (Algorithm::repeats). Not counted where it would
   // take more than `most_steps`, on CPU machines, and where ranks share GPUs.
   Load(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, double most_steps = 3e6);
 

@@ -12,17 +12,17 @@ using schedule::Step;
 
 namespace {
 
-class Teller {
+class ScriptBuilder {
  public:
-  Teller(const schedule::Task& task, const schedule::Plan& plan, Paths& paths)
+  ScriptBuilder(const schedule::Task& task, const schedule::Plan& plan, Paths& paths)
       : task_(task), plan_(plan), paths_(paths) {}
 
-  Script tell() {
+  Script build() {
     for (rank_ = 0; rank_ < task_.ranks; ++rank_)
       for (lane_ = 0; lane_ < plan_.algorithm->lanes; ++lane_) {
         first_act_ = script_.acts.size();
         recent_.clear();
-        auto steps = plan_.algorithm->steps(story_of(task_, plan_, rank_, lane_, 0));
+        auto steps = plan_.algorithm->steps(context_of(task_, plan_, rank_, lane_, 0));
         while (const Step* step = steps.next()) add(*step);
         script_.strands.push_back({rank_, static_cast<Number>(first_act_), static_cast<Number>(script_.acts.size())});
       }
@@ -148,16 +148,17 @@ class Teller {
 
 }  // namespace
 
-schedule::Story story_of(const schedule::Task& task, const schedule::Plan& plan, Rank rank, int lane, int channel) {
-  schedule::Story story = schedule::story_of(task, plan);
-  story.rank = rank;
-  story.lane = lane;
-  story.channel = channel;
-  return story;
+schedule::RankContext context_of(const schedule::Task& task, const schedule::Plan& plan, Rank rank, int lane,
+                                 int channel) {
+  schedule::RankContext context = schedule::context_of(task, plan);
+  context.rank = rank;
+  context.lane = lane;
+  context.channel = channel;
+  return context;
 }
 
-Script told(const schedule::Task& task, const schedule::Plan& plan, Paths& paths) {
-  return Teller(task, plan, paths).tell();
+Script build_script(const schedule::Task& task, const schedule::Plan& plan, Paths& paths) {
+  return ScriptBuilder(task, plan, paths).build();
 }
 
 }  // namespace weft::cost

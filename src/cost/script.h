@@ -8,8 +8,9 @@
 
 namespace weft::cost {
 
-// The story of one strand of a plan.
-schedule::Story story_of(const schedule::Task& task, const schedule::Plan& plan, Rank rank, int lane, int channel);
+// The steps of one strand of a plan.
+schedule::RankContext context_of(const schedule::Task& task, const schedule::Plan& plan, Rank rank, int lane,
+                                 int channel);
 
 // Does a step's end use switches that do a group's work, as the plan says?
 inline bool by_switch(const schedule::Operand& o, const schedule::Plan& plan) {
@@ -60,6 +61,6 @@ struct Script {
   std::vector<Connection> connections;
 };
 
-Script told(const schedule::Task& task, const schedule::Plan& plan, Paths& paths);
+Script build_script(const schedule::Task& task, const schedule::Plan& plan, Paths& paths);
 
 }  // namespace weft::cost

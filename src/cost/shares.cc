@@ -58,11 +58,11 @@ class Peers {
 
 }  // namespace
 
-// Hears all channels' stories, rank by rank.
-class Shares::Hearing {
+// Counts the users of links over the steps of all channels, rank by rank.
+class Shares::LinkLoadCounter {
  public:
-  Hearing(Shares& shares, const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
-          Paths& paths)
+  LinkLoadCounter(Shares& shares, const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
+                  Paths& paths)
       : shares_(shares),
         gpu_(machine.costs().gpu()),
         task_(task),
@@ -71,9 +71,9 @@ class Shares::Hearing {
         to_(task.ranks, plan.algorithm->lanes),
         from_(task.ranks, plan.algorithm->lanes) {}
 
-  // Channels that tell the same are heard once.
-  void hear(int channels) {
-    const int orders = std::min(channels, plan_.algorithm->orders_for(schedule::story_of(task_, plan_)));
+  // Channels with the same steps are counted once.
+  void count(int channels) {
+    const int orders = std::min(channels, plan_.algorithm->orders_for(schedule::context_of(task_, plan_)));
     for (rank_ = 0; rank_ < task_.ranks; ++rank_) {
       to_.begin_rank();
       from_.begin_rank();
@@ -92,7 +92,7 @@ class Shares::Hearing {
 
  private:
   void hear_strand() {
-    auto steps = plan_.algorithm->steps(story_of(task_, plan_, rank_, lane_, channel_));
+    auto steps = plan_.algorithm->steps(context_of(task_, plan_, rank_, lane_, channel_));
     users_.begin_strand(rank_, alike_);
     while (const Step* step = steps.next()) {
       for (const Operand& o : step->sources) {
@@ -167,13 +167,13 @@ class Shares::Hearing {
   LinkUsers users_;
   Rank rank_ = 0;
   int channel_ = 0, lane_ = 0;
-  int alike_ = 1;  // channels that tell what this one does
+  int alike_ = 1;  // channels with the same steps as this one
 };
 
 Shares::Shares(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, Paths& paths,
                int channels)
     : posts_(static_cast<std::size_t>(task.ranks)), takes_(posts_) {
-  Hearing(*this, machine, task, plan, paths).hear(channels);
+  LinkLoadCounter(*this, machine, task, plan, paths).count(channels);
 }
 
 }  // namespace weft::cost

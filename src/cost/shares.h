@@ -8,7 +8,7 @@
 
 namespace weft::cost {
 
-// How a plan's channels share links and ranks, told from the stories of all of them. Does not depend on protocol and
+// How a plan's channels share links and ranks, counted from the steps of all of them. Does not depend on protocol and
 // sizes. A value.
 class Shares {
  public:
@@ -32,7 +32,7 @@ class Shares {
   std::vector<double> taking(const Kinds& busy) const { return all_for_each(takes_, busy); }
 
  private:
-  class Hearing;
+  class LinkLoadCounter;
   struct Count {
     int of_all = 0, of_first = 0;  // connections
   };

@@ -33,11 +33,11 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
       core_free_(static_cast<std::size_t>(task.ranks)),
       worked_(gpu_ ? 0 : core_free_.size()),
       cores_(std::min(task.ranks, machine.endpoints())),
-      mail_(0, 0, 1),
+      in_flight_(0, 0, 1),
       signals_(links.of.size()) {
   const schedule::Cut cut = schedule::cut_of(task, plan);
   piece_ = static_cast<double>(std::min(cut.piece, cut.round));
-  mail_ = Mail(links.of.size(), empty_ ? 0 : piece_, static_cast<double>(std::max(Bytes{1}, cut.slice)));
+  in_flight_ = InFlight(links.of.size(), empty_ ? 0 : piece_, static_cast<double>(std::max(Bytes{1}, cut.slice)));
   if (cut.slice > 0 && !empty_) messages_ = std::max(1.0, std::ceil(piece_ / static_cast<double>(cut.slice)));
   wire_ = static_cast<double>(protocol::wire_bytes(plan.protocol, static_cast<Bytes>(piece_)));
   per_message_ = 1 / messages_;
@@ -85,7 +85,7 @@ double rounds_of_channel(const schedule::Task& task, const schedule::Plan& plan)
   return any ? std::max(1.0, static_cast<double>(cut.piece) / static_cast<double>(cut.round)) : 0;
 }
 
-// Runs every strand through its story once more; returns when the last one ends.
+// Runs every strand through its steps once more; returns when the last one ends.
 double Walk::walk_round() {
   for (std::size_t i = 0; i < strands_.size(); ++i) strands_[i].next = script_.strands[i].first;
   for (bool moved = true; moved;) {
@@ -132,7 +132,7 @@ Number Walk::take(Strand& s) {
 Number Walk::take_moves(Strand& s, const Script::Act& act, Number left) {
   const std::span ends = std::span(script_.ends).subspan(act.at, act.count);
   const auto sources = ends.first(act.sources), destinations = ends.subspan(act.sources);
-  const auto is_there = [&](const End& source) { return !comes_in(source) || !mail_.empty(source.connection); };
+  const auto is_there = [&](const End& source) { return !comes_in(source) || !in_flight_.empty(source.connection); };
   // The strands of a CPU rank share its core; those of a GPU run side by side.
   double& free = gpu_ ? s.free : core_free_[static_cast<std::size_t>(s.rank)];
   const double moving = empty_ ? 0 : gpu_ ? seconds_of(sources, destinations) : seconds_of_core(ends);
@@ -167,7 +167,7 @@ Stream Walk::receive(Strand& s, std::span<const End> sources, double start) {
   double begun = HUGE_VAL, work = 0;
   for (const End& source : sources) {
     if (!comes_in(source)) continue;
-    const Stream part = mail_.take(source.connection, !source.open);
+    const Stream part = in_flight_.take(source.connection, !source.open);
     input = {std::max(input.first, part.first), std::max(input.last, part.last)};
     if (const double seconds = taking_of(s, source); seconds > 0) {
       begun = std::min(begun, part.begun);
@@ -205,7 +205,7 @@ double Walk::send(const Strand& s, std::span<const End> sources, std::span<const
     }
     const bool message = to.kind == Kind::kMessage;
     if (fence > 0) rest = std::max(rest, (message ? messages_of(to) : messages_) * fence);
-    if (message) mail_.put(to.connection, there, !to.open);
+    if (message) in_flight_.put(to.connection, there, !to.open);
   }
   return rest;
 }
@@ -224,7 +224,7 @@ void Walk::send_part(Rank rank, const End& into, const Stream& part) {
   const Links::Link& down = links_.of[group.down];
   const double whole = empty_ ? 0 : on_wire_[group.down], slice = whole * per_message_;
   sum = {sum.first + slice + down.latency, std::max(sum.first + whole, sum.last + slice) + down.latency};
-  for (const Number member : group.members) mail_.put(member, sum, true);
+  for (const Number member : group.members) in_flight_.put(member, sum, true);
 }
 
 // How long posting one move's messages keeps the strand busy, with the other channels' in between.

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "cost/in_flight.h"
 #include "cost/links.h"
-#include "cost/mail.h"
 #include "schedule/queue.h"
 
 namespace weft::cost {
@@ -58,7 +58,7 @@ class Walk {
   double seconds_of_core(std::span<const End> ends) const;
   const Links::Link& link(const End& end) const { return links_.of[end.connection]; }
   // That one more part fills or closes.
-  double messages_of(const End& to) { return mail_.filled_by(to.connection, !to.open); }
+  double messages_of(const End& to) { return in_flight_.filled_by(to.connection, !to.open); }
 
   const Script& script_;
   const Links& links_;
@@ -81,7 +81,7 @@ class Walk {
   std::vector<double> worked_;     // … and how long it has worked
   Rank cores_ = 1;                 // … on so many
   int walked_ = 0;                 // rounds
-  Mail mail_;
+  InFlight in_flight_;
   Queues<double> signals_;
   std::vector<std::vector<schedule::Queue<Stream>>> parts_;  // that switches wait to sum, by member
 };

@@ -67,7 +67,7 @@ struct ProgramCursor {
   const protocol::Operation* next() { return at == end ? nullptr : at++; }
 };
 
-// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `Patience patience` with reset(),
+// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `WaitPolicy patience` with reset(),
 // look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
 // Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls, disagreement, awaits_reason,
 // unread and
@@ -86,11 +86,11 @@ class WorldExecutor final : public Executor {
   void deallocate(void* memory) override { world_->deallocate(memory); }
 
   std::vector<Rank> awaited() override { return waiting_for(); }
-  void set_timeout(std::chrono::milliseconds timeout) override { world_->patience.set_timeout(timeout); }
-  Status health() override { return world_->patience.health(); }
+  void set_timeout(std::chrono::milliseconds timeout) override { world_->wait_policy.set_timeout(timeout); }
+  Status health() override { return world_->wait_policy.health(); }
   fabric::Disagreement disagreement() const override { return world_->endpoint.disagreement(); }
   Rank unread() override { return world_->endpoint.unread(); }
-  void break_off(Rank culprit, fabric::Cause cause) override { world_->patience.break_off(culprit, cause); }
+  void break_off(Rank culprit, fabric::Cause cause) override { world_->wait_policy.break_off(culprit, cause); }
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
@@ -99,22 +99,22 @@ class WorldExecutor final : public Executor {
     for (std::size_t s = 0; s < strands_.size(); ++s) strands_[s] = loaded_[s];
     if (own_.sent() > 0) own_ = {};
     world_->endpoint.begin(call);
-    world_->patience.reset();  // time between operations is not time spent waiting
+    world_->wait_policy.reset();  // time between operations is not time spent waiting
     return advance_all();
   }
 
   Result<bool> poll() override {
     const std::int64_t before = posted();
     if (advance_all()) {
-      world_->patience.reset();
+      world_->wait_policy.reset();
       return true;
     }
     if (posted() != before) {
-      world_->patience.reset();
+      world_->wait_policy.reset();
       return false;
     }
     WEFT_CHECK(check_intact());
-    WEFT_CHECK(compared(world_->patience.look(ask_)));
+    WEFT_CHECK(compared(world_->wait_policy.look(ask_)));
     return false;
   }
 
@@ -123,16 +123,16 @@ class WorldExecutor final : public Executor {
     while (!advance_all()) {
       if (const std::int64_t now = posted(); now != before) {
         before = now;
-        world_->patience.reset();
+        world_->wait_policy.reset();
         continue;
       }
       observer_.stuck([this] { return first_blocker(); });
       WEFT_CHECK(check_intact());
-      WEFT_CHECK(compared(world_->patience.pause(ask_)));
+      WEFT_CHECK(compared(world_->wait_policy.pause(ask_)));
     }
     if (observer_.wants()) [[unlikely]]
       observer_.moved();
-    world_->patience.reset();
+    world_->wait_policy.reset();
     return {};
   }
 
@@ -176,7 +176,7 @@ class WorldExecutor final : public Executor {
     }
     const Rank other = world_->endpoint.mismatched();
     if (other < 0 || world_->endpoint.awaits_reason(other)) return {};
-    world_->patience.break_off(other, fabric::Cause::kDiffers);
+    world_->wait_policy.break_off(other, fabric::Cause::kDiffers);
     return failure(Code::kMismatch, Blame::kCommunicator,
                    "rank {} called another collective, size, type or kind of memory", other);
   }

@@ -18,17 +18,17 @@ void copy(char (&field)[N], const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Recorder> Recorder::open(const Identity& identity, Shelf& shelf) {
+std::unique_ptr<Recorder> Recorder::open(const Identity& identity, RecordPool& pool) {
   int entries = kFirst;
-  Room room = shelf.take(entries);
+  Room room = pool.take(entries);
   if (room.memory() == nullptr) return nullptr;
-  auto recorder = std::unique_ptr<Recorder>(new Recorder(std::move(room), shelf.layout()));
+  auto recorder = std::unique_ptr<Recorder>(new Recorder(std::move(room), pool.layout()));
   recorder->set_entries(entries);
   Header& h = recorder->header();
   h.pid = getpid();
   h.rank = identity.rank;
   h.ranks = identity.ranks;
-  h.labels_at = shelf.layout().labels_at();
+  h.labels_at = pool.layout().labels_at();
   h.anchor = Anchor::now();
   copy(h.job, identity.job);
   copy(h.group, identity.group);

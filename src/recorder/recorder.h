@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "recorder/format.h"
-#include "recorder/shelf.h"
+#include "recorder/record_pool.h"
 #include "recorder/snapshot.h"
 #include "recorder/trace.h"
 
@@ -20,12 +20,12 @@ struct Identity {
 };
 
 // Writes the record of one rank in one communicator.
-// Thread: the rank's. Owns: its place on the shelf, until destroyed.
+// Thread: the rank's. Owns: its place on the pool, until destroyed.
 class Recorder {
  public:
-  // A ring that grows to at most the shelf's entries. In shared memory if there is room, else private: recording never
+  // A ring that grows to at most the pool's entries. In shared memory if there is room, else private: recording never
   // fails, but for lack of any memory (null).
-  static std::unique_ptr<Recorder> open(const Identity& identity, Shelf& shelf);
+  static std::unique_ptr<Recorder> open(const Identity& identity, RecordPool& pool);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 

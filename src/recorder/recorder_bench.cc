@@ -7,8 +7,8 @@ namespace {
 
 // What an operation pays for its record.
 void BM_RecordAnOperation(benchmark::State& state) {
-  Shelf shelf(4096);
-  const auto recorder = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, shelf);
+  RecordPool pool(4096);
+  const auto recorder = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, pool);
   const auto label = recorder->label({"all_reduce", "float", "ring", "Simple", 1, -1});
   std::uint64_t number = 0;
   for (auto _ : state) {
@@ -20,9 +20,9 @@ BENCHMARK(BM_RecordAnOperation);
 
 // What a communicator pays for one, beside others.
 void BM_OpenARecord(benchmark::State& state) {
-  Shelf shelf(4096);
-  const auto first = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, shelf);
-  for (auto _ : state) Recorder::open({.job = "bench", .group = "split 1 color 0", .transport = "none"}, shelf);
+  RecordPool pool(4096);
+  const auto first = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, pool);
+  for (auto _ : state) Recorder::open({.job = "bench", .group = "split 1 color 0", .transport = "none"}, pool);
 }
 BENCHMARK(BM_OpenARecord);
 

@@ -14,7 +14,7 @@ namespace weft::recorder {
 namespace {
 
 std::unique_ptr<Recorder> recorder_of(const std::string& job, Rank rank = 0, Rank ranks = 1) {
-  Shelf alone(64);
+  RecordPool alone(64);
   return Recorder::open({.job = job, .group = "world", .transport = "test", .rank = rank, .ranks = ranks}, alone);
 }
 
@@ -91,8 +91,8 @@ TEST(Recorder, TheRingKeepsTheLastOperations) {
 
 TEST(Recorder, TheRingGrowsBeforeItForgets) {
   const std::string job = fresh_job();
-  Shelf shelf(512);
-  const auto recorder = Recorder::open({.job = job, .group = "world", .transport = "test"}, shelf);
+  RecordPool pool(512);
+  const auto recorder = Recorder::open({.job = job, .group = "world", .transport = "test"}, pool);
   const auto label = recorder->label({"barrier", "int8", "dissemination", "LL64", 1, -1});
   for (std::uint64_t n = 1; n <= 1000; ++n) {
     recorder->begin(n, n, label);
@@ -137,9 +137,9 @@ TEST(Recorder, ARecordThatIsGivenUpLeavesNoFile) {
 
 TEST(Recorder, ManyShareFewFilesAndPlacesAreUsedAgain) {
   const std::string job = fresh_job();
-  Shelf shelf(64);
+  RecordPool pool(64);
   const auto open = [&](int number) {
-    auto recorder = Recorder::open({.job = job, .group = std::to_string(number), .transport = "test"}, shelf);
+    auto recorder = Recorder::open({.job = job, .group = std::to_string(number), .transport = "test"}, pool);
     recorder->begin(1, 1, recorder->label({"barrier", "", "", "", number, -1}));
     return recorder;
   };
@@ -161,13 +161,13 @@ TEST(Recorder, ManyShareFewFilesAndPlacesAreUsedAgain) {
 
 TEST(Recorder, ThreadsShareAShelf) {
   const std::string job = fresh_job();
-  Shelf shelf(64);
+  RecordPool pool(64);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 100; ++i) {
-        const auto one = Recorder::open({.job = job, .group = "a", .transport = "test", .rank = t}, shelf);
-        const auto other = Recorder::open({.job = job, .group = "b", .transport = "test", .rank = t}, shelf);
+        const auto one = Recorder::open({.job = job, .group = "a", .transport = "test", .rank = t}, pool);
+        const auto other = Recorder::open({.job = job, .group = "b", .transport = "test", .rank = t}, pool);
         other->begin(1, 1, other->label({"barrier", "", "", "", t, -1}));
         EXPECT_EQ(other->snapshot().rank, t);
         EXPECT_EQ(one->snapshot().operations.size(), 0u);

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "recorder/shelf.h"
+#include "recorder/record_pool.h"
 
 namespace weft::recorder {
 namespace {

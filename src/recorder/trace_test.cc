@@ -21,8 +21,8 @@ class Traces : public testing::Test {
 
   // One call of 3 to 5 with a wait of 1 inside and a slice on strand 2; in ticks, whatever those are.
   void leave(const std::string& pattern, Rank r, unsigned categories = 7) const {
-    Shelf shelf(16);
-    auto recorder = Recorder::open(rank(r), shelf);
+    RecordPool pool(16);
+    auto recorder = Recorder::open(rank(r), pool);
     ASSERT_TRUE(recorder->trace({.pattern = pattern, .categories = categories}, rank(r)));
     recorder->begin(7, 100, recorder->label({"all_reduce", "float", "ring", "Simple", 1, -1}));
     const std::uint64_t now = ticks();
@@ -82,8 +82,8 @@ TEST_F(Traces, AreNeverWrittenOverAnother) {
 }
 
 TEST_F(Traces, NeedARankInTheirNameAndAFolder) {
-  Shelf shelf(16);
-  auto recorder = Recorder::open(rank(0), shelf);
+  RecordPool pool(16);
+  auto recorder = Recorder::open(rank(0), pool);
   for (const char* pattern : {"trace.json", "%q", "%r%", "/no/such/folder/%r"}) {
     const Status status = recorder->trace({.pattern = pattern, .categories = 7}, rank(0));
     ASSERT_FALSE(status) << pattern;

@@ -31,8 +31,8 @@ struct UnevenNodes {
   static Rank at(const std::vector<Rank>& of, Rank i) { return of[static_cast<std::size_t>(i)]; }
 };
 
-// All an algorithm may know when it tells one rank's story.
-struct Story {
+// The only inputs from which an algorithm generates one rank's steps.
+struct RankContext {
   Rank rank = 0;
   Rank ranks = 1;
   Rank root = 0;            // of the rooted collectives
@@ -42,10 +42,10 @@ struct Story {
   bool staged = false;                 // peers cannot reach the caller's buffers: go through scratch
   const RingOrders* rings = nullptr;   // null, or of nodes of another size: by number
   const UnevenNodes* nodes = nullptr;  // null: all have ranks_per_node. The ranks may be those of its first nodes
-  int bundle = 0;  // so many chunks fit into one message; told where messages have several parts, 0: not known
-  int told = 0;    // simulations only: so many of the steps that the story repeats alike; 0: all
+  int bundle = 0;        // chunks that fit into one message, where messages have several parts; 0: not known
+  int repeat_limit = 0;  // simulations only: at most this many repetitions of a steady-state step are emitted; 0: all
 
-  int repeated(int times) const { return told > 0 && told < times ? told : times; }
+  int repeated(int times) const { return repeat_limit > 0 && repeat_limit < times ? repeat_limit : times; }
 };
 
 // What a fabric must have. Signals it has in any case.
@@ -91,27 +91,27 @@ struct Algorithm {
   int connections = 0;  // between two ranks, of one channel, where not every lane has its own; 0: every lane has
   int slots = 2;        // messages that a connection must hold
   // Of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none, one.
-  std::function<int(const Story&)> chunks, scratch, parts;
-  std::function<Generator<Step>(Story)> steps;
+  std::function<int(const RankContext&)> chunks, scratch, parts;
+  std::function<Generator<Step>(RankContext)> steps;
   std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
-  // On how many channels ranks are ordered differently: channel c tells what channel c modulo that tells. Null: one
-  // order for all. Held against the texts by tests, as are the claims below.
-  std::function<int(const Story&)> orders;
+  // On how many channels ranks are ordered differently: channel c generates the same steps as channel c modulo this
+  // number. Null: one order for all. Held against the texts by tests, as are the claims below.
+  std::function<int(const RankContext&)> orders;
   // Claims for simulations of many ranks. Null or zero: none.
   //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
-  //   repeats  how often a story repeats steps that are alike but for their chunks: `told` shortens all such stretches
-  //   growth   what more nodes add
-  std::function<Rank(const Story&)> turn;
-  std::function<int(const Story&)> repeats;
+  //   repeats  how often a rank repeats steps that are alike but for their chunks: `repeat_limit` shortens all such
+  //   stretches growth   what more nodes add
+  std::function<Rank(const RankContext&)> turn;
+  std::function<int(const RankContext&)> repeats;
   Growth growth = Growth::kUnknown;
 
-  ChunkId chunks_for(const Story& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
-  int scratch_for(const Story& s) const { return scratch != nullptr ? scratch(s) : 0; }
+  ChunkId chunks_for(const RankContext& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
+  int scratch_for(const RankContext& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
-  int parts_for(const Story& s) const { return parts != nullptr ? parts(s) : 1; }
-  int orders_for(const Story& s) const { return orders != nullptr ? orders(s) : 1; }
-  Rank turn_for(const Story& s) const { return turn != nullptr ? turn(s) : 0; }
-  int repeats_for(const Story& s) const { return repeats != nullptr ? repeats(s) : 0; }
+  int parts_for(const RankContext& s) const { return parts != nullptr ? parts(s) : 1; }
+  int orders_for(const RankContext& s) const { return orders != nullptr ? orders(s) : 1; }
+  Rank turn_for(const RankContext& s) const { return turn != nullptr ? turn(s) : 0; }
+  int repeats_for(const RankContext& s) const { return repeats != nullptr ? repeats(s) : 0; }
 };
 
 // Errors (bad input): a schedule from a file that knows only calls in place, or only others.

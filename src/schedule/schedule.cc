@@ -4,16 +4,16 @@
 
 namespace weft::schedule {
 
-Schedule write_out(const Algorithm& algorithm, Story story) {
-  Schedule s{.shape = {algorithm.collective, story.ranks, story.root, algorithm.chunks_for(story)},
-             .scratch = algorithm.scratch_for(story),
+Schedule write_out(const Algorithm& algorithm, RankContext context) {
+  Schedule s{.shape = {algorithm.collective, context.ranks, context.root, algorithm.chunks_for(context)},
+             .scratch = algorithm.scratch_for(context),
              .lanes = algorithm.lanes,
              .strands = {},
              .orders = {}};
-  for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
-    for (story.lane = 0; story.lane < s.lanes; ++story.lane) {
+  for (context.rank = 0; context.rank < context.ranks; ++context.rank) {
+    for (context.lane = 0; context.lane < s.lanes; ++context.lane) {
       auto& strand = s.strands.emplace_back();
-      auto steps = algorithm.steps(story);
+      auto steps = algorithm.steps(context);
       while (const Step* step = steps.next()) strand.push_back(*step);
     }
   }

@@ -31,8 +31,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// `story.rank` and `story.lane` are ignored: all of them are written out.
-Schedule write_out(const Algorithm& algorithm, Story story);
+// `context.rank` and `context.lane` are ignored: all of them are written out.
+Schedule write_out(const Algorithm& algorithm, RankContext context);
 
 // Whether strands, shape and orders fit each other; steps may still be wrong. Errors (bad input): what does not fit.
 Status check(const Schedule& schedule);

@@ -12,8 +12,8 @@
 
 #include "exec/executor.h"
 #include "recorder/recorder.h"
+#include "session/asymmetric_fence.h"
 #include "session/groups.h"
-#include "session/rare_barrier.h"
 #include "session/request.h"
 
 namespace weft::session {
@@ -74,7 +74,7 @@ class Session {
     explicit Turn(Session& session) : session_(session) {
       for (;;) {
         session_.inside_.store(true, std::memory_order_relaxed);
-        RareBarrier::frequent();
+        AsymmetricFence::frequent();
         if (!session_.visited_.load(std::memory_order_acquire)) [[likely]]
           return;
         session_.inside_.store(false, std::memory_order_release);
@@ -93,7 +93,7 @@ class Session {
    public:
     explicit Visit(Session& session) : session_(session), alone_(session.visits_) {
       session_.visited_.store(true, std::memory_order_relaxed);
-      RareBarrier::rare();
+      AsymmetricFence::rare();
       while (session_.inside_.load(std::memory_order_acquire)) std::this_thread::sleep_for(kRetry);
     }
     ~Visit() { session_.visited_.store(false, std::memory_order_release); }

@@ -35,10 +35,10 @@ double operations_of(const Task& task, const Plan& plan, Rank ranks) {
   return of_one * schedule::busy_channels(task, plan) * ranks;
 }
 
-// The same, as far as it is not fast-forwarded: of many rounds few are carried out, of what a story repeats hardly any.
+// Operations that are executed after fast-forwarding: few of many rounds, few of many repetitions.
 double without_repetitions(const Task& task, const Plan& plan, Rank ranks) {
   constexpr std::int64_t kRounds = 8;
-  if (plan.algorithm->repeats_for(schedule::story_of(task, plan)) > 0) return 0;
+  if (plan.algorithm->repeats_for(schedule::context_of(task, plan)) > 0) return 0;
   const std::int64_t rounds = schedule::rounds_of(task, plan);
   return operations_of(rounds > kRounds ? schedule::shortened(task, plan, rounds - kRounds) : task, plan, ranks);
 }
@@ -74,14 +74,14 @@ class Simulation {
 
  private:
   Result<Outcome> run_steps(const Task& task, Rank turn) const {
-    const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::story_of(task, plan_)) : 0;
+    const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::context_of(task, plan_)) : 0;
     if (repeats <= 0) return run_once(task, plan_, turn);
     bool shortened = false;
     // Once past all ranks that are carried out, a repeated pattern is where it was.
     const std::int64_t period = std::max<std::int64_t>(2, (std::int64_t{turn} * repeats + task.ranks - 1) / task.ranks);
-    WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t told) {
+    WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t repeat_limit) {
                Plan plan = plan_;
-               plan.told = static_cast<int>(told);
+               plan.repeat_limit = static_cast<int>(repeat_limit);
                return run_once(task, plan, turn);
              }));
     outcome.fast_forwarded = shortened;
@@ -127,7 +127,7 @@ class Simulation {
       jobs.insert(jobs.end(), options_.beside.begin(), options_.beside.end());
       WEFT_TRY(outcome.time, exec::run_together(fabric, jobs));
     }
-    outcome.time += plan.filling * options_.calls;
+    outcome.time += plan.staging * options_.calls;
     if (options_.trace != nullptr)
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     outcome.operations = fabric.operations();
@@ -172,7 +172,7 @@ class Simulation {
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                     const Options& options, Rank most, std::int64_t& carried_out, Nodes nodes = {}) {
   const std::optional<Outcome> none;
-  const Rank least = plan.algorithm->turn_for(schedule::story_of(task, plan));
+  const Rank least = plan.algorithm->turn_for(schedule::context_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);
   if (!may_fold) return none;
@@ -211,15 +211,15 @@ Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& tas
   return Simulation(machine, task, plan, options, carried_out, nodes).run(task.ranks);
 }
 
-// The nodes that a tree's lowest levels are told by, if it can be continued by levels and on so many more that it is
-// worth it; else 0.
+// The nodes from which a tree's lowest levels are extrapolated, if it can be continued by levels and on so many more
+// that it is worth it; else 0.
 Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
-  const bool told = plan.algorithm->growth == Growth::kPerLevel && plan.nodes == nullptr;
-  const Rank base = told ? base_of(reach, nodes) : 0;
+  const bool by_levels = plan.algorithm->growth == Growth::kPerLevel && plan.nodes == nullptr;
+  const Rank base = by_levels ? base_of(reach, nodes) : 0;
   return nodes >= kWorthwhile * base ? base : 0;
 }
 
-// May time be told from fewer nodes?
+// May the time be extrapolated from fewer nodes?
 bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   return options.fast_forward && options.extrapolate && options.affordable >= 0 && options.background.streams.empty() &&
          !options.disturbances.any() && machine.nodes_alike(task.ranks) && machine.costs().gpu() &&
@@ -309,7 +309,7 @@ Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& ta
   const bool may = sound || may_continue(machine, task, plan, options);
   const Rank nodes = may && grows ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
   const Reach reach = reach_of(machine, nodes, task.ranks / std::max(1, nodes));
-  // Trees are trees early. What every node adds is told by the slowest of several things only from some nodes on.
+  // Trees scale logarithmically from 8 nodes on; linear growth is visible only from 32.
   const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
   const bool continues = nodes >= kWorthwhile * least || by_levels(reach, plan, nodes) > 0;
   const double of_rank = may ? without_repetitions(task, plan, 1) : 0;

@@ -77,7 +77,7 @@ Result<schedule::Plan> choose(const schedule::Task& task, const Request& request
     if (channels == 0 || !fits || !reached) continue;
     const auto plan = schedule::make_plan(task, *way.algorithm, way.protocol, channels, can, true);
     const bool in_lines = way.protocol == Protocol::kLL || way.protocol == Protocol::kLL128;
-    if (in_lines && way.algorithm->parts_for(story_of(task, plan)) > 1) continue;  // see exec::device::flatten
+    if (in_lines && way.algorithm->parts_for(context_of(task, plan)) > 1) continue;  // see exec::device::flatten
     if (const auto cut = schedule::cut_of(task, plan); cut.piece == 0 || cut.round > 0) return plan;
   }
   return nothing_serves(task, "kernels");

@@ -51,11 +51,11 @@ TEST(RingOrders, AreLeftAloneWhereAllPeersAreAlike) {
 TEST(RingOrders, AreFollowedFromNodeToNodeOnOneRail) {
   const auto orders = orders_on("mi300x:nodes=2");
   for (int channel = 0; channel < 16; ++channel) {
-    schedule::Story story{.ranks = 16, .ranks_per_node = 8, .channel = channel, .rings = orders.get()};
+    schedule::RankContext context{.ranks = 16, .ranks_per_node = 8, .channel = channel, .rings = orders.get()};
     Rank at = channel % 8;
     for (int position = 0; position < 16; ++position) {
-      story.rank = at;
-      const collectives::Ring ring(story);
+      context.rank = at;
+      const collectives::Ring ring(context);
       EXPECT_EQ(ring.position(), position);
       const Rank next = ring.next();
       if (at / 8 != next / 8) {

@@ -50,7 +50,7 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
   schedule::Plan plan = schedule::make_plan(q.task, algorithm, protocol, channels, q.can, q.registered);
   plan.rings = ways.rings;
   plan.nodes = ways.nodes;
-  plan.filling = q.filling;
+  plan.staging = q.staging;
   // Whole lines, at least one.
   constexpr Bytes kLine = 64;
   if (q.slice > 0 && plan.slice_bytes > 0)

@@ -17,7 +17,7 @@ struct Question {
   std::string algorithm, protocol;
   int channels = 0;
   Bytes slice = 0;   // of data in one message, at most
-  Duration filling;  // of every plan, see there
+  Duration staging;  // of every plan, see there
 };
 
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.

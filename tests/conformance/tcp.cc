@@ -14,7 +14,7 @@ using net::bootstrap::Meeting;
 
 constexpr std::chrono::seconds kLong{60};
 
-using Limits = net::messages::Patience::Limits;
+using Limits = net::messages::WaitPolicy::Limits;
 
 Limits limits_of(Rank ranks) { return {.spins = ranks > 2 ? 1 : 200, .timeout = kLong}; }
 

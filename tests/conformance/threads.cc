@@ -7,7 +7,8 @@
 namespace weft::conformance {
 namespace {
 
-constexpr net::memory::Patience::Limits kLimits{.timeout = std::chrono::seconds(60)};  // generous: machines may be busy
+constexpr net::memory::WaitPolicy::Limits kLimits{.timeout =
+                                                      std::chrono::seconds(60)};  // generous: machines may be busy
 
 fabric::Capabilities capabilities() { return net::threads::open(1, kLimits).value()[0]->endpoint.capabilities(); }
 

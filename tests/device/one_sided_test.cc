@@ -28,8 +28,8 @@ class Ranks {
   }
   std::uint64_t* heap(Rank rank) { return heaps_[static_cast<std::size_t>(rank)].data(); }
 
-  using Story = std::function<void(HostMachine&, const Heap&, int block)>;
-  void run(int blocks, const Story& story, std::int64_t timeout_ns = 20'000'000'000) {
+  using RankContext = std::function<void(HostMachine&, const Heap&, int block)>;
+  void run(int blocks, const RankContext& context, std::int64_t timeout_ns = 20'000'000'000) {
     std::vector<std::unique_ptr<HostBlock>> all;
     std::vector<std::thread> threads;
     for (Rank r = 0; r < static_cast<Rank>(bases_.size()); ++r)
@@ -38,7 +38,7 @@ class Ranks {
         for (int t = 0; t < kThreads; ++t)
           threads.emplace_back([&, r, b, t] {
             HostMachine machine(block, t);
-            story(machine, {bases_.data(), r, static_cast<Rank>(bases_.size()), timeout_ns}, b);
+            context(machine, {bases_.data(), r, static_cast<Rank>(bases_.size()), timeout_ns}, b);
           });
       }
     for (std::thread& t : threads) t.join();

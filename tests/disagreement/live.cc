@@ -246,7 +246,7 @@ struct Life {
   bool refused = false;
 };
 
-Life story(const Case& c, Communicator& comm) {
+Life context(const Case& c, Communicator& comm) {
   Life life;
   const auto self = static_cast<std::size_t>(comm.rank());
   Random salts(c.seed);
@@ -302,7 +302,7 @@ class Meetings {
     }
     const std::string node = over_ == Over::kMixed ? fmt::format("{}-{}", id_, r / 2) : "";
     WEFT_TRY(auto meeting, net::bootstrap::meet({.id = host_->id(), .rank = r, .ranks = ranks_, .node = node}));
-    const net::messages::Patience::Limits far{.spins = 1, .timeout = kTimeout};
+    const net::messages::WaitPolicy::Limits far{.spins = 1, .timeout = kTimeout};
     if (over_ == Over::kUcx) {
       WEFT_TRY(auto context, net::ucx::open_context());
       WEFT_TRY(auto world, net::ucx::open(std::move(context), std::move(meeting), r, far));
@@ -321,7 +321,7 @@ class Meetings {
   }
 
  private:
-  static net::memory::Patience::Limits limits() { return {.spins = 50, .timeout = kTimeout}; }
+  static net::memory::WaitPolicy::Limits limits() { return {.spins = 50, .timeout = kTimeout}; }
 
   Rank ranks_;
   Over over_;
@@ -373,7 +373,7 @@ Verdict live(const Case& c) {
         if (!comm)
           life.wrong = comm.error().message;
         else
-          life = story(c, *comm);
+          life = context(c, *comm);
       });
     for (std::thread& t : threads) t.join();
   }

@@ -30,7 +30,7 @@ cudaStream_t stream_of(int rank) { return reinterpret_cast<cudaStream_t>(static_
 #define NCCL_OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // Every rank is a thread with a communicator and a stream.
-void on_ranks(int ranks, const std::function<void(ncclComm_t, int, cudaStream_t)>& story, bool destroys = true) {
+void on_ranks(int ranks, const std::function<void(ncclComm_t, int, cudaStream_t)>& body, bool destroys = true) {
   ncclUniqueId id;
   NCCL_OK(ncclGetUniqueId(&id));
   std::vector<std::thread> threads;
@@ -38,7 +38,7 @@ void on_ranks(int ranks, const std::function<void(ncclComm_t, int, cudaStream_t)
     threads.emplace_back([&, r] {
       ncclComm_t comm = nullptr;
       NCCL_OK(ncclCommInitRank(&comm, ranks, id, r));
-      story(comm, r, stream_of(r));
+      body(comm, r, stream_of(r));
       if (destroys) {
         NCCL_OK(ncclCommDestroy(comm));
       }

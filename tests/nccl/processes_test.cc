@@ -24,11 +24,11 @@ cudaStream_t stream_of(int rank) { return reinterpret_cast<cudaStream_t>(static_
 #define TRY_NCCL(call) \
   if ((call) != ncclSuccess) return fmt::format("{}: {}", #call, ncclGetLastError(nullptr))
 
-using Story = std::function<std::string(ncclComm_t, int rank)>;
+using RankContext = std::function<std::string(ncclComm_t, int rank)>;
 
 // What every rank's process says; `gpus`: which GPU each believes to have.
 std::vector<tests::Process> start(
-    const std::vector<int>& gpus, const Story& story,
+    const std::vector<int>& gpus, const RankContext& context,
     const std::function<std::string(int rank)>& path = [](int) { return ""; }) {
   // An id can be made without a device, but is made in a process that has one: this one never opens any.
   ncclUniqueId id{};
@@ -42,7 +42,7 @@ std::vector<tests::Process> start(
       report.say([&]() -> std::string {
         ncclComm_t comm = nullptr;
         TRY_NCCL(ncclCommInitRank(&comm, static_cast<int>(gpus.size()), id, static_cast<int>(r)));
-        return story(comm, static_cast<int>(r));
+        return context(comm, static_cast<int>(r));
       }());
     });
   return processes;

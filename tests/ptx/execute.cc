@@ -150,7 +150,7 @@ void Warp::count_traffic(bool loads, bool stores) {
 
 // Looks for a race. Local memory and parameters have none.
 void Warp::check(const Instruction& in, int lane, std::uintptr_t at, std::size_t bytes, bool writes) {
-  Surroundings& around = block_.grid.around;
+  SimulationHost& around = block_.grid.around;
   if (!around.options.races || in.space == Space::kLocal || in.space == Space::kParameter) return;
   const bool strong = in.order != Order::kWeak;
   const Races::Thread self = thread(lane);

@@ -26,7 +26,7 @@ inline void for_lanes(Mask mask, Use&& use) {
 }
 
 // What all grids of a machine share.
-struct Surroundings {
+struct SimulationHost {
   const Memory& memory;
   const Options options;
   Races races;
@@ -143,7 +143,7 @@ struct Grid {
   const Dim blocks, threads;
   const std::vector<std::byte> parameters;
   const std::size_t dynamic_shared;
-  Surroundings& around;
+  SimulationHost& around;
   std::uint64_t next = 0, left = 0;  // blocks: to start, that have not ended
   std::vector<std::unique_ptr<Block>> running;
 };

@@ -79,7 +79,7 @@ struct Machine::State {
     grid.running.erase(grid.running.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
-  Surroundings around;
+  SimulationHost around;
   std::map<std::uint64_t, std::unique_ptr<Grid>> grids;
   std::uint64_t last_grid = 0;
   std::size_t threads = 0;  // on the machine
@@ -122,7 +122,7 @@ bool Machine::idle() const {
 
 void Machine::step() {
   constexpr int kMostInstructions = 64;
-  Surroundings& around = state_->around;
+  SimulationHost& around = state_->around;
   bool went_on = false;
   for (auto& [id, grid] : state_->grids)
     for (std::size_t b = 0; b < grid->running.size();) {

@@ -52,7 +52,7 @@ Outcome run_threads(const Episode& e) {
   std::vector<std::string> said(comms->size());
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < comms->size(); ++r)
-    threads.emplace_back([&, r] { said[r] = Story(e, (*comms)[r], nullptr).tell(); });
+    threads.emplace_back([&, r] { said[r] = RankContext(e, (*comms)[r], nullptr).tell(); });
   for (std::thread& t : threads) t.join();
   for (const std::string& s : said) count(outcome, s);
   return outcome;
@@ -87,19 +87,19 @@ Outcome run_processes(const Episode& e) {
   auto arbiter = net::bootstrap::Arbiter::open(net::bootstrap::loopback()).value();
   setenv("WEFT_ARBITER", arbiter->address().text().c_str(), 1);
   tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report& report, tests::NoticeBoard& board) {
-    Story story(e, c, &board);
+    RankContext context(e, c, &board);
     // UCX before 1.14 ends a process whose answer to a peer's first words finds that peer dead (decision 0114).
     if (e.over >= Episode::Over::kUcx && e.kills > 0)
-      if (const Status met = story.meet(); !met) return "wrong: ranks cannot meet: " + met.error().message;
+      if (const Status met = context.meet(); !met) return "wrong: ranks cannot meet: " + met.error().message;
     report.say(std::string(kJoined));
-    return story.tell();
+    return context.tell();
   });
   std::vector<tests::Process> spares;  // those that nobody takes in are killed in the end
-  for (int place = 1; place <= Story::kSpares; ++place)
+  for (int place = 1; place <= RankContext::kSpares; ++place)
     spares.emplace_back([&, place](tests::Report& report) {
       ConnectOptions own = options;
       if (!own.node.empty()) own.node += "-spare";
-      report.say(Story::join(e, job.board(), place, own));
+      report.say(RankContext::join(e, job.board(), place, own));
     });
   arbiter->serve();
   job.await_running();

@@ -26,20 +26,20 @@ Status exchange_with_all(Communicator& comm) {
 
 }  // namespace
 
-Status Story::make_subset() {
+Status RankContext::make_subset() {
   const std::uint64_t sides = Random(episode_.seed * 1000003 + static_cast<std::uint64_t>(next_)).next();
   WEFT_TRY(subset_, world_.split(static_cast<int>(sides >> (world_.rank() % 64) & 1)));
   return {};
 }
 
-Status Story::meet() {
+Status RankContext::meet() {
   WEFT_CHECK(make_subset());
   WEFT_CHECK(exchange_with_all(subset_));
   WEFT_CHECK(exchange_with_all(world_));
   return world_.barrier();
 }
 
-Status Story::one_call() {
+Status RankContext::one_call() {
   if (!subset_ || (next_ > 0 && next_ % kSubsetEvery == 0)) WEFT_CHECK(make_subset());
   // All ranks draw alike, whenever they came.
   Random random(episode_.seed * 1000003 + static_cast<std::uint64_t>(next_));
@@ -50,12 +50,12 @@ Status Story::one_call() {
   return {};
 }
 
-Status Story::call_on() {
+Status RankContext::call_on() {
   while (next_ < episode_.calls && wrong_.empty()) WEFT_CHECK(one_call());
   return wrong_.empty() ? world_.barrier() : Status{};
 }
 
-Status Story::agree() {
+Status RankContext::agree() {
   std::int64_t mine[] = {next_, joined_, shrunk_}, all[3] = {};
   WEFT_CHECK(world_.all_reduce<std::int64_t>(mine, all, ReduceOp::kMax));
   next_ = (all[0] + kSubsetEvery - 1) / kSubsetEvery * kSubsetEvery;  // where subsets are made anew
@@ -65,7 +65,7 @@ Status Story::agree() {
   return {};
 }
 
-Status Story::grow() {
+Status RankContext::grow() {
   const int place = static_cast<int>(++joined_);
   const Rank ranks = world_.ranks() + 1;
   std::optional<MeetingPlace> meeting;
@@ -77,7 +77,7 @@ Status Story::grow() {
   return {};
 }
 
-Status Story::take_spares_in() {
+Status RankContext::take_spares_in() {
   while (board_ != nullptr && joined_ < kSpares) {
     WEFT_CHECK(grow());
     WEFT_CHECK(agree());
@@ -85,7 +85,7 @@ Status Story::take_spares_in() {
   return {};
 }
 
-Status Story::recover() {
+Status RankContext::recover() {
   if (subset_) subset_.abort();  // others may have got further, and wait there for this rank
   auto survivors = world_.shrink();
   if (!survivors) {
@@ -100,7 +100,7 @@ Status Story::recover() {
   return take_spares_in();
 }
 
-std::string Story::tell() {
+std::string RankContext::tell() {
   for (int attempts = 0; attempts < kAttempts;) {
     Status status = call_on();
     if (!wrong_.empty()) return "wrong: " + wrong_;
@@ -111,16 +111,17 @@ std::string Story::tell() {
   return fmt::format("wrong: rank {} of {} does not recover", world_.rank(), world_.ranks());
 }
 
-std::string Story::join(const Episode& episode, tests::NoticeBoard& board, int place, const ConnectOptions& options) {
+std::string RankContext::join(const Episode& episode, tests::NoticeBoard& board, int place,
+                              const ConnectOptions& options) {
   const UniqueId id = board.await(place);
   const Rank ranks = board.ranks(place);
   auto comm = Communicator::connect(id, ranks - 1, ranks, options);
   if (!comm) return "wrong: a spare cannot join: " + comm.error().message;
-  Story story(episode, std::move(*comm), &board);
-  if (const Status agreed = story.agree(); !agreed) return "wrong: a spare cannot agree: " + agreed.error().message;
-  if (const Status grown = story.take_spares_in(); !grown)
+  RankContext context(episode, std::move(*comm), &board);
+  if (const Status agreed = context.agree(); !agreed) return "wrong: a spare cannot agree: " + agreed.error().message;
+  if (const Status grown = context.take_spares_in(); !grown)
     return "wrong: a spare cannot grow: " + grown.error().message;
-  return story.tell();
+  return context.tell();
 }
 
 }  // namespace weft::soak

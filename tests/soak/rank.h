@@ -6,12 +6,12 @@
 namespace weft::soak {
 
 // One rank's part of an episode: calls, and what it does when they fail.
-class Story {
+class RankContext {
  public:
   static constexpr int kSpares = 2;  // ranks that wait to be taken in; they read places 1 … kSpares of the board
 
   // `board`: null where no rank can join.
-  Story(const Episode& episode, Communicator world, tests::NoticeBoard* board)
+  RankContext(const Episode& episode, Communicator world, tests::NoticeBoard* board)
       : episode_(episode), world_(std::move(world)), board_(board) {}
 
   // Every pair exchanges something, in the world and in the first subsets.

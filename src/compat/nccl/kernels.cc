@@ -12,13 +12,13 @@ namespace weft::compat::nccl {
 namespace {
 
 // Where rank 0 leaves what all ranks of this process share.
-struct Shelf {
+struct RecordPool {
   std::mutex mutex;
   std::map<std::uint64_t, Result<stream::Path>> groups;  // guarded by mutex
   std::uint64_t next = 0;                                // likewise
 };
-Shelf& shelf() {
-  static Shelf all;
+RecordPool& pool() {
+  static RecordPool all;
   return all;
 }
 
@@ -32,8 +32,8 @@ std::uint64_t this_process() {
 }
 
 std::uint64_t new_key() {
-  const std::lock_guard guard(shelf().mutex);
-  return shelf().next++;
+  const std::lock_guard guard(pool().mutex);
+  return pool().next++;
 }
 
 Result<stream::Path> open_here(std::span<const int> devices, const env::Settings& settings) {
@@ -66,24 +66,24 @@ stream::Gather by_host(Communicator& comm) {
   return [&comm](std::span<const std::byte> own, std::span<std::byte> all) { return gather(comm, own, all); };
 }
 
-// One group for all ranks of this process: rank 0 opens it, and all take it from the shelf.
+// One group for all ranks of this process: rank 0 opens it, and all take it from the pool.
 Result<std::unique_ptr<stream::Member>> open_together(Communicator& comm, std::uint64_t key,
                                                       std::span<const int> devices, const env::Settings& settings) {
   if (comm.rank() == 0) {
     auto path = open_here(devices, settings);
-    const std::lock_guard guard(shelf().mutex);
-    shelf().groups.emplace(key, std::move(path));
+    const std::lock_guard guard(pool().mutex);
+    pool().groups.emplace(key, std::move(path));
   }
   const Status there = comm.barrier();
   Result<stream::Path> path = failure(Code::kAborted, Blame::kCommunicator, "rank 0 gave up meanwhile");
   if (there) {
-    const std::lock_guard guard(shelf().mutex);
-    if (const auto found = shelf().groups.find(key); found != shelf().groups.end()) path = found->second;
+    const std::lock_guard guard(pool().mutex);
+    if (const auto found = pool().groups.find(key); found != pool().groups.end()) path = found->second;
   }
   const Status taken = there ? comm.barrier() : there;
   if (comm.rank() == 0) {
-    const std::lock_guard guard(shelf().mutex);
-    shelf().groups.erase(key);
+    const std::lock_guard guard(pool().mutex);
+    pool().groups.erase(key);
   }
   WEFT_CHECK(taken);
   if (!path) return tl::make_unexpected(path.error());

@@ -94,20 +94,20 @@ Status enqueue(const StagedOperations& all) {
   const net::cuda::Stream stream = all->front().operation.stream;
   for (Staged& s : *all) WEFT_CHECK(copy_in(s));
   WEFT_TRY(auto made, comm.device.hand_over(stream));
-  comm.issue([&comm, all, baton = std::shared_ptr<net::cuda::Baton>(std::move(made))] {
-    const Status reached = baton->wait_until_reached([&comm] { return comm.aborted.load(); });
+  comm.issue([&comm, all, gate = std::shared_ptr<net::cuda::StreamGate>(std::move(made))] {
+    const Status reached = gate->wait_until_reached([&comm] { return comm.aborted.load(); });
     comm.note(reached ? carry_out(comm, *all) : reached);
     if (!reached && !comm.aborted) comm.comm.abort();  // the device failed here: peers need not wait in vain
-    baton->finish();
+    gate->finish();
   });
   for (const Staged& s : *all)
     if (s.out)
       WEFT_CHECK(comm.device.copy(target(s.operation), s.out.get(), static_cast<Bytes>(s.operation.out_bytes), stream));
   if (!comm.device.host_reaches()) {  // what copies use must outlive them
     WEFT_TRY(auto after, comm.device.hand_over(stream));
-    comm.issue([&comm, all, baton = std::shared_ptr<net::cuda::Baton>(std::move(after))] {
-      comm.note(baton->wait_until_reached([&comm] { return comm.aborted.load(); }));
-      baton->finish();
+    comm.issue([&comm, all, gate = std::shared_ptr<net::cuda::StreamGate>(std::move(after))] {
+      comm.note(gate->wait_until_reached([&comm] { return comm.aborted.load(); }));
+      gate->finish();
     });
   }
   return {};

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "net/cuda/cuda_batons.cuh"
+#include "net/cuda/cuda_stream_gates.cuh"
 
 namespace weft::net::cuda {
 namespace {
@@ -168,7 +168,7 @@ class CudaDevice final : public Device {
     return checked(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, of(stream)),
                    "cudaMemcpyAsync");
   }
-  Result<std::unique_ptr<Baton>> hand_over(Stream stream) override {
+  Result<std::unique_ptr<StreamGate>> hand_over(Stream stream) override {
     WEFT_TRY(const bool in_graph, captured(stream));
     if (in_graph) return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");
     WEFT_TRY(const cudaStream_t own, own_stream());
@@ -207,7 +207,7 @@ class CudaDevice final : public Device {
   std::mutex mutex_;
   std::map<int, cudaStream_t> own_;  // guarded by mutex_
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
-  Batons batons_;
+  StreamGates batons_;
 };
 
 }  // namespace

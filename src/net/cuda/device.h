@@ -27,9 +27,9 @@ using Identity = std::array<std::uint64_t, 2>;
 
 // A place in a stream where it waits for work that is done elsewhere.
 // Thread: any; one calls wait_until_reached and finish.
-class Baton {
+class StreamGate {
  public:
-  virtual ~Baton() = default;
+  virtual ~StreamGate() = default;
   // Returns when everything before it in the stream has ended, or `give_up()` says so: asked every few milliseconds.
   // Errors: kAborted: given up; the device's, whose streams come nowhere any more.
   virtual Status wait_until_reached(const std::function<bool()>& give_up) = 0;
@@ -96,7 +96,7 @@ class Device {
 
   // Stream-ordered, between host and device in any direction.
   virtual Status copy(void* to, const void* from, Bytes bytes, Stream stream) = 0;
-  virtual Result<std::unique_ptr<Baton>> hand_over(Stream stream) = 0;
+  virtual Result<std::unique_ptr<StreamGate>> hand_over(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
 };
 

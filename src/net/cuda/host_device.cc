@@ -34,7 +34,7 @@ class Meeting {
   std::condition_variable changed_;
 };
 
-class HostBaton final : public Baton {
+class HostBaton final : public StreamGate {
  public:
   explicit HostBaton(std::shared_ptr<Meeting> meeting) : meeting_(std::move(meeting)) {}
   Status wait_until_reached(const std::function<bool()>& give_up) override {
@@ -211,7 +211,7 @@ Status HostDevice::copy(void* to, const void* from, Bytes bytes, Stream stream) 
   return run(stream, [=] { std::memmove(to, from, static_cast<std::size_t>(bytes)); });
 }
 
-Result<std::unique_ptr<Baton>> HostDevice::hand_over(Stream stream) {
+Result<std::unique_ptr<StreamGate>> HostDevice::hand_over(Stream stream) {
   const std::lock_guard guard(mutex_);
   if (capturing_ && graph_.streams_.contains(stream))
     return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");

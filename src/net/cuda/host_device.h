@@ -59,7 +59,7 @@ class HostDevice final : public Device {
   Status finish(Event& event) override;
   Status copy(void* to, const void* from, Bytes bytes, Stream stream) override;
   // Errors (kUnsupported): the stream is captured, and the host's work would be no part of the graph.
-  Result<std::unique_ptr<Baton>> hand_over(Stream stream) override;
+  Result<std::unique_ptr<StreamGate>> hand_over(Stream stream) override;
   Status synchronize(Stream stream) override;
 
   // What a kernel would do, in stream order.

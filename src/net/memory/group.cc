@@ -7,14 +7,15 @@
 
 namespace weft::net::memory {
 
-Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, Patience::Limits limits,
+Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, WaitPolicy::Limits limits,
              std::function<Rank(Rank)> job_rank)
     : endpoint(Segment(links, ranks, 0), rank, commons.reach, "group"),
-      patience(endpoint.segment(), rank, limits,
-               [segment = endpoint.segment(), ended = commons.has_ended, job_rank = std::move(job_rank)](Rank member) {
-                 return segment.block(member).state.load(std::memory_order_acquire) == RankState::kLeft ||
-                        ended(job_rank(member));
-               }) {
+      wait_policy(
+          endpoint.segment(), rank, limits,
+          [segment = endpoint.segment(), ended = commons.has_ended, job_rank = std::move(job_rank)](Rank member) {
+            return segment.block(member).state.load(std::memory_order_acquire) == RankState::kLeft ||
+                   ended(job_rank(member));
+          }) {
   RankBlock& self = endpoint.segment().block(rank);
   self.pid.store(getpid(), std::memory_order_relaxed);
   self.state.store(RankState::kPresent, std::memory_order_release);

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "net/memory/endpoint.h"
-#include "net/memory/patience.h"
+#include "net/memory/wait_policy.h"
 
 namespace weft::net::memory {
 
@@ -26,7 +26,7 @@ struct Group {
   static Bytes bytes(Rank ranks) { return static_cast<Bytes>(Segment::total_bytes(ranks, 0)); }
 
   // `links`: bytes(ranks) that are zero or already used by other members; stays the giver's. `job_rank`: of a member.
-  Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, Patience::Limits limits,
+  Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, WaitPolicy::Limits limits,
         std::function<Rank(Rank)> job_rank);
   ~Group();
   Group(const Group&) = delete;
@@ -38,7 +38,7 @@ struct Group {
   void deallocate(void*) {}
 
   Endpoint endpoint;
-  Patience patience;
+  WaitPolicy wait_policy;
 };
 
 // Have all members but `rank` left the group, or ended? Then its memory can be given back.

@@ -10,7 +10,7 @@
 namespace weft::net::messages {
 namespace {
 
-constexpr std::chrono::milliseconds kForStragglers{15};  // messages without bytes count nothing and may be overtaken
+constexpr std::chrono::milliseconds kOvertakenFor{15};  // messages without bytes count nothing and may be overtaken
 const std::string kHasLeft = "it has left";              // the end of a peer that said goodbye
 constexpr std::chrono::milliseconds kAnswerTime{200};
 
@@ -88,8 +88,9 @@ void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
   const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
   fail(fabric::code(cause), Blame::kCommunicator,
-       culprit == rank_ ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
-                        : fabric::broken_text(culprit, cause, rank_));
+       culprit == rank_
+           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
+           : fabric::broken_text(culprit, cause, rank_));
   told_ = true;
   break_off(culprit, cause);
 }
@@ -239,7 +240,7 @@ void Endpoint::compare_calls(Rank r) {
   // All that the peer sent before it went on has come, and what this rank waits for is not there.
   if (call_.everybody && p.past > calls_ && p.came >= p.past_weight) {
     if (p.past_in != calls_) p.past_in = calls_, p.past_since = now;
-    if (now - p.past_since >= kForStragglers) mismatched_ = r;
+    if (now - p.past_since >= kOvertakenFor) mismatched_ = r;
   }
   const auto pace =
       std::clamp<Clock::duration>(timeout_ / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));

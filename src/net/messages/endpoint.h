@@ -68,7 +68,7 @@ class Endpoint final : public Receiver {
   bool any_stays() const;
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
-  // --- for Patience ---
+  // --- for WaitPolicy ---
   // Moves on whatever can: reads all connections, accepts, sends what waits. True: something moved.
   bool pump_all();
   // Gives slots back that were kept for the next message to carry.

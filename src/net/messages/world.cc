@@ -13,11 +13,11 @@ fabric::Capabilities capabilities(std::string_view name) {
           .small_under_way = kSmallUnderWay};
 }
 
-World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
+World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, WaitPolicy::Limits limits,
              const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node)
     : aggregator(std::move(node)),
       endpoint(capabilities, std::move(meeting), rank, limits.timeout, make_carrier),
-      patience(endpoint, limits) {}
+      wait_policy(endpoint, limits) {}
 
 Result<void*> World::allocate(Bytes bytes) {
   constexpr std::size_t kPage = 4096;

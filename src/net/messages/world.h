@@ -1,7 +1,7 @@
 #pragma once
 
 #include "net/messages/aggregator.h"
-#include "net/messages/patience.h"
+#include "net/messages/wait_policy.h"
 
 namespace weft::net::messages {
 
@@ -12,7 +12,7 @@ fabric::Capabilities capabilities(std::string_view name);
 struct World {
   using Endpoint = messages::Endpoint;
 
-  World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, Patience::Limits limits,
+  World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, WaitPolicy::Limits limits,
         const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node = nullptr);
 
   Rank ranks() const { return endpoint.ranks(); }
@@ -22,7 +22,7 @@ struct World {
 
   std::unique_ptr<Aggregator> aggregator;  // where this process has the node that sums
   Endpoint endpoint;
-  Patience patience;
+  WaitPolicy wait_policy;
 };
 
 }  // namespace weft::net::messages

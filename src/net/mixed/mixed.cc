@@ -3,11 +3,11 @@
 namespace weft::net::mixed {
 
 World::World(std::string_view name, std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across,
-             std::vector<Rank> members, Patience::Limits limits)
+             std::vector<Rank> members, WaitPolicy::Limits limits)
     : near(std::move(shared)),
       far(std::move(across)),
       endpoint(name, near->endpoint, far->endpoint, std::move(members)),
-      patience(endpoint, near->patience, far->endpoint, limits) {}
+      wait_policy(endpoint, near->wait_policy, far->endpoint, limits) {}
 
 Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const Options& options) {
   const auto ranks = static_cast<Rank>(meeting.ranks.size());

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "net/messages/world.h"
-#include "net/mixed/patience.h"
+#include "net/mixed/wait_policy.h"
 #include "net/shm/shm.h"
 
 namespace weft::net::mixed {
@@ -15,7 +15,7 @@ struct World {
   using Endpoint = mixed::Endpoint;
 
   World(std::string_view name, std::unique_ptr<shm::World> near, std::unique_ptr<messages::World> far,
-        std::vector<Rank> members, Patience::Limits limits);
+        std::vector<Rank> members, WaitPolicy::Limits limits);
 
   Rank ranks() const { return endpoint.ranks(); }
   // Ordinary memory: no peer loads or stores it.
@@ -25,7 +25,7 @@ struct World {
   std::unique_ptr<shm::World> near;
   std::unique_ptr<messages::World> far;
   Endpoint endpoint;
-  Patience patience;
+  WaitPolicy wait_policy;
 };
 
 inline constexpr Bytes kNoHeap = 4096;  // buffers are not shared
@@ -34,7 +34,7 @@ struct Options {
   std::string_view name;  // of the fabric, e.g. "shm+tcp"; outlives it
   // Opens what carries messages between machines (net/tcp, net/ucx), to all who have met.
   std::function<Result<std::unique_ptr<messages::World>>(bootstrap::Meeting meeting, Rank rank)> across;
-  Patience::Limits limits{};
+  WaitPolicy::Limits limits{};
   Bytes heap_bytes = kNoHeap;  // of every rank's part of the segment, for who puts something there himself
   // Of ranks that knew each other before: see shm::Options.
   std::function<bool(Rank)> has_ended = {};

@@ -189,7 +189,7 @@ World::World(std::shared_ptr<Share> shared, memory::Segment segment, std::vector
     : share(std::move(shared)),
       members(std::move(holders)),
       endpoint(segment, options.rank, share->heap(), "shm"),
-      patience(
+      wait_policy(
           segment, options.rank, options.limits,
           [segment, share = share.get(), members = std::span(members)](Rank peer) {
             return segment.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft ||
@@ -230,7 +230,7 @@ Offer World::offer() {
   return {share->rank(), offered_};
 }
 
-std::unique_ptr<World> World::move(std::span<const Offer> offers, Rank rank, const memory::Patience::Limits& limits) {
+std::unique_ptr<World> World::move(std::span<const Offer> offers, Rank rank, const memory::WaitPolicy::Limits& limits) {
   const auto ranks = static_cast<Rank>(offers.size());
   const auto bytes = static_cast<Bytes>(Segment::total_bytes(ranks, 0));
   const auto giver = std::find_if(offers.begin(), offers.end(), [&](const Offer& o) { return o.room.bytes >= bytes; });

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "net/memory/endpoint.h"
-#include "net/memory/patience.h"
+#include "net/memory/wait_policy.h"
 #include "net/shm/share.h"
 
 namespace weft::net::shm {
@@ -17,11 +17,11 @@ struct Options {
   Rank rank = 0;
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
-  memory::Patience::Limits limits;
+  memory::WaitPolicy::Limits limits;
   // Of ranks that knew each other before: has this one ended or given up, so that it will not come? Empty: nobody
   // knows.
   std::function<bool(Rank)> has_ended = {};
-  std::vector<Rank> names = {};  // see memory::Patience
+  std::vector<Rank> names = {};  // see memory::WaitPolicy
 };
 
 // What a rank says to those with whom it may form a group inside a segment.
@@ -52,12 +52,12 @@ struct World {
   // This rank in the group of those who made the offers, as `rank` of them: in the room of the first that has enough.
   // It does not wait for the others: who never comes is noticed as anybody who dies. Null: nobody has enough, so
   // attach().
-  std::unique_ptr<World> move(std::span<const Offer> offers, Rank rank, const memory::Patience::Limits& limits);
+  std::unique_ptr<World> move(std::span<const Offer> offers, Rank rank, const memory::WaitPolicy::Limits& limits);
 
   const std::shared_ptr<Share> share;
   const std::vector<Rank> members;
   Endpoint endpoint;
-  memory::Patience patience;
+  memory::WaitPolicy wait_policy;
 
  private:
   const Bytes heap_bytes_;  // that may be allocated

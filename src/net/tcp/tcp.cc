@@ -5,7 +5,7 @@ namespace weft::net::tcp {
 fabric::Capabilities capabilities() { return messages::capabilities("tcp"); }
 
 std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
-                                      messages::Patience::Limits limits) {
+                                      messages::WaitPolicy::Limits limits) {
   fabric::Capabilities can = capabilities();
   can.aggregation = meeting.ranks.front().aggregation_port != 0;
   const std::size_t ends = meeting.ranks.size() + 1;  // a node that sums messages among them

@@ -16,6 +16,6 @@ fabric::Capabilities capabilities();
 
 // A rank of those who have met.
 std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, const Options& options,
-                                      messages::Patience::Limits limits);
+                                      messages::WaitPolicy::Limits limits);
 
 }  // namespace weft::net::tcp

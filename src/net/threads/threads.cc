@@ -44,10 +44,10 @@ class Room {
   std::map<std::string, std::pair<std::shared_ptr<Room>, Rank>> beside_;
 };
 
-World::World(std::shared_ptr<Room> shared, Rank rank, memory::Patience::Limits limits)
+World::World(std::shared_ptr<Room> shared, Rank rank, memory::WaitPolicy::Limits limits)
     : room(std::move(shared)),
       endpoint(room->segment, rank, true, "threads"),
-      patience(room->segment, rank, limits, [segment = room->segment](Rank peer) {
+      wait_policy(room->segment, rank, limits, [segment = room->segment](Rank peer) {
         return segment.block(peer).state.load(std::memory_order_acquire) == memory::RankState::kLeft;
       }) {
   room->segment.block(rank).pid.store(getpid(), std::memory_order_relaxed);
@@ -59,7 +59,7 @@ World::~World() {
 }
 
 Result<std::unique_ptr<World>> World::move(const std::string& name, Rank rank, Rank ranks,
-                                           memory::Patience::Limits limits) const {
+                                           memory::WaitPolicy::Limits limits) const {
   WEFT_TRY(auto next, room->next(name, ranks));
   return std::make_unique<World>(std::move(next), rank, limits);
 }
@@ -73,7 +73,7 @@ Result<void*> World::allocate(Bytes bytes) {
 
 void World::deallocate(void* memory) { std::free(memory); }
 
-Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::Patience::Limits limits) {
+Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::WaitPolicy::Limits limits) {
   WEFT_TRY(auto room, Room::open(ranks));
   std::vector<std::unique_ptr<World>> worlds;
   for (Rank r = 0; r < ranks; ++r) worlds.push_back(std::make_unique<World>(room, r, limits));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "net/memory/endpoint.h"
-#include "net/memory/patience.h"
+#include "net/memory/wait_policy.h"
 
 namespace weft::net::threads {
 
@@ -16,7 +16,7 @@ class Room;
 struct World {
   using Endpoint = memory::Endpoint;
 
-  World(std::shared_ptr<Room> room, Rank rank, memory::Patience::Limits limits);
+  World(std::shared_ptr<Room> room, Rank rank, memory::WaitPolicy::Limits limits);
   ~World();
 
   Rank ranks() const { return endpoint.segment().ranks(); }
@@ -25,14 +25,14 @@ struct World {
 
   // This rank in a new room of `ranks`, which all that give the same name find. Errors: kNoResources.
   Result<std::unique_ptr<World>> move(const std::string& name, Rank rank, Rank ranks,
-                                      memory::Patience::Limits limits) const;
+                                      memory::WaitPolicy::Limits limits) const;
 
   std::shared_ptr<Room> room;
   Endpoint endpoint;
-  memory::Patience patience;
+  memory::WaitPolicy wait_policy;
 };
 
 // All ranks of a new communicator; each is then used by a thread of its own. Errors: kNoResources.
-Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::Patience::Limits limits);
+Result<std::vector<std::unique_ptr<World>>> open(Rank ranks, memory::WaitPolicy::Limits limits);
 
 }  // namespace weft::net::threads

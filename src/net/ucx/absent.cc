@@ -17,7 +17,7 @@ Status available() { return absent(); }
 Result<std::shared_ptr<Context>> open_context() { return absent(); }
 
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context>, bootstrap::Meeting, Rank,
-                                              messages::Patience::Limits) {
+                                              messages::WaitPolicy::Limits) {
   return absent();
 }
 

@@ -12,7 +12,7 @@ Status available() {
 Result<std::shared_ptr<Context>> open_context() { return Context::open(UCP_FEATURE_AM); }
 
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context> context, bootstrap::Meeting meeting, Rank rank,
-                                              messages::Patience::Limits limits) {
+                                              messages::WaitPolicy::Limits limits) {
   WEFT_TRY(WorkerHandle worker, WorkerHandle::open(std::move(context)));
   std::vector<bool> near;
   for (const auto& record : meeting.ranks)

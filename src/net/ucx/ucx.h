@@ -20,6 +20,6 @@ Result<std::shared_ptr<Context>> open_context();
 
 // A rank of those who have met. Errors: kNoResources, kSystem.
 Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context> context, bootstrap::Meeting meeting, Rank rank,
-                                              messages::Patience::Limits limits);
+                                              messages::WaitPolicy::Limits limits);
 
 }  // namespace weft::net::ucx

@@ -42,8 +42,8 @@ Strands with_signals(const Schedule& s) {
   return strands;
 }
 
-// A long message goes round by round, and the story is told once for each. Lanes that share scratch must be through
-// with it before any of them begins the next: they meet at the first that has something to do.
+// A long message goes round by round, and all steps are generated once for each. Lanes that share scratch must be
+// through with it before any of them begins the next: they meet at the first that has something to do.
 void meet_at_the_end(Strands& strands, int lanes) {
   for (std::size_t first = 0; first < strands.size(); first += static_cast<std::size_t>(lanes)) {
     const Rank rank = static_cast<Rank>(first) / lanes;
@@ -125,7 +125,7 @@ Needs needs_of(const Schedule& s) {
   return needs;
 }
 
-Generator<Step> tell(std::shared_ptr<const Strands> strands, std::size_t strand) {
+Generator<Step> steps_of(std::shared_ptr<const Strands> strands, std::size_t strand) {
   for (const Step& step : (*strands)[strand]) co_yield step;
 }
 
@@ -150,25 +150,26 @@ Algorithm to_algorithm(std::shared_ptr<const Document> document) {
   if (s.scratch > 0 && s.lanes > 1) meet_at_the_end(strands, s.lanes);
   const Needs needs = needs_of(s);
   const int connections = signals(s) || needs.aggregation ? s.lanes : number_connections(strands, s.lanes);
-  return {
-      .name = document->name,
-      .collective = s.shape.collective,
-      .when = "what its file says",
-      .source = "a file",
-      .needs = needs,
-      .lanes = s.lanes,
-      .connections = connections,
-      .slots = document->slots,
-      .chunks = [document](const Story&) { return document->schedule.shape.chunks; },
-      .scratch = [document](const Story&) { return document->schedule.scratch; },
-      .parts = [parts = most_parts(s)](const Story&) { return parts; },
-      .steps = [strands = std::make_shared<const Strands>(std::move(strands)), lanes = s.lanes](
-                   Story story) { return tell(strands, static_cast<std::size_t>(story.rank * lanes + story.lane)); },
-      .written_for = WrittenFor{.ranks = s.shape.ranks,
-                                .root = s.shape.root,
-                                .out_of_place = document->out_of_place,
-                                .in_place = document->in_place,
-                                .digest = std::hash<std::string>{}(to_schedule_json(*document))}};
+  return {.name = document->name,
+          .collective = s.shape.collective,
+          .when = "what its file says",
+          .source = "a file",
+          .needs = needs,
+          .lanes = s.lanes,
+          .connections = connections,
+          .slots = document->slots,
+          .chunks = [document](const RankContext&) { return document->schedule.shape.chunks; },
+          .scratch = [document](const RankContext&) { return document->schedule.scratch; },
+          .parts = [parts = most_parts(s)](const RankContext&) { return parts; },
+          .steps =
+              [strands = std::make_shared<const Strands>(std::move(strands)), lanes = s.lanes](RankContext context) {
+                return steps_of(strands, static_cast<std::size_t>(context.rank * lanes + context.lane));
+              },
+          .written_for = WrittenFor{.ranks = s.shape.ranks,
+                                    .root = s.shape.root,
+                                    .out_of_place = document->out_of_place,
+                                    .in_place = document->in_place,
+                                    .digest = std::hash<std::string>{}(to_schedule_json(*document))}};
 }
 
 bool names_file(std::string_view name) { return name.ends_with(".xml") || name.ends_with(".json"); }

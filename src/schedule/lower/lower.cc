@@ -19,14 +19,14 @@ Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
 }
 
 // Whatever the sizes.
-Story any_size(const Task& task, const Plan& plan) {
+RankContext any_size(const Task& task, const Plan& plan) {
   return {.ranks = task.ranks,
           .root = task.root,
           .ranks_per_node = task.ranks_per_node,
           .staged = plan.staged,
           .rings = plan.rings.get(),
           .nodes = plan.nodes.get(),
-          .told = plan.told};
+          .repeat_limit = plan.repeat_limit};
 }
 
 Layout layout_of(const Task& task, const Plan& plan) {
@@ -46,13 +46,14 @@ Bytes part_bytes(const Layout& layout, const Task& task, const Plan& plan) {
 
 }  // namespace
 
-Story story_of(const Task& task, const Plan& plan) {
-  Story story = any_size(task, plan);
+RankContext context_of(const Task& task, const Plan& plan) {
+  RankContext context = any_size(task, plan);
   if (plan.algorithm->parts != nullptr && plan.slice_bytes > 0) {
     const Bytes part = part_bytes(layout_of(task, plan), task, plan);
-    story.bundle = part > 0 ? static_cast<int>(std::min<Bytes>(held_by_message(plan) / part, task.ranks)) : task.ranks;
+    context.bundle =
+        part > 0 ? static_cast<int>(std::min<Bytes>(held_by_message(plan) / part, task.ranks)) : task.ranks;
   }
-  return story;
+  return context;
 }
 
 Layout layout_of(const Task& task) {
@@ -67,19 +68,19 @@ bool fits(const Algorithm& algorithm, protocol::Protocol protocol) {
 Cut cut_of(const Task& task, const Plan& plan) {
   const Layout layout = layout_of(task, plan);
   const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
-  const Story story = story_of(task, plan);
+  const RankContext context = context_of(task, plan);
   const bool messages = plan.protocol != protocol::Protocol::kDirect;
   Bytes round = piece;
   if (messages) {
     const Bytes held = held_by_message(plan);
-    const int parts = plan.algorithm->parts_for(story);
+    const int parts = plan.algorithm->parts_for(context);
     // Several parts share a message: whole lines of each, so that sums stay vectorised, but where all fit anyway.
     if (parts == 1)
       round = held;
     else if (parts * part_bytes(layout, task, plan) > held)
       round = held / parts / kLine * kLine;
   }
-  if (const int slots = plan.algorithm->scratch_for(story); slots > 0)
+  if (const int slots = plan.algorithm->scratch_for(context); slots > 0)
     round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
   if (plan.most_round > 0) round = std::min(round, plan.most_round);
   return {piece, round, messages ? plan.slice_bytes : round};
@@ -111,7 +112,7 @@ Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks) {
   Task fewer = task;
   fewer.ranks = ranks;
   fewer.root = std::min(task.root, ranks - 1);
-  if (plan.algorithm->chunks_for(story_of(task, plan)) >= task.ranks)
+  if (plan.algorithm->chunks_for(context_of(task, plan)) >= task.ranks)
     fewer.elements = std::max<Bytes>(1, task.elements / task.ranks) * ranks;
   return fewer;
 }
@@ -147,9 +148,9 @@ Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol 
 Cutting::Cutting(const Task& task, const Plan& with, For what)
     : plan(with),
       layout(layout_of(task, plan)),
-      story(story_of(task, plan)),
+      context(context_of(task, plan)),
       sizes(cut_of(task, plan)),
-      scratch(plan.algorithm->scratch_for(story)),
+      scratch(plan.algorithm->scratch_for(context)),
       purpose(what) {
   if (task.collective == Collective::kBarrier) {
     rounds = 1;
@@ -165,10 +166,10 @@ Cutting::Cutting(const Task& task, const Plan& with, For what)
 void Cutting::tell_alike(const Task& task) {
   constexpr std::size_t kMost = std::size_t{1} << 19;  // operations, 100 MB
   const Algorithm& algorithm = *plan.algorithm;
-  const Rank turn = algorithm.turn_for(story);
+  const Rank turn = algorithm.turn_for(context);
   const bool even = !schedule::uneven(task.collective) && with_equal_chunks(task, plan).elements == task.elements;
   const bool groups = algorithm.needs.multicast || algorithm.needs.aggregation;
-  if (turn <= 0 || turn >= story.ranks || story.ranks % turn != 0 || !even || groups || plan.first != 0) return;
+  if (turn <= 0 || turn >= context.ranks || context.ranks % turn != 0 || !even || groups || plan.first != 0) return;
   std::vector<Program> programs;
   std::size_t operations = 0;
   for (Rank rank = 0; rank < turn; ++rank) {
@@ -194,12 +195,12 @@ StrandStream::StrandStream(const Cutting& cutting, Rank rank, int strand)
     alike_ = &cutting.alike[like][static_cast<std::size_t>(strand)];
     rank_ -= static_cast<Rank>(like);
   } else if (cutting.rounds > 0) {
-    steps_ = cutting.plan.algorithm->steps(story());
+    steps_ = cutting.plan.algorithm->steps(context());
   }
 }
 
-Story StrandStream::story() const {
-  Story s = cutting_->story;
+RankContext StrandStream::context() const {
+  RankContext s = cutting_->context;
   s.rank = rank_;
   s.channel = channel_;
   s.lane = lane_;
@@ -210,7 +211,7 @@ Story StrandStream::story() const {
 const protocol::Operation* StrandStream::next_alike() {
   if (next_ == alike_->size()) return nullptr;
   turned_ = (*alike_)[next_++];
-  const Rank ranks = cutting_->story.ranks;
+  const Rank ranks = cutting_->context.ranks;
   const auto turn = [&](Rank& peer) {
     if (peer >= 0) peer = peer + rank_ < ranks ? peer + rank_ : peer + rank_ - ranks;
   };
@@ -243,19 +244,19 @@ bool StrandStream::joined(protocol::Operation& operation, const protocol::Operat
   return true;
 }
 
-void StrandStream::tell_ahead() {
+void StrandStream::read_ahead() {
   const bool joins = cutting_->purpose == Cutting::For::kTime;
   if (ahead_ == nullptr) ahead_ = std::make_unique<protocol::Operation[]>(kAhead + 1);
   if (kept_) ahead_[0] = std::move(ahead_[kAhead]);
   next_ = 0;
-  told_ = std::exchange(kept_, false) ? 1 : 0;
-  while (told_ <= kAhead && tell(ahead_[told_]))
-    if (!joins || told_ == 0 || !joined(ahead_[told_ - 1], ahead_[told_])) ++told_;
-  if (told_ > kAhead) --told_, kept_ = true;
+  read_ = std::exchange(kept_, false) ? 1 : 0;
+  while (read_ <= kAhead && next_operation(ahead_[read_]))
+    if (!joins || read_ == 0 || !joined(ahead_[read_ - 1], ahead_[read_])) ++read_;
+  if (read_ > kAhead) --read_, kept_ = true;
 }
 
 // The next operation; false at the end.
-bool StrandStream::tell(protocol::Operation& operation) {
+bool StrandStream::next_operation(protocol::Operation& operation) {
   while (round_ < cutting_->rounds) {
     if (step_ != nullptr && step_->kind == Step::Kind::kMove && cut(operation)) return true;
     if (!next_step()) continue;
@@ -278,7 +279,7 @@ bool StrandStream::tell(protocol::Operation& operation) {
 bool StrandStream::next_step() {
   step_ = steps_.next();
   if (step_ == nullptr) {
-    if (++round_ < cutting_->rounds) steps_ = cutting_->plan.algorithm->steps(story());
+    if (++round_ < cutting_->rounds) steps_ = cutting_->plan.algorithm->steps(context());
     return false;
   }
   if (step_->kind == Step::Kind::kMove) {

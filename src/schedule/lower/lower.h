@@ -26,7 +26,7 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-// How the message lies in the ranks' buffers, told apart into the blocks that the collective knows.
+// The layout of the message in the ranks' buffers, by the blocks that the collective defines.
 Layout layout_of(const Task& task);
 
 // Messages need a protocol that carries them; loads and stores alone are the protocol Direct.
@@ -42,8 +42,8 @@ struct Plan {
   Bytes scratch_bytes = 0;   // how much scratch a rank has
   bool multicast = false;    // the fabric's switches do that; otherwise loads and stores to every rank of the group
   bool aggregation = false;  // the fabric's switches do that; otherwise messages to every rank of the group
-  Duration filling;          // of the first buffers and emptying of the last, where a library copies through its own
-  int told = 0;              // simulations only, see Story
+  Duration staging;          // of the first buffers and emptying of the last, where a library copies through its own
+  int repeat_limit = 0;      // simulations only, see RankContext
   Bytes most_round = 0;      // simulations only: of a chunk in a round, at most; 0: as much as fits
   std::shared_ptr<const RingOrders> rings = nullptr;
   std::shared_ptr<const UnevenNodes> nodes = nullptr;
@@ -57,7 +57,7 @@ struct Plan {
 // How large the parts of the largest chunk are: message › shard › chunk › channel's piece › round › slice.
 //   piece   one channel's share of a chunk
 //   round   as much of every piece as connections can hold without a deadlock (they hold as many messages, with all
-//           their parts, as the algorithm needs) and as scratch holds; the whole story is told once per round
+//           their parts, as the algorithm needs) and as scratch holds; all steps are generated once per round
 //   slice   one message; pipelines hops
 // A round of zero: the protocol's slots or the scratch are too small for this algorithm on so many ranks.
 struct Cut {
@@ -74,7 +74,7 @@ Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol 
                const protocol::Capabilities& can, bool registered);
 
 // The algorithm's own words on this task and plan, for rank 0.
-Story story_of(const Task& task, const Plan& plan);
+RankContext context_of(const Task& task, const Plan& plan);
 
 // Simulations leave out what repeats. Of the rounds that the plan cuts the task into …
 std::int64_t rounds_of(const Task& task, const Plan& plan);
@@ -99,28 +99,29 @@ using Program = std::vector<std::vector<protocol::Operation>>;
 // What all strands of a task have in common. Both ends of a message cut alike because they compute from the same.
 // Owns: copies of what it needs, but the algorithm.
 struct Cutting {
-  // What somebody wants to hear. kTime: only how long it takes; then parts that follow each other in a message are one
-  // operation, addresses mean nothing, and what ranks do alike (Algorithm::turn) is told once for all of them.
+  // Purpose of the operations. kTime: timing only; then parts that follow each other in a message are one
+  // operation, addresses mean nothing, and what ranks do alike (Algorithm::turn) is generated once for all of them.
   enum class For { kData, kTime };
 
   Cutting(const Task& task, const Plan& plan, For purpose = For::kData);
 
   Plan plan;
   Layout layout;
-  Story story;  // of rank 0
+  RankContext context;  // of rank 0
   Cut sizes;
   Bytes scratch;  // slots of a channel
   int rounds = 0;
   For purpose;
-  std::vector<Program> alike;  // by rank, of the first ranks, which all others do like; empty: every rank tells its own
+  std::vector<Program>
+      alike;  // by rank, of the first ranks, which all others do like; empty: every rank generates its own
 
  private:
   void tell_alike(const Task& task);
 };
 
 // One strand of one rank, cut up and addressed. Lazy: holds a few operations at a time. Simulations have tens of
-// thousands of strands and turn to another one at every operation: telling several at once asks less often for a
-// story's memory, which no cache still holds by then.
+// thousands of strands and turn to another one at every operation: generating several at once asks less often for a
+// coroutine frame, which no cache still holds by then.
 class StrandStream {
  public:
   // strand = channel * algorithm.lanes + lane; strands of all ranks with the same number are connected. `cutting` must
@@ -130,16 +131,16 @@ class StrandStream {
   // Null at the end; valid until the next call.
   const protocol::Operation* next() {
     if (alike_ != nullptr) return next_alike();
-    if (next_ == told_) tell_ahead();
-    return next_ < told_ ? &ahead_[next_++] : nullptr;
+    if (next_ == read_) read_ahead();
+    return next_ < read_ ? &ahead_[next_++] : nullptr;
   }
 
  private:
   static constexpr std::uint32_t kAhead = 8;
 
-  void tell_ahead();
+  void read_ahead();
   const protocol::Operation* next_alike();
-  bool tell(protocol::Operation& operation);
+  bool next_operation(protocol::Operation& operation);
   static bool joined(protocol::Operation& operation, const protocol::Operation& next);
   bool next_step();
   bool cut(protocol::Operation& operation);
@@ -154,11 +155,12 @@ class StrandStream {
     bool destination;
     Bytes filled;
   };
-  Story story() const;
+  RankContext context() const;
 
-  std::unique_ptr<protocol::Operation[]> ahead_;  // kAhead operations, of which the first are told, and the one after
-  std::uint32_t next_ = 0, told_ = 0;
-  bool kept_ = false;                                        // the next one is told already
+  std::unique_ptr<protocol::Operation[]>
+      ahead_;  // kAhead operations, of which the first have been generated, and the one after
+  std::uint32_t next_ = 0, read_ = 0;
+  bool kept_ = false;                                        // the next one has been generated already
   const std::vector<protocol::Operation>* alike_ = nullptr;  // what another rank's strand does, or null …
   protocol::Operation turned_;                               // … and the latest of it, with this rank's peers
   const Cutting* cutting_;

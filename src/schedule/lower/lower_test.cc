@@ -11,28 +11,28 @@ using protocol::Operation;
 using protocol::Protocol;
 
 // Every rank sends each of its two chunks to its neighbour, then receives two.
-Generator<Step> pass_on(Story story) {
-  const Rank next = (story.rank + 1) % story.ranks, previous = (story.rank + story.ranks - 1) % story.ranks;
+Generator<Step> pass_on(RankContext context) {
+  const Rank next = (context.rank + 1) % context.ranks, previous = (context.rank + context.ranks - 1) % context.ranks;
   for (int c = 0; c < 2; ++c) co_yield move(c, {in(c)}, {to(next)});
   for (int c = 0; c < 2; ++c) co_yield move(c, {from(previous)}, {out(c)});
 }
 
 // Every rank copies its chunks to scratch and signals its neighbour.
-Generator<Step> stage(Story story) {
+Generator<Step> stage(RankContext context) {
   for (int c = 0; c < 2; ++c) co_yield move(c, {in(c)}, {scratch(c)});
-  co_yield signal((story.rank + 1) % story.ranks);
-  co_yield wait((story.rank + story.ranks - 1) % story.ranks);
+  co_yield signal((context.rank + 1) % context.ranks);
+  co_yield wait((context.rank + context.ranks - 1) % context.ranks);
 }
 
 const Algorithm kPassOn{
-    .name = "pass_on", .when = {}, .source = {}, .chunks = [](const Story&) { return 2; }, .steps = pass_on};
+    .name = "pass_on", .when = {}, .source = {}, .chunks = [](const RankContext&) { return 2; }, .steps = pass_on};
 const Algorithm kStage{.name = "stage",
                        .when = {},
                        .source = {},
                        .needs = {.messages = false, .load_store = true},
                        .lanes = 2,
-                       .chunks = [](const Story&) { return 2; },
-                       .scratch = [](const Story&) { return 2; },
+                       .chunks = [](const RankContext&) { return 2; },
+                       .scratch = [](const RankContext&) { return 2; },
                        .steps = stage};
 
 Task floats(Bytes elements) { return {.ranks = 3, .elements = elements, .element_bytes = 4}; }
@@ -138,16 +138,16 @@ TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
 }
 
 // Five chunks in one message, and back.
-Generator<Step> five_in_one(Story story) {
-  const Rank peer = 1 - story.rank;
+Generator<Step> five_in_one(RankContext context) {
+  const Rank peer = 1 - context.rank;
   for (int c = 0; c < 5; ++c) co_yield move(c, {in(c)}, {to(peer).continued(c < 4)});
   for (int c = 0; c < 5; ++c) co_yield move(c, {from(peer).continued(c < 4), in(c)}, {out(c)});
 }
 
 TEST(Lower, ForTimePartsOfAMessageAreOneOperation) {
   const Algorithm five{.name = "five",
-                       .chunks = [](const Story&) { return 5; },
-                       .parts = [](const Story&) { return 5; },
+                       .chunks = [](const RankContext&) { return 5; },
+                       .parts = [](const RankContext&) { return 5; },
                        .steps = five_in_one};
   const auto told = [&](Bytes floats_of_chunk, Bytes slice, Cutting::For purpose) {
     const Task task{
@@ -171,7 +171,7 @@ TEST(Lower, ForTimePartsOfAMessageAreOneOperation) {
 TEST(Lower, PartsThatAllFitIntoAMessageNeedNoLineEach) {
   const Algorithm halves{.name = "halves",
                          .collective = Collective::kAllGather,
-                         .parts = [](const Story& s) { return s.ranks / 2; },
+                         .parts = [](const RankContext& s) { return s.ranks / 2; },
                          .steps = pass_on};
   const Plan plan{.algorithm = &halves, .slice_bytes = 64};  // messages of up to four slices
   const auto on = [](Rank ranks) {
@@ -179,7 +179,7 @@ TEST(Lower, PartsThatAllFitIntoAMessageNeedNoLineEach) {
   };
   EXPECT_EQ(cut_of(on(128), plan).round, cut_of(on(128), plan).piece);  // 64 parts of 4 B
   EXPECT_EQ(cut_of(on(256), plan).round, 0);
-  EXPECT_EQ(story_of(on(256), plan).bundle, 64);
+  EXPECT_EQ(context_of(on(256), plan).bundle, 64);
 }
 
 TEST(MakePlan, TakesSlicesOfAQuarterOfThePieceBetween64KiBAndASlot) {

@@ -18,21 +18,21 @@ inline constexpr int kMostClasses = 8;  // of service: InfiniBand and 802.1Q hav
 class Carrier {
  public:
   // What the carrier wants to be reminded of; only the carrier knows what it means.
-  struct Reminder {
+  struct Timer {
     std::uint8_t kind = 0;
     std::int32_t subject = 0;
     std::uint32_t detail = 0;
   };
   // The simulation around a carrier.
-  class Surroundings {
+  class SimulationHost {
    public:
     virtual Duration time() const = 0;
     // Gives the reminder to handle() after this time, unless it is not due() any more then.
-    virtual void remind(Duration delay, const Reminder& reminder) = 0;
+    virtual void remind(Duration delay, const Timer& reminder) = 0;
     virtual void through(std::int32_t load) = 0;
 
    protected:
-    ~Surroundings() = default;
+    ~SimulationHost() = default;
   };
   struct Load {
     std::int32_t number;       // the caller's, for through()
@@ -48,8 +48,8 @@ class Carrier {
   virtual void start(const Load& load) = 0;
   // Called before time goes on: works off what has changed since.
   virtual void settle() {}
-  virtual bool due(const Reminder&) const { return true; }
-  virtual void handle(const Reminder& reminder) = 0;
+  virtual bool due(const Timer&) const { return true; }
+  virtual void handle(const Timer& reminder) = 0;
   // Bytes per second. Requires: above 0.
   virtual void set_capacity(MaxMin::Resource resource, double capacity) = 0;
 };

@@ -94,7 +94,7 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
 
 FlowFabric::~FlowFabric() = default;
 
-std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::Surroundings& self) {
+std::unique_ptr<Carrier> FlowFabric::carrier_of(Carrier::SimulationHost& self) {
   if (options_.carrier) return options_.carrier(self);
   return std::make_unique<Flows>(self, rates_, options_.timeline);
 }

@@ -40,7 +40,7 @@ struct FlowOptions {
   std::vector<std::uint8_t> service = {};  // class of what each rank sends; empty: 0
   Timeline* timeline = nullptr;            // gets what happens, if given; must outlive the fabric
   // Who carries bytes instead of Flows, if given. Requires, else: nothing is folded.
-  std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> carrier = {};
+  std::function<std::unique_ptr<Carrier>(Carrier::SimulationHost&)> carrier = {};
 };
 
 // Switches sum and copy where the topology's do (fact "reduces"): NVSwitches memory, those of the network messages.
@@ -57,7 +57,7 @@ protocol::Capabilities flow_capabilities(const topology::Topology& topology, int
 //              way at once; a switch that sums messages sends a sum when it has a part of every member.
 //   CPU ranks  a move takes all its operands' bytes through the core's link.
 // Thread: one at a time. Owns: all its state; topology and routes must outlive it.
-class FlowFabric : private Carrier::Surroundings {
+class FlowFabric : private Carrier::SimulationHost {
  public:
   class Endpoint;
 
@@ -180,7 +180,7 @@ class FlowFabric : private Carrier::Surroundings {
   bool links_have_numbers() const {
     return options_.carrier || !options_.disturbances.flaps.empty() || options_.timeline != nullptr;
   }
-  std::unique_ptr<Carrier> carrier_of(Carrier::Surroundings& self);
+  std::unique_ptr<Carrier> carrier_of(Carrier::SimulationHost& self);
   void launch();
   bool step();
   // What keeps a rank busy with messages: handing them to the network, and taking them from it.
@@ -192,10 +192,10 @@ class FlowFabric : private Carrier::Surroundings {
   void sent(std::int32_t connection);
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   Duration time() const override { return now_; }
-  void remind(Duration delay, const Carrier::Reminder& r) override {
+  void remind(Duration delay, const Carrier::Timer& r) override {
     events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail});
   }
-  static Carrier::Reminder reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
+  static Carrier::Timer reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
   void flap(std::int32_t number, bool down);
   void carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire);
   std::uint8_t service_of(std::int32_t load) const;

@@ -28,11 +28,9 @@ void Flows::settle() {
   }
 }
 
-bool Flows::due(const Reminder& reminder) const {
-  return transfers_[index(reminder.subject)].version == reminder.detail;
-}
+bool Flows::due(const Timer& reminder) const { return transfers_[index(reminder.subject)].version == reminder.detail; }
 
-void Flows::handle(const Reminder& reminder) {
+void Flows::handle(const Timer& reminder) {
   const MaxMin::Flow flow = reminder.subject;
   Transfer& t = transfers_[index(flow)];
   ++t.version;

@@ -11,14 +11,14 @@ namespace weft::sim {
 class Flows : public Carrier {
  public:
   // All must outlive this; `timeline` may be null.
-  Flows(Surroundings& around, MaxMin& rates, Timeline* timeline)
+  Flows(SimulationHost& around, MaxMin& rates, Timeline* timeline)
       : around_(around), rates_(rates), timeline_(timeline) {}
 
   void start(const Load& load) override;
   // Gives flows that started, or whose share changed, their new end.
   void settle() override;
-  bool due(const Reminder& reminder) const override;
-  void handle(const Reminder& reminder) override;
+  bool due(const Timer& reminder) const override;
+  void handle(const Timer& reminder) override;
   void set_capacity(MaxMin::Resource resource, double capacity) override { rates_.set_capacity(resource, capacity); }
 
  private:
@@ -31,7 +31,7 @@ class Flows : public Carrier {
   };
   void record(MaxMin::Path path, double change);
 
-  Surroundings& around_;
+  SimulationHost& around_;
   MaxMin& rates_;
   Timeline* timeline_;
   std::vector<Transfer> transfers_;  // by flow

@@ -11,7 +11,7 @@ double headroom(double rate, Duration round_trip, double largest) { return rate 
 
 }  // namespace
 
-Packets::Packets(Surroundings& around, const topology::Topology& topology, const PacketRules& rules,
+Packets::Packets(SimulationHost& around, const topology::Topology& topology, const PacketRules& rules,
                  const PacketOptions& options, Timeline* timeline, PacketStatistics* statistics)
     : around_(around),
       topology_(topology),
@@ -44,7 +44,7 @@ Port& Packets::port(std::int32_t link) {
   return known.emplace(r, options_.weights);
 }
 
-void Packets::handle(const Reminder& r) {
+void Packets::handle(const Timer& r) {
   switch (static_cast<Kind>(r.kind)) {
     case kSent:
       return sent(r.subject);
@@ -243,11 +243,11 @@ void Packets::tell(std::int32_t link, std::size_t service) {
                                         .detail = static_cast<std::uint32_t>(service)});
 }
 
-std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> packet_carrier(const topology::Topology& topology,
-                                                                               const PacketOptions& options,
-                                                                               Timeline* timeline,
-                                                                               PacketStatistics* statistics) {
-  return [&topology, options, timeline, statistics](Carrier::Surroundings& around) {
+std::function<std::unique_ptr<Carrier>(Carrier::SimulationHost&)> packet_carrier(const topology::Topology& topology,
+                                                                                 const PacketOptions& options,
+                                                                                 Timeline* timeline,
+                                                                                 PacketStatistics* statistics) {
+  return [&topology, options, timeline, statistics](Carrier::SimulationHost& around) {
     return std::make_unique<Packets>(around, topology, PacketRules::shipped(), options, timeline, statistics);
   };
 }

@@ -27,12 +27,12 @@ namespace weft::sim {
 class Packets : public Carrier {
  public:
   // `around`, `topology`, and what is not null of `timeline` and `statistics` must outlive this.
-  Packets(Surroundings& around, const topology::Topology& topology, const PacketRules& rules,
+  Packets(SimulationHost& around, const topology::Topology& topology, const PacketRules& rules,
           const PacketOptions& options, Timeline* timeline = nullptr, PacketStatistics* statistics = nullptr);
 
   // Requires: a class that the options have.
   void start(const Load& load) override;
-  void handle(const Reminder& reminder) override;
+  void handle(const Timer& reminder) override;
   void set_capacity(MaxMin::Resource resource, double capacity) override { port(resource).set_rate(capacity); }
 
  private:
@@ -116,7 +116,7 @@ class Packets : public Carrier {
   bool chance(double probability) { return std::uniform_real_distribution<double>(0, 1)(random_) < probability; }
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-  Surroundings& around_;
+  SimulationHost& around_;
   const topology::Topology& topology_;
   PacketRules rules_;
   PacketOptions options_;
@@ -140,9 +140,9 @@ class Packets : public Carrier {
 };
 
 // For FlowOptions: packets by the shipped rules.
-std::function<std::unique_ptr<Carrier>(Carrier::Surroundings&)> packet_carrier(const topology::Topology& topology,
-                                                                               const PacketOptions& options,
-                                                                               Timeline* timeline,
-                                                                               PacketStatistics* statistics);
+std::function<std::unique_ptr<Carrier>(Carrier::SimulationHost&)> packet_carrier(const topology::Topology& topology,
+                                                                                 const PacketOptions& options,
+                                                                                 Timeline* timeline,
+                                                                                 PacketStatistics* statistics);
 
 }  // namespace weft::sim

@@ -10,7 +10,7 @@ namespace weft::sim {
 
 // Hosts at one switch, or two hosts at one link, and a carrier of packets on them: for tests. All links have one rate
 // and latency; payload and header of a packet are given, so that times can be calculated by hand.
-class TestNetwork : public Carrier::Surroundings {
+class TestNetwork : public Carrier::SimulationHost {
  public:
   static constexpr double kRate = 1e9;  // bytes per second: a byte takes 1 ns
   static constexpr Bytes kPayload = 1000, kOverhead = 100;
@@ -75,7 +75,7 @@ class TestNetwork : public Carrier::Surroundings {
 
  private:
   Duration time() const override { return now_; }
-  void remind(Duration delay, const Carrier::Reminder& r) override { events_.push(now_, delay, r); }
+  void remind(Duration delay, const Carrier::Timer& r) override { events_.push(now_, delay, r); }
   void through(std::int32_t load) override {
     ends[static_cast<std::size_t>(load)] = now_;
     order.push_back(load);
@@ -84,7 +84,7 @@ class TestNetwork : public Carrier::Surroundings {
 
   PacketOptions options_;
   topology::Topology machine_;
-  EventQueue<Carrier::Reminder> events_;
+  EventQueue<Carrier::Timer> events_;
   Duration now_;
   int under_way_ = 0;
   std::deque<std::vector<MaxMin::Use>> paths_;

@@ -22,7 +22,7 @@ Question forced(const Question& question, const Row& row) {
   q.protocol = protocol::traits(row.protocol).name;
   q.channels = row.channels;
   q.slice = row.slice;
-  q.filling = row.filling;
+  q.staging = row.staging;
   if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
     q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->lanes));
   return q;

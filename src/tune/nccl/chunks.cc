@@ -57,7 +57,7 @@ Bytes slice_of(const System& s, Collective c, const Row& row, Bytes bytes) {
   return slot;
 }
 
-Duration filling_of(const System& s, Collective c, const Row& row, Bytes bytes) {
+Duration staging_of(const System& s, Collective c, const Row& row, Bytes bytes) {
   if (row.algorithm != Algorithm::kNvls && row.algorithm != Algorithm::kNvlsTree) return {};
   const int copying = kNvlsWarps - (s.per_node() <= 6 ? kNvlsSummingOfFew : kNvlsSumming);
   const double rate = kCopyRate * copying / 2 / kNvlsWarps;

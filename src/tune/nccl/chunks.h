@@ -14,6 +14,6 @@ Bytes slice_of(const System& system, Collective collective, const Row& row, Byte
 // others sum. What nothing hides is the first chunk's way in and the last one's way out; a chunk has a slice for every
 // head. (Buffers that are registered, -R 1 of nccl-tests, need neither.) Requires: row.slice is set. Source:
 // NCCL 2.30.7, src/device/all_reduce.h.
-Duration filling_of(const System& system, Collective collective, const Row& row, Bytes bytes);
+Duration staging_of(const System& system, Collective collective, const Row& row, Bytes bytes);
 
 }  // namespace weft::tune::nccl

@@ -50,7 +50,7 @@ TEST(NcclChunks, OfLL128TreesAreSmallerForSmallMessages) {
 // 8 slices of 128 KiB, 43.02 us, and a hand-over 3.4 us.
 TEST(NcclChunks, ThroughNvlsAreCopiedInAndOut) {
   const auto filling = [](Collective c, Algorithm a, Bytes bytes) {
-    return filling_of(kOneNode, c, {.algorithm = a, .channels = 16, .slice = 128 * kKi}, bytes).us();
+    return staging_of(kOneNode, c, {.algorithm = a, .channels = 16, .slice = 128 * kKi}, bytes).us();
   };
   EXPECT_NEAR(filling(Collective::kAllReduce, Algorithm::kNvls, kGi), 2 * (43.02 + 3.4), 0.01);
   EXPECT_NEAR(filling(Collective::kAllGather, Algorithm::kNvls, kGi), 43.02 + 3.4, 0.01);

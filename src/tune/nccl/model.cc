@@ -214,7 +214,7 @@ std::vector<Row> rows(const System& s, Collective collective, Bytes bytes) {
       row.time = time_of(s, collective, row, bytes);
       count_channels(s, collective, bytes, row);
       row.slice = slice_of(s, collective, row, bytes);
-      row.filling = filling_of(s, collective, row, bytes);
+      row.staging = staging_of(s, collective, row, bytes);
       if (best == nullptr || row.time < best->time) best = &row;
     }
   }

@@ -20,7 +20,7 @@ struct Row {
   int channels = 0;     // it would launch
   int threads = 0;      // per channel
   Bytes slice = 0;      // the most that goes as one message, see chunks.h
-  Duration filling;     // what copying through NCCL's buffers adds, see chunks.h; not in `time`
+  Duration staging;     // what copying through NCCL's buffers adds, see chunks.h; not in `time`
   bool chosen = false;  // the first with the least time
 };
 

@@ -56,10 +56,10 @@ class Room {
 
 // The files in which a process keeps the records of communicators that stem from one: to make one for each would cost
 // more than all else that a split does. Thread: any.
-class Shelf {
+class RecordPool {
  public:
   // Records have at most so many entries, rounded down to a power of two, but some at least.
-  explicit Shelf(int entries);
+  explicit RecordPool(int entries);
   Layout layout() const { return layout_; }
 
   // A place that is zero, with pages for `entries`, which it may halve. Private memory for all where there is no place.

@@ -1,4 +1,4 @@
-#include "net/messages/patience.h"
+#include "net/messages/wait_policy.h"
 
 #include <sched.h>
 
@@ -9,15 +9,15 @@ constexpr std::chrono::milliseconds kExamineEvery{20};
 
 }  // namespace
 
-void Patience::restart() {
+void WaitPolicy::restart() {
   looks_ = 0;
   since_ = {};
   endpoint_.say_awaited(-1, lately());
 }
 
-std::chrono::milliseconds Patience::lately() const { return std::max(Endpoint::kLately, limits_.timeout / 4); }
+std::chrono::milliseconds WaitPolicy::lately() const { return std::max(Endpoint::kLately, limits_.timeout / 4); }
 
-Status Patience::look(const WaitingFor& waiting_for) {
+Status WaitPolicy::look(const WaitingFor& waiting_for) {
   moved_ = endpoint_.pump_all();
   const auto now = Clock::now();
   if (looks_ == 0) looks_ = 1;
@@ -28,7 +28,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
   return examine(now, waiting_for);
 }
 
-Status Patience::pause_slowly(const WaitingFor& waiting_for) {
+Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   const bool shares = limits_.spins <= 1, much = shares && endpoint_.awaits_much();
   if (shares && !much && ++yields_ % kYields != 0) {
     sched_yield();
@@ -46,7 +46,7 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   return {};
 }
 
-Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
+Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   endpoint_.listen_to_member();
   const std::vector<Rank> awaited = endpoint_.failure() ? std::vector<Rank>{} : waiting_for();
   if (const auto& failure = endpoint_.failure()) {
@@ -72,7 +72,7 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
 }
 
-Status Patience::health() {
+Status WaitPolicy::health() {
   endpoint_.give_back();
   endpoint_.pump_all();
   endpoint_.listen_to_member();
@@ -83,7 +83,7 @@ Status Patience::health() {
                  endpoint_.end_of(died));
 }
 
-Status Patience::time_out(Rank awaited) {
+Status WaitPolicy::time_out(Rank awaited) {
   const Rank culprit = endpoint_.culprit_behind(awaited, lately());
   endpoint_.break_off(culprit, fabric::Cause::kTimedOut);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);

@@ -1,4 +1,4 @@
-#include "collectives/handbook.h"
+#include "collectives/algorithms_page.h"
 
 #include <fmt/format.h>
 
@@ -25,15 +25,15 @@ std::string needs_of(const Algorithm& a) {
 
 }  // namespace
 
-Work busiest(const Algorithm& a, Story story) {
+Work busiest(const Algorithm& a, RankContext context) {
   // Chunks in what a size counts: one rank's larger buffer.
-  const double per_message = static_cast<double>(a.chunks_for(story)) / blocks(a.collective, story.ranks) *
-                             message_parts(a.collective, story.ranks);
+  const double per_message = static_cast<double>(a.chunks_for(context)) / blocks(a.collective, context.ranks) *
+                             message_parts(a.collective, context.ranks);
   Work most;
-  for (story.rank = 0; story.rank < story.ranks; ++story.rank) {
+  for (context.rank = 0; context.rank < context.ranks; ++context.rank) {
     Work own;
-    for (story.lane = 0; story.lane < a.lanes; ++story.lane) {
-      auto steps = a.steps(story);
+    for (context.lane = 0; context.lane < a.lanes; ++context.lane) {
+      auto steps = a.steps(context);
       while (const Step* step = steps.next()) {
         ++own.steps;
         for (const auto* side : {&step->sources, &step->destinations})
@@ -57,11 +57,12 @@ Work busiest(const Algorithm& a, Story story) {
   return most;
 }
 
-std::string handbook() {
+std::string algorithms_page() {
   std::string page =
       "# Algorithms\n\n"
       "Written by `weft algorithms` from the registry and the schedules themselves; a test fails when it is stale.\n\n"
-      "Per algorithm, for the busiest rank: steps of its story, messages it sends (or times it touches peers' memory), "
+      "Per algorithm, for the busiest rank: steps of its context, messages it sends (or times it touches peers' "
+      "memory), "
       "and what it sends or touches in messages (1 is the size that the bench table counts). First on 8 ranks of one "
       "node, then on 4 nodes of 8. *In order*: sums are taken in rank order, so reproducible mode may choose it.\n";
   for (const Collective c : kCollectives) {
@@ -72,8 +73,9 @@ std::string handbook() {
         "|---|---|---|---|---|---|---|---|---|\n";
     for (const Algorithm* a : algorithms_for(c)) {
       page += fmt::format("| {} | {} | {} |", a->name, needs_of(*a), a->in_order ? "yes" : "");
-      for (const Story& story : {Story{.ranks = 8, .ranks_per_node = 8}, Story{.ranks = 32, .ranks_per_node = 8}}) {
-        const Work w = busiest(*a, story);
+      for (const RankContext& context :
+           {RankContext{.ranks = 8, .ranks_per_node = 8}, RankContext{.ranks = 32, .ranks_per_node = 8}}) {
+        const Work w = busiest(*a, context);
         page += fmt::format(" {} | {} | {:.3g} |", w.steps, w.messages + w.remote, w.sent + w.touched);
       }
       page += "\n";

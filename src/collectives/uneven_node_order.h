@@ -7,10 +7,10 @@ namespace weft::collectives {
 // How one channel passes through uneven nodes: it enters each at one of the places that all of them have and leaves at
 // the one before, so that between nodes it keeps to its rail; what else a node has comes just before the last.
 //   common places 0 1 2, a node with 0 1 2 3:  channel 0:  0 1 3 2     channel 1:  1 2 3 0
-class Passage {
+class UnevenNodeOrder {
  public:
   // `nodes` must outlive it.
-  Passage(const schedule::UnevenNodes& nodes, int channel) : nodes_(nodes), channel_(channel) {}
+  UnevenNodeOrder(const schedule::UnevenNodes& nodes, int channel) : nodes_(nodes), channel_(channel) {}
 
   // Requires, as below: ranks, nodes and steps that there are.
   Rank node_of(Rank rank) const { return nodes_.node_of(rank); }

@@ -50,12 +50,12 @@ using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
 class Words;
 
 // Places in streams that wait for a word in pinned memory. Thread: any.
-class Batons {
+class StreamGates {
  public:
   // `wait_value`: the driver's cuStreamWaitValue32.
-  Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool);
+  StreamGates(WaitValue wait_value, std::shared_ptr<PinnedPool> pool);
   // `own`: a stream of weft's own on the same device.
-  Result<std::unique_ptr<Baton>> hand_over(Stream stream, cudaStream_t own);
+  Result<std::unique_ptr<StreamGate>> hand_over(Stream stream, cudaStream_t own);
 
  private:
   WaitValue wait_value_;

@@ -1,4 +1,4 @@
-#include "net/memory/patience.h"
+#include "net/memory/wait_policy.h"
 
 #include <sched.h>
 
@@ -12,11 +12,11 @@ constexpr std::chrono::milliseconds kExamineEvery{20};
 
 }  // namespace
 
-Patience::Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
-                   std::vector<Rank> names)
+WaitPolicy::WaitPolicy(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
+                       std::vector<Rank> names)
     : segment_(segment), rank_(rank), limits_(limits), has_ended_(std::move(has_ended)), names_(std::move(names)) {}
 
-void Patience::restart() {
+void WaitPolicy::restart() {
   looks_ = 0;
   since_ = {};
   suspect_ = -1;
@@ -25,7 +25,7 @@ void Patience::restart() {
   announced_ = false;
 }
 
-Status Patience::look(const WaitingFor& waiting_for) {
+Status WaitPolicy::look(const WaitingFor& waiting_for) {
   looks_ = limits_.spins;  // stays out of the fast path until something moves
   const auto now = Clock::now();
   if (since_ == Clock::time_point{}) since_ = examined_ = now;
@@ -34,7 +34,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
   return examine(now, waiting_for);
 }
 
-Status Patience::pause_slowly(const WaitingFor& waiting_for) {
+Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
   if (Clock::now() - since_ < limits_.yielding)
     sched_yield();
@@ -43,7 +43,7 @@ Status Patience::pause_slowly(const WaitingFor& waiting_for) {
   return {};
 }
 
-void Patience::doze(std::chrono::microseconds limit) {
+void WaitPolicy::doze(std::chrono::microseconds limit) {
   if (announced_)
     doorbell_.sleep(segment_.block(rank_), limit);
   else
@@ -51,21 +51,21 @@ void Patience::doze(std::chrono::microseconds limit) {
   announced_ = !announced_;
 }
 
-std::optional<Patience::Broken> Patience::broken() const {
+std::optional<WaitPolicy::Broken> WaitPolicy::broken() const {
   const std::uint32_t broken = segment_.header().broken.load(std::memory_order_acquire);
   if (broken == 0) return std::nullopt;
   const std::uint32_t rank = broken & ((1u << kCauseShift) - 1);
   return Broken{name(static_cast<Rank>(rank) - 1), static_cast<fabric::Cause>(broken >> kCauseShift)};
 }
 
-Status Patience::intact() const {
+Status WaitPolicy::intact() const {
   const auto by = broken();
   if (!by) return {};
   return tl::make_unexpected(
       Error{fabric::code(by->cause), Blame::kCommunicator, fabric::broken_text(by->culprit, by->cause, name(rank_))});
 }
 
-Status Patience::health() const {
+Status WaitPolicy::health() const {
   WEFT_CHECK(intact());
   for (Rank r = 0; r < segment_.ranks(); ++r) {
     if (r == rank_ || !has_ended_(r)) continue;
@@ -77,7 +77,7 @@ Status Patience::health() const {
   return {};
 }
 
-Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
+Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for) {
   WEFT_CHECK(intact());
   const std::vector<Rank> awaited = waiting_for();
   if (awaited.empty()) return {};
@@ -101,7 +101,7 @@ Status Patience::examine(Clock::time_point now, const WaitingFor& waiting_for) {
 
 // At fault is not who is waited for if that rank waits itself, but the one at the end of the chain: it is stopped, or
 // does something else. A rank that was stopped while it waited still says that it waits, but has not said so lately.
-Status Patience::time_out(Clock::time_point now, Rank awaited) {
+Status WaitPolicy::time_out(Clock::time_point now, Rank awaited) {
   const auto lately = std::max<Clock::duration>(10 * kExamineEvery, limits_.timeout / 4);
   Rank culprit = awaited;
   for (Rank hops = 0; hops < segment_.ranks(); ++hops) {
@@ -119,7 +119,7 @@ Status Patience::time_out(Clock::time_point now, Rank awaited) {
                  through);
 }
 
-void Patience::mark_broken(Rank culprit, fabric::Cause cause) {
+void WaitPolicy::mark_broken(Rank culprit, fabric::Cause cause) {
   std::uint32_t none = 0;
   const std::uint32_t why = static_cast<std::uint32_t>(cause) << kCauseShift;
   segment_.header().broken.compare_exchange_strong(none, (static_cast<std::uint32_t>(culprit) + 1) | why);

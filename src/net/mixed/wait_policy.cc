@@ -1,4 +1,4 @@
-#include "net/mixed/patience.h"
+#include "net/mixed/wait_policy.h"
 
 #include <sched.h>
 
@@ -12,14 +12,14 @@ constexpr std::chrono::microseconds kHalfAsleep{200};  // for this machine: the 
 
 }  // namespace
 
-void Patience::restart() {
+void WaitPolicy::restart() {
   looks_ = 0;
   since_ = {};
   near_.reset();
   far_.reset();
 }
 
-void Patience::break_off(Rank culprit, fabric::Cause cause) {
+void WaitPolicy::break_off(Rank culprit, fabric::Cause cause) {
   if (endpoint_.is_near(culprit))
     near_.break_off(endpoint_.local(culprit), cause);
   else
@@ -27,7 +27,7 @@ void Patience::break_off(Rank culprit, fabric::Cause cause) {
   sockets_.break_off(culprit, cause);
 }
 
-Status Patience::share(Status found) {
+Status WaitPolicy::share(Status found) {
   if (found) return found;
   if (const auto near = near_.broken())
     sockets_.break_off(near->culprit, near->cause);
@@ -36,12 +36,12 @@ Status Patience::share(Status found) {
   return found;
 }
 
-Status Patience::health() {
+Status WaitPolicy::health() {
   WEFT_CHECK(share(near_.health()));
   return share(far_.health());
 }
 
-Status Patience::look(const WaitingFor& waiting_for) {
+Status WaitPolicy::look(const WaitingFor& waiting_for) {
   if (looks_ == 0) looks_ = 1;
   if (since_ == messages::Clock::time_point{}) since_ = messages::Clock::now();
   const auto only = [&](bool near) {
@@ -54,7 +54,7 @@ Status Patience::look(const WaitingFor& waiting_for) {
   return share(far_.look([&] { return only(false); }));
 }
 
-Status Patience::pause_slowly(const WaitingFor& waiting_for) {
+Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
   if (far_.moved() || looks_ < limits_.spins) return {};
   looks_ = limits_.spins;

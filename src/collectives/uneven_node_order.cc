@@ -1,14 +1,14 @@
-#include "collectives/passage.h"
+#include "collectives/uneven_node_order.h"
 
 #include <algorithm>
 
 namespace weft::collectives {
 
-bool Passage::is_common(Rank rank) const {
+bool UnevenNodeOrder::is_common(Rank rank) const {
   return std::ranges::binary_search(nodes_.common, nodes_.at(nodes_.places, rank));
 }
 
-Rank Passage::step_of(Rank rank) const {
+Rank UnevenNodeOrder::step_of(Rank rank) const {
   const Rank node = node_of(rank);
   const auto before = static_cast<Rank>(std::ranges::lower_bound(nodes_.common, nodes_.at(nodes_.places, rank)) -
                                         nodes_.common.begin());
@@ -17,7 +17,7 @@ Rank Passage::step_of(Rank rank) const {
   return step < leading() ? step : size(node) - 1;
 }
 
-Rank Passage::at(Rank node, Rank step) const {
+Rank UnevenNodeOrder::at(Rank node, Rank step) const {
   const Rank of_common = step < leading() ? step : step == size(node) - 1 ? leading() : common();
   const auto begin = nodes_.places.begin() + first(node), end = begin + size(node);
   if (of_common < common()) {

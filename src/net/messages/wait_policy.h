@@ -10,7 +10,7 @@ namespace weft::net::messages {
 // while it waits, that a peer it waits for has ended, that the communicator is broken, and that too much time has
 // passed; then tells every peer it is connected with.
 // Thread: the endpoint's.
-class Patience {
+class WaitPolicy {
  public:
   struct Limits {
     int spins = 1000;                         // looks before the first yield; each is a system call or two
@@ -20,7 +20,7 @@ class Patience {
   // Whom the caller waits for; empty: it can go on.
   using WaitingFor = std::function<std::vector<Rank>()>;
 
-  Patience(Endpoint& endpoint, Limits limits) : endpoint_(endpoint), limits_(limits) {}
+  WaitPolicy(Endpoint& endpoint, Limits limits) : endpoint_(endpoint), limits_(limits) {}
 
   void reset() {
     endpoint_.calm();

@@ -14,7 +14,7 @@ namespace weft::net::memory {
 // How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. Notices,
 // while it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
 // Thread: the endpoint's.
-class Patience {
+class WaitPolicy {
  public:
   struct Limits {
     int spins = 2000;                         // looks before the first yield; few where ranks outnumber cores
@@ -28,8 +28,8 @@ class Patience {
   // Others may leave: they have done their part. A peer is only reported when another look finds nothing that it still
   // sent.
   // `names`: what the ranks are called in messages, where a larger communicator numbers them otherwise; empty: as here.
-  Patience(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
-           std::vector<Rank> names = {});
+  WaitPolicy(Segment segment, Rank rank, Limits limits, std::function<bool(Rank)> has_ended,
+             std::vector<Rank> names = {});
 
   // Call when something has moved.
   void reset() {

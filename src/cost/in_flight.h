@@ -15,10 +15,10 @@ struct Stream {
 
 // What is on its way in a walk, first in, first out on each connection: parts, all equally large. Those that a schedule
 // puts into one message travel together: they are there when their message is, and cost one message.
-class Mail {
+class InFlight {
  public:
   // On connections 0 to `connections` - 1. Messages hold `most` bytes: larger ones go as several.
-  Mail(std::size_t connections, double part_bytes, double most)
+  InFlight(std::size_t connections, double part_bytes, double most)
       : part_(part_bytes), most_(most), alone_(messages_of(1, true)), sent_(connections) {}
 
   // How many messages one more part would fill, or close where it is the last one.

@@ -1,4 +1,4 @@
-#include "session/rare_barrier.h"
+#include "session/asymmetric_fence.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -7,13 +7,13 @@
 namespace weft::session {
 
 // A process registers once, and its children with it.
-const bool RareBarrier::expedited_ = [] {
+const bool AsymmetricFence::expedited_ = [] {
   const long supported = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   return supported > 0 && (supported & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 &&
          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }();
 
-void RareBarrier::rare() {
+void AsymmetricFence::rare() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (expedited_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }

@@ -1,4 +1,4 @@
-#include "net/cuda/cuda_batons.cuh"
+#include "net/cuda/cuda_stream_gates.cuh"
 
 #include <atomic>
 #include <bit>
@@ -101,7 +101,7 @@ class Words {
 
 namespace {
 
-class CudaBaton final : public Baton {
+class CudaBaton final : public StreamGate {
  public:
   CudaBaton(std::shared_ptr<std::atomic<bool>> reached, std::shared_ptr<Words> words, Words::Word word,
             cudaStream_t own)
@@ -145,10 +145,10 @@ void CUDART_CB reach(void* reached) {
 
 }  // namespace
 
-Batons::Batons(WaitValue wait_value, std::shared_ptr<PinnedPool> pool)
+StreamGates::StreamGates(WaitValue wait_value, std::shared_ptr<PinnedPool> pool)
     : wait_value_(wait_value), pool_(std::move(pool)), words_(std::make_shared<Words>()) {}
 
-Result<std::unique_ptr<Baton>> Batons::hand_over(Stream stream, cudaStream_t own) {
+Result<std::unique_ptr<StreamGate>> StreamGates::hand_over(Stream stream, cudaStream_t own) {
   WEFT_TRY(const Words::Word word, words_->next(*pool_));
   auto reached = std::make_shared<std::atomic<bool>>(false);
   auto callback = std::make_unique<std::shared_ptr<std::atomic<bool>>>(reached);

@@ -1,4 +1,4 @@
-#include "recorder/shelf.h"
+#include "recorder/record_pool.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -142,10 +142,10 @@ bool Room::make_pages(std::size_t at, std::size_t bytes, std::size_t size) {
   return true;
 }
 
-Shelf::Shelf(int entries)
+RecordPool::RecordPool(int entries)
     : layout_{static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(entries, kFewest))))} {}
 
-std::shared_ptr<Room::File> Shelf::file_with_room() {
+std::shared_ptr<Room::File> RecordPool::file_with_room() {
   std::erase_if(files_, [](const auto& file) { return file.expired(); });
   for (const auto& known : files_)
     if (auto file = known.lock(); file != nullptr && file->has_room()) return file;
@@ -154,7 +154,7 @@ std::shared_ptr<Room::File> Shelf::file_with_room() {
   return made;
 }
 
-Room Shelf::take(int& entries) {
+Room RecordPool::take(int& entries) {
   const std::lock_guard guard(mutex_);
   if (auto file = file_with_room()) {
     Room room(file, file->take());

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "net/memory/patience.h"
-#include "net/messages/patience.h"
+#include "net/memory/wait_policy.h"
+#include "net/messages/wait_policy.h"
 #include "net/mixed/endpoint.h"
 
 namespace weft::net::mixed {
@@ -11,12 +11,12 @@ namespace weft::net::mixed {
 // How a rank waits for peers on both sides: each side looks for failures of its own peers; what one finds, it tells the
 // other. Sleeps on the doorbell while it waits for a rank of its own machine, else on its sockets.
 // Thread: the endpoint's.
-class Patience {
+class WaitPolicy {
  public:
-  using Limits = messages::Patience::Limits;
-  using WaitingFor = messages::Patience::WaitingFor;
+  using Limits = messages::WaitPolicy::Limits;
+  using WaitingFor = messages::WaitPolicy::WaitingFor;
 
-  Patience(Endpoint& endpoint, memory::Patience& near, messages::Endpoint& sockets, Limits limits)
+  WaitPolicy(Endpoint& endpoint, memory::WaitPolicy& near, messages::Endpoint& sockets, Limits limits)
       : endpoint_(endpoint), near_(near), sockets_(sockets), far_(sockets, limits), limits_(limits) {}
 
   void reset() {
@@ -46,9 +46,9 @@ class Patience {
   Status share(Status found);
 
   Endpoint& endpoint_;
-  memory::Patience& near_;
+  memory::WaitPolicy& near_;
   messages::Endpoint& sockets_;
-  messages::Patience far_;
+  messages::WaitPolicy far_;
   Limits limits_;
   int looks_ = 0;
   messages::Clock::time_point since_{};
