@@ -6,7 +6,7 @@ namespace weft::cost {
 namespace {
 
 TEST(InFlight, PartsOfOneMessageArriveTogetherAndCostOne) {
-  InFlight mail(8, 20, 100);
+  InFlight in_flight(8, 20, 100);
   EXPECT_EQ(in_flight.filled_by(7, false), 0);
   in_flight.put(7, {1, 1}, false);
   EXPECT_TRUE(in_flight.empty(7));  // more of it follows
@@ -18,7 +18,7 @@ TEST(InFlight, PartsOfOneMessageArriveTogetherAndCostOne) {
 }
 
 TEST(InFlight, WhatIsLargerThanAMessageGoesAsSeveral) {
-  InFlight mail(8, 150, 100);
+  InFlight in_flight(8, 150, 100);
   EXPECT_EQ(in_flight.filled_by(7, false), 1);
   in_flight.put(7, {1, 2}, false);
   EXPECT_EQ(in_flight.filled_by(7, true), 2);  // 300 in three
@@ -30,7 +30,7 @@ TEST(InFlight, WhatIsLargerThanAMessageGoesAsSeveral) {
 }
 
 TEST(InFlight, EmptyMessagesAreMessages) {
-  InFlight mail(8, 0, 100);
+  InFlight in_flight(8, 0, 100);
   EXPECT_EQ(in_flight.filled_by(7, true), 1);
   EXPECT_EQ(in_flight.filled_by(7, false), 0);
 }

@@ -11,7 +11,7 @@ namespace weft::net::messages {
 namespace {
 
 constexpr std::chrono::milliseconds kOvertakenFor{15};  // messages without bytes count nothing and may be overtaken
-const std::string kHasLeft = "it has left";              // the end of a peer that said goodbye
+const std::string kHasLeft = "it has left";             // the end of a peer that said goodbye
 constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace

@@ -102,7 +102,13 @@ bool Execution::step(Strand& self) {
 
 void Execution::move(Strand& self, const Step& now) {
   const Value value = reduced(self, now);
-  if (report_.failed() || stays_where_it_is(self, now)) return;
+  if (report_.failed()) return;
+  if (options_.on_move) {
+    Moved moved{self.rank, self.lane, static_cast<int>(self.next), value.parts().front().chunk, {}};
+    for (const Value::Part& p : value.parts()) moved.contributors.push_back(p.rank);
+    options_.on_move(moved);
+  }
+  if (stays_where_it_is(self, now)) return;
   for (const Operand& o : now.destinations) {
     write(self, now, o, value);
     if (report_.failed()) return;

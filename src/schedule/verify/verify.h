@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "schedule/schedule.h"
 
@@ -35,10 +37,19 @@ struct Finding {
 
 std::string_view name(Finding::Kind kind);
 
+// One move that was executed, for pictures of how a schedule proceeds.
+struct Moved {
+  Rank rank = 0;
+  int lane = 0, step = 0;          // index in the strand
+  ChunkId chunk = 0;               // of the value
+  std::vector<Rank> contributors;  // ranks whose input is in the value, in ascending order
+};
+
 struct VerifyOptions {
-  int slots = 2;          // chunks that a connection holds before its sender must wait
-  bool in_place = false;  // output and input are the same memory
-  bool in_order = false;  // prove the order of sums too
+  int slots = 2;                                   // chunks that a connection holds before its sender must wait
+  bool in_place = false;                           // output and input are the same memory
+  bool in_order = false;                           // prove the order of sums too
+  std::function<void(const Moved&)> on_move = {};  // called after every move, in an order that respects all waits
 };
 
 struct Proof {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "cost/machine_view.h"
+#include "protocol/capabilities.h"
+#include "report/explorer.h"
+#include "schedule/lower/lower.h"
+
+namespace weft::explore {
+
+struct Question {
+  std::string machine;  // as given on the command line
+  schedule::Task task;
+  std::string algorithm, protocol;  // empty: weft's choice
+};
+
+// Answers one question for the explorer's page: draws the machine, runs the schedule of the chosen algorithm in the
+// simulator and in the verifier, and asks the cost model for the candidates' curves from 1 KiB to 1 GiB.
+// The stepper shows at most kMostRanks ranks and kMostMoves moves on one channel; the answer's time is that of the
+// chosen plan. Errors: bad input of the choice; kUnsupported: more ranks or moves, with their number.
+inline constexpr Rank kMostRanks = 64;
+inline constexpr std::size_t kMostMoves = 40'000;
+Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
+
+// The page that shows `report`, one file that needs no server and no network.
+std::string page(const report::Explorer& report);
+
+}  // namespace weft::explore

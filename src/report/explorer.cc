@@ -1,0 +1,74 @@
+#include "report/explorer.h"
+
+namespace weft::report {
+
+nlohmann::json to_json(const Explorer& e) {
+  using nlohmann::json;
+  json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array(),
+       curves = json::array();
+  for (const auto& d : e.devices) devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}});
+  for (const auto& l : e.links)
+    links.push_back({{"a", l.a},
+                     {"b", l.b},
+                     {"kind", l.kind},
+                     {"count", l.count},
+                     {"ab_GBps", l.ab_GBps},
+                     {"ba_GBps", l.ba_GBps},
+                     {"latency_ns", l.latency_ns}});
+  for (const auto& p : e.paths)
+    paths.push_back({{"from", p.from},
+                     {"to", p.to},
+                     {"type", p.type},
+                     {"GBps", p.GBps},
+                     {"latency_ns", p.latency_ns},
+                     {"hops", p.hops},
+                     {"bottleneck", p.bottleneck}});
+  for (const auto& m : e.moves)
+    moves.push_back({{"rank", m.rank},
+                     {"lane", m.lane},
+                     {"step", m.step},
+                     {"text", m.text},
+                     {"chunk", m.chunk},
+                     {"to", m.to},
+                     {"keeps", m.keeps},
+                     {"holds", m.holds},
+                     {"begin_us", m.begin_us},
+                     {"end_us", m.end_us}});
+  for (const auto& c : e.curves) {
+    json points = json::array();
+    for (const auto& [bytes, rate] : c.busbw_GBps) points.push_back({bytes, rate});
+    curves.push_back({{"algorithm", c.algorithm},
+                      {"protocol", c.protocol},
+                      {"channels", c.channels},
+                      {"chosen", c.chosen},
+                      {"reason", c.reason},
+                      {"busbw_GBps", points}});
+  }
+  return {{"schema", "weft.explorer/1"},
+          {"question", e.question},
+          {"answer", e.answer},
+          {"command", e.command},
+          {"machine",
+           {{"name", e.machine},
+            {"svg", e.machine_svg},
+            {"devices", devices},
+            {"links", links},
+            {"paths", paths},
+            {"left_out", e.left_out}}},
+          {"schedule",
+           {{"collective", e.collective},
+            {"algorithm", e.algorithm},
+            {"when", e.when},
+            {"source", e.source},
+            {"verdict", e.verdict},
+            {"proved", e.proved},
+            {"ranks", e.ranks},
+            {"chunks", e.chunks},
+            {"bytes", e.bytes},
+            {"timed", e.timed},
+            {"total_us", e.total_us},
+            {"moves", moves}}},
+          {"curves", {{"candidates", curves}, {"limit_GBps", e.limit_GBps}, {"limit", e.limit}}}};
+}
+
+}  // namespace weft::report

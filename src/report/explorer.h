@@ -1,0 +1,73 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "weft/types.h"
+
+namespace weft::report {
+
+// What the explorer's page shows for one question: a machine, a schedule in simulated time, and curves. Sentences are
+// made here and not in the page, so that page and command say the same.
+struct Explorer {
+  struct Device {
+    std::string name, kind, model;
+  };
+  struct Link {
+    std::string a, b, kind;
+    int count = 1;                    // links or lanes that the rates include
+    double ab_GBps = 0, ba_GBps = 0;  // each direction
+    double latency_ns = 0;
+  };
+  // Between two devices of the first node.
+  struct Path {
+    std::string from, to, type, bottleneck;
+    double GBps = 0, latency_ns = 0;
+    int hops = 0;
+  };
+  // A move of one rank. Times of moves in simulated time; in units of steps where `timed` is false.
+  struct Move {
+    Rank rank = 0;
+    int lane = 0, step = 0;
+    std::string text;  // "move chunk 3: message from 1 + in[3] -> out[3], message to 2"
+    std::int64_t chunk = 0;
+    std::vector<Rank> to;     // ranks that receive the value besides this one
+    bool keeps = false;       // this rank's own memory holds the value afterwards
+    std::vector<Rank> holds;  // whose contributions the value has
+    double begin_us = 0, end_us = 0;
+  };
+  struct Curve {
+    std::string algorithm, protocol;
+    int channels = 0;
+    bool chosen = false;  // at the question's size
+    std::string reason;
+    std::vector<std::pair<Bytes, double>> busbw_GBps;  // predicted by the cost model
+  };
+
+  std::string question, answer, command;
+  std::string machine, machine_svg;
+  std::vector<Device> devices;
+  std::vector<Link> links;  // of the first node and its way to the network
+  std::string left_out;     // a sentence, where the machine has more than is listed
+  std::vector<Path> paths;
+
+  std::string collective, algorithm, when, source, verdict;
+  Rank ranks = 0;
+  std::int64_t chunks = 0;
+  Bytes bytes = 0;
+  bool timed = false;
+  bool proved = false;
+  double total_us = 0;
+  std::vector<Move> moves;  // in order of their beginning
+
+  std::vector<Curve> curves;
+  double limit_GBps = 0;  // bus bandwidth that the machine allows at the question's size
+  std::string limit;
+};
+
+// weft.explorer/1
+nlohmann::json to_json(const Explorer& explorer);
+
+}  // namespace weft::report
