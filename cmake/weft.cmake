@@ -61,7 +61,7 @@ endfunction()
 include(${CMAKE_CURRENT_LIST_DIR}/embed_function.cmake)
 
 add_library(weft_options INTERFACE)
-target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(weft_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 # GCC's -Wmaybe-uninitialized takes members of optionals and moved functions for uninitialized; the sanitizers find the
 # real cases.
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wpedantic -Werror=return-type
@@ -77,15 +77,15 @@ endif()
 
 set(weft_common_headers <algorithm> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
     <utility> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch/empty.cc CONTENT "int main() {}\n")
-add_library(weft_pch OBJECT ${CMAKE_BINARY_DIR}/pch/empty.cc)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pch/empty.cc CONTENT "int main() {}\n")
+add_library(weft_pch OBJECT ${PROJECT_BINARY_DIR}/pch/empty.cc)
 target_link_libraries(weft_pch PRIVATE weft_options fmt::fmt tl::expected Threads::Threads)
 target_precompile_headers(weft_pch PRIVATE ${weft_common_headers})
 if(WEFT_TESTS)
   # Tests are compiled at -O1: they check results, and a quarter of their compile time is optimisation. The target is
   # a program because programs are compiled with -fPIE and libraries with -fPIC.
-  add_executable(weft_test_pch ${CMAKE_BINARY_DIR}/pch/empty.cc)
-  set_target_properties(weft_test_pch PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/pch)
+  add_executable(weft_test_pch ${PROJECT_BINARY_DIR}/pch/empty.cc)
+  set_target_properties(weft_test_pch PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/pch)
   target_link_libraries(weft_test_pch PRIVATE weft_options fmt::fmt tl::expected GTest::gtest Threads::Threads)
   target_compile_options(weft_test_pch PRIVATE $<$<CONFIG:Release>:-O1>)
   target_precompile_headers(weft_test_pch PRIVATE ${weft_common_headers} <gtest/gtest.h>)

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -263,6 +264,9 @@ class Communicator {
   // WEFT_TIMEOUT_MS or ConnectOptions say. Ranks may differ: the first whose time is up breaks the communicator. A rank
   // that has ended is noticed all the same. shrink() and agree() keep to the communicator's own.
   void set_timeout(std::chrono::milliseconds timeout);
+  // From here on a call that waits for a peer asks this function about every 20 ms, on the calling thread; true ends
+  // the wait as abort() would, with kAborted on all ranks. Empty: nothing is asked. Bindings ask for signals here.
+  void set_interrupt(std::function<bool()> interrupted);
 
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it
   // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for

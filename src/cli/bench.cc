@@ -59,11 +59,9 @@ Status set_level(BenchSpec& spec) {
   return {};
 }
 
-Result<int> run(BenchSpec& spec) {
-  if (is_one_sided(spec.collective_name)) {
-    if (spec.largest.empty()) spec.largest = "4M";
-    return bench_one_sided(spec);
-  }
+// Checks the options of a collective other than `all`'s ranks, fills in what follows from them, and loads the machine.
+// Errors (bad input): names the option.
+Result<Machine> settle(BenchSpec& spec) {
   const bool all = spec.collective_name == "all";
   if (!all) {
     WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
@@ -89,17 +87,43 @@ Result<int> run(BenchSpec& spec) {
   if (spec.check && (!spec.beside.empty() || !spec.loads.empty() || !spec.compute.empty()))
     return bad_input("--check does not go together with --beside, --load and --compute");
   WEFT_CHECK(set_level(spec));
-  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
-  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
-  if (all) {
-    if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
-    return bench_all(spec, machine, counts.empty() ? std::vector<Rank>{2} : counts);
-  }
+  return load_machine(spec.on, spec.calibration);
+}
+
+// Errors (bad input): numbers of ranks or a root that the machine does not have.
+Status settle_ranks(BenchSpec& spec, const Machine& machine, const std::vector<Rank>& counts) {
   if (counts.size() > 1) return bad_input("--ranks {}: several numbers are for `bench all`", spec.ranks_text);
   if (!counts.empty()) spec.ranks = counts.front();
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   if (spec.root < 0 || spec.root >= ranks) return bad_input("--root {} is not one of {} ranks", spec.root, ranks);
+  return {};
+}
+
+Result<int> run(BenchSpec& spec) {
+  if (is_one_sided(spec.collective_name)) {
+    if (spec.largest.empty()) spec.largest = "4M";
+    return bench_one_sided(spec);
+  }
+  WEFT_TRY(const Machine machine, settle(spec));
+  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
+  if (spec.collective_name == "all") {
+    if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
+    return bench_all(spec, machine, counts.empty() ? std::vector<Rank>{2} : counts);
+  }
+  WEFT_CHECK(settle_ranks(spec, machine, counts));
   return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
+}
+
+Result<nlohmann::json> answer(BenchSpec& spec) {
+  if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all")
+    return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
+                     spec.collective_name);
+  WEFT_TRY(const Machine machine, settle(spec));
+  if (!machine.simulated) return bad_input("--on {}: this machine is measured by `weft bench`", spec.on);
+  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
+  WEFT_CHECK(settle_ranks(spec, machine, counts));
+  WEFT_TRY(const report::BenchReport report, simulate_bench(spec, machine));
+  return to_json(report);
 }
 
 }  // namespace
@@ -172,7 +196,7 @@ Command add_bench(CLI::App& app) {
   sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -45,7 +45,14 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine);
 // Every collective with every algorithm and protocol that serves it, on each of these numbers of ranks here.
 Result<int> bench_all(const BenchSpec& spec, const Machine& machine, const std::vector<Rank>& ranks);
-// Simulates it.
+// Simulates it. `before`: called before each size; `after`: called when the last row of the report has been added.
+struct BenchProgress {
+  std::function<void(Bytes bytes, Rank ranks)> before = {};
+  std::function<void(const report::BenchReport&)> after = {};
+};
+Result<report::BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine,
+                                           const BenchProgress& progress = {});
+// The same with a table on stdout. Returns the exit code.
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine);
 
 // The nccl-tests table, as wide as the terminal allows.

@@ -242,7 +242,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
 
 }  // namespace
 
-Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
+Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine, const BenchProgress& progress) {
   WEFT_TRY(const auto sizes, sizes_of(spec));
   if (!spec.timeline.empty() && (sizes.size() > 1 || spec.check))
     return bad_input("--timeline draws one size, unchecked: give --min and --max the same");
@@ -264,24 +264,35 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
                      .loads = spec.loads,
                      .compute = spec.compute,
                      .rows = {}};
-  const BenchTable table(report, terminal_width(), spec.verbose);
-  const bool shows = spec.json != "-";
-  Progress progress;
   std::string trace;
   for (const Bytes bytes : sizes) {
-    progress.show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), job.ranks));
+    if (progress.before) progress.before(bytes, job.ranks);
     WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
     if (trouble.any || job.others) {
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
-    progress.show("");
-    if (shows && report.rows.empty()) table.header();
     report.rows.push_back(row);
-    if (shows) table.row(row);
+    if (progress.after) progress.after(report);
   }
   if (!spec.timeline.empty()) WEFT_CHECK(write_text(spec.timeline, trace));
-  return finish_bench(spec, report, table);
+  return report;
+}
+
+Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
+  Progress line;
+  const auto before = [](Bytes bytes, Rank ranks) {
+    Progress::show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
+  };
+  const auto after = [&](const BenchReport& report) {
+    Progress::show("");
+    if (spec.json == "-") return;
+    const BenchTable table(report, terminal_width(), spec.verbose);
+    if (report.rows.size() == 1) table.header();
+    table.row(report.rows.back());
+  };
+  WEFT_TRY(const BenchReport report, simulate_bench(spec, machine, {before, after}));
+  return finish_bench(spec, report, BenchTable(report, terminal_width(), spec.verbose));
 }
 
 }  // namespace weft::cli

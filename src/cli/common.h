@@ -25,6 +25,9 @@ int report_error(const Error& error);
 struct Command {
   CLI::App* app = nullptr;
   std::function<Result<int>()> run;
+  // What --json would write, instead of printing anything; empty: the command has no such form. For bindings: see
+  // answers.h.
+  std::function<Result<nlohmann::json>()> answer = {};
 };
 
 // The machine a command is for: `--on MACHINE`, or this one. Owns the view.

@@ -109,6 +109,40 @@ Result<int> explain_devices(const Spec& spec) {
   return 0;
 }
 
+// A question about a collective, with what is needed to answer it.
+struct Asked {
+  Machine machine;
+  tune::Question question;
+};
+// Errors (bad input): names the option.
+Result<Asked> ask(const Spec& spec) {
+  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
+  WEFT_TRY(const DataType type, parse_type(spec.type));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+  WEFT_CHECK(check_channels(spec.channels));
+  WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  tune::Question question{
+      .task = task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type),
+      .can = capabilities_of(machine),
+      .algorithm = spec.algorithm,
+      .protocol = spec.protocol,
+      .channels = static_cast<int>(spec.channels)};
+  return Asked{std::move(machine), std::move(question)};
+}
+
+struct Explained {
+  std::vector<tune::Candidate> all;
+  std::optional<NcclView> nccl;
+  cost::Limit limit;
+};
+Result<Explained> explain(const Asked& asked) {
+  WEFT_TRY(auto all, tune::candidates(*asked.machine.view, asked.question));
+  std::optional<NcclView> nccl;
+  if (asked.machine.simulated && all.front().possible) nccl = ask_nccl(*asked.machine.view, asked.question);
+  return Explained{std::move(all), std::move(nccl), cost::limit(*asked.machine.view, asked.question.task)};
+}
+
 Result<int> run(const Spec& spec) {
   if (spec.collective == "devices") return explain_devices(spec);
   if (spec.collective == "access") {
@@ -116,28 +150,22 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }
-  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
-  WEFT_TRY(const DataType type, parse_type(spec.type));
-  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
-  WEFT_CHECK(check_channels(spec.channels));
-  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
-  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  const schedule::Task task =
-      task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type);
-  tune::Question question{.task = task,
-                          .can = capabilities_of(machine),
-                          .algorithm = spec.algorithm,
-                          .protocol = spec.protocol,
-                          .channels = static_cast<int>(spec.channels)};
-  if (!spec.table.empty()) return write_table(spec, machine, question);
-  WEFT_TRY(const auto all, tune::candidates(*machine.view, question));
-  std::optional<NcclView> nccl;
-  if (machine.simulated && all.front().possible) nccl = ask_nccl(*machine.view, question);
-  const cost::Limit limit = cost::limit(*machine.view, task);
-  if (spec.json != "-") print(spec, machine, task, limit, all);
-  if (spec.json != "-" && nccl) print_nccl(*nccl, all.front());
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, machine, task, limit, all, nccl)));
-  return all.front().possible ? 0 : kBadAnswer;
+  WEFT_TRY(const Asked asked, ask(spec));
+  if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
+  WEFT_TRY(const Explained e, explain(asked));
+  const schedule::Task& task = asked.question.task;
+  if (spec.json != "-") print(spec, asked.machine, task, e.limit, e.all);
+  if (spec.json != "-" && e.nccl) print_nccl(*e.nccl, e.all.front());
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, asked.machine, task, e.limit, e.all, e.nccl)));
+  return e.all.front().possible ? 0 : kBadAnswer;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (spec.collective == "devices" || spec.collective == "access" || !spec.table.empty())
+    return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
+  WEFT_TRY(const Asked asked, ask(spec));
+  WEFT_TRY(const Explained e, explain(asked));
+  return to_json(spec, asked.machine, asked.question.task, e.limit, e.all, e.nccl);
 }
 
 }  // namespace
@@ -167,7 +195,7 @@ Command add_explain(CLI::App& app) {
   sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table");
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -41,12 +41,7 @@ void print(const Spec& spec, const schedule::Document& d, const schedule::Proof&
              proof.remote_accesses);
 }
 
-Result<int> run(const Spec& spec) {
-  if (spec.all) {
-    if (!spec.source.what.empty() || !spec.source.algorithm.empty())
-      return bad_input("--all proves every algorithm; it goes without a collective and --algo");
-    return verify_all(spec.ranks, spec.json);
-  }
+Result<schedule::Document> load(const Spec& spec) {
   ScheduleSource source = spec.source;
   if (!CLI::detail::lexical_cast(spec.ranks, source.ranks))
     return bad_input("--ranks {}: a number is expected; ranges go with --all", spec.ranks);
@@ -55,26 +50,44 @@ Result<int> run(const Spec& spec) {
   if (source.is_file() && spec.in_place) return bad_input("{} says itself whether it works in place", source.what);
   if (spec.slots < 0 || spec.slots > 1024) return bad_input("--slots {} is outside 1 … 1024", spec.slots);
   if (spec.slots > 0) document.slots = static_cast<int>(spec.slots);
+  return document;
+}
+
+nlohmann::json to_json(const Spec& spec, const schedule::Document& document, const schedule::Proof& proof) {
+  nlohmann::json json = {
+      {"schema", "weft.verify/1"},  {"collective", schedule::name(document.schedule.shape.collective)},
+      {"algorithm", document.name}, {"ranks", document.schedule.shape.ranks},
+      {"proved", proof.ok()},       {"steps", proof.steps},
+      {"messages", proof.messages}, {"remote_accesses", proof.remote_accesses}};
+  if (spec.source.is_file()) json["file"] = spec.source.what;
+  if (const auto& f = proof.counterexample)
+    json["counterexample"] = {{"kind", schedule::name(f->kind)},
+                              {"rank", f->rank},
+                              {"lane", f->lane},
+                              {"step", f->step},
+                              {"chunk", f->chunk},
+                              {"peer", f->peer},
+                              {"text", f->text}};
+  return json;
+}
+
+Result<int> run(const Spec& spec) {
+  if (spec.all) {
+    if (!spec.source.what.empty() || !spec.source.algorithm.empty())
+      return bad_input("--all proves every algorithm; it goes without a collective and --algo");
+    return verify_all(spec.ranks, spec.json);
+  }
+  WEFT_TRY(const schedule::Document document, load(spec));
   const schedule::Proof proof = schedule::prove(document);
   if (spec.json != "-") print(spec, document, proof);
-  if (!spec.json.empty()) {
-    nlohmann::json json = {
-        {"schema", "weft.verify/1"},  {"collective", schedule::name(document.schedule.shape.collective)},
-        {"algorithm", document.name}, {"ranks", document.schedule.shape.ranks},
-        {"proved", proof.ok()},       {"steps", proof.steps},
-        {"messages", proof.messages}, {"remote_accesses", proof.remote_accesses}};
-    if (source.is_file()) json["file"] = source.what;
-    if (const auto& f = proof.counterexample)
-      json["counterexample"] = {{"kind", schedule::name(f->kind)},
-                                {"rank", f->rank},
-                                {"lane", f->lane},
-                                {"step", f->step},
-                                {"chunk", f->chunk},
-                                {"peer", f->peer},
-                                {"text", f->text}};
-    WEFT_CHECK(write_json(spec.json, json));
-  }
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, document, proof)));
   return proof.ok() ? 0 : kBadAnswer;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (spec.all) return bad_input("verify --all: only one schedule has an answer without printing");
+  WEFT_TRY(const schedule::Document document, load(spec));
+  return to_json(spec, document, schedule::prove(document));
 }
 
 }  // namespace
@@ -90,7 +103,7 @@ Command add_verify(CLI::App& app) {
   sub->add_flag("--all", spec->all, "every registered algorithm");
   sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout");
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -47,6 +47,9 @@ class Executor {
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
   // Where this rank and a peer called different things, if a call has failed with kMismatch.
   virtual fabric::Disagreement disagreement() const = 0;
+  // Asked about every 20 ms by a wait that finds nothing to do, on its own thread; true: the wait gives up, as after
+  // abort(). Empty: nothing is asked.
+  void interrupt_by(std::function<bool()> asked) { interrupt_ = std::move(asked); }
   // A peer that has sent a message which no call has received; -1: none is known.
   virtual Rank unread() = 0;
   // Tells the peers that the communicator is broken, and by whom. Idempotent.
@@ -57,8 +60,20 @@ class Executor {
   // What a trace is told from now on. Owns: the caller, as long as this lives. Null: none.
   virtual void trace_to(recorder::Trace* trace) = 0;
 
+ protected:
+  bool interrupted() {
+    if (!interrupt_) [[likely]]
+      return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < asks_at_) return false;
+    asks_at_ = now + std::chrono::milliseconds(20);
+    return interrupt_();
+  }
+
  private:
   std::atomic<bool> aborted_{false};
+  std::function<bool()> interrupt_;
+  std::chrono::steady_clock::time_point asks_at_{};
 };
 
 struct ProgramCursor {
@@ -127,6 +142,8 @@ class WorldExecutor final : public Executor {
         continue;
       }
       observer_.stuck([this] { return first_blocker(); });
+      if (interrupted()) [[unlikely]]
+        abort();
       WEFT_CHECK(check_intact());
       WEFT_CHECK(compared(world_->wait_policy.pause(ask_)));
     }

@@ -132,6 +132,12 @@ void Communicator::set_timeout(std::chrono::milliseconds timeout) {
   session_->executor().set_timeout(timeout.count() > 0 ? timeout : kForEver);
 }
 
+void Communicator::set_interrupt(std::function<bool()> interrupted) {
+  if (!session_) return;
+  const Turn turn(*session_);
+  session_->executor().interrupt_by(std::move(interrupted));
+}
+
 void Communicator::abort() {
   if (session_) session_->abort();
 }

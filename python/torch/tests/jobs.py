@@ -1,0 +1,226 @@
+"""Programs of one rank: python jobs.py NAME RANK RANKS FILE BACKEND. Printed lines are what the tests look at."""
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+
+def collectives(rank, ranks):
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64):
+        x = torch.arange(10).to(dtype) + rank
+        dist.all_reduce(x)
+        assert torch.equal(x, (ranks * torch.arange(10) + sum(range(ranks))).to(dtype)), (dtype, x)
+    x = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(x)
+    assert x.tolist() == [True, True, False]
+    x = torch.full((3,), rank + 1, dtype=torch.complex64)
+    dist.all_reduce(x)
+    assert x[0] == sum(range(1, ranks + 1))
+    x = torch.tensor([float(rank + 1)])
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    assert x == (ranks + 1) / 2
+    x = torch.full((4, 6), float(rank)).t()  # not contiguous
+    dist.all_reduce(x)
+    assert (x == sum(range(ranks))).all()
+    dist.all_reduce(torch.empty(0))
+    x = torch.full((2, 3), rank, dtype=torch.int16)
+    dist.broadcast(x, 1)
+    assert (x == 1).all()
+    parts = [torch.empty(3) for _ in range(ranks)]
+    dist.all_gather(parts, torch.full((3,), float(rank)))
+    assert [p[0].item() for p in parts] == list(range(ranks))
+    uneven = [torch.empty(r + 1) for r in range(ranks)]
+    dist.all_gather(uneven, torch.full((rank + 1,), float(rank)))
+    assert [p.tolist() for p in uneven] == [[float(r)] * (r + 1) for r in range(ranks)]
+    flat = torch.empty(ranks * 2)
+    dist.all_gather_into_tensor(flat, torch.full((2,), float(rank)))
+    assert flat.tolist() == [float(r) for r in range(ranks) for _ in range(2)]
+    out = torch.empty(2)
+    dist.reduce_scatter_tensor(out, torch.arange(2.0 * ranks))
+    assert out.tolist() == [ranks * (2.0 * rank), ranks * (2.0 * rank + 1)]
+    dist.reduce_scatter(out, [torch.full((2,), float(r)) for r in range(ranks)])
+    assert out.tolist() == [float(ranks * rank)] * 2
+    x = torch.full((2,), float(rank + 1))
+    dist.reduce(x, 0)
+    assert rank != 0 or x[0] == sum(range(1, ranks + 1))
+    gathered = [torch.empty(1) for _ in range(ranks)] if rank == 0 else None
+    dist.gather(torch.tensor([float(rank)]), gathered, 0)
+    assert rank != 0 or [g.item() for g in gathered] == list(range(ranks))
+    dist.scatter(out, [torch.full((2,), float(r)) for r in range(ranks)] if rank == 0 else None, 0)
+    assert (out == rank).all()
+    sizes = [[r + c + 1 for c in range(ranks)] for r in range(ranks)]  # from r to c
+    send = torch.full((sum(sizes[rank]),), float(rank))
+    receive = torch.empty(sum(sizes[r][rank] for r in range(ranks)))
+    dist.all_to_all_single(receive, send, [sizes[r][rank] for r in range(ranks)], sizes[rank])
+    assert receive.tolist() == [float(r) for r in range(ranks) for _ in range(sizes[r][rank])]
+    lists = [torch.empty(1) for _ in range(ranks)]
+    dist.all_to_all(lists, [torch.tensor([float(10 * rank + c)]) for c in range(ranks)])
+    assert [t.item() for t in lists] == [10 * r + rank for r in range(ranks)]
+    sparse = torch.sparse_coo_tensor([[rank, 5]], [1.0, 2.0], (8,))
+    dist.all_reduce(sparse)
+    assert sparse.to_dense()[5] == 2 * ranks and sparse.to_dense()[rank] == 1
+    import torch.distributed._functional_collectives as functional
+
+    assert functional.all_reduce(torch.ones(2), "sum", dist.group.WORLD).tolist() == [ranks] * 2
+    dist.barrier()
+    print("right")
+
+
+def objects(rank, ranks):
+    everything = [None] * ranks
+    dist.all_gather_object(everything, {"rank": rank, "text": "x" * (rank * 1000)})
+    assert [e["rank"] for e in everything] == list(range(ranks))
+    one = [("from", rank)]
+    dist.broadcast_object_list(one, 1)
+    assert one == [("from", 1)]
+    print("right")
+
+
+def messages(rank, ranks):
+    big = torch.full((1 << 20,), float(rank))
+    other = torch.empty(1 << 20)
+    peer = 1 - rank
+    for work in [dist.isend(big, peer), dist.irecv(other, peer)]:  # neither rank receives before it sends
+        work.wait()
+    assert (other == peer).all()
+    small = torch.empty(1)
+    if rank == 0:
+        dist.send(torch.tensor([3.0]), 1, tag=3)
+        dist.send(torch.tensor([4.0]), 1, tag=4)
+        assert dist.recv(small) == 1 and small == 5
+    else:
+        dist.recv(small, 0, tag=4)
+        assert small == 4
+        dist.recv(small, 0, tag=3)
+        assert small == 3
+        dist.send(torch.tensor([5.0]), 0)
+    print("right")
+
+
+def asynchronous(rank, ranks):
+    xs = [torch.full((1000,), float(i)) for i in range(20)]
+    works = [dist.all_reduce(x, async_op=True) for x in xs]
+    y = torch.ones(1)
+    dist.all_reduce(y)  # behind the queued ones
+    assert all(w.is_completed() for w in works)
+    assert [x[0].item() for x in xs] == [2.0 * i for i in range(20)]
+    future = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: f.value()[0] * 10)
+    assert future.wait().tolist() == [20.0] * 3
+
+    def chained(f):  # as PowerSGD does: waits for a collective inside a callback
+        z = f.value()[0].clone()
+        return dist.all_reduce(z, async_op=True).get_future().wait()[0]
+
+    future = dist.all_reduce(torch.ones(1 << 18), async_op=True).get_future().then(chained)
+    assert future.wait()[0] == 4
+    print("right")
+
+
+def train(rank, ranks):
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(1)
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+    )
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    torch.manual_seed(rank)
+    for _ in range(20):
+        loss = torch.nn.functional.cross_entropy(model(torch.randn(16, 64)), torch.randint(0, 10, (16,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    dist.all_reduce(loss := loss.detach())
+    total = sum(p.double().sum().item() for p in model.parameters())
+    print(f"loss {loss.item() / ranks:.6f} parameters {total:.6f}")
+
+
+def powersgd(rank, ranks):
+    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(1)
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.Linear(128, 4)))
+    model.register_comm_hook(PowerSGDState(None, start_powerSGD_iter=2), powerSGD_hook)
+    for _ in range(5):
+        model(torch.ones(4, 128) * (rank + 1)).sum().backward()
+    print("right")
+
+
+def killed(rank, ranks):
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    try:
+        for _ in range(1000):
+            work = dist.all_reduce(torch.ones(1000), async_op=rank == 2)  # in the caller, and on the queue
+            if work is not None:
+                work.wait()
+            time.sleep(0.001)
+    except dist.DistBackendError as e:
+        print(f"DistBackendError names rank 1: {'rank 1' in str(e)}, within a second: {time.monotonic() - begin < 1}")
+    os._exit(0)
+
+
+def late(rank, ranks):
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        time.sleep(2)
+        return
+    try:
+        dist.all_reduce(torch.ones(1))
+    except dist.DistBackendError as e:
+        print(f"timeout names rank 1: {'rank 1' in str(e)}")
+    os._exit(0)
+
+
+def differs(rank, ranks):
+    try:
+        dist.all_reduce(torch.ones(4 if rank == 0 else 8))
+    except RuntimeError as e:
+        print("mismatch:", "4" in str(e) and "8" in str(e))
+    os._exit(0)
+
+
+def groups(rank, ranks):
+    pair = dist.new_group([0, 1])
+    x = torch.ones(1)
+    if rank < 2:
+        dist.all_reduce(x, group=pair)
+        assert x == 2
+    dist.barrier()
+    assert rank == 2 or dist.get_backend(pair) == "weft"
+    print("right")
+
+
+def refused(rank, ranks):
+    for call in (
+        lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND),
+        lambda: dist.all_gather_into_tensor(torch.empty(3), torch.ones(1)),
+    ):
+        try:
+            call()
+        except ValueError as e:
+            assert str(e).startswith("weft: "), e
+            continue
+        raise AssertionError("not refused")
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    assert x == ranks
+    print("right")
+
+
+if __name__ == "__main__":
+    name, rank, ranks, file, backend = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
+    torch.set_num_threads(1)
+    timeout = timedelta(seconds=0.5 if name == "late" else 30)
+    dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=timeout)
+    globals()[name](rank, ranks)
+    sys.stdout.flush()
+    dist.destroy_process_group()

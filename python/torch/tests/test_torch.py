@@ -1,0 +1,79 @@
+"""backend="weft" of torch.distributed, ranks as processes."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+JOBS = pathlib.Path(__file__).with_name("jobs.py")
+
+
+def run(name, tmp_path, ranks=2, backend="weft"):
+    """What every rank printed."""
+    file = tmp_path / f"meet_{backend}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(JOBS), name, str(rank), str(ranks), str(file), backend],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    printed = []
+    for process in processes:
+        out, err = process.communicate(timeout=120)
+        printed.append(out.strip() if process.returncode <= 0 else f"exit {process.returncode}: {out}{err[-3000:]}")
+    return printed
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("job", ["collectives", "objects"])
+def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
+    assert run(job, tmp_path, ranks) == ["right"] * ranks
+
+
+@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "refused"])
+def test_with_two_ranks(job, tmp_path):
+    assert run(job, tmp_path) == ["right"] * 2
+
+
+def test_groups_of_some_ranks(tmp_path):
+    assert run("groups", tmp_path, ranks=3) == ["right"] * 3
+
+
+def test_a_training_has_the_same_loss_as_with_gloo(tmp_path):
+    weft, gloo = run("train", tmp_path), run("train", tmp_path, backend="gloo")
+    assert weft[0].startswith("loss ")
+    assert weft == gloo
+
+
+def test_every_survivor_gets_an_exception_that_names_the_killed_rank(tmp_path):
+    printed = run("killed", tmp_path, ranks=3)
+    expected = "DistBackendError names rank 1: True, within a second: True"
+    assert printed == [expected, "", expected]
+
+
+def test_a_rank_that_is_late_is_named(tmp_path):
+    assert run("late", tmp_path) == ["timeout names rank 1: True", ""]
+
+
+def test_a_mismatch_names_both_calls_without_detail(tmp_path):
+    assert "mismatch: True" in run("differs", tmp_path)
+
+
+def test_the_backend_is_known_after_import_torch_alone():
+    code = "import torch.distributed as d; import torch; print(d.Backend.WEFT)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout.strip() == "weft", out.stderr
+
+
+def test_a_build_for_another_torch_is_refused_by_one_line():
+    code = (
+        "import weftcomm_torch._built_for as b; b.TORCH = '1.0'\n"
+        "import weftcomm_torch\n"
+        "try: weftcomm_torch._compiled()\nexcept ImportError as e: print(e)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "was built for torch 1.0, but torch" in out.stdout

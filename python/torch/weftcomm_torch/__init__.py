@@ -1,0 +1,57 @@
+"""backend="weft" for torch.distributed on the CPU.
+
+`import torch` registers the backend by itself (entry point torch.backends); the compiled part is loaded when the first
+process group is made, so that a build for another torch cannot break the import.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+
+def _compiled() -> Any:
+    import torch
+
+    from ._built_for import TORCH
+
+    if torch.__version__.split("+")[0].rsplit(".", 1)[0] != TORCH:
+        raise ImportError(f"weft-comm-torch was built for torch {TORCH}, but torch {torch.__version__} is installed")
+    from . import _adapter
+
+    return _adapter
+
+
+def Options(  # noqa: N802 (a class in the compiled part)
+    timeout: timedelta | None = None, reproducible: bool = False, algorithm: str = "", transport: str = ""
+) -> Any:
+    """pg_options of init_process_group and new_group.
+
+    timeout: of every call that does not bring its own. reproducible: the same bits whatever the algorithm and number of
+    cores. algorithm: of all_reduce, instead of weft's choice. transport: "shm", "tcp", "shm+tcp", "ucx", "shm+ucx".
+    """
+    seconds = 1800.0 if timeout is None else timeout.total_seconds()
+    return _compiled().Options(seconds, reproducible, algorithm, transport)
+
+
+def _create(opts: Any, options: Any) -> Any:
+    adapter = _compiled()
+    if options is None or not isinstance(options, adapter.Options):
+        options = adapter.Options(timeout=opts.timeout.total_seconds())
+    return adapter.join(opts.store, opts.group_rank, opts.group_size, options)
+
+
+def register() -> None:
+    """Makes the name "weft" known to torch.distributed; may be called again."""
+    try:
+        import torch.distributed as dist
+
+        if dist.is_available() and not hasattr(dist.Backend, "WEFT"):
+            dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
+    except Exception as problem:  # nothing here may break `import torch`
+        import warnings
+
+        warnings.warn(f"backend weft is not available: {problem}", stacklevel=2)
+
+
+register()
