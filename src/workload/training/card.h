@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weft::training {
+
+// What a GPU does in a second: peaks and memory from data/catalog, shares of them that kernels reach from
+// data/training/cards.json. A value.
+struct Card {
+  std::string name;
+  std::string precision;
+  double peak = 0;       // FLOP/s of GEMMs at the precision, dense
+  double peak16 = 0;     // FLOP/s at bf16, which attention uses
+  double memory = 0;     // bytes
+  double bandwidth = 0;  // bytes/s
+  int multiprocessors = 0;
+  double gemm = 0;                                       // share of the peak that a large GEMM reaches for minutes
+  double attention_forward = 0, attention_backward = 0;  // share of peak16 of fused attention
+  double memory_share = 0;                               // share of the bandwidth that memory-bound kernels reach
+  double launch = 0;                                     // s between two kernels
+  double reserved = 0;                                   // bytes: context, communication buffers
+  double fragmentation = 0;                              // share of activations that the allocator adds
+  bool estimated = false;                                // shares are those of a similar card
+
+  // C = A B with A of m × k, B of k × n: tiles in waves over the multiprocessors, but no faster than memory; in
+  // seconds.
+  double gemm_time(double m, double n, double k) const { return grouped_gemm_time(1, m, n, k); }
+  // The same `groups` times, in one kernel.
+  double grouped_gemm_time(double groups, double m, double n, double k) const;
+  double memory_time(double bytes) const { return bytes / (bandwidth * memory_share) + launch; }
+};
+
+// `part`: a model of the catalogue, e.g. "H100-SXM5". Errors (bad input): no such part, or no such precision on it.
+Result<Card> load_card(std::string_view part, std::string_view precision);
+
+}  // namespace weft::training

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "workload/training/plan.h"
+
+namespace weft::training {
+
+// A measured step beside the model's.
+struct Compared {
+  std::string id, set, group, model, gpu, precision, source, plan_text;
+  bool moe = false;
+  Plan plan;
+  double gpus = 0, measured = 0, predicted = 0;  // s; 0: not measured
+  double simple = 0;                             // s, by the median TFLOP/s of other models on the card; 0: none
+  double flops_per_gpu = 0;                      // of the step
+  double memory = 0, memory_predicted = 0;       // GiB; 0: not published
+  bool out_of_memory = false, fits = true;       // published verdict, the model's
+  std::string skipped;                           // why it was not predicted
+  double error() const { return predicted / measured - 1; }
+};
+
+struct Spread {
+  std::size_t rows = 0;
+  double median = 0, ninety = 0, bias = 0;  // of |error|; bias: median of the error
+};
+
+struct Comparison {
+  std::vector<Compared> rows;
+  std::size_t pairs = 0, pairs_right = 0;  // rows that differ only in the plan, by more than 3 %
+};
+
+// Table of measured steps with the columns of docs/training.md. Errors (bad input): a column that is missing, a cell
+// that is no number or cannot be right where it stands; names file, line and column.
+Result<Comparison> compare_file(const std::string& file,
+                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+Result<Comparison> compare_text(std::string_view file, std::string_view text,
+                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+std::string in_words(const Comparison& comparison, bool every_row);
+nlohmann::json to_json(const Comparison& comparison);  // weft.train-compare/1
+
+}  // namespace weft::training

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workload/training/model.h"
+
+namespace weft::training {
+
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+enum class Schedule : std::uint8_t { k1F1B, kZeroBubble };
+
+std::string_view name(Recompute recompute);
+Result<Recompute> parse_recompute(std::string_view text);
+std::string_view name(Schedule schedule);
+Result<Schedule> parse_schedule(std::string_view text);
+
+// How a model is spread over GPUs. The data-parallel size counts replicas of the dense part: ranks = tp × pp × cp × dp.
+// Experts are spread over ep of the dp × cp ranks. A value.
+struct Plan {
+  std::int64_t tp = 1, pp = 1, vp = 1, dp = 1, ep = 1, cp = 1;
+  int zero = 1;  // stage of ZeRO; 3 is FSDP
+  std::int64_t micro_batch = 1, global_batch = 1, seq = 0;
+  Recompute recompute = Recompute::kNone;
+  Schedule schedule = Schedule::k1F1B;
+  bool sequence_parallel = true;   // where tp > 1
+  std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
+  int gradient_bytes = 4;          // per gradient, held and reduced
+  // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory.
+  int software = 2025;
+
+  std::int64_t ranks() const { return tp * pp * cp * dp; }
+  std::int64_t micro_batches() const { return global_batch / (dp * micro_batch); }
+  bool flash_attention() const { return software >= 2023; }
+  // Collectives of tensor and expert parallelism overlap with the GEMMs beside them.
+  bool overlaps_tensor() const { return software >= 2024; }
+};
+
+// "tp 8, pp 4, dp 16, ZeRO 1, micro-batch 1, recompute none"; sizes of one are left out.
+std::string describe(const Plan& plan);
+
+// Errors (bad input): names the option that does not divide.
+Status check_plan(const Model& model, const Plan& plan);
+
+// Layers of one stage: its chunks together; the first stages have one more where the layers do not divide.
+std::int64_t layers_of_stage(const Model& model, const Plan& plan, std::int64_t stage);
+
+}  // namespace weft::training
