@@ -88,8 +88,9 @@ void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
   const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
   fail(fabric::code(cause), Blame::kCommunicator,
-       culprit == rank_ ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
-                        : fabric::broken_text(culprit, cause, rank_));
+       culprit == rank_
+           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
+           : fabric::broken_text(culprit, cause, rank_));
   told_ = true;
   break_off(culprit, cause);
 }
