@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/text.h"
 #include "cli/bench_one_sided.h"
+#include "cli/bench_transfer.h"
 
 namespace weft::cli {
 namespace {
@@ -15,6 +16,7 @@ to the least that this machine allows, and what sets that limit.
 Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
 all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
 One-sided: put, get, put_signal, atomic; beside the same by plain loads and stores of the mapped memory (here only).
+Transfers: transfer, between the agents of two processes, beside memcpy of the same blocks (docs/transfers.md).
 `bench all` tries every one with every algorithm and protocol that serves it.
 
 Examples:
@@ -29,6 +31,7 @@ Examples:
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
+  weft bench transfer --block 4K --blocks 15000           a list of 15,000 scattered pages of another process
   weft bench all_reduce --json results.json               the rows as weft.bench/2
 )";
 
@@ -104,6 +107,12 @@ Result<int> run(BenchSpec& spec) {
     if (spec.largest.empty()) spec.largest = "4M";
     return bench_one_sided(spec);
   }
+  if (spec.collective_name == "transfer") {
+    if (spec.largest.empty()) spec.largest = "64M";
+    return bench_transfer(spec);
+  }
+  if (!spec.block.empty() || spec.blocks != 0 || spec.verify)
+    return bad_input("--block, --blocks and --verify are for bench transfer");
   WEFT_TRY(const Machine machine, settle(spec));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (spec.collective_name == "all") {
@@ -115,7 +124,8 @@ Result<int> run(BenchSpec& spec) {
 }
 
 Result<nlohmann::json> answer(BenchSpec& spec) {
-  if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all")
+  if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all" ||
+      spec.collective_name == "transfer")
     return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
                      spec.collective_name);
   WEFT_TRY(const Machine machine, settle(spec));
@@ -154,7 +164,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
-  sub->add_option("--op", spec->op_name, schedule::op_names(", "))->capture_default_str();
+  sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
   sub->add_option("--tuner", spec->tuner, "with --on: weft, or nccl for what NCCL's own model would choose")
       ->capture_default_str();
   sub->add_option("--algo", spec->algorithm,
@@ -194,6 +204,9 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");
+  sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
+  sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
+  sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};

@@ -36,6 +36,9 @@ struct BenchSpec {
   std::optional<sim::PacketOptions> packets = {};  // what that means
   std::int64_t max_events = 0;                     // simulated; 0: as many as the level is good for
   std::string json;
+  std::string block;        // transfer: bytes of a descriptor; empty: one descriptor
+  std::int64_t blocks = 0;  // transfer: how many, instead of --min and --max
+  bool verify = false;      // transfer: checksums
 };
 
 // The sizes to measure, in bytes of the message. Errors (bad input).

@@ -14,6 +14,7 @@ Command add_catalog(CLI::App& app);
 Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_replay(CLI::App& app);
+Command add_kv(CLI::App& app);
 Command add_ps(CLI::App& app);
 Command add_trace(CLI::App& app);
 Command add_calibrate(CLI::App& app);

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/result.h"
+
+// Transfers of any list of memory between processes and files, without ranks: agents that meet by metadata which the
+// caller carries. docs/transfers.md is the guide. weft::Transfer (weft/group.h) is another thing: one send or receive
+// of a communicator.
+namespace weft::transfer {
+
+enum class Op : std::uint8_t { kRead, kWrite };  // read: from the remote list into the local one
+
+enum class State : std::uint8_t { kPrepared, kRunning, kDone, kFailed, kCancelled, kExpired };
+std::string_view name(State state);
+constexpr bool is_terminal(State state) { return state >= State::kDone; }
+
+// Memory or a file that an agent has registered. A region's number is never used again by its agent.
+struct Registration {
+  std::uint32_t region = 0;
+  std::byte* data = nullptr;    // null: a file
+  std::int64_t bytes = 0;       // of the region
+  std::int64_t page_bytes = 0;  // 0: not fenced
+};
+
+// `count` elements of `bytes` bytes, `stride` bytes apart, from `offset` in a region. One element: stride is ignored.
+struct Rows {
+  std::uint32_t region = 0;
+  std::int64_t offset = 0, bytes = 0, stride = 0, count = 1;
+};
+
+// A page of a fenced region, as its owner has given it out. `generation` holds the owner's tag in its upper 16 bits.
+struct Page {
+  std::uint32_t index = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Notification {
+  std::string peer;  // the name of the agent that sent it
+  std::string bytes;
+};
+
+struct Options {
+  std::string name;    // 1 to 64 bytes; how peers name this agent
+  std::string key;     // peers must have the same; empty: metadata is not authenticated
+  std::string listen;  // "127.0.0.1:0", "10.0.0.5:7000": also serve peers by TCP; needs a key. Empty: no
+  std::string layout;  // what pages hold (model, type, heads, packing, parallel rank): peers must have the same
+  std::int64_t pages = 1 << 20;  // of all fenced regions together
+  bool only_tcp = false;         // reach peers by TCP although they are on this machine
+};
+
+namespace detail {
+struct List;
+struct Work;
+struct AgentState;
+}  // namespace detail
+
+// A checked list of elements at one side. A value; a copy costs a pointer.
+class Prepared {
+ public:
+  std::int64_t elements() const;
+
+ private:
+  friend class Agent;
+  std::shared_ptr<const detail::List> list_;
+};
+
+// What a request is besides its lists.
+struct RequestOptions {
+  // Block tables: which elements of the lists, in this order; empty: all of them. Both lists give as many elements, and
+  // each two have the same size.
+  std::span<const std::uint32_t> local_blocks = {}, remote_blocks = {};
+  // Of the page of every remote element, where the remote region is fenced.
+  std::span<const std::uint64_t> generations = {};
+  std::string notify = {};                // delivered to the peer after all data; empty: nothing
+  std::chrono::milliseconds deadline{0};  // from post(); 0: none
+  bool verify = false;                    // reads of fenced regions: compare each page with its writer's checksum
+};
+
+// One transfer, that may be posted again after each end. Owns: its part of the agent's state.
+class Request {
+ public:
+  State state() const;
+  const Error& error() const;        // why it ended in failed, cancelled or expired, with the peer's name
+  std::int64_t moved_bytes() const;  // progress of the last post
+  std::chrono::steady_clock::time_point progressed() const;  // when moved_bytes() last grew
+
+ private:
+  friend class Agent;
+  std::shared_ptr<detail::Work> work_;
+};
+
+// Registers memory, exchanges metadata, moves lists. Every request ends in exactly one of done, failed, cancelled and
+// expired. Data moves inside post(), poll() and wait(); peers need not call anything, but a peer reached by TCP serves
+// with a thread of its own. Thread: any; calls of one agent exclude each other.
+class Agent {
+ public:
+  // Errors: a bad name, a `listen` without a key or that cannot be bound, no shared memory.
+  static Result<Agent> open(Options options);
+  Agent(Agent&&) noexcept;
+  Agent& operator=(Agent&&) noexcept;
+  // Requests that run end as cancelled. Waits for peers' copies that are under way.
+  ~Agent();
+
+  // Memory that peers on this machine map, zeroed. `page_bytes` > 0: fenced, in pages of this size. Errors: sizes,
+  // kNoResources. Freed by deregister().
+  Result<Registration> allocate(std::int64_t bytes, std::int64_t page_bytes = 0);
+  // The caller's memory, which must stay until deregister(). Errors: it overlaps a region that is registered.
+  Result<Registration> add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0);
+  // A file that exists, for this agent's own requests. Errors: it cannot be opened for reading and writing.
+  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0);
+  // From here on no peer begins a copy; waits for those under way. Errors: kTimeout after `limit`, naming the peer: the
+  // region is closed, and the call may be made again; no such region.
+  Status deregister(const Registration& region, std::chrono::milliseconds limit = std::chrono::seconds(2));
+  // The row of registered memory at this address. Errors: part of it is not registered.
+  Result<Rows> rows_at(const void* data, std::int64_t bytes) const;
+
+  // Fenced regions: takes a free page for owner `tag` (1 … 65535). Errors: none is free.
+  Result<Page> acquire(const Registration& region, std::uint16_t tag);
+  // From here on requests that name the page's generation fail. The page is given out again when no copy that began
+  // before is under way. Errors: the page is not out with this generation.
+  Status release(const Registration& region, Page page);
+  // Pages that can be acquired now.
+  std::int64_t free_pages(const Registration& region);
+  // Notes the checksum of a page that this agent has written itself, for readers that verify.
+  Status seal(const Registration& region, Page page);
+
+  // Everything a peer needs to reach this agent: bytes for the caller to carry. Call again after registering more.
+  Result<std::string> metadata() const;
+  // Reads a peer's metadata; returns its name. A peer that has restarted replaces its former self: lists and requests
+  // made before fail. Errors: malformed, another key, another layout, another version.
+  Result<std::string> load(std::string_view metadata);
+  Status forget(const std::string& peer);
+  // One line per region of the peer: the path that is taken, and why the others are not.
+  Result<std::string> explain(const std::string& peer) const;
+
+  // Checks a list once; costs O(rows). `peer` empty: this agent's own regions. Errors: no such peer or region, a row
+  // that ends past its region, overlapping elements, an element across pages of a fenced region.
+  Result<Prepared> prepare(const std::string& peer, std::span<const Rows> rows) const;
+  // `local`: of this agent's memory. Errors: the lists do not match.
+  Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
+  // Starts it, or starts it again after its end. Errors: it is running; else failures are in the request's state.
+  Status post(Request& request);
+  State poll(Request& request);
+  State wait(Request& request);
+  // Ends a running request as cancelled: its local memory is not touched afterwards. Errors: it is not running.
+  Status cancel(Request& request);
+
+  // Notifications of one peer arrive in the order of its sends, each once. Errors: no such peer, or its queue is full
+  // (kNoResources: call again), or it has ended.
+  Status notify(const std::string& peer, std::string_view bytes);
+  std::vector<Notification> notifications();
+  static constexpr std::size_t kMostNotification = 4096;  // bytes of one
+
+ private:
+  explicit Agent(std::unique_ptr<detail::AgentState> state);
+  std::unique_ptr<detail::AgentState> state_;
+};
+
+}  // namespace weft::transfer

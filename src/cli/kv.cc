@@ -1,0 +1,112 @@
+#include <chrono>
+
+#include "base/text.h"
+#include "base/text_file.h"
+#include "cli/commands.h"
+#include "kv/model.h"
+#include "kv/replay.h"
+#include "report/kv.h"
+
+namespace weft::cli {
+namespace {
+
+struct Spec {
+  std::string config, type, tokens = "1", json;
+  std::int64_t block_tokens = 16, tp = 1;
+  std::string trace, policy = "all";
+  std::int64_t blocks = 0;
+};
+
+Result<int> size(const Spec& spec) {
+  WEFT_TRY(const std::int64_t tokens, parse_integer("--tokens", spec.tokens, 1, std::int64_t{1} << 40));
+  if (spec.block_tokens < 1 || spec.block_tokens > (1 << 20))
+    return bad_input("--block-tokens {}: 1 to {}", spec.block_tokens, 1 << 20);
+  WEFT_TRY(const std::string text, read_text_file(spec.config));
+  WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, spec.config, spec.type));
+  WEFT_CHECK(kv::check_tp(model, spec.tp));
+  const report::KvSizeReport r{.config = spec.config,
+                               .type = model.type,
+                               .latent = model.mla(),
+                               .layers = model.layers,
+                               .tokens = tokens,
+                               .block_tokens = spec.block_tokens,
+                               .tp = spec.tp,
+                               .copies = model.copies(spec.tp),
+                               .token_bytes = model.token_bytes(),
+                               .rank_token_bytes = model.rank_bytes(spec.tp)};
+  if (static_cast<double>(r.token_bytes) * static_cast<double>(r.copies) * static_cast<double>(tokens) > 9e18)
+    return bad_input("--tokens {}: more bytes than 64 bits count", tokens);
+  if (spec.json != "-") {
+    fmt::print("{} tokens take {:.6g} GB in {} blocks of {} tokens.\n", tokens,
+               static_cast<double>(r.total_bytes()) * 1e-9, r.blocks(), spec.block_tokens);
+    fmt::print("  {:<26} {:>14}\n", "bytes per token", r.token_bytes);
+    fmt::print("  {:<26} {:>14}  {} layers, {}\n", "form", model.mla() ? "latent" : "heads", model.layers, model.type);
+    fmt::print("  {:<26} {:>14}\n", "copies over the ranks", r.copies);
+    fmt::print("  {:<26} {:>14}\n", "bytes per token and rank", r.rank_token_bytes);
+    fmt::print("  {:<26} {:>14}\n", "bytes per block and rank", r.rank_token_bytes * spec.block_tokens);
+  }
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(r)));
+  return 0;
+}
+
+Result<int> replay(const Spec& spec) {
+  if (spec.blocks < 1 || spec.blocks > (std::int64_t{1} << 40))
+    return bad_input("--blocks {}: at least 1", spec.blocks);
+  std::vector<kv::Policy> policies(std::begin(kv::kPolicies), std::end(kv::kPolicies));
+  if (spec.policy != "all") {
+    WEFT_TRY(const kv::Policy one, kv::parse_policy(spec.policy));
+    policies = {one};
+  }
+  WEFT_TRY(const std::string text, read_text_file(spec.trace));
+  WEFT_TRY(const kv::Trace trace, kv::parse_trace(text, spec.trace));
+  report::KvReplayReport r{.trace = spec.trace,
+                           .capacity = spec.blocks,
+                           .requests = trace.requests(),
+                           .blocks = trace.blocks.size(),
+                           .distinct = trace.distinct};
+  for (const kv::Policy policy : policies) {
+    const auto begin = std::chrono::steady_clock::now();
+    const kv::Hits hits = kv::replay(trace, spec.blocks, policy);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    r.rows.push_back({std::string(kv::name(policy)), hits.hit_blocks, hits.hit_requests, took.count()});
+  }
+  if (spec.json != "-") {
+    fmt::print("A cache of {} blocks serves {:.3f} of this trace's blocks with {}.\n", spec.blocks, r.rate(r.rows[0]),
+               r.rows[0].policy);
+    fmt::print("# {} requests, {} blocks, {} distinct\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", r.requests, r.blocks,
+               r.distinct, "policy", "hit rate", "hit blocks", "hit requests", "replayed (req/s)");
+    for (const auto& row : r.rows)
+      fmt::print("  {:<8} {:>9.3f} {:>12} {:>13} {:>18.3g}\n", row.policy, r.rate(row), row.hit_blocks,
+                 row.hit_requests, row.seconds > 0 ? static_cast<double>(r.requests) / row.seconds : 0);
+  }
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(r)));
+  return 0;
+}
+
+}  // namespace
+
+Command add_kv(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub =
+      app.add_subcommand("kv", "Caches of keys and values: what they take, and what they would have served");
+  sub->require_subcommand(1);
+  CLI::App* sizes = sub->add_subcommand("size", "What a model's cache takes, from its config.json");
+  sizes->add_option("config", spec->config, "the model's config.json")->required();
+  sizes->add_option("--tokens", spec->tokens, "how many tokens")->capture_default_str();
+  sizes->add_option("--block-tokens", spec->block_tokens, "tokens of a block")->capture_default_str();
+  sizes->add_option("--tp", spec->tp, "ranks of tensor parallelism")->capture_default_str();
+  sizes->add_option("--dtype", spec->type, "elements of the cache, if not the model's: bfloat16, float16, fp8, int8");
+  sizes->add_option("--json", spec->json, "write weft.kv_size/1 to this file; - is stdout instead of text");
+  CLI::App* replays = sub->add_subcommand("replay", "What a cache would have served of a trace");
+  replays->add_option("trace", spec->trace, "a line of JSON per request, with hash_ids (Mooncake's form)")->required();
+  replays->add_option("--blocks", spec->blocks, "capacity of the cache in blocks")->required();
+  replays->add_option("--policy", spec->policy, "lru, lfu, s3fifo, optimum (knows the future), or all")
+      ->capture_default_str();
+  replays->add_option("--json", spec->json, "write weft.kv_replay/1 to this file; - is stdout instead of text");
+  sub->footer(
+      "\nExamples:\n  weft kv size config.json --tokens 100000 --tp 8\n  weft kv replay trace.jsonl --blocks 10000 "
+      "--policy lru\n");
+  return {sub, [spec, sizes] { return sizes->parsed() ? size(*spec) : replay(*spec); }};
+}
+
+}  // namespace weft::cli

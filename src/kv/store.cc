@@ -1,0 +1,120 @@
+#include "kv/store.h"
+
+#include <cstring>
+
+namespace weft::kv {
+namespace {
+
+constexpr std::uint16_t kOwner = 1;  // of all pages of a store
+constexpr std::int64_t kMostPages = 1 << 20;
+
+}  // namespace
+
+std::vector<BlockKey> block_keys(std::string_view salt, std::span<const Token> tokens, std::int64_t block_tokens) {
+  std::vector<BlockKey> keys;
+  BlockKey before = net::bootstrap::sha256("weft kv tenant: " + std::string(salt));
+  const auto size = static_cast<std::size_t>(block_tokens);
+  std::string text;
+  for (std::size_t at = 0; at + size <= tokens.size(); at += size) {
+    text.assign(reinterpret_cast<const char*>(before.data()), before.size());
+    text.append(reinterpret_cast<const char*>(tokens.data() + at), size * sizeof(Token));
+    before = net::bootstrap::sha256(text);
+    keys.push_back(before);
+  }
+  return keys;
+}
+
+Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
+  if (options.pages < 1 || options.pages > kMostPages || options.page_bytes < 1 || options.block_tokens < 1)
+    return bad_input("a store of {} pages of {} bytes for {} tokens each", options.pages, options.page_bytes,
+                     options.block_tokens);
+  if (options.policy == Policy::kClairvoyant)
+    return bad_input("the optimum needs the future; a store has lru, lfu and s3fifo");
+  WEFT_TRY(const auto region, agent.allocate(options.pages * options.page_bytes, options.page_bytes));
+  const auto pages = static_cast<std::uint32_t>(options.pages);
+  Kept kept = Lru(pages, options.pages);
+  if (options.policy == Policy::kLfu) kept = Lfu(pages, options.pages);
+  if (options.policy == Policy::kS3Fifo) kept = S3Fifo(pages, options.pages);
+  return Store(agent, options, region, std::move(kept));
+}
+
+Store::Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept)
+    : agent_(&agent),
+      options_(options),
+      region_(region),
+      kept_(std::move(kept)),
+      entries_(static_cast<std::size_t>(options.pages)) {}
+
+Store::Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
+  Lease lease;
+  for (const BlockKey& key : block_keys(salt, tokens, options_.block_tokens)) {
+    const auto found = index_.find(key);
+    if (found == index_.end()) break;
+    Entry& entry = entries_[found->second];
+    ++entry.leases;
+    lease.pages.push_back(entry.page);
+  }
+  for (std::size_t i = lease.pages.size(); i-- > 0;)  // the last first: a prefix outlives what follows it
+    std::visit([&](auto& kept) { kept.touch(lease.pages[i].index); }, kept_);
+  lease.tokens = static_cast<std::int64_t>(lease.pages.size()) * options_.block_tokens;
+  return lease;
+}
+
+void Store::end(Lease& lease) {
+  for (const transfer::Page& page : lease.pages) --entries_[page.index].leases;
+  lease = {};
+}
+
+Result<transfer::Page> Store::page() {
+  auto page = agent_->acquire(region_, kOwner);
+  if (page || page.error().code != Code::kNoResources) return page;
+  const auto leased = [this](std::uint32_t i) { return entries_[i].leases > 0; };
+  const std::uint32_t victim = std::visit([&](auto& kept) { return kept.evict(leased); }, kept_);
+  if (victim == kNone)
+    return failure(Code::kNoResources, Blame::kOperation, "every page of {} is being read or written", options_.pages);
+  index_.erase(entries_[victim].key);
+  ++evicted_;
+  WEFT_CHECK(agent_->release(region_, entries_[victim].page));
+  return agent_->acquire(region_, kOwner);
+}
+
+Result<Store::Writing> Store::begin(std::string_view salt, std::span<const Token> tokens) {
+  const std::vector<BlockKey> keys = block_keys(salt, tokens, options_.block_tokens);
+  Lease prefix = match(salt, tokens);  // must not be evicted for its own continuation
+  Writing writing;
+  writing.first_block = static_cast<std::int64_t>(prefix.pages.size());
+  Status good;
+  for (std::size_t i = prefix.pages.size(); i < keys.size() && good; ++i) {
+    const auto taken = page();
+    if (!taken) {
+      good = tl::make_unexpected(taken.error());
+    } else {
+      writing.pages.push_back(*taken);
+      writing.keys.push_back(keys[i]);
+    }
+  }
+  end(prefix);
+  if (good) return writing;
+  abandon(writing);
+  return tl::make_unexpected(good.error());
+}
+
+void Store::commit(Writing& writing) {
+  for (std::size_t i = writing.pages.size(); i-- > 0;) {
+    const transfer::Page page = writing.pages[i];
+    if (!index_.emplace(writing.keys[i], page.index).second) {
+      (void)agent_->release(region_, page);
+      continue;
+    }
+    entries_[page.index] = {writing.keys[i], page, 0};
+    std::visit([&](auto& kept) { kept.touch(page.index); }, kept_);
+  }
+  writing = {};
+}
+
+void Store::abandon(Writing& writing) {
+  for (const transfer::Page& page : writing.pages) (void)agent_->release(region_, page);
+  writing = {};
+}
+
+}  // namespace weft::kv

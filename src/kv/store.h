@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "kv/policy.h"
+#include "kv/replay.h"
+#include "net/bootstrap/key.h"
+#include "weft/transfer.h"
+
+// Blocks of keys and values in pages of a fenced region, found by the tokens that they stand for.
+namespace weft::kv {
+
+using Token = std::int32_t;
+using BlockKey = net::bootstrap::Digest;
+
+// The keys of all whole blocks of a prompt: SHA-256 over the key before and the block's tokens; the first follows from
+// the tenant's salt. So equal keys mean equal prefixes of one tenant, and no tenant can guess another's.
+std::vector<BlockKey> block_keys(std::string_view salt, std::span<const Token> tokens, std::int64_t block_tokens);
+
+struct StoreOptions {
+  std::int64_t pages = 0;
+  Bytes page_bytes = 0;  // of one block
+  std::int64_t block_tokens = 16;
+  Policy policy = Policy::kLru;  // not the optimum
+};
+
+// Thread: one at a time. The agent must outlive the store.
+class Store {
+ public:
+  // Errors: sizes, no memory, a policy that needs the future.
+  static Result<Store> open(transfer::Agent& agent, const StoreOptions& options);
+
+  // Pages that are read: they are neither evicted nor written until end().
+  struct Lease {
+    std::vector<transfer::Page> pages;  // of the blocks, in order
+    std::int64_t tokens = 0;            // that they stand for
+  };
+  // The longest prefix that is here.
+  Lease match(std::string_view salt, std::span<const Token> tokens);
+  void end(Lease& lease);
+
+  // Pages that are being written, of the blocks behind the longest prefix that is here.
+  struct Writing {
+    std::vector<transfer::Page> pages;
+    std::int64_t first_block = 0;
+    std::vector<BlockKey> keys;
+  };
+  // Evicts what the policy gives up. Errors: kNoResources: every page is leased, being written or still being copied;
+  // nothing has been kept.
+  Result<Writing> begin(std::string_view salt, std::span<const Token> tokens);
+  // The blocks can be found from here on. One that another writer has brought meanwhile is given back.
+  void commit(Writing& writing);
+  // Gives the pages back; a writer that still writes is rejected.
+  void abandon(Writing& writing);
+
+  const transfer::Registration& region() const { return region_; }
+  std::int64_t blocks() const { return static_cast<std::int64_t>(index_.size()); }
+  std::int64_t evicted() const { return evicted_; }
+
+ private:
+  using Kept = std::variant<Lru, Lfu, S3Fifo>;
+  struct Entry {
+    BlockKey key{};
+    transfer::Page page;
+    std::int32_t leases = 0;
+  };
+  Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept);
+  Result<transfer::Page> page();
+
+  transfer::Agent* agent_;
+  StoreOptions options_;
+  transfer::Registration region_;
+  Kept kept_;                                // of pages, by index
+  std::vector<Entry> entries_;               // by page
+  std::map<BlockKey, std::uint32_t> index_;  // -> page
+  std::int64_t evicted_ = 0;
+};
+
+}  // namespace weft::kv

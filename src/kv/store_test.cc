@@ -1,0 +1,121 @@
+#include "kv/store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+namespace weft::kv {
+namespace {
+
+constexpr Bytes kPage = 4096;
+
+std::vector<Token> tokens(std::size_t n, Token first = 0) {
+  std::vector<Token> list(n);
+  std::iota(list.begin(), list.end(), first);
+  return list;
+}
+
+// A store in one agent, an engine with another that reads and writes its pages.
+class KvStore : public testing::TestWithParam<Policy> {
+ protected:
+  void SetUp() override {
+    agent.emplace(*transfer::Agent::open({.name = "store"}));
+    engine.emplace(*transfer::Agent::open({.name = "engine"}));
+    auto opened = Store::open(*agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam()});
+    ASSERT_TRUE(opened) << opened.error().message;
+    store.emplace(std::move(*opened));
+    mine = *engine->allocate(8 * kPage);
+    ASSERT_TRUE(engine->load(*agent->metadata()));
+  }
+  transfer::State move(transfer::Op op, const std::vector<transfer::Page>& pages) {
+    const std::vector<transfer::Rows> here{{mine.region, 0, kPage, kPage, static_cast<std::int64_t>(pages.size())}};
+    const std::vector<transfer::Rows> there{{store->region().region, 0, kPage, kPage, 8}};
+    std::vector<std::uint32_t> blocks;
+    std::vector<std::uint64_t> generations;
+    for (const auto& page : pages) {
+      blocks.push_back(page.index);
+      generations.push_back(page.generation);
+    }
+    auto request = engine->make(op, *engine->prepare("", here), *engine->prepare("store", there),
+                                {.remote_blocks = blocks, .generations = generations, .verify = true});
+    EXPECT_TRUE(request) << request.error().message;
+    EXPECT_TRUE(engine->post(*request));
+    return engine->wait(*request);
+  }
+  void put(const std::vector<Token>& prompt, const char* salt = "") {
+    auto writing = store->begin(salt, prompt);
+    ASSERT_TRUE(writing) << writing.error().message;
+    for (std::size_t i = 0; i < writing->pages.size(); ++i)
+      std::memset(mine.data + i * kPage, static_cast<int>(prompt[0] + writing->first_block + static_cast<int>(i)),
+                  kPage);
+    if (!writing->pages.empty()) {
+      ASSERT_EQ(move(transfer::Op::kWrite, writing->pages), transfer::State::kDone);
+    }
+    store->commit(*writing);
+  }
+  std::optional<transfer::Agent> agent, engine;
+  std::optional<Store> store;
+  transfer::Registration mine;
+};
+
+TEST_P(KvStore, APromptFindsTheLongestPrefixThatIsThere) {
+  put(tokens(12));
+  std::vector<Token> other = tokens(12);
+  other[9] = 1000;  // differs in the third block
+  Store::Lease lease = store->match("", other);
+  EXPECT_EQ(lease.tokens, 8);
+  std::memset(mine.data, 0xee, 3 * kPage);
+  ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
+  EXPECT_EQ(mine.data[0], std::byte{0});
+  EXPECT_EQ(mine.data[kPage], std::byte{1});
+  store->end(lease);
+  put(other);
+  EXPECT_EQ(store->blocks(), 4) << "the two blocks in common are there once";
+}
+
+TEST_P(KvStore, TenantsWithAnotherSaltShareNothing) {
+  put(tokens(8), "alice");
+  EXPECT_EQ(store->match("bob", tokens(8)).tokens, 0);
+  EXPECT_EQ(store->match("alice", tokens(8)).tokens, 8);
+}
+
+TEST_P(KvStore, LeasedPagesAreNotEvicted) {
+  put(tokens(16, 0));
+  Store::Lease lease = store->match("", tokens(16, 0));
+  ASSERT_EQ(lease.pages.size(), 4U);
+  put(tokens(16, 100));
+  put(tokens(16, 200));  // needs four pages: those of 100
+  EXPECT_EQ(store->match("", tokens(16, 0)).tokens, 16);
+  ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(mine.data[i * kPage], static_cast<std::byte>(i));
+  const auto too_much = store->begin("", tokens(40, 300));
+  ASSERT_FALSE(too_much);
+  EXPECT_EQ(too_much.error().message, "every page of 8 is being read or written");
+}
+
+TEST_P(KvStore, AReaderWithoutALeaseFailsWhenItsPageHasBeenGivenToAnotherBlock) {
+  put(tokens(16, 0));
+  Store::Lease lease = store->match("", tokens(16, 0));
+  const auto pages = lease.pages;
+  store->end(lease);
+  for (int i = 1; i < 10; ++i) put(tokens(32, 100 * i));
+  EXPECT_EQ(move(transfer::Op::kRead, pages), transfer::State::kFailed);
+  EXPECT_EQ(move(transfer::Op::kWrite, pages), transfer::State::kFailed);
+}
+
+TEST_P(KvStore, BlocksThatWereAbandonedAreNeverFound) {
+  auto writing = store->begin("", tokens(8));
+  ASSERT_TRUE(writing);
+  EXPECT_EQ(store->match("", tokens(8)).tokens, 0) << "before they are written";
+  const auto pages = writing->pages;
+  store->abandon(*writing);
+  EXPECT_EQ(move(transfer::Op::kWrite, pages), transfer::State::kFailed) << "a late writer";
+  EXPECT_EQ(store->match("", tokens(8)).tokens, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, KvStore, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+}  // namespace
+}  // namespace weft::kv

@@ -1,0 +1,34 @@
+#include "report/kv.h"
+
+namespace weft::report {
+
+nlohmann::json to_json(const KvSizeReport& r) {
+  return {{"schema", "weft.kv_size/1"},
+          {"config", r.config},
+          {"type", r.type},
+          {"latent", r.latent},
+          {"layers", r.layers},
+          {"tokens", r.tokens},
+          {"block_tokens", r.block_tokens},
+          {"blocks", r.blocks()},
+          {"tp", r.tp},
+          {"copies", r.copies},
+          {"token_bytes", r.token_bytes},
+          {"rank_token_bytes", r.rank_token_bytes},
+          {"total_bytes", r.total_bytes()}};
+}
+
+nlohmann::json to_json(const KvReplayReport& r) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const KvReplayRow& row : r.rows)
+    rows.push_back({{"policy", row.policy},
+                    {"hit_rate", r.rate(row)},
+                    {"hit_blocks", row.hit_blocks},
+                    {"hit_requests", row.hit_requests},
+                    {"replay_s", row.seconds}});
+  return {{"schema", "weft.kv_replay/1"}, {"trace", r.trace},   {"capacity_blocks", r.capacity},
+          {"requests", r.requests},       {"blocks", r.blocks}, {"distinct", r.distinct},
+          {"rows", std::move(rows)}};
+}
+
+}  // namespace weft::report

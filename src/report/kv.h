@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weft::report {
+
+// What a model's cache of keys and values takes.
+struct KvSizeReport {
+  std::string config, type;
+  bool latent = false;  // MLA
+  std::int64_t layers = 0, tokens = 0, block_tokens = 0, tp = 1, copies = 1;
+  Bytes token_bytes = 0;       // of all ranks, without copies
+  Bytes rank_token_bytes = 0;  // of one rank
+
+  std::int64_t blocks() const { return (tokens + block_tokens - 1) / block_tokens; }
+  Bytes total_bytes() const { return token_bytes * copies * tokens; }
+};
+
+// What caches of one size would have served of a trace.
+struct KvReplayRow {
+  std::string policy;
+  std::uint64_t hit_blocks = 0, hit_requests = 0;
+  double seconds = 0;  // of the replay
+};
+struct KvReplayReport {
+  std::string trace;
+  std::int64_t capacity = 0;
+  std::uint64_t requests = 0, blocks = 0, distinct = 0;
+  std::vector<KvReplayRow> rows;
+
+  double rate(const KvReplayRow& row) const {
+    return blocks == 0 ? 0 : static_cast<double>(row.hit_blocks) / static_cast<double>(blocks);
+  }
+};
+
+nlohmann::json to_json(const KvSizeReport& report);    // weft.kv_size/1
+nlohmann::json to_json(const KvReplayReport& report);  // weft.kv_replay/1
+
+}  // namespace weft::report

@@ -1,0 +1,325 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "weft/transfer.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr std::int64_t kSize = 1 << 20, kPage = 4096;
+
+Agent agent(const std::string& name, Options more = {}) {
+  more.name = name;
+  auto opened = Agent::open(more);
+  EXPECT_TRUE(opened) << opened.error().message;
+  return std::move(*opened);
+}
+
+void fill(const Registration& r, int seed) {
+  for (std::int64_t i = 0; i < r.bytes; ++i) r.data[i] = static_cast<std::byte>(i * 7 + i / kPage + seed);
+}
+
+// Two agents that know each other; how they reach each other is the parameter: "direct" or "tcp".
+class Pair : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    Options options;
+    if (GetParam() == "tcp") options = {.key = "secret", .listen = "127.0.0.1:0", .only_tcp = true};
+    a.emplace(agent("a", options));
+    b.emplace(agent("b", options));
+    mine = *a->allocate(kSize);
+    theirs = *b->allocate(kSize);
+    pages = *b->allocate(kSize, kPage);
+    fill(theirs, 1);
+    std::memset(mine.data, 0, kSize);
+    meet();
+  }
+  void meet() {
+    const auto loaded = a->load(*b->metadata());
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ASSERT_TRUE(b->load(*a->metadata()));
+  }
+  Prepared local(std::initializer_list<Rows> rows) {
+    const auto list = a->prepare("", rows);
+    EXPECT_TRUE(list) << list.error().message;
+    return *list;
+  }
+  Prepared remote(std::initializer_list<Rows> rows) {
+    const auto list = a->prepare("b", rows);
+    EXPECT_TRUE(list) << list.error().message;
+    return *list;
+  }
+  State run(Op op, const Prepared& l, const Prepared& r, const RequestOptions& options = {}) {
+    auto request = a->make(op, l, r, options);
+    EXPECT_TRUE(request) << request.error().message;
+    last.emplace(*request);
+    EXPECT_TRUE(a->post(*last));
+    return a->wait(*last);
+  }
+  Rows page_rows() const { return {.region = pages.region, .bytes = kPage, .stride = kPage, .count = kSize / kPage}; }
+
+  std::optional<Agent> a, b;
+  Registration mine, theirs, pages;
+  std::optional<Request> last;
+};
+
+TEST_P(Pair, ReadsAndWritesMoveWholeRegions) {
+  const Prepared l = local({{mine.region, 0, kSize}}), r = remote({{theirs.region, 0, kSize}});
+  ASSERT_EQ(run(Op::kRead, l, r), State::kDone) << last->error().message;
+  EXPECT_EQ(std::memcmp(mine.data, theirs.data, kSize), 0);
+  EXPECT_EQ(last->moved_bytes(), kSize);
+  fill(mine, 9);
+  ASSERT_EQ(run(Op::kWrite, l, r), State::kDone);
+  EXPECT_EQ(std::memcmp(mine.data, theirs.data, kSize), 0);
+}
+
+TEST_P(Pair, AStridedListMovesOnlyItsElementsAndIsPostedAgainWithoutRebuilding) {
+  // 100 elements of 16 bytes, every 160 bytes there, dense here.
+  const Prepared l = local({{mine.region, 0, 16, 16, 100}}), r = remote({{theirs.region, 32, 16, 160, 100}});
+  EXPECT_EQ(r.elements(), 100);
+  auto request = a->make(Op::kRead, l, r);
+  ASSERT_TRUE(request);
+  for (int round = 0; round < 3; ++round) {
+    fill(theirs, round);
+    ASSERT_TRUE(a->post(*request));
+    ASSERT_EQ(a->wait(*request), State::kDone);
+    for (int i = 0; i < 100; ++i)
+      ASSERT_EQ(std::memcmp(mine.data + i * 16, theirs.data + 32 + i * 160, 16), 0)
+          << "round " << round << ", element " << i;
+  }
+  EXPECT_EQ(mine.data[1600], std::byte{0});
+}
+
+TEST_P(Pair, BlockTablesChooseElementsInAnyOrder) {
+  const Rows row{.bytes = 64, .stride = 64, .count = kSize / 64};
+  Rows there = row;
+  there.region = theirs.region;
+  Rows here = row;
+  here.region = mine.region;
+  const std::uint32_t from[] = {5, 3, 16383, 3}, to[] = {0, 1, 2, 100};
+  ASSERT_EQ(run(Op::kRead, local({here}), remote({there}), {.local_blocks = to, .remote_blocks = from}), State::kDone);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(std::memcmp(mine.data + to[i] * 64, theirs.data + from[i] * 64, 64), 0) << i;
+}
+
+TEST_P(Pair, APageThatWasGivenToAnotherOwnerCanBeNeitherReadNorWritten) {
+  const Page page = *b->acquire(pages, 1);
+  const Prepared l = local({{mine.region, 0, kPage}}), r = remote({page_rows()});
+  const std::uint32_t block[] = {page.index};
+  const std::uint64_t generation[] = {page.generation};
+  fill(mine, 3);
+  const RequestOptions options{.remote_blocks = block, .generations = generation};
+  ASSERT_EQ(run(Op::kWrite, l, r, options), State::kDone) << last->error().message;
+  ASSERT_EQ(std::memcmp(pages.data + page.index * kPage, mine.data, kPage), 0);
+  ASSERT_TRUE(b->release(pages, page));
+  EXPECT_FALSE(b->release(pages, page)) << "a page is released once";
+  std::vector<std::byte> before(pages.data, pages.data + kSize);
+  fill(mine, 4);
+  for (const Op op : {Op::kWrite, Op::kRead}) {
+    ASSERT_EQ(run(op, l, r, options), State::kFailed);
+    EXPECT_EQ(last->error().message,
+              "peer 'b': page " + std::to_string(page.index) + " of region 1 has been given to another owner");
+  }
+  EXPECT_EQ(std::memcmp(before.data(), pages.data, kSize), 0);
+  const Page again = *b->acquire(pages, 2);
+  EXPECT_EQ(again.index, page.index);
+  EXPECT_EQ(run(Op::kRead, l, r, options), State::kFailed) << "the next owner's generation is another one";
+}
+
+TEST_P(Pair, AReadThatVerifiesFindsAPageThatWasDamaged) {
+  const Page page = *b->acquire(pages, 1);
+  const Prepared l = local({{mine.region, 0, kPage}}), r = remote({page_rows()});
+  const std::uint32_t block[] = {page.index};
+  const std::uint64_t generation[] = {page.generation};
+  const RequestOptions options{.remote_blocks = block, .generations = generation, .verify = true};
+  ASSERT_EQ(run(Op::kRead, l, r, options), State::kFailed);
+  EXPECT_NE(last->error().message.find("carries no checksum"), std::string::npos) << last->error().message;
+  fill(mine, 5);
+  ASSERT_EQ(run(Op::kWrite, l, r, options), State::kDone) << last->error().message;
+  ASSERT_EQ(run(Op::kRead, l, r, options), State::kDone) << last->error().message;
+  pages.data[page.index * kPage + 1000] ^= std::byte{1};
+  ASSERT_EQ(run(Op::kRead, l, r, options), State::kFailed);
+  EXPECT_NE(last->error().message.find("its checksum differs"), std::string::npos) << last->error().message;
+  ASSERT_TRUE(b->seal(pages, page));
+  EXPECT_EQ(run(Op::kRead, l, r, options), State::kDone);
+}
+
+TEST_P(Pair, NotificationsArriveOnceInOrderAfterTheDataOfTheirRequest) {
+  const Prepared l = local({{mine.region, 0, 4096}}), r = remote({{theirs.region, 0, 4096}});
+  for (int i = 0; i < 50; ++i) {
+    mine.data[0] = static_cast<std::byte>(i);
+    ASSERT_EQ(run(Op::kWrite, l, r, {.notify = "request " + std::to_string(i)}), State::kDone);
+    ASSERT_TRUE(a->notify("b", "alone " + std::to_string(i)));
+  }
+  std::vector<Notification> got;
+  for (int look = 0; look < 2000 && got.size() < 100; ++look) {
+    for (auto& n : b->notifications()) got.push_back(std::move(n));
+    usleep(100);
+  }
+  ASSERT_EQ(got.size(), 100U);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(got[static_cast<std::size_t>(2 * i)].bytes, "request " + std::to_string(i));
+    EXPECT_EQ(got[static_cast<std::size_t>(2 * i + 1)].bytes, "alone " + std::to_string(i));
+    EXPECT_EQ(got[static_cast<std::size_t>(i)].peer, "a");
+  }
+  EXPECT_TRUE(b->notifications().empty());
+}
+
+TEST_P(Pair, ARestartedPeerIsANewGeneration) {
+  const Prepared l = local({{mine.region, 0, 4096}}), r = remote({{theirs.region, 0, 4096}});
+  auto old = a->make(Op::kRead, l, r);
+  ASSERT_TRUE(old);
+  Options options;
+  if (GetParam() == "tcp") options = {.key = "secret", .listen = "127.0.0.1:0", .only_tcp = true};
+  b.reset();
+  ASSERT_TRUE(a->post(*old));
+  EXPECT_EQ(a->wait(*old), State::kFailed);
+  EXPECT_NE(old->error().message.find("peer 'b'"), std::string::npos) << old->error().message;
+  b.emplace(agent("b", options));
+  theirs = *b->allocate(kSize);
+  fill(theirs, 2);
+  meet();
+  ASSERT_TRUE(a->post(*old));
+  EXPECT_EQ(a->wait(*old), State::kFailed);
+  EXPECT_EQ(old->error().message, "peer 'b' has restarted since this list was prepared");
+  EXPECT_EQ(run(Op::kRead, l, remote({{theirs.region, 0, 4096}})), State::kDone);
+  EXPECT_EQ(std::memcmp(mine.data, theirs.data, 4096), 0);
+}
+
+TEST_P(Pair, CancelledAndExpiredRequestsEndOnceAndCanBePostedAgain) {
+  const Registration large_here = *a->allocate(32 << 20), large_there = *b->allocate(32 << 20);
+  fill(large_there, 6);
+  meet();
+  const Prepared l = local({{large_here.region, 0, 32 << 20}}), r = remote({{large_there.region, 0, 32 << 20}});
+  auto request = a->make(Op::kRead, l, r, {.deadline = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(request);
+  ASSERT_TRUE(a->post(*request));
+  ASSERT_EQ(request->state(), State::kRunning) << "post() moves a part";
+  EXPECT_FALSE(a->post(*request)) << "a running request is not posted again";
+  usleep(3000);
+  EXPECT_EQ(a->poll(*request), State::kExpired);
+  EXPECT_NE(request->error().message.find("within 1 ms"), std::string::npos) << request->error().message;
+  EXPECT_FALSE(a->cancel(*request)) << "it has ended";
+  auto other = a->make(Op::kRead, l, r);
+  ASSERT_TRUE(a->post(*other));
+  ASSERT_TRUE(a->cancel(*other));
+  EXPECT_EQ(a->poll(*other), State::kCancelled);
+  const std::vector<std::byte> then(large_here.data, large_here.data + large_here.bytes);
+  if (GetParam() == "tcp") {  // what was under way is thrown away
+    ASSERT_EQ(run(Op::kRead, local({{mine.region, 0, 4096}}), remote({{theirs.region, 0, 4096}})), State::kDone);
+    EXPECT_EQ(std::memcmp(then.data(), large_here.data, then.size()), 0) << "a cancelled request touched its memory";
+  }
+  ASSERT_TRUE(a->post(*other));
+  ASSERT_EQ(a->wait(*other), State::kDone) << other->error().message;
+  EXPECT_EQ(std::memcmp(large_here.data, large_there.data, static_cast<std::size_t>(large_here.bytes)), 0);
+}
+
+TEST_P(Pair, ARegionThatIsRegisteredNoMoreFailsRequestsAndHarmsNoOthers) {
+  const Prepared l = local({{mine.region, 0, 4096}}), gone = remote({{theirs.region, 0, 4096}});
+  const Registration other = *b->allocate(kSize);
+  meet();
+  const Prepared stays = remote({{other.region, 0, 4096}});
+  ASSERT_TRUE(b->deregister(theirs));
+  EXPECT_EQ(run(Op::kRead, l, gone), State::kFailed);
+  EXPECT_EQ(last->error().message, "peer 'b': region 0 is registered no more");
+  EXPECT_EQ(run(Op::kRead, l, stays), State::kDone);
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, Pair, testing::Values("direct", "tcp"), [](const auto& info) { return info.param; });
+
+TEST(TransferInput, WrongListsAreOneClearErrorEach) {
+  Agent a = agent("a");
+  const Registration r = *a.allocate(4096), paged = *a.allocate(8192, 4096);
+  const auto error = [&](std::vector<Rows> rows) {
+    const auto list = a.prepare("", rows);
+    return list ? std::string("no error") : list.error().message;
+  };
+  EXPECT_EQ(error({{r.region, 4000, 97}}),
+            "this agent: 1 elements of 97 bytes from offset 4000 end past region 0 of 4096 bytes");
+  EXPECT_EQ(error({{r.region, 0, 64, 128, 33}}),
+            "this agent: 33 elements of 64 bytes from offset 0 end past region 0 of 4096 bytes");
+  EXPECT_EQ(error({{r.region, 0, 64, INT64_MAX / 2, 4}}).substr(0, 22), "this agent: 4 elements");
+  EXPECT_EQ(error({{r.region, 0, 64, 32, 3}}), "this agent: elements of 64 bytes overlap with a stride of 32");
+  EXPECT_EQ(error({{99, 0, 64}}), "this agent: region 99 is not registered, or was not when its metadata was loaded");
+  EXPECT_EQ(error({{paged.region, 4000, 200}}),
+            "this agent: an element of 200 bytes crosses pages of 4096 bytes of region 1");
+  EXPECT_EQ(error({}), "a list without rows");
+  EXPECT_FALSE(a.prepare("nobody", std::vector<Rows>{{r.region, 0, 1}}));
+  const Prepared one = *a.prepare("", std::vector<Rows>{{r.region, 0, 64}}),
+                 two = *a.prepare("", std::vector<Rows>{{r.region, 0, 32, 32, 2}});
+  EXPECT_EQ(a.make(Op::kRead, one, two).error().message, "the local list gives 1 elements and the remote one 2");
+  const std::uint32_t past[] = {2};
+  EXPECT_EQ(a.make(Op::kRead, two, two, {.local_blocks = past, .remote_blocks = past}).error().message,
+            "local block 2 is past the end of a list of 2 elements");
+}
+
+TEST(TransferInput, MemoryIsRegisteredOnce) {
+  Agent a = agent("a");
+  std::vector<std::byte> memory(10000);
+  ASSERT_TRUE(a.add_memory(memory.data(), 8000));
+  EXPECT_NE(a.add_memory(memory.data() + 7999, 100).error().message.find("overlap region 0"), std::string::npos);
+  EXPECT_TRUE(a.add_memory(memory.data() + 8000, 100));
+  EXPECT_FALSE(a.add_memory(memory.data(), -1));
+  EXPECT_EQ(a.rows_at(memory.data() + 10, 20)->offset, 10);
+  EXPECT_FALSE(a.rows_at(memory.data() + 9000, 1));
+}
+
+TEST(TransferInput, MetadataOfAnotherKeyOrLayoutOrDamagedIsRefused) {
+  Agent a = agent("a", {.key = "one"}), other_key = agent("b", {.key = "two"}),
+        other_layout = agent("c", {.key = "one", .layout = "x"});
+  Agent good = agent("d", {.key = "one"});
+  EXPECT_EQ(a.load(*other_key.metadata()).error().message, "the metadata is damaged, or its agent has another key");
+  EXPECT_EQ(a.load(*other_layout.metadata()).error().message,
+            "peer 'c' has pages of another layout than this agent ('')");
+  std::string bytes = *good.metadata();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    EXPECT_FALSE(a.load(damaged)) << i;
+    EXPECT_FALSE(a.load(bytes.substr(0, i))) << i;
+  }
+  EXPECT_EQ(*a.load(bytes), "d");
+}
+
+TEST(TransferInput, ListeningNeedsAKeyAndAnAddress) {
+  EXPECT_FALSE(Agent::open({.name = "x", .listen = "127.0.0.1:0"}));
+  EXPECT_FALSE(Agent::open({.name = "x", .key = "k", .listen = "nonsense"}));
+  EXPECT_TRUE(Agent::open({.name = "x", .key = "k", .listen = "127.0.0.1:0"}));
+}
+
+TEST(TransferFiles, AFileIsReadAndWrittenAsTheRemoteSide) {
+  char path[] = "/tmp/weft-transfer-XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, kSize), 0);
+  {
+    Agent a = agent("a");
+    const Registration memory = *a.allocate(kSize);
+    const auto file = a.add_file(path);
+    ASSERT_TRUE(file) << file.error().message;
+    fill(memory, 3);
+    const std::vector<std::byte> kept(memory.data, memory.data + kSize);
+    const Prepared l = *a.prepare("", std::vector<Rows>{{memory.region, 0, kPage, kPage, kSize / kPage}});
+    const Prepared f = *a.prepare("", std::vector<Rows>{{file->region, 0, kPage, kPage, kSize / kPage}});
+    auto write = a.make(Op::kWrite, l, f), read = a.make(Op::kRead, l, f);
+    ASSERT_TRUE(write && read);
+    ASSERT_TRUE(a.post(*write));
+    ASSERT_EQ(a.wait(*write), State::kDone) << write->error().message;
+    std::memset(memory.data, 0, kSize);
+    ASSERT_TRUE(a.post(*read));
+    ASSERT_EQ(a.wait(*read), State::kDone);
+    EXPECT_EQ(std::memcmp(kept.data(), memory.data, kSize), 0);
+    ASSERT_EQ(ftruncate(fd, 100), 0);
+    ASSERT_TRUE(a.post(*read));
+    ASSERT_EQ(a.wait(*read), State::kFailed);
+    EXPECT_EQ(read->error().message, "file region 1 at 100: the file has become shorter");
+    EXPECT_FALSE(a.add_file("/nonexistent/file"));
+  }
+  close(fd);
+  unlink(path);
+}
+
+}  // namespace
+}  // namespace weft::transfer

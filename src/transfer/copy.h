@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::transfer {
+
+// Copies; `large`: part of a transfer that does not fit into a cache, so that the copy goes past it.
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool large);
+// Copies, and returns the CRC-32C of what was copied.
+std::uint32_t copy_with_checksum(std::byte* to, const std::byte* from, std::size_t bytes);
+
+}  // namespace weft::transfer

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <deque>
+
+#include "net/bootstrap/handshake.h"
+#include "transfer/segment.h"
+#include "transfer/wire.h"
+
+namespace weft::transfer {
+
+// The asking side of a connection to one peer; never blocks after open(). Thread: one at a time.
+class Line {
+ public:
+  // Called with the answer to a question, and whether its data arrived whole.
+  using Done = std::function<void(Verdict verdict, bool whole)>;
+  // Where the data of a read goes, asked when it arrives; null: it is thrown away.
+  using Into = std::function<std::byte*()>;
+
+  // Errors: kPeerDied, kTimeout, kNotFound (another agent answers there), a refused key.
+  static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
+                                            const Nonce& peer, const std::string& self,
+                                            std::chrono::milliseconds timeout);
+  // Is there room for another question with so many bytes under way?
+  bool has_room() const { return under_way_ < kMostUnderWay; }
+  // `data`: copied here.
+  void ask(const Question& question, std::span<const std::byte> data, Into into, Done done);
+  // Sends and receives as far as the socket allows. Errors: the connection has broken; it stays so.
+  Status advance();
+
+ private:
+  struct Waiting {
+    std::int64_t bytes = 0;
+    Into into;
+    Done done;
+  };
+  static constexpr std::int64_t kMostUnderWay = 8 << 20;
+  explicit Line(net::bootstrap::UniqueFd fd) : fd_(std::move(fd)) {}
+  Status send();
+  Result<bool> receive();
+  void finish(bool whole);
+
+  net::bootstrap::UniqueFd fd_;
+  std::vector<std::byte> out_, scratch_;
+  std::size_t sent_ = 0, got_ = 0;
+  Answer answer_;
+  bool have_answer_ = false;
+  std::byte* into_ = nullptr;
+  std::deque<Waiting> waiting_;
+  std::int64_t under_way_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace weft::transfer

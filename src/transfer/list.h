@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transfer/segment.h"
+#include "weft/transfer.h"
+
+namespace weft::transfer {
+
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kFile };
+
+// A region as a requester sees it: its own, or a peer's.
+struct Target {
+  std::uint32_t region = 0;
+  Path path = Path::kDirect;
+  std::byte* base = nullptr;  // direct, mapped
+  std::uint64_t address = 0;  // kernel: in the peer's process
+  int fd = -1;                // file; the agent's region owns it
+  Mapping mapping;            // mapped
+  Bytes bytes = 0, page_bytes = 0;
+  std::uint64_t generation = 0;  // not fenced: of its one page
+  PageWord* pages = nullptr;     // null: over TCP, where the server looks
+  std::string why;               // the path, and why not the others
+
+  bool fenced() const { return page_bytes > 0; }
+  std::uint32_t page_at(Bytes offset) const { return fenced() ? static_cast<std::uint32_t>(offset / page_bytes) : 0; }
+};
+
+struct Peer;
+
+namespace detail {
+
+struct List {
+  std::shared_ptr<Peer> peer;
+  std::vector<Rows> rows;
+  std::vector<std::shared_ptr<const Target>> targets;  // by row
+  std::vector<std::int64_t> first;                     // number of the row's first element
+  std::int64_t elements = 0;
+
+  struct Element {
+    const Target* target = nullptr;
+    Bytes offset = 0, bytes = 0;
+  };
+  // Requires: i < elements. `row`: where to look first; updated.
+  Element at(std::int64_t i, std::size_t& row) const {
+    if (i < first[row] || i >= first[row] + rows[row].count)
+      row = static_cast<std::size_t>(std::upper_bound(first.begin(), first.end(), i) - first.begin()) - 1;
+    const Rows& r = rows[row];
+    return {targets[row].get(), r.offset + (i - first[row]) * r.stride, r.bytes};
+  }
+};
+
+}  // namespace detail
+
+// Errors (bad input): the row leaves the region, its elements overlap, or one crosses pages.
+Status check_row(const Rows& row, const Target& target, const std::string& whose);
+// Errors (bad input): different numbers or sizes of elements, indices past the end, missing generations.
+Status check_lists(const detail::List& local, const detail::List& remote, const RequestOptions& options, Op op);
+
+}  // namespace weft::transfer

@@ -1,0 +1,154 @@
+#include "transfer/peer.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace weft::transfer {
+namespace {
+
+constexpr std::chrono::milliseconds kConnectTime{5000};
+
+bool same_process(const Metadata& metadata, const MeetOptions& options) { return metadata.process == options.process; }
+
+// Maps the segment and proves by its nonce that this process is the one that is meant.
+Status attach(Peer& peer, const MeetOptions& options) {
+  const Metadata& m = peer.metadata;
+  peer.process = net::bootstrap::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_of(m.process), 0)));
+  if (!peer.process.open())
+    return failure(Code::kUnsupported, Blame::kOperation, "process {} is not here", pid_of(m.process));
+  WEFT_TRY(auto mapping, map_of_process(pid_of(m.process), m.control, Segment::bytes_for(m.pages), false));
+  Segment segment(std::move(mapping));
+  const Header& header = segment.header();
+  if (header.magic != kSegmentMagic || header.nonce != m.nonce || header.pages != m.pages)
+    return failure(Code::kNotFound, Blame::kOperation, "another agent is there: it has restarted");
+  for (std::uint32_t i = kOwnSlot + 1; i < kSlots; ++i) {
+    std::uint64_t free = 0;
+    if (!segment.slot(i).owner.compare_exchange_strong(free, options.process)) continue;
+    peer.slot = i;
+    peer.owned = std::move(segment);
+    peer.control = &peer.owned;
+    return {};
+  }
+  return failure(Code::kNoResources, Blame::kOperation, "{} peers are attached to it", kSlots - kOwnSlot - 1);
+}
+
+// Does the kernel let this process read the other's memory? Nothing: yes.
+std::optional<std::string> refuses_copies(const Metadata& m) {
+  Nonce found{};
+  iovec local{found.data(), found.size()};
+  iovec remote{reinterpret_cast<void*>(m.header + offsetof(Header, nonce)), found.size()};
+  const ssize_t n = process_vm_readv(pid_of(m.process), &local, 1, &remote, 1, 0);
+  if (n < 0) return std::string(std::strerror(errno));
+  return found == m.nonce ? std::nullopt : std::optional<std::string>("other memory is there");
+}
+
+Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& r, const MeetOptions& options,
+                                                const std::string& no_control, const std::string& no_copies) {
+  auto target = std::make_shared<Target>();
+  target->region = r.region;
+  target->bytes = r.bytes;
+  target->page_bytes = r.page_bytes;
+  target->generation = r.generation;
+  if (peer.control != nullptr) target->pages = &peer.control->page(r.first_page);
+  std::string why_not = no_control;
+  if (peer.control != nullptr && same_process(peer.metadata, options)) {
+    target->path = Path::kDirect;
+    target->base = reinterpret_cast<std::byte*>(r.address);
+    target->why = "direct: the peer is in this process";
+    return target;
+  }
+  if (peer.control != nullptr && r.fd >= 0) {
+    auto mapping = map_of_process(pid_of(peer.metadata.process), r.fd, r.bytes, true);
+    if (mapping) {
+      target->path = Path::kMapped;
+      target->mapping = std::move(*mapping);
+      target->base = target->mapping.data();
+      target->why = "shared memory: the peer's allocator made it, and it is mapped here";
+      return target;
+    }
+    why_not = mapping.error().message;
+  } else if (peer.control != nullptr) {
+    why_not = "not from the agent's allocator";
+  }
+  if (peer.control != nullptr && no_copies.empty()) {
+    target->path = Path::kKernel;
+    target->address = r.address;
+    target->why = fmt::format("process_vm_readv: no shared memory ({})", why_not);
+    return target;
+  }
+  const std::string both =
+      peer.control == nullptr ? why_not : fmt::format("{}; process_vm_readv: {}", why_not, no_copies);
+  if (peer.metadata.address.family == 0)
+    return failure(Code::kUnsupported, Blame::kInput,
+                   "{}, region {}: no path: no shared memory ({}), and it does not listen", peer.name, r.region, both);
+  target->path = Path::kTcp;
+  target->pages = nullptr;
+  target->why = fmt::format("tcp to {}: no shared memory ({})", peer.metadata.address.text(), both);
+  if (peer.line == nullptr) {
+    auto line = Line::open(peer.metadata.address, options.key, peer.metadata.nonce, options.self, kConnectTime);
+    if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer.name, line.error().message);
+    peer.line = std::move(*line);
+  }
+  return target;
+}
+
+}  // namespace
+
+Peer::~Peer() {
+  if (!is_self && control != nullptr) control->slot(slot).left.store(1);
+}
+
+std::optional<Error> Peer::problem() const {
+  if (gone) return gone;
+  if (control != nullptr && control->header().closed.load(std::memory_order_acquire) != 0)
+    return Error{Code::kPeerLeft, Blame::kOperation, name + " has been closed"};
+  if (!process.open()) return std::nullopt;
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  if (poll(&ended, 1, 0) <= 0) return std::nullopt;
+  return Error{Code::kPeerDied, Blame::kOperation,
+               fmt::format("{} (process {}) has ended", name, pid_of(metadata.process))};
+}
+
+Result<std::shared_ptr<Peer>> meet(const Metadata& metadata, const MeetOptions& options) {
+  auto peer = std::make_shared<Peer>();
+  peer->name = fmt::format("peer '{}'", metadata.name);
+  peer->metadata = metadata;
+  peer->metadata.regions.clear();
+  Status attached = options.only_tcp ? Status(failure(Code::kUnsupported, Blame::kInput, "this agent uses TCP only"))
+                                     : attach(*peer, options);
+  if (!attached) {
+    peer->process.reset();
+    if (metadata.address.family == 0)
+      return failure(attached.error().code, Blame::kOperation, "{} cannot be reached: {}, and it does not listen",
+                     peer->name, attached.error().message);
+    peer->unmapped = attached.error().message;
+  }
+  WEFT_CHECK(add_targets(*peer, metadata, options));
+  if (peer->control == nullptr && peer->line == nullptr) {
+    auto line = Line::open(metadata.address, options.key, metadata.nonce, options.self, kConnectTime);
+    if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer->name, line.error().message);
+    peer->line = std::move(*line);
+  }
+  return peer;
+}
+
+Status add_targets(Peer& peer, const Metadata& metadata, const MeetOptions& options) {
+  std::string no_copies;
+  if (peer.control != nullptr && !same_process(metadata, options)) no_copies = refuses_copies(metadata).value_or("");
+  for (const RegionRecord& r : metadata.regions) {
+    if (peer.targets.count(r.region) != 0) continue;
+    WEFT_TRY(peer.targets[r.region], target_of(peer, r, options, peer.unmapped, no_copies));
+  }
+  std::erase_if(peer.targets, [&](const auto& known) {
+    return std::none_of(metadata.regions.begin(), metadata.regions.end(),
+                        [&](const RegionRecord& r) { return r.region == known.first; });
+  });
+  return {};
+}
+
+}  // namespace weft::transfer

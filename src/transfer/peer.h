@@ -1,0 +1,41 @@
+#pragma once
+
+#include "transfer/line.h"
+#include "transfer/list.h"
+#include "transfer/metadata.h"
+#include "transfer/regions.h"
+
+namespace weft::transfer {
+
+// Another agent, or this one, as requests see it. One generation of it: a restarted agent is another Peer.
+struct Peer {
+  std::string name;  // for messages: "peer 'decode'", "this agent"
+  Metadata metadata;
+  bool is_self = false;
+  Segment owned;                     // the peer's, mapped
+  const Segment* control = nullptr;  // null: only TCP reaches it
+  std::string unmapped;              // why `control` is null
+  std::uint32_t slot = 0;            // this agent's place in it
+  net::bootstrap::UniqueFd process;  // a pidfd
+  std::map<std::uint32_t, std::shared_ptr<const Target>> targets;
+  std::unique_ptr<Line> line;
+  std::optional<Error> gone;  // replaced or forgotten
+
+  ~Peer();
+  // Why it can serve no request any more; nothing: it can. One system call.
+  std::optional<Error> problem() const;
+};
+
+struct MeetOptions {
+  std::string self;
+  net::bootstrap::Key key{};
+  std::uint64_t process = 0;
+  bool only_tcp = false;
+};
+
+// Reaches the agent of this metadata. Errors: it cannot be reached, naming it and every path's reason.
+Result<std::shared_ptr<Peer>> meet(const Metadata& metadata, const MeetOptions& options);
+// Regions that were registered since. Errors: as above.
+Status add_targets(Peer& peer, const Metadata& metadata, const MeetOptions& options);
+
+}  // namespace weft::transfer

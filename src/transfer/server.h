@@ -1,0 +1,39 @@
+#pragma once
+
+#include <thread>
+
+#include "net/bootstrap/handshake.h"
+#include "transfer/regions.h"
+#include "transfer/wire.h"
+
+namespace weft::transfer {
+
+// Answers peers that reach this agent by TCP, in a thread of its own. Data crosses a buffer, so that memory is touched
+// only while the page's generation is checked and the server's slot pins the region.
+class Server {
+ public:
+  // Errors: see bootstrap::listen_on. `regions` and `segment` must outlive the server.
+  static Result<std::unique_ptr<Server>> open(const net::bootstrap::Address& at, const net::bootstrap::Key& key,
+                                              const Regions& regions, const Segment& segment);
+  ~Server();
+  net::bootstrap::Address address() const { return net::bootstrap::local_address(listener_.get()); }
+  // Takes what has arrived.
+  std::vector<Notification> take_notifications();
+
+ private:
+  class Connection;
+  Server(net::bootstrap::UniqueFd listener, const net::bootstrap::Key& key, const Regions& regions,
+         const Segment& segment);
+  void run();
+  bool deliver(const std::string& peer, std::string bytes);  // false: the inbox is full
+
+  net::bootstrap::UniqueFd listener_, stop_;
+  net::bootstrap::Key key_;
+  const Regions& regions_;
+  const Segment& segment_;
+  std::mutex mutex_;
+  std::vector<Notification> inbox_;  // by mutex_
+  std::thread thread_;
+};
+
+}  // namespace weft::transfer

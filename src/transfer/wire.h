@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+// What crosses a connection between two agents, after the greeting of net/bootstrap with their common key. One side
+// asks, the other serves; answers come in the order of the questions.
+//   asker   Question, and `bytes` bytes of data of hello (the nonce that it expects, then its name), write and notify
+//   server  Answer, and `bytes` bytes of data of a read that succeeded
+// Integers are little-endian: agents of other machines are refused by the greeting's version.
+namespace weft::transfer {
+
+inline constexpr std::uint32_t kPurpose = 8;          // of bootstrap::Claim
+inline constexpr std::int64_t kMostPiece = 16 << 20;  // bytes of data behind one question
+inline constexpr std::int64_t kUsualPiece = 1 << 20;
+
+enum class Ask : std::uint32_t { kHello, kRead, kWrite, kNotify };
+enum class Verdict : std::uint32_t {
+  kGood,
+  kOtherAgent,
+  kNoRegion,
+  kPastEnd,
+  kStale,
+  kUnsealed,
+  kDamaged,
+  kOverloaded
+};
+
+struct Question {
+  Ask ask = Ask::kHello;
+  std::uint32_t region = 0;
+  std::int64_t offset = 0, bytes = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t checksum = 0;  // of the data that follows
+  std::uint32_t verify = 0;    // 1: read: compare with the page's checksum; write: keep it as the page's
+};
+static_assert(sizeof(Question) == 40 && std::is_trivially_copyable_v<Question>);
+
+struct Answer {
+  Verdict verdict = Verdict::kGood;
+  std::uint32_t checksum = 0;  // of the data that follows
+  std::int64_t bytes = 0;
+};
+static_assert(sizeof(Answer) == 16 && std::is_trivially_copyable_v<Answer>);
+
+}  // namespace weft::transfer

@@ -1,0 +1,309 @@
+#include "transfer/work.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "net/tcp/crc32c.h"
+#include "transfer/copy.h"
+
+namespace weft::transfer {
+namespace {
+
+using detail::Work;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPieces = 512;    // of one system call, and between two looks at the generations
+constexpr Bytes kPastCaches = 8 << 20;  // transfers of this size and more are streamed
+
+struct Piece {
+  std::byte* local = nullptr;
+  Bytes offset = 0, bytes = 0;  // in the remote region
+  std::uint32_t page = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t checksum = 0;
+};
+
+struct Batch {
+  const Target* target = nullptr;
+  std::vector<Piece> pieces;
+  Bytes bytes = 0;
+};
+
+// The next pieces, all of one remote region; moves the request's place on.
+void gather(Work& w, Bytes budget, Batch& batch) {
+  batch.target = nullptr;
+  batch.pieces.clear();
+  batch.bytes = 0;
+  while (w.next < w.elements && batch.bytes < budget) {
+    const auto remote = w.remote_at(w.next);
+    if (batch.target != nullptr && batch.target != remote.target) return;
+    const auto local = w.local_at(w.next);
+    batch.target = remote.target;
+    const bool fenced = remote.target->fenced();
+    const Bytes left = remote.bytes - w.inside, bytes = fenced ? left : std::min(left, budget - batch.bytes);
+    std::byte* const at = local.target->base + local.offset + w.inside;
+    const Bytes offset = remote.offset + w.inside;
+    Piece* const last = batch.pieces.empty() ? nullptr : &batch.pieces.back();
+    if (!fenced && last != nullptr && last->offset + last->bytes == offset && last->local + last->bytes == at) {
+      last->bytes += bytes;
+    } else {
+      if (batch.pieces.size() == kPieces) return;
+      batch.pieces.push_back({at, offset, bytes, remote.target->page_at(offset),
+                              fenced ? w.generations[static_cast<std::size_t>(w.next)] : remote.target->generation});
+    }
+    batch.bytes += bytes;
+    w.inside += bytes;
+    if (w.inside < remote.bytes) return;
+    w.inside = 0;
+    ++w.next;
+  }
+}
+
+Error stale(const Work& w, const Batch& batch, const Piece& piece) {
+  const std::string& peer = w.remote->peer->name;
+  if (!batch.target->fenced())
+    return {Code::kPeerLeft, Blame::kOperation,
+            fmt::format("{}: region {} is registered no more", peer, batch.target->region)};
+  return {
+      Code::kMismatch, Blame::kOperation,
+      fmt::format("{}: page {} of region {} has been given to another owner", peer, piece.page, batch.target->region)};
+}
+
+const Piece* find_stale(const Batch& batch) {
+  for (const Piece& piece : batch.pieces)
+    if (!holds(batch.target->pages[piece.page], piece.generation)) return &piece;
+  return nullptr;
+}
+
+std::optional<Error> move_by_memory(const Work& w, Batch& batch) {
+  const bool reads = w.op == Op::kRead, large = w.total >= kPastCaches;
+  for (Piece& piece : batch.pieces) {
+    std::byte* const remote = batch.target->base + piece.offset;
+    std::byte *const to = reads ? piece.local : remote, *const from = reads ? remote : piece.local;
+    if (w.verify)
+      piece.checksum = copy_with_checksum(to, from, static_cast<std::size_t>(piece.bytes));
+    else
+      copy(to, from, static_cast<std::size_t>(piece.bytes), large && piece.bytes >= 4096);
+  }
+  return std::nullopt;
+}
+
+void sum_local(Batch& batch) {
+  for (Piece& piece : batch.pieces)
+    piece.checksum = net::tcp::crc32c(0, piece.local, static_cast<std::size_t>(piece.bytes));
+}
+
+std::optional<Error> move_by_kernel(const Work& w, Batch& batch) {
+  iovec local[kPieces], remote[kPieces];
+  const std::size_t n = batch.pieces.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const Piece& piece = batch.pieces[i];
+    local[i] = {piece.local, static_cast<std::size_t>(piece.bytes)};
+    remote[i] = {reinterpret_cast<void*>(batch.target->address + static_cast<std::uint64_t>(piece.offset)),
+                 static_cast<std::size_t>(piece.bytes)};
+  }
+  if (w.verify && w.op == Op::kWrite) sum_local(batch);
+  const pid_t pid = pid_of(w.remote->peer->metadata.process);
+  const ssize_t done = w.op == Op::kRead ? process_vm_readv(pid, local, n, remote, n, 0)
+                                         : process_vm_writev(pid, local, n, remote, n, 0);
+  const char* const call = w.op == Op::kRead ? "process_vm_readv" : "process_vm_writev";
+  if (done < 0 && errno == ESRCH) return Error{Code::kPeerDied, Blame::kOperation, w.remote->peer->name + " has ended"};
+  if (done != batch.bytes)
+    return Error{Code::kSystem, Blame::kOperation,
+                 fmt::format("{}: {} moved {} of {} bytes: {}", w.remote->peer->name, call, done, batch.bytes,
+                             done < 0 ? std::strerror(errno) : "part of the memory is not there")};
+  if (w.verify && w.op == Op::kRead) sum_local(batch);
+  return std::nullopt;
+}
+
+std::optional<Error> move_by_file(const Work& w, Batch& batch) {
+  for (Piece& piece : batch.pieces) {
+    for (Bytes done = 0; done < piece.bytes;) {
+      const auto size = static_cast<std::size_t>(piece.bytes - done);
+      const ssize_t n = w.op == Op::kRead ? pread(batch.target->fd, piece.local + done, size, piece.offset + done)
+                                          : pwrite(batch.target->fd, piece.local + done, size, piece.offset + done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0)
+        return Error{Code::kSystem, Blame::kOperation,
+                     fmt::format("file region {} at {}: {}", batch.target->region, piece.offset + done,
+                                 n == 0 ? "the file has become shorter" : std::strerror(errno))};
+      done += n;
+    }
+  }
+  if (w.verify) sum_local(batch);
+  return std::nullopt;
+}
+
+std::optional<Error> check_sums(const Work& w, const Batch& batch) {
+  for (const Piece& piece : batch.pieces) {
+    const PageWord& page = batch.target->pages[piece.page];
+    const bool sealed = page.sealed.load() != 0;
+    if (sealed && page.checksum.load() == piece.checksum) continue;
+    return Error{Code::kMismatch, Blame::kOperation,
+                 fmt::format("{}: page {} of region {} {}", w.remote->peer->name, piece.page, batch.target->region,
+                             sealed ? "does not hold what was written: its checksum differs"
+                                    : "carries no checksum: it was not written whole with one")};
+  }
+  return std::nullopt;
+}
+
+// One batch by load and store, the kernel or a file, between two looks at the generations. See fence.h.
+std::optional<Error> move(const Work& w, Batch& batch) {
+  PinWord& word = w.remote->peer->control->slot(w.remote->peer->slot).pin;
+  pin(word, batch.target->region);
+  std::optional<Error> wrong;
+  if (const Piece* old = find_stale(batch)) wrong = stale(w, batch, *old);
+  if (!wrong) {
+    if (w.op == Op::kWrite)
+      for (const Piece& piece : batch.pieces)
+        batch.target->pages[piece.page].sealed.store(0, std::memory_order_relaxed);
+    if (batch.target->path == Path::kKernel)
+      wrong = move_by_kernel(w, batch);
+    else
+      wrong = batch.target->path == Path::kFile ? move_by_file(w, batch) : move_by_memory(w, batch);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!wrong && w.verify && w.op == Op::kRead) wrong = check_sums(w, batch);
+    if (!wrong && w.verify && w.op == Op::kWrite)
+      for (const Piece& piece : batch.pieces) {
+        if (piece.bytes != batch.target->page_bytes) continue;
+        batch.target->pages[piece.page].checksum.store(piece.checksum);
+        batch.target->pages[piece.page].sealed.store(1);
+      }
+    if (const Piece* old = find_stale(batch)) wrong = stale(w, batch, *old);
+  }
+  unpin(word);
+  return wrong;
+}
+
+Error answered(const Work& w, const Target& target, std::uint32_t page, Verdict verdict, bool whole) {
+  const std::string where = fmt::format("{}: page {} of region {}", w.remote->peer->name, page, target.region);
+  if (!whole || verdict == Verdict::kDamaged)
+    return {Code::kMismatch, Blame::kOperation, where + " does not hold what was written: its checksum differs"};
+  switch (verdict) {
+    case Verdict::kStale:
+      return {Code::kMismatch, Blame::kOperation,
+              target.fenced()
+                  ? where + " has been given to another owner"
+                  : fmt::format("{}: region {} is registered no more", w.remote->peer->name, target.region)};
+    case Verdict::kUnsealed:
+      return {Code::kMismatch, Blame::kOperation, where + " carries no checksum: it was not written whole with one"};
+    case Verdict::kNoRegion:
+      return {Code::kPeerLeft, Blame::kOperation,
+              fmt::format("{}: region {} is registered no more", w.remote->peer->name, target.region)};
+    default:
+      return {Code::kInternal, Blame::kOperation, where + ": the peer refuses"};
+  }
+}
+
+// Asks for as much as the connection takes.
+void ask(const std::shared_ptr<Work>& work, Bytes budget) {
+  Work& w = *work;
+  Line& line = *w.remote->peer->line;
+  while (w.next < w.elements && line.has_room() && budget > 0) {
+    const auto remote = w.remote_at(w.next), local = w.local_at(w.next);
+    const Bytes left = remote.bytes - w.inside;
+    const Bytes bytes = std::min(left, w.verify && left <= kMostPiece ? left : kUsualPiece);
+    std::byte* const at = local.target->base + local.offset + w.inside;
+    const std::uint64_t post = w.post;
+    const Target* const target = remote.target;
+    const std::uint32_t page = target->page_at(remote.offset);
+    Question question{
+        .ask = w.op == Op::kRead ? Ask::kRead : Ask::kWrite,
+        .region = target->region,
+        .offset = remote.offset + w.inside,
+        .bytes = bytes,
+        .generation = target->fenced() ? w.generations[static_cast<std::size_t>(w.next)] : target->generation,
+        .verify = w.verify ? 1U : 0U};
+    std::span<const std::byte> data;
+    if (w.op == Op::kWrite) {
+      data = {at, static_cast<std::size_t>(bytes)};
+      question.checksum = net::tcp::crc32c(0, at, data.size());
+    }
+    const auto mine = [work, post] { return work->post == post && work->state == State::kRunning; };
+    line.ask(
+        question, data, [mine, at] { return mine() ? at : nullptr; },
+        [mine, work, target, page, bytes](Verdict verdict, bool whole) {
+          if (!mine()) return;
+          --work->unanswered;
+          if (verdict != Verdict::kGood || !whole)
+            return work->end(State::kFailed, answered(*work, *target, page, verdict, whole));
+          work->moved += bytes;
+          work->progressed = Clock::now();
+        });
+    ++w.unanswered;
+    budget -= bytes;
+    w.inside += bytes;
+    if (w.inside < remote.bytes) continue;
+    w.inside = 0;
+    ++w.next;
+  }
+}
+
+void notify_by_line(const std::shared_ptr<Work>& work) {
+  const std::uint64_t post = work->post;
+  const auto data = std::as_bytes(std::span(work->notify.data(), work->notify.size()));
+  ++work->unanswered;
+  work->notified = true;
+  work->remote->peer->line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr,
+                                [work, post](Verdict, bool) {
+                                  if (work->post == post && work->state == State::kRunning) --work->unanswered;
+                                });
+}
+
+void step_by_line(const std::shared_ptr<Work>& work, Bytes budget) {
+  Work& w = *work;
+  ask(work, budget);
+  if (w.next == w.elements && w.unanswered == 0 && !w.notify.empty() && !w.notified) notify_by_line(work);
+  if (const Status moved = w.remote->peer->line->advance(); !moved && w.state == State::kRunning)
+    return w.end(State::kFailed, {moved.error().code, Blame::kOperation,
+                                  fmt::format("{}: {}", w.remote->peer->name, moved.error().message)});
+  if (w.state != State::kRunning || w.next < w.elements || w.unanswered > 0) return;
+  if (w.notify.empty() || w.notified) w.end(State::kDone);
+}
+
+}  // namespace
+
+void detail::Work::end(State with, Error why) {
+  state = with;
+  error = std::move(why);
+}
+
+void start(const std::shared_ptr<detail::Work>& work) {
+  Work& w = *work;
+  ++w.post;
+  w.state = State::kRunning;
+  w.error = {};
+  w.started = w.progressed = Clock::now();
+  w.next = w.inside = w.moved = w.unanswered = 0;
+  w.local_row = w.remote_row = 0;
+  w.notified = false;
+}
+
+void step(const std::shared_ptr<detail::Work>& work, const std::string& self, Bytes budget) {
+  Work& w = *work;
+  Peer& peer = *w.remote->peer;
+  if (auto problem = peer.problem()) return w.end(State::kFailed, std::move(*problem));
+  if (w.deadline.count() > 0 && Clock::now() - w.started > w.deadline)
+    return w.end(State::kExpired, {Code::kTimeout, Blame::kOperation,
+                                   fmt::format("{}: {} of {} bytes moved within {} ms", peer.name, w.moved, w.total,
+                                               w.deadline.count())});
+  thread_local Batch batch;
+  while (w.next < w.elements) {
+    if (w.remote_at(w.next).target->path == Path::kTcp) return step_by_line(work, budget);
+    if (budget <= 0) return;
+    if (w.unanswered > 0) return step_by_line(work, 0);  // the regions before are behind a connection
+    gather(w, budget, batch);
+    if (auto wrong = move(w, batch)) return w.end(State::kFailed, std::move(*wrong));
+    budget -= batch.bytes;
+    w.moved += batch.bytes;
+    if (w.deadline.count() > 0 || w.next < w.elements) w.progressed = Clock::now();
+  }
+  if (peer.control == nullptr || w.unanswered > 0) return step_by_line(work, 0);
+  if (!w.notify.empty() && !push(peer.control->slot(peer.slot), self, w.notify)) return;  // the peer's queue is full
+  w.end(State::kDone);
+}
+
+}  // namespace weft::transfer

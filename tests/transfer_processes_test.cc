@@ -1,0 +1,245 @@
+// Transfer agents in processes of their own: the paths between them, and what is left when one is killed.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <random>
+
+#include "weft/transfer.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr std::int64_t kPage = 4096;
+
+// A child with a pipe in each direction.
+class Child {
+ public:
+  explicit Child(const std::function<void(Child&)>& body) {
+    int up[2], down[2];
+    EXPECT_EQ(pipe(up), 0);
+    EXPECT_EQ(pipe(down), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      in_ = down[0];
+      out_ = up[1];
+      close(up[0]);
+      close(down[1]);
+      body(*this);
+      _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    in_ = up[0];
+    out_ = down[1];
+    close(up[1]);
+    close(down[0]);
+  }
+  ~Child() {
+    if (pid_ > 0) end(SIGKILL);
+    close(in_);
+    close(out_);
+  }
+  void say(const std::string& text) const {
+    const auto n = static_cast<std::uint32_t>(text.size());
+    EXPECT_EQ(write(out_, &n, sizeof n), static_cast<ssize_t>(sizeof n));
+    EXPECT_EQ(write(out_, text.data(), n), static_cast<ssize_t>(n));
+  }
+  std::string hear() const {
+    std::uint32_t n = 0;
+    if (!take(&n, sizeof n)) return "";
+    std::string text(n, ' ');
+    return take(text.data(), n) ? text : "";
+  }
+  void end(int signal) {
+    if (pid_ <= 0) return;
+    kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  bool take(void* to, std::size_t n) const {
+    for (std::size_t got = 0; got < n;) {
+      const ssize_t here = read(in_, static_cast<char*>(to) + got, n - got);
+      if (here <= 0) return false;
+      got += static_cast<std::size_t>(here);
+    }
+    return true;
+  }
+  pid_t pid_ = -1;
+  int in_ = -1, out_ = -1;
+};
+
+std::byte byte_at(std::int64_t i) { return static_cast<std::byte>(i * 11 + i / 4096); }
+
+// Serves `kSize` bytes from the agent's allocator (region 0) and of plain memory (region 1) until it is killed.
+constexpr std::int64_t kSize = 8 << 20;
+void serve(Child& parent) {
+  auto agent = Agent::open({.name = "server", .key = "k", .listen = "127.0.0.1:0"});
+  ASSERT_TRUE(agent);
+  const Registration own = *agent->allocate(kSize);
+  std::vector<std::byte> plain(kSize);
+  ASSERT_TRUE(agent->add_memory(plain.data(), kSize));
+  for (std::int64_t i = 0; i < kSize; ++i) own.data[i] = plain[static_cast<std::size_t>(i)] = byte_at(i);
+  parent.say(*agent->metadata());
+  while (!parent.hear().empty()) {
+    std::string got;
+    for (const auto& n : agent->notifications()) got += n.peer + ":" + n.bytes + ";";
+    parent.say(got + (own.data[5] == std::byte{0xaa} ? "written" : ""));
+  }
+}
+
+TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
+  Child server(serve);
+  const std::string metadata = server.hear();
+  for (const bool only_tcp : {false, true}) {
+    auto agent = Agent::open({.name = only_tcp ? "far" : "near", .key = "k", .only_tcp = only_tcp});
+    ASSERT_TRUE(agent);
+    const auto loaded = agent->load(metadata);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    const std::string paths = *agent->explain("server");
+    if (only_tcp) {
+      EXPECT_EQ(paths.find("region 0: tcp to 127.0.0.1"), 0U) << paths;
+    } else {
+      EXPECT_EQ(paths.find("region 0: shared memory"), 0U) << paths;
+    }
+    const Registration mine = *agent->allocate(kSize);
+    for (const std::uint32_t region : {0U, 1U}) {
+      std::memset(mine.data, 0, kSize);
+      auto request =
+          agent->make(Op::kRead, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kPage, kPage, kSize / kPage}}),
+                      *agent->prepare("server", std::vector<Rows>{{region, 0, kPage, kPage, kSize / kPage}}));
+      ASSERT_TRUE(request) << request.error().message;
+      ASSERT_TRUE(agent->post(*request));
+      ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
+      for (std::int64_t i = 0; i < kSize; ++i) ASSERT_EQ(mine.data[i], byte_at(i)) << i;
+    }
+    mine.data[0] = std::byte{0xaa};
+    auto request = agent->make(Op::kWrite, *agent->prepare("", std::vector<Rows>{{mine.region, 0, 1}}),
+                               *agent->prepare("server", std::vector<Rows>{{0, 5, 1}}), {.notify = "there"});
+    ASSERT_TRUE(agent->post(*request));
+    ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
+    server.say("look");
+    EXPECT_EQ(server.hear(), (only_tcp ? "far:there;written" : "near:there;written"));
+    mine.data[0] = byte_at(5);
+    ASSERT_TRUE(agent->post(*request));
+    ASSERT_EQ(agent->wait(*request), State::kDone);
+    server.say("look");
+    (void)server.hear();
+  }
+}
+
+TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
+  Child server(serve);
+  auto agent = Agent::open({.name = "reader", .key = "k"});
+  ASSERT_TRUE(agent->load(server.hear()));
+  const Registration mine = *agent->allocate(kSize);
+  const Prepared local = *agent->prepare("", std::vector<Rows>{{mine.region, 0, kSize}});
+  auto request = agent->make(Op::kRead, local, *agent->prepare("server", std::vector<Rows>{{0, 0, kSize}}));
+  ASSERT_TRUE(agent->post(*request));
+  ASSERT_EQ(request->state(), State::kRunning);
+  const pid_t pid = server.pid();
+  server.end(SIGKILL);
+  EXPECT_EQ(agent->wait(*request), State::kFailed);
+  EXPECT_EQ(request->error().message, "peer 'server' (process " + std::to_string(pid) + ") has ended");
+  Child next(serve);
+  ASSERT_TRUE(agent->load(next.hear()));
+  ASSERT_TRUE(agent->post(*request));
+  EXPECT_EQ(agent->wait(*request), State::kFailed);
+  EXPECT_EQ(request->error().message, "peer 'server' has restarted since this list was prepared");
+  auto again = agent->make(Op::kRead, local, *agent->prepare("server", std::vector<Rows>{{0, 0, kSize}}));
+  ASSERT_TRUE(agent->post(*again));
+  EXPECT_EQ(agent->wait(*again), State::kDone);
+}
+
+// A page's content says for which owner and generation it was written, in every word; so a wrong byte is seen.
+std::uint64_t word_of(std::uint64_t generation) { return generation * 0x9e3779b97f4a7c15ULL; }
+
+// Writes to the pages it is told, again and again, late or not, until it is killed.
+void write_pages(Child& parent, bool only_tcp) {
+  auto agent = Agent::open({.name = "writer" + std::to_string(getpid()), .key = "k", .only_tcp = only_tcp});
+  ASSERT_TRUE(agent);
+  ASSERT_TRUE(agent->load(parent.hear()));
+  const Registration mine = *agent->allocate(kPage);
+  const Prepared local = *agent->prepare("", std::vector<Rows>{{mine.region, 0, kPage}});
+  const Prepared remote = *agent->prepare("owner", std::vector<Rows>{{0, 0, kPage, kPage, 8}});
+  parent.say("ready");
+  for (std::string order = parent.hear(); !order.empty(); order = parent.hear()) {
+    Page page;
+    std::memcpy(&page, order.data(), sizeof page);
+    for (std::int64_t i = 0; i < kPage; i += 8) {
+      const std::uint64_t word = word_of(page.generation);
+      std::memcpy(mine.data + i, &word, 8);
+    }
+    const std::uint32_t block[] = {page.index};
+    const std::uint64_t generation[] = {page.generation};
+    auto request = agent->make(Op::kWrite, local, remote,
+                               {.remote_blocks = block, .generations = generation, .notify = "x", .verify = true});
+    ASSERT_TRUE(request);
+    // The first announces its end; the others are late on purpose.
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(agent->post(*request));
+      const State state = agent->wait(*request);
+      if (i == 0) parent.say(std::string(name(state)));
+    }
+  }
+}
+
+// The owner gives pages out, takes them back while writers still write and are killed, and gives them to the next.
+void chaos(bool only_tcp, int rounds) {
+  auto owner = Agent::open({.name = "owner", .key = "k", .listen = "127.0.0.1:0"});
+  ASSERT_TRUE(owner);
+  const Registration pages = *owner->allocate(8 * kPage, kPage);
+  const std::string metadata = *owner->metadata();
+  std::mt19937 random(7);
+  const auto start = [&] {
+    auto child = std::make_unique<Child>([&](Child& parent) { write_pages(parent, only_tcp); });
+    child->say(metadata);
+    EXPECT_EQ(child->hear(), "ready");
+    return child;
+  };
+  std::vector<std::unique_ptr<Child>> writers;
+  for (int i = 0; i < 2; ++i) writers.push_back(start());
+  int checked = 0, killed = 0;
+  for (int round = 0; round < rounds; ++round) {
+    Result<Page> page = owner->acquire(pages, static_cast<std::uint16_t>(1 + round % 1000));
+    for (int look = 0; !page && look < 5000; ++look) {
+      usleep(100);
+      page = owner->acquire(pages, static_cast<std::uint16_t>(1 + round % 1000));
+    }
+    ASSERT_TRUE(page) << "pages of writers that have been killed come back: " << page.error().message;
+    auto& writer = writers[static_cast<std::size_t>(round) % writers.size()];
+    writer->say(std::string(reinterpret_cast<const char*>(&*page), sizeof *page));
+    if (random() % 3 == 0) {
+      usleep(random() % 300);
+      kill(writer->pid(), SIGKILL);
+      writer->end(SIGKILL);
+      ++killed;
+      writer = start();
+    } else {
+      ASSERT_EQ(writer->hear(), "done");
+      // Delivered: every word is this generation's, although late writers of earlier ones are still trying.
+      for (std::int64_t i = 0; i < kPage; i += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, pages.data + page->index * kPage + i, 8);
+        ASSERT_EQ(word, word_of(page->generation)) << "round " << round << ", byte " << i;
+      }
+      ++checked;
+    }
+    ASSERT_TRUE(owner->release(pages, *page));
+    (void)owner->notifications();
+  }
+  EXPECT_GT(checked, rounds / 3);
+  EXPECT_GT(killed, 0);
+  for (auto& writer : writers) writer->end(SIGKILL);
+  for (int look = 0; owner->free_pages(pages) < 8 && look < 5000; ++look) usleep(100);
+  EXPECT_EQ(owner->free_pages(pages), 8) << "no page is lost";
+}
+
+TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateInSharedMemory) { chaos(false, 1000); }
+TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateOverTcp) { chaos(true, 400); }
+
+}  // namespace
+}  // namespace weft::transfer
