@@ -33,6 +33,8 @@ check: ## the checks of style that CI runs besides the tests
 	scripts/check-includes
 	scripts/check-headers
 	scripts/check-docs
+	scripts/check-words --self-test
+	scripts/check-words
 
 format: ## rewrite the C++ files in the project's format
 	scripts/check-format --fix
