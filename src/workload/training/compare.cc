@@ -261,6 +261,8 @@ Status predict(const Table& table, const Line& line, Machines& machines, Compare
   if (!step) return row.skipped = step.error().message, Status{};
   row.predicted = step->seconds;
   row.fits = step->fits;
+  // Rows that say neither what they recompute nor what they need say nothing about memory.
+  row.memory_judged = row.out_of_memory || row.memory > 0 || !table.text(line, "recompute").empty();
   row.memory_predicted = step->peak.total() / kGiB;
   return {};
 }
@@ -383,7 +385,7 @@ std::string in_words(const Comparison& c, bool every_row) {
   std::vector<double> memory;
   std::size_t failed = 0, found = 0, false_alarms = 0;
   for (const Compared& r : c.rows) {
-    if (r.memory_predicted <= 0) continue;
+    if (r.memory_predicted <= 0 || !r.memory_judged) continue;
     if (r.out_of_memory)
       ++failed, found += r.fits ? 0 : 1;
     else

@@ -19,6 +19,7 @@ struct Compared {
   double flops_per_gpu = 0;                      // of the step
   double memory = 0, memory_predicted = 0;       // GiB; 0: not published
   bool out_of_memory = false, fits = true;       // published verdict, the model's
+  bool memory_judged = false;                    // the row says enough to judge the model's memory
   std::string skipped;                           // why it was not predicted
   double error() const { return predicted / measured - 1; }
 };

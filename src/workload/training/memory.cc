@@ -89,7 +89,8 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
     memory.activations += tokens * activation_bytes(m, kept, layers.moe > 0);
   }
   if (stage == 0) memory.activations += held * tokens * 2 * d(m.hidden) / (plan.sequence_parallel ? d(plan.tp) : 1);
-  if (stage == plan.pp - 1) memory.logits = tokens * d(m.vocab) / d(plan.tp) * (2 + 4);  // BF16, and FP32 that its gradient replaces
+  if (stage == plan.pp - 1)
+    memory.logits = tokens * d(m.vocab) / d(plan.tp) * (2 + 4);  // BF16, and FP32 that its gradient replaces
   if (plan.zero == 3)
     memory.parameters += 2 * 2 * (own.dense + own.expert) / std::max(1.0, d(layers.dense + layers.moe));
   memory.other = card.reserved + card.fragmentation * (memory.activations + memory.logits);

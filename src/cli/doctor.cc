@@ -1,0 +1,132 @@
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "doctor/diagnosis.h"
+#include "doctor/probes.h"
+#include "sim/flow/flow_fabric.h"
+#include "simulate/faults.h"
+#include "simulate/simulate.h"
+#include "tune/tune.h"
+
+namespace weft::cli {
+namespace {
+
+using report::DoctorFinding;
+using report::DoctorReport;
+
+struct Spec {
+  std::vector<std::string> paths;
+  std::string on, json, bytes = "1G";
+  bool verbose = false;
+};
+
+constexpr const char* kExamples = R"(
+Says what is wrong with a job from its logs, or with this machine, in at most three root findings, each with its evidence,
+a remedy and a command that verifies it. Reads NCCL_DEBUG logs, PyTorch's watchdog lines and flight recorder dumps (JSON),
+nccl-tests tables, dmesg, ibstat, nvidia-smi text: files, or folders of them. With --on, a fault that can be replayed is
+replayed on that machine, and its cost for an all_reduce is printed. Exit 1 if a root was found.
+
+Examples:
+  weft doctor logs/                              all files in a folder
+  weft doctor nccl.log dmesg.txt --on dgx-h100:nodes=4
+  weft doctor                                    this machine
+)";
+
+Result<Duration> all_reduce_on(const cost::MachineView& view, Bytes bytes) {
+  const Rank ranks = view.endpoints();
+  const schedule::Task task =
+      task_of(Collective::kAllReduce, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  WEFT_TRY(const tune::Candidate choice,
+           tune::choose(view, {.task = task, .can = sim::flow_capabilities(view.topology())}));
+  return choice.estimate.total;
+}
+
+// What the fault costs an all_reduce over the whole machine.
+Result<std::string> cost_of(const Machine& machine, const std::string& fault, Bytes bytes) {
+  WEFT_TRY(const Duration whole, all_reduce_on(*machine.view, bytes));
+  WEFT_TRY(auto faulted, simulate::apply_faults(machine.view->topology(), std::vector<std::string>{fault}));
+  const cost::MachineView view(std::move(faulted.machine), machine.view->costs());
+  WEFT_TRY(const Duration broken, all_reduce_on(view, bytes));
+  return fmt::format("all_reduce of {} on {}: {} instead of {} ({:+.0f} %), with {}", format_bytes(bytes), machine.name,
+                     format_duration(broken), format_duration(whole), 100 * (broken / whole - 1), fault);
+}
+
+void print(const DoctorFinding& f, std::size_t number, bool verbose) {
+  const bool colours = isatty(STDOUT_FILENO) != 0;
+  const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
+  fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
+             f.confidence, f.ranks.empty() ? "" : fmt::format(", ranks {}", fmt::join(f.ranks, " ")),
+             f.peer.empty() ? "" : fmt::format(", names {}", shown(f.peer)));
+  const std::size_t lines = verbose ? f.evidence.size() : std::min<std::size_t>(2, f.evidence.size());
+  for (std::size_t i = 0; i < lines; ++i)
+    fmt::print("   {}{}: {}\n", f.evidence[i].file,
+               f.evidence[i].line > 0 ? fmt::format(":{}", f.evidence[i].line) : "",
+               shown(f.evidence[i].text.substr(0, 160)));
+  if (f.facts > lines) fmt::print("   and {} more\n", f.facts - lines);
+  if (!f.cost.empty()) fmt::print("   cost:    {}\n", f.cost);
+  fmt::print("   remedy:  {}\n   verify:  {}\n", f.remedy, f.verify);
+  if (!f.refuted.empty()) fmt::print("   refuted if {}\n", f.refuted);
+}
+
+void print(const DoctorReport& report, bool verbose) {
+  fmt::print("{}.\n", report.verdict);
+  std::size_t number = 0;
+  for (const auto& f : report.roots) print(f, ++number, verbose);
+  for (const auto& f : report.slow) print(f, ++number, verbose);
+  if (!report.next.empty()) fmt::print("\n{}\n", report.next);
+  if (!report.folded.empty()) {
+    fmt::print("\nfolded: ");
+    for (const auto& f : report.folded) fmt::print("{} x {} ({}); ", f.facts, f.finding, f.role);
+    fmt::print("\n");
+    if (verbose)
+      for (const auto& f : report.folded) print(f, ++number, verbose);
+  }
+  for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
+  if (report.files > 0)
+    fmt::print("\n{} lines of {} files read, {} not understood\n", report.lines, report.files, report.not_understood);
+}
+
+Result<int> run(const Spec& spec) {
+  DoctorReport report;
+  if (spec.paths.empty()) {
+    if (!spec.on.empty()) return bad_input("--on needs logs: a machine that is not here cannot be examined");
+    report = doctor::examine(doctor::real_probes());
+  } else {
+    WEFT_TRY(auto rules, doctor::shipped_rules());
+    doctor::Evidence evidence(std::move(rules));
+    for (const std::string& path : spec.paths) WEFT_CHECK(evidence.add_path(path));
+    evidence.finish();
+    report = diagnose(evidence);
+    if (!spec.on.empty()) {
+      WEFT_TRY(const Machine machine, load_machine(spec.on));
+      WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+      for (auto* list : {&report.roots, &report.slow})
+        for (DoctorFinding& f : *list) {
+          const auto rule = std::ranges::find(evidence.rules(), f.id, &doctor::Rule::id);
+          if (rule == evidence.rules().end() || rule->fault.empty()) continue;
+          const auto cost = cost_of(machine, rule->fault, bytes);
+          f.cost = cost ? *cost : fmt::format("not known: {}", cost.error().message);
+        }
+    }
+  }
+  if (spec.json != "-") print(report, spec.verbose);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
+  return report.roots.empty() ? 0 : kBadAnswer;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("doctor", "What is wrong with a job, from its logs, or with this machine");
+  sub->add_option("paths", spec->paths, "logs, dumps, tables: files or folders; none: this machine");
+  sub->add_option("--on", spec->on, "the machine of the job, to say what a fault costs");
+  sub->add_option("--bytes", spec->bytes, "message of that all_reduce")->capture_default_str();
+  sub->add_flag("--verbose", spec->verbose, "all evidence, and what was folded");
+  sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text");
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }};
+}
+
+}  // namespace weft::cli

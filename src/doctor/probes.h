@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/doctor.h"
+
+namespace weft::doctor {
+
+// How this machine is looked at. Reads only; needs no root. Tests bring recorded machines.
+struct Probes {
+  std::function<std::optional<std::string>(const std::string& path)> read;         // a file of /proc or /sys
+  std::function<std::vector<std::string>(const std::string& folder)> list;         // names in it
+  std::function<std::optional<double>(const std::string& path)> file_system_size;  // bytes
+};
+Probes real_probes();
+
+// What of the machine would fail or slow a job of several GPUs down.
+report::DoctorReport examine(const Probes& probes);
+
+}  // namespace weft::doctor

@@ -1,0 +1,80 @@
+#include "doctor/rules.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/embedded.h"
+
+namespace weft::embedded {
+std::span<const File> doctor_files();
+}  // namespace weft::embedded
+
+namespace weft::doctor {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> cells;
+  for (;;) {
+    const auto end = text.find(at);
+    cells.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return cells;
+    text.remove_prefix(end + 1);
+  }
+}
+
+constexpr std::array kRoles = {Role::kRoot, Role::kPerf, Role::kCascade, Role::kConfirm, Role::kTeardown};
+constexpr std::size_t kColumns = 12;
+
+}  // namespace
+
+std::string_view name(Role role) {
+  constexpr std::array<std::string_view, kRoles.size()> kNames = {"ROOT", "PERF", "CASCADE", "CONFIRM", "TEARDOWN"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+bool Rule::finds(const std::string& line) const {
+  const auto in_line = [&](const std::string& word) { return line.find(word) != std::string::npos; };
+  return std::ranges::any_of(words, in_line) && std::regex_search(line, pattern) &&
+         !(has_unless && std::regex_search(line, unless));
+}
+
+Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view text) {
+  std::vector<Rule> rules;
+  int number = 0;
+  bool columns = false;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    if (line.empty() || line[0] == '#') continue;
+    const auto cells = split(line, '\t');
+    if (cells.size() != kColumns)
+      return bad_input("{}:{}: {} columns instead of {}", file, number, cells.size(), kColumns);
+    if (!std::exchange(columns, true)) continue;
+    Rule rule{.id = cells[0], .finding = cells[1]};
+    const auto role = std::ranges::find(kRoles, cells[2], [](Role r) { return name(r); });
+    if (role == kRoles.end()) return bad_input("{}:{}: role '{}'", file, number, cells[2]);
+    rule.role = *role;
+    if (cells[3].size() != 1 || cells[3][0] < '0' || cells[3][0] > '3')
+      return bad_input("{}:{}: strength '{}' is not 0, 1, 2 or 3", file, number, cells[3]);
+    rule.strength = cells[3][0] - '0';
+    rule.words = split(cells[4], '|');
+    try {  // the standard library has no other way to say that a pattern is wrong
+      rule.pattern = std::regex(cells[5], std::regex::optimize);
+      rule.has_unless = !cells[6].empty();
+      if (rule.has_unless) rule.unless = std::regex(cells[6]);
+    } catch (const std::regex_error&) {
+      return bad_input("{}:{}: pattern of {} is no regular expression", file, number, rule.id);
+    }
+    rule.versions = cells[7], rule.remedy = cells[8], rule.verify = cells[9], rule.refuted = cells[10],
+    rule.fault = cells[11];
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+Result<std::vector<Rule>> shipped_rules() {
+  for (const auto& file : embedded::doctor_files())
+    if (file.path == "data/doctor/rules.tsv") return parse_rules(file.path, file.text);
+  return bad_input("data/doctor/rules.tsv is not compiled in");
+}
+
+}  // namespace weft::doctor

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace weft::report {
+
+struct DoctorFact {
+  std::string file, text, host, time;
+  int line = 0, rank = -1;
+};
+
+struct DoctorFinding {
+  std::string id, finding, role, confidence;  // confidence: confirmed or suspected
+  std::vector<int> ranks;
+  std::string peer;  // that most ranks name
+  std::vector<DoctorFact> evidence;
+  std::size_t facts = 0;  // of them in all
+  std::string cost, remedy, verify, refuted, versions;
+};
+
+struct DoctorReport {
+  std::string verdict;                // one sentence
+  std::vector<DoctorFinding> roots;   // at most three
+  std::vector<DoctorFinding> slow;    // paths that work and are slow
+  std::vector<DoctorFinding> folded;  // effects, and what is less likely
+  std::string next;                   // what to set and run again
+  std::int64_t files = 0, lines = 0, not_understood = 0;
+  std::vector<std::string> left_out;
+};
+
+// weft.doctor/1, the stable form.
+nlohmann::json to_json(const DoctorReport& report);
+
+}  // namespace weft::report

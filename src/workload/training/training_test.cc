@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include "base/text_file.h"
+#include "cost/shipped.h"
+#include "topology/machine.h"
+#include "workload/training/best.h"
+#include "workload/training/compare.h"
+#include "workload/training/step.h"
+
+namespace weft::training {
+namespace {
+
+constexpr double kGiB = 1073741824.0;
+
+Model model(const std::string& name) {
+  auto m = load_model(name);
+  EXPECT_TRUE(m.has_value()) << (m ? "" : m.error().message);
+  return m ? *m : Model{};
+}
+
+std::unique_ptr<cost::MachineView> machine(const std::string& name) {
+  auto topology = topology::load_machine(name);
+  EXPECT_TRUE(topology.has_value());
+  auto view = cost::shipped_view(std::move(*topology));
+  EXPECT_TRUE(view.has_value());
+  return std::make_unique<cost::MachineView>(std::move(*view));
+}
+
+Card card(const char* part, const char* precision = "bf16") {
+  auto c = load_card(part, precision);
+  EXPECT_TRUE(c.has_value());
+  return c ? *c : Card{};
+}
+
+// Published sizes, in 10^9 parameters: the papers round them.
+TEST(Models, HaveAsManyParametersAsTheirPapersSay) {
+  const std::tuple<const char*, double, double> sizes[] = {
+      {"llama2-7b", 6.74, 6.74},    {"llama2-70b", 69.0, 69.0},    {"llama3-8b", 8.03, 8.03},
+      {"llama3-70b", 70.6, 70.6},   {"llama3-405b", 405.9, 405.9}, {"gpt3-175b", 174.6, 174.6},
+      {"mixtral-8x7b", 46.7, 12.9}, {"deepseek-v3", 671, 37},      {"qwen3-30b-a3b", 30.5, 3.3}};
+  for (const auto& [name, all, active] : sizes) {
+    const Model m = model(name);
+    EXPECT_NEAR(static_cast<double>(m.parameters()) * 1e-9 / all, 1, 0.01) << name;
+    EXPECT_NEAR(static_cast<double>(m.active_parameters()) * 1e-9 / active, 1, 0.04) << name;
+  }
+}
+
+TEST(Models, AMissingKeyAndAnotherArchitectureAreNamed) {
+  const auto missing = parse_model("c.json", R"({"model_type":"llama","hidden_size":64,"num_attention_heads":4})");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "c.json: key num_hidden_layers is missing");
+  const auto bert = parse_model("c.json", R"({"model_type":"bert","num_hidden_layers":2,"hidden_size":64})");
+  ASSERT_FALSE(bert);
+  EXPECT_NE(bert.error().message.find("no decoder-only transformer"), std::string::npos);
+}
+
+TEST(Models, KeysThatMatterAndAreLeftOutAreNamed) {
+  const auto m =
+      parse_model("c.json", R"({"model_type":"mistral","num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,
+    "vocab_size":100,"intermediate_size":128,"sliding_window":4096})");
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->not_modelled, std::vector<std::string>{"sliding_window"});
+}
+
+TEST(Plans, ThatDoNotDivideAreRefusedByName) {
+  const Model m = model("llama3-8b");
+  Plan plan{.dp = 8, .global_batch = 16, .seq = 8192};
+  EXPECT_TRUE(check_plan(m, plan));
+  plan.tp = 3;
+  EXPECT_EQ(check_plan(m, plan).error().message, "--tp 3 does not divide 32 heads of llama3-8b");
+  plan.tp = 1, plan.global_batch = 12;
+  EXPECT_EQ(check_plan(m, plan).error().message, "--global-batch 12 is no multiple of dp 8 times --micro-batch 1");
+  plan.global_batch = 16, plan.ep = 2;
+  EXPECT_EQ(check_plan(m, plan).error().message, "--ep 2: llama3-8b has no experts");
+}
+
+// 34 s b h / t + 5 a s² b / t bytes of activations in a layer of GPT with sequence parallelism (arXiv 2205.05198,
+// section 4): 22B of its table 3 has h 6144, a 64, s 2048, b 4, t 8: 34 · 2048 · 4 · 6144 / 8 = 0.199 GiB, and the
+// scores 5 · 64 · 2048² · 4 / 8 = 0.625 GiB; 48 layers: 39.6 GiB. Embedding's output: 2 · 2048 · 4 · 6144 / 8 = 0.012
+// GiB.
+TEST(Memory, ActivationsOfGptFollowThePublishedCount) {
+  Model m{.name = "gpt-22b",
+          .layers = 48,
+          .hidden = 6144,
+          .heads = 64,
+          .kv_heads = 64,
+          .head_dim = 96,
+          .ffn = 24576,
+          .vocab = 51200};
+  m.gated = false, m.tied = true;
+  const Plan plan{.tp = 8, .zero = 0, .micro_batch = 4, .global_batch = 4, .seq = 2048, .software = 2022};
+  const StageMemory memory = memory_of_stage(m, plan, card("A100-SXM4-80GB"), 0);
+  EXPECT_NEAR(memory.activations / kGiB, 39.6, 0.2);
+  // 22.0e9 / 8 parameters at 2 + 4 + 12 bytes: 45.56 GiB is published with 18 bytes each.
+  EXPECT_NEAR((memory.parameters + memory.gradients + memory.optimizer) / kGiB, 45.56, 0.8);
+}
+
+TEST(Memory, ZeroSpreadsWhatItsStageSays) {
+  const Model m = model("llama3-8b");
+  Plan plan{.dp = 8, .zero = 0, .global_batch = 8, .seq = 4096};
+  const Card h100 = card("H100-SXM5");
+  const StageMemory none = memory_of_stage(m, plan, h100, 0);
+  plan.zero = 1;
+  EXPECT_NEAR(memory_of_stage(m, plan, h100, 0).optimizer, none.optimizer / 8, 1);
+  plan.zero = 2;
+  EXPECT_NEAR(memory_of_stage(m, plan, h100, 0).gradients, none.gradients / 8, 1);
+}
+
+TEST(Traffic, GroupsThatAreANodeApartShareTheNicsOfTheNode) {
+  const auto view = machine("dgx-h100:nodes=4");
+  Traffic traffic(*view);
+  const auto within = traffic(Collective::kAllReduce, {8, 1}, Bytes{1} << 28);
+  const auto across = traffic(Collective::kAllReduce, {4, 8}, Bytes{1} << 28);
+  ASSERT_TRUE(within && across);
+  // A ring over 4 GPUs moves 1.5 × 256 MiB through a NIC of 50 GB/s: 8 ms at the least; NVLink carries 450 GB/s.
+  EXPECT_GT(across->seconds, 0.008);
+  EXPECT_LT(across->seconds, 0.016);
+  EXPECT_LT(within->seconds, across->seconds / 4);
+  EXPECT_EQ(traffic(Collective::kAllReduce, {1, 1}, 1000)->seconds, 0);
+  EXPECT_FALSE(traffic(Collective::kAllReduce, {8, 8}, 1000));
+}
+
+TEST(Steps, PartsSumToTheStepAndMoreGpusAreFaster) {
+  const Model m = model("llama3-8b");
+  const Card h100 = card("H100-SXM5");
+  double before = 0;
+  for (const std::int64_t nodes : {1, 4}) {
+    const auto view = machine(fmt::format("dgx-h100:nodes={}", nodes));
+    Traffic traffic(*view);
+    const Plan plan{.tp = 2, .pp = 2, .dp = 2 * nodes, .micro_batch = 1, .global_batch = 64, .seq = 8192};
+    const auto step = simulate_step(m, plan, h100, traffic);
+    ASSERT_TRUE(step);
+    const Breakdown& p = step->parts;
+    EXPECT_NEAR(p.compute() + p.tensor + p.context + p.expert + p.bubble + p.data + p.optimizer, step->seconds, 1e-9);
+    EXPECT_GT(p.bubble, 0);
+    if (before > 0) EXPECT_LT(step->seconds, before / 2);
+    before = step->seconds;
+  }
+}
+
+TEST(Steps, TooFewGpusAreNamed) {
+  const auto view = machine("dgx-h100");
+  Traffic traffic(*view);
+  const auto step =
+      simulate_step(model("llama3-8b"), {.tp = 8, .dp = 2, .global_batch = 2, .seq = 4096}, card("H100-SXM5"), traffic);
+  ASSERT_FALSE(step);
+  EXPECT_EQ(step.error().message, "the plan needs 16 GPUs (tp 8 x pp 1 x cp 1 x dp 2), the machine has 8");
+}
+
+TEST(Best, RanksPlansAndSaysWhyEachLost) {
+  const auto view = machine("dgx-h100");
+  Traffic traffic(*view);
+  const auto plans = best_plans(model("llama3-8b"), {.global_batch = 32, .seq = 8192}, card("H100-SXM5"), traffic, 2);
+  ASSERT_TRUE(plans);
+  ASSERT_GT(plans->ranked.size(), 2u);
+  EXPECT_TRUE(plans->ranked[0].reason.empty());
+  for (std::size_t i = 1; i < plans->ranked.size(); ++i) EXPECT_FALSE(plans->ranked[i].reason.empty());
+  for (const auto& refused : plans->refused) EXPECT_NE(refused.reason.find("needs"), std::string::npos);
+}
+
+// Nothing of these rows was used to set a constant.
+TEST(Compare, PublishedStepsOfMegatronOnA100ArePredictedToFivePercent) {
+  const auto found = compare_file(std::string(WEFT_SOURCE) + "/data/training/steps.csv");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->rows.size(), 9u);
+  for (const Compared& row : found->rows) {
+    EXPECT_TRUE(row.skipped.empty()) << row.skipped;
+    EXPECT_LT(std::abs(row.error()), 0.05) << row.id;
+  }
+}
+
+TEST(Compare, SwappedColumnsAreNamedWithLineAndColumn) {
+  const auto found = compare_text("t.csv",
+                                  "model,layers,hidden,heads,seq,gbs,gpus,gpu,precision,tp,pp,step_s\n"
+                                  "m,24,16,2048,2048,512,32,A100,bf16,1,1,3.5\n");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message, "t.csv:2: heads 2048 are more than hidden; are columns swapped?");
+  const auto missing = compare_text("t.csv", "model,layers\nm,24\n");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "t.csv: column hidden is missing");
+}
+
+}  // namespace
+}  // namespace weft::training
