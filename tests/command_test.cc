@@ -122,8 +122,12 @@ TEST(Simulated, ATimelineHasASpanOfEveryRankAndALevelOfLinks) {
 INSTANTIATE_TEST_SUITE_P(
     Inputs, Refused,
     testing::Values(
-        BadInput{"", "subcommand"}, BadInput{"nonsense", "nonsense"}, BadInput{"bench", "collective"},
-        BadInput{"bench all_reduse", "'all_reduse'"}, BadInput{"bench all_reduce --ranks 0", "--ranks 0"},
+        BadInput{"", "subcommand"}, BadInput{"nonsense", "nonsense"}, BadInput{"bench transfer --op xor", "--op xor"},
+        BadInput{"bench transfer --blocks 5", "--block"}, BadInput{"bench transfer --verify", "--verify needs --block"},
+        BadInput{"bench transfer --on dgx-h100", "--on"}, BadInput{"bench all_reduce --blocks 3", "--blocks"},
+        BadInput{"kv replay /nonexistent --blocks 0", "--blocks 0"}, BadInput{"kv", "subcommand"},
+        BadInput{"bench", "collective"}, BadInput{"bench all_reduse", "'all_reduse'"},
+        BadInput{"bench all_reduce --ranks 0", "--ranks 0"},
         BadInput{"bench all_reduce --ranks 0 --on dgx-h100", "--ranks 0"}, BadInput{"bench all_reduce --ranks x", "x"},
         BadInput{"bench all_reduce --on dgx-h100 --ranks 9", "8 GPUs"}, BadInput{"bench all_reduce --min 1Q", "'1Q'"},
         BadInput{"bench all_reduce --max 9999999T", "9999999T"}, BadInput{"bench all_reduce --min 2K --max 1K", "2K"},
@@ -432,6 +436,51 @@ TEST(Command, DrawsAMachineCompletely) {
   const std::string svg(std::istreambuf_iterator<char>(in), {});
   EXPECT_EQ(svg.rfind("<svg", 0), 0u);
   EXPECT_NE(svg.find("</svg>"), std::string::npos);
+}
+
+// Small files for the commands about caches.
+std::string file_with(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+// The transfers that the page promises, with every byte looked at.
+TEST(Command, MovesListsBetweenTwoProcessesWithoutAWrongByte) {
+  for (const char* more : {"", "--op write", "--unregistered", "--transport tcp", "--verify", "--op write --verify"}) {
+    const Answer a = weft(std::string("bench transfer --block 4K --blocks 100 --check --json - ") + more);
+    ASSERT_EQ(a.code, 0) << more << a.err;
+    const json row = json::parse(a.out)["rows"][0];
+    EXPECT_EQ(row["errors"], 0) << more;
+    EXPECT_EQ(row["bytes"], 409600) << more;
+  }
+  EXPECT_EQ(json::parse(weft("bench transfer --min 1K --max 4K --json -").out)["rows"].size(), 3U);
+}
+
+// Two requests of the same three blocks: 3 of 6 with room for all; with room for two, the prefix of two.
+TEST(Command, ReplaysATraceOfPrompts) {
+  const std::string trace = file_with("trace.jsonl", "{\"hash_ids\":[1,2,3]}\n{\"hash_ids\":[1,2,3]}\n");
+  const json all = json::parse(weft("kv replay " + trace + " --blocks 3 --json -").out);
+  EXPECT_EQ(all["rows"].size(), 4U);
+  for (const json& row : all["rows"]) EXPECT_EQ(row["hit_blocks"], 3) << row;
+  EXPECT_EQ(json::parse(weft("kv replay " + trace + " --blocks 2 --policy lru --json -").out)["rows"][0]["hit_blocks"],
+            2);
+  const std::string broken = file_with("broken.jsonl", "{\"hash_ids\":[1]}\n{\"hash_ids\":\n");
+  const Answer refused = weft("kv replay " + broken + " --blocks 2");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("broken.jsonl:2: no JSON object"), std::string::npos) << refused.err;
+}
+
+// 2 * 36 layers * 8 heads * 128 * 2 bytes = 147,456 bytes per token; 5.12 million tokens: 755 GB.
+TEST(Command, SizesACacheFromAModelsConfig) {
+  const std::string config = file_with("config.json",
+                                       R"({"num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+                                           "head_dim": 128, "torch_dtype": "bfloat16"})");
+  const json size = json::parse(weft("kv size " + config + " --tokens 5120000 --json -").out);
+  EXPECT_EQ(size["token_bytes"], 147456);
+  EXPECT_EQ(size["total_bytes"], 754974720000);
+  EXPECT_EQ(weft("kv size " + config + " --tp 3").code, 2);
+  EXPECT_EQ(weft("kv size /nonexistent.json").code, 2);
 }
 
 TEST(Command, HasHelpWithExamplesForEveryCommand) {

@@ -10,6 +10,8 @@
 namespace weft::cli {
 namespace {
 
+constexpr std::uintmax_t kLargestTrace = std::uintmax_t{4} << 30;
+
 struct Spec {
   std::string config, type, tokens = "1", json;
   std::int64_t block_tokens = 16, tp = 1;
@@ -57,7 +59,7 @@ Result<int> replay(const Spec& spec) {
     WEFT_TRY(const kv::Policy one, kv::parse_policy(spec.policy));
     policies = {one};
   }
-  WEFT_TRY(const std::string text, read_text_file(spec.trace));
+  WEFT_TRY(const std::string text, read_text_file(spec.trace, kLargestTrace));
   WEFT_TRY(const kv::Trace trace, kv::parse_trace(text, spec.trace));
   report::KvReplayReport r{.trace = spec.trace,
                            .capacity = spec.blocks,

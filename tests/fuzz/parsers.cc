@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "base/embedded.h"
+#include "kv/model.h"
+#include "kv/replay.h"
 #include "pgas/trace.h"
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
@@ -69,6 +71,19 @@ void check_trace(std::string_view text) {
   require(again.has_value() && again->events == read->events, "a trace reads what a trace wrote");
 }
 
+void check_kv_trace(std::string_view text) {
+  const auto trace = kv::parse_trace(text, "f");
+  if (!trace) return require(!trace.error().message.empty(), "an error says something");
+  const auto best = kv::replay(*trace, 3, kv::Policy::kClairvoyant);
+  for (const kv::Policy policy : kv::kPolicies)
+    require(kv::replay(*trace, 3, policy).blocks == best.blocks, "every policy sees all blocks");
+}
+
+void check_kv_model(std::string_view text) {
+  const auto model = kv::parse_model(text, "f");
+  require(model ? model->token_bytes() > 0 : !model.error().message.empty(), "a size, or an error that says something");
+}
+
 }  // namespace
 
 const std::vector<Parser>& parsers() {
@@ -94,6 +109,8 @@ const std::vector<Parser>& parsers() {
       {"msccl_xml", [](std::string_view t) { check(schedule::parse_msccl_xml("f", t)); }},
       {"schedule_json", [](std::string_view t) { check(schedule::parse_schedule_json("f", t)); }},
       {"pgas_trace", [](std::string_view t) { check_trace(t); }},
+      {"kv_trace", [](std::string_view t) { check_kv_trace(t); }},
+      {"kv_model", [](std::string_view t) { check_kv_model(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;
