@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header soak disagreements clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header soak disagreements python torch clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -56,8 +56,24 @@ disagreements: configure ## ten thousand random disagreements between ranks (DIS
 	cmake --build --preset release --target weft_disagreement
 	build/weft_disagreement $(DISAGREEMENTS)
 
+python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
+	python3 -m venv build/python/venv
+	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja numpy ml_dtypes pytest mypy
+	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python ./python
+	build/python/venv/bin/python -m pip install -q --force-reinstall --no-deps build/python/weft_comm-*.whl
+	build/python/venv/bin/python -m pytest -q python/tests
+
+torch: configure ## build backend="weft" of torch.distributed, install it into build/torch/venv and test it (needs pip)
+	cmake --build --preset release --target weft weft_shared
+	for part in library headers; do cmake --install build --prefix build/torch/prefix --component weft_$$part; done
+	python3 -m venv build/torch/venv
+	build/torch/venv/bin/python -m pip install -q torch==2.13.0 numpy setuptools wheel ninja pytest
+	cd python/torch && WEFT_PREFIX=$(CURDIR)/build/torch/prefix ../../build/torch/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w ../../build/torch .
+	build/torch/venv/bin/python -m pip install -q --force-reinstall --no-deps build/torch/weft_comm_torch-*.whl
+	build/torch/venv/bin/python -m pytest -q python/torch/tests
+
 clean: ## remove everything that was built
-	rm -rf build build-dev build-tsan demo
+	rm -rf build build-dev build-tsan build-python demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile

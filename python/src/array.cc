@@ -1,0 +1,175 @@
+#include "array.h"
+
+#include <nanobind/ndarray.h>
+
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace weft::python {
+namespace {
+
+DataType integer(bool is_signed, Py_ssize_t bytes) {
+  const int size = std::countr_zero(static_cast<std::size_t>(bytes));
+  return static_cast<DataType>(static_cast<int>(is_signed ? DataType::kInt8 : DataType::kUint8) + size);
+}
+
+// Of the letters of Python's struct module; nothing: no element type of weft.
+std::optional<DataType> type_of(char letter, Py_ssize_t bytes) {
+  switch (letter) {
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return integer(true, bytes);
+    case 'B':
+    case 'c':
+    case '?':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+      return integer(false, bytes);
+    case 'e':
+      return DataType::kFloat16;
+    case 'f':
+      return DataType::kFloat32;
+    case 'd':
+      return DataType::kFloat64;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Types that the buffer protocol has no letter for, by their NumPy name (package ml_dtypes).
+std::optional<DataType> type_by_name(const std::string& name) {
+  if (name == "bfloat16") return DataType::kBfloat16;
+  if (name == "float8_e4m3fn") return DataType::kFloat8E4M3;
+  if (name == "float8_e5m2") return DataType::kFloat8E5M2;
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_type(const std::string& text) { throw nb::type_error(text.c_str()); }
+[[noreturn]] void refuse_value(const std::string& text) { throw nb::value_error(text.c_str()); }
+
+}  // namespace
+
+Array::Array(nb::handle object, Use use) {
+  if (by_buffer(object, use)) return;
+  by_dlpack(object, use);
+}
+
+Array::Array(Array&& other) noexcept
+    : data_(other.data_),
+      count_(other.count_),
+      type_(other.type_),
+      is_bool_(other.is_bool_),
+      has_view_(std::exchange(other.has_view_, false)),
+      view_(other.view_),
+      keeps_(std::move(other.keeps_)),
+      copy_(std::move(other.copy_)) {}
+
+Array::~Array() {
+  if (has_view_) PyBuffer_Release(&view_);
+}
+
+bool Array::by_buffer(nb::handle object, Use use) {
+  if (!PyObject_CheckBuffer(object.ptr())) return false;
+  const int writable = use == Use::kOutput ? PyBUF_WRITABLE : 0;
+  std::optional<DataType> named;
+  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO | writable) != 0) {
+    PyErr_Clear();
+    const std::string name =
+        nb::hasattr(object, "dtype") ? nb::cast<std::string>(object.attr("dtype").attr("name")) : std::string();
+    named = type_by_name(name);
+    if (!named) {
+      if (use == Use::kOutput && PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO) == 0) {
+        PyBuffer_Release(&view_);
+        refuse_value("the output is read-only");
+      }
+      PyErr_Clear();
+      refuse_type("element type " + name + " cannot be communicated");
+    }
+    // The bytes of a contiguous array; others are copied first.
+    const bool contiguous = nb::cast<bool>(object.attr("flags")["C_CONTIGUOUS"]);
+    if (!contiguous && use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+    const nb::object source = contiguous ? nb::borrow(object) : object.attr("copy")("C");
+    keeps_ = source.attr("reshape")(-1).attr("view")("uint8");
+    if (PyObject_GetBuffer(keeps_.ptr(), &view_, PyBUF_FULL_RO | writable) != 0) throw nb::python_error();
+  }
+  has_view_ = true;
+  data_ = view_.buf;
+  if (named) {
+    type_ = *named;
+    count_ = static_cast<std::size_t>(view_.len / size_of(type_));
+    return true;
+  }
+  const char* format = view_.format == nullptr ? "B" : view_.format;
+  const char order = *format;
+  if (std::strchr("@=<>!", order) != nullptr && order != '\0') ++format;
+  if (*format == 'O') refuse_type("an array of Python objects cannot be communicated: give it a numeric dtype");
+  const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, view_.itemsize) : std::nullopt;
+  if (!type) refuse_type(std::string("element type '") + format + "' cannot be communicated");
+  if ((order == '>' || order == '!') && view_.itemsize > 1)
+    refuse_type(
+        "an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
+  type_ = *type;
+  is_bool_ = *format == '?';
+  count_ = static_cast<std::size_t>(view_.len / view_.itemsize);
+  if (PyBuffer_IsContiguous(&view_, 'C') != 0) return true;
+  if (use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+  copy_.resize(static_cast<std::size_t>(view_.len));
+  if (PyBuffer_ToContiguous(copy_.data(), &view_, view_.len, 'C') != 0) throw nb::python_error();
+  data_ = copy_.data();
+  return true;
+}
+
+void Array::by_dlpack(nb::handle object, Use use) {
+  if (!nb::hasattr(object, "__dlpack__"))
+    refuse_type(std::string(nb::type_name(object.type()).c_str()) +
+                " is no array: neither the buffer protocol nor DLPack");
+  nb::object source = nb::borrow(object);
+  if (nb::hasattr(object, "is_contiguous") && !nb::cast<bool>(object.attr("is_contiguous")())) {
+    if (use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+    source = object.attr("contiguous")();
+  }
+  using Any = nb::ndarray<nb::ro, nb::c_contig>;
+  Any array;
+  try {
+    array = nb::cast<Any>(source);
+  } catch (const nb::cast_error&) {
+    refuse_type(std::string(nb::type_name(object.type()).c_str()) + " gives no contiguous memory by DLPack");
+  }
+  if (array.device_type() != nb::device::cpu::value) refuse_value("the array is not in the CPU's memory");
+  const nb::dlpack::dtype type = array.dtype();
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  const int bytes = type.bits / 8;
+  if (code == nb::dlpack::dtype_code::Int)
+    type_ = integer(true, bytes);
+  else if (code == nb::dlpack::dtype_code::UInt)
+    type_ = integer(false, bytes);
+  else if (code == nb::dlpack::dtype_code::Bool)
+    type_ = DataType::kUint8, is_bool_ = true;
+  else if (code == nb::dlpack::dtype_code::Bfloat)
+    type_ = DataType::kBfloat16;
+  else if (code == nb::dlpack::dtype_code::Float && bytes == 2)
+    type_ = DataType::kFloat16;
+  else if (code == nb::dlpack::dtype_code::Float && bytes == 4)
+    type_ = DataType::kFloat32;
+  else if (code == nb::dlpack::dtype_code::Float && bytes == 8)
+    type_ = DataType::kFloat64;
+  else
+    refuse_type("an element type of DLPack that cannot be communicated");
+  data_ = const_cast<void*>(array.data());
+  count_ = array.size();
+  keeps_ = nb::cast(std::move(array));
+}
+
+}  // namespace weft::python

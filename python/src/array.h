@@ -1,0 +1,42 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "weft/types.h"
+
+namespace weft::python {
+
+// The memory of a Python object for the time of a call: by the buffer protocol, or by DLPack from the CPU. Inputs that
+// are not contiguous in C order are copied, outputs must be contiguous. Owns: a reference to the memory.
+// Errors: nanobind::value_error, nanobind::type_error that name what is wrong.
+class Array {
+ public:
+  enum class Use { kInput, kOutput };
+  Array(nanobind::handle object, Use use);
+  Array(Array&& other) noexcept;
+  Array& operator=(Array&&) = delete;
+  ~Array();
+
+  void* data() const { return data_; }
+  std::size_t count() const { return count_; }
+  DataType type() const { return type_; }
+  bool is_bool() const { return is_bool_; }
+
+ private:
+  bool by_buffer(nanobind::handle object, Use use);
+  void by_dlpack(nanobind::handle object, Use use);
+
+  void* data_ = nullptr;
+  std::size_t count_ = 0;
+  DataType type_ = DataType::kFloat32;
+  bool is_bool_ = false;
+  bool has_view_ = false;
+  Py_buffer view_{};
+  nanobind::object keeps_;
+  std::vector<std::byte> copy_;
+};
+
+}  // namespace weft::python

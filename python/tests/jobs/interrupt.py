@@ -1,0 +1,14 @@
+import numpy as np
+
+import weftcomm as weft
+
+a, b = weft.threads(2)
+print("waiting", flush=True)
+try:
+    a.all_reduce(np.ones(1))
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", end="", flush=True)
+try:
+    b.all_reduce(np.ones(1))
+except weft.Aborted:
+    print(", then Aborted", flush=True)

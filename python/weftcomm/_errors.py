@@ -1,0 +1,85 @@
+"""Exceptions, made of the library's errors."""
+
+from __future__ import annotations
+
+import re
+
+from . import _core
+
+
+class Error(RuntimeError):
+    """A call of weft failed.
+
+    code: the kind, as text ("peer_died"). ranks: the ranks at fault, as far as the error names them. operation: the call.
+    """
+
+    code = "internal"
+
+    def __init__(self, message: str, code: str = "", ranks: tuple[int, ...] = (), operation: str = "") -> None:
+        super().__init__(message)
+        if code:
+            self.code = code
+        self.ranks = ranks
+        self.operation = operation
+
+
+class PeerDied(Error):
+    """A rank's process has ended. The communicator is broken: shrink() it."""
+
+
+class PeerLeft(Error):
+    """A rank has left the communicator, but lives. The communicator is broken."""
+
+
+class Aborted(Error):
+    """A rank has called abort(), or was interrupted. The communicator is broken."""
+
+
+class Timeout(Error, TimeoutError):
+    """A rank did not come within the communicator's timeout. The communicator is broken."""
+
+
+class Mismatch(Error):
+    """Ranks called different things. mine, theirs: both calls, where known; field: in what they differ first."""
+
+    mine = ""
+    theirs = ""
+    field = ""
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument is wrong; nothing was done."""
+
+
+class NoResources(Error, MemoryError):
+    """Memory or another resource of the process is used up."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "peer_died": PeerDied,
+    "peer_left": PeerLeft,
+    "aborted": Aborted,
+    "timeout": Timeout,
+    "mismatch": Mismatch,
+    "invalid_argument": InvalidArgument,
+    "not_found": InvalidArgument,
+    "no_resources": NoResources,
+}
+
+
+def _culprits(message: str) -> tuple[int, ...]:
+    """The ranks that a message names as being at fault: those after the description of the caller's own call."""
+    text = re.sub(r"^rank \d+: [^:]*: ", "", message)
+    return tuple(dict.fromkeys(int(n) for n in re.findall(r"\brank (\d+)", text)))
+
+
+def _make(code: str, message: str, operation: str, ranks: list[int], calls: list[str], field: str) -> Error:
+    kind = _CLASSES.get(code, Error)
+    error = kind(message, code, tuple(ranks) or _culprits(message), operation)
+    if isinstance(error, Mismatch) and len(calls) == 2:
+        error.mine, error.theirs = calls
+        error.field = field
+    return error
+
+
+_core.make_errors_with(_make)
