@@ -60,14 +60,17 @@ class Lru {
     present_[block] = 1;
     lists_.push_front(0, block);
   }
+  // Requires: holds(block).
+  void remove(std::uint32_t block) {
+    lists_.remove(block);
+    present_[block] = 0;
+    --size_;
+  }
   template <class Leased>
   std::uint32_t evict(Leased&& leased) {
     std::uint32_t victim = lists_.back(0);
     while (victim != kNone && leased(victim)) victim = lists_.before(victim);
-    if (victim == kNone) return kNone;
-    lists_.remove(victim);
-    present_[victim] = 0;
-    --size_;
+    if (victim != kNone) remove(victim);
     return victim;
   }
 
