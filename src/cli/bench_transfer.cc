@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/text.h"
+#include "cli/bench_one_sided.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
 #include "report/transfer.h"
@@ -41,8 +42,6 @@ Result<Plan> plan_of(const BenchSpec& spec) {
   Plan plan;
   if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0 || !spec.ranks_text.empty())
     return bad_input("bench transfer: --algo, --proto, --channels and --ranks are for collectives");
-  if (!spec.on.empty())
-    return bad_input("bench transfer measures this machine; --on is for collectives and one-sided operations");
   if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
   if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
@@ -259,10 +258,23 @@ void print(const TransferRow& r) {
   std::fflush(stdout);
 }
 
+// A list that is contiguous at both sides is one get or put.
+Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
+  if (!spec.block.empty() || spec.blocks != 0 || plan.verify || plan.plain || plan.check || !spec.transport.empty())
+    return bad_input(
+        "bench transfer --on {} simulates contiguous lists: without --block, --check, --transport and the like",
+        spec.on);
+  BenchSpec one = spec;
+  one.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";
+  one.op_name = "sum";
+  return bench_one_sided(one);
+}
+
 }  // namespace
 
 Result<int> bench_transfer(const BenchSpec& spec) {
   WEFT_TRY(const Plan plan, plan_of(spec));
+  if (!spec.on.empty()) return simulated(spec, plan);
   std::array<std::uint8_t, 16> random{};
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);

@@ -60,14 +60,17 @@ class Lru {
     present_[block] = 1;
     lists_.push_front(0, block);
   }
+  // Requires: holds(block).
+  void remove(std::uint32_t block) {
+    lists_.remove(block);
+    present_[block] = 0;
+    --size_;
+  }
   template <class Leased>
   std::uint32_t evict(Leased&& leased) {
     std::uint32_t victim = lists_.back(0);
     while (victim != kNone && leased(victim)) victim = lists_.before(victim);
-    if (victim == kNone) return kNone;
-    lists_.remove(victim);
-    present_[victim] = 0;
-    --size_;
+    if (victim != kNone) remove(victim);
     return victim;
   }
 
@@ -115,8 +118,8 @@ class Lfu {
 };
 
 // Yang and others, "FIFO queues are all you need for cache eviction" (SOSP 2023): a small queue of a tenth for blocks
-// that are new, a main queue for those used again, and the names of as many as the main queue holds that left the small
-// one without.
+// that are new, a main queue for those used again, and the names of as many as the cache holds that left the small one
+// unused. A block that was used once more moves to the main queue, where the paper asks for twice.
 class S3Fifo {
  public:
   S3Fifo(std::uint32_t blocks, std::int64_t capacity)
@@ -124,7 +127,7 @@ class S3Fifo {
         where_(blocks),
         used_(blocks),
         small_most_(std::max<std::int64_t>(1, capacity / 10)),
-        ghosts_most_(std::max<std::int64_t>(1, capacity - small_most_)) {}
+        ghosts_most_(std::max<std::int64_t>(1, capacity)) {}
   bool holds(std::uint32_t block) const { return where_[block] == kSmall || where_[block] == kMain; }
   std::int64_t size() const { return counts_[kSmall] + counts_[kMain]; }
   void touch(std::uint32_t block) {
@@ -146,7 +149,7 @@ class S3Fifo {
       if (block == kNone) block = oldest(small ? kMain : kSmall, leased);
       if (block == kNone) return kNone;
       const bool was_small = where_[block] == kSmall;
-      if (used_[block] > (was_small ? 1 : 0)) {
+      if (used_[block] > 0) {
         used_[block] = was_small ? std::uint8_t{0} : static_cast<std::uint8_t>(used_[block] - 1);
         take(block);
         put(kMain, block);

@@ -107,6 +107,10 @@ TEST(KvReplay, TheConversationTraceOfMooncakeHasTheKnownHitRates) {
   EXPECT_NEAR(replay(trace, 10000, Policy::kLru).rate(), .212, .0005);
   EXPECT_NEAR(replay(trace, 30000, Policy::kLru).rate(), .326, .0005);
   EXPECT_NEAR(replay(trace, 1 << 20, Policy::kLru).rate(), .366, .0005);
+  EXPECT_NEAR(replay(trace, 10000, Policy::kLfu).rate(), .132, .0005);
+  EXPECT_NEAR(replay(trace, 3000, Policy::kS3Fifo).rate(), .095, .0005);
+  EXPECT_NEAR(replay(trace, 10000, Policy::kS3Fifo).rate(), .202, .0005);
+  EXPECT_NEAR(replay(trace, 10000, Policy::kClairvoyant).rate(), .366, .0005);
 }
 
 ModelShape model_of(const std::string& config, const std::string& type = "") {

@@ -35,7 +35,14 @@ Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
   Kept kept = Lru(pages, options.pages);
   if (options.policy == Policy::kLfu) kept = Lfu(pages, options.pages);
   if (options.policy == Policy::kS3Fifo) kept = S3Fifo(pages, options.pages);
-  return Store(agent, options, region, std::move(kept));
+  Store store(agent, options, region, std::move(kept));
+  if (options.file.empty()) return store;
+  WEFT_TRY(const auto file, agent.add_file(options.file, options.page_bytes));
+  const auto slots = file.bytes / options.page_bytes;
+  if (slots > kMostPages) return bad_input("{}: {} pages; a tier has at most {}", options.file, slots, kMostPages);
+  store.tier_.emplace(Tier{file, Lru(static_cast<std::uint32_t>(slots), slots), {}, {}});
+  store.tier_->entries.resize(static_cast<std::size_t>(slots));
+  return store;
 }
 
 Store::Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept)
@@ -48,7 +55,8 @@ Store::Store(transfer::Agent& agent, const StoreOptions& options, transfer::Regi
 Store::Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
   Lease lease;
   for (const BlockKey& key : block_keys(salt, tokens, options_.block_tokens)) {
-    const auto found = index_.find(key);
+    auto found = index_.find(key);
+    if (found == index_.end() && reload(key)) found = index_.find(key);
     if (found == index_.end()) break;
     Entry& entry = entries_[found->second];
     ++entry.leases;
@@ -99,15 +107,80 @@ Result<Store::Writing> Store::begin(std::string_view salt, std::span<const Token
   return tl::make_unexpected(good.error());
 }
 
+void Store::enter(const BlockKey& key, transfer::Page page) {
+  index_[key] = page.index;
+  entries_[page.index] = {key, page, 0};
+  std::visit([&](auto& kept) { kept.touch(page.index); }, kept_);
+}
+
+// Between a page of memory and one of the file, with the checksum that the agent keeps of pages.
+Status Store::move(transfer::Op op, std::uint32_t page, transfer::Page in_file) {
+  const auto row = [&](const transfer::Registration& region, std::uint32_t index) {
+    return std::vector<transfer::Rows>{{region.region, index * options_.page_bytes, options_.page_bytes}};
+  };
+  WEFT_TRY(const auto local, agent_->prepare("", row(region_, page)));
+  WEFT_TRY(const auto remote, agent_->prepare("", row(tier_->region, in_file.index)));
+  WEFT_TRY(auto request, agent_->make(op, local, remote, {.generations = {&in_file.generation, 1}, .verify = true}));
+  WEFT_CHECK(agent_->post(request));
+  if (agent_->wait(request) != transfer::State::kDone) return tl::make_unexpected(request.error());
+  return {};
+}
+
+void Store::drop(std::uint32_t in_file) {
+  auto& [key, page] = tier_->entries[in_file];
+  tier_->index.erase(key);
+  (void)agent_->release(tier_->region, page);
+}
+
+// A block that the file cannot take is lost to it alone.
+void Store::write_through(const BlockKey& key, std::uint32_t page) {
+  if (!tier_ || tier_->index.count(key) != 0) return;
+  auto slot = agent_->acquire(tier_->region, kOwner);
+  if (!slot) {
+    const std::uint32_t victim = tier_->kept.evict([](std::uint32_t) { return false; });
+    if (victim != kNone) drop(victim);
+    slot = agent_->acquire(tier_->region, kOwner);
+  }
+  if (!slot || !move(transfer::Op::kWrite, page, *slot)) {
+    if (slot) (void)agent_->release(tier_->region, *slot);
+    ++lost_;
+    return;
+  }
+  tier_->entries[slot->index] = {key, *slot};
+  tier_->index[key] = slot->index;
+  tier_->kept.touch(slot->index);
+}
+
+// From the file into memory. False: it is not there, damaged, or no page is free.
+bool Store::reload(const BlockKey& key) {
+  if (!tier_) return false;
+  const auto found = tier_->index.find(key);
+  if (found == tier_->index.end()) return false;
+  const std::uint32_t slot = found->second;
+  const auto taken = page();
+  if (!taken) return false;
+  if (!move(transfer::Op::kRead, taken->index, tier_->entries[slot].second) || !agent_->seal(region_, *taken)) {
+    (void)agent_->release(region_, *taken);
+    tier_->kept.remove(slot);
+    drop(slot);
+    ++lost_;
+    return false;
+  }
+  tier_->kept.touch(slot);
+  enter(key, *taken);
+  ++reloaded_;
+  return true;
+}
+
 void Store::commit(Writing& writing) {
   for (std::size_t i = writing.pages.size(); i-- > 0;) {
     const transfer::Page page = writing.pages[i];
-    if (!index_.emplace(writing.keys[i], page.index).second) {
+    if (index_.count(writing.keys[i]) != 0) {
       (void)agent_->release(region_, page);
       continue;
     }
-    entries_[page.index] = {writing.keys[i], page, 0};
-    std::visit([&](auto& kept) { kept.touch(page.index); }, kept_);
+    enter(writing.keys[i], page);
+    write_through(writing.keys[i], page.index);
   }
   writing = {};
 }

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <map>
-#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -26,6 +27,8 @@ struct StoreOptions {
   Bytes page_bytes = 0;  // of one block
   std::int64_t block_tokens = 16;
   Policy policy = Policy::kLru;  // not the optimum
+  // A second tier, written through: a file that exists, whose size is a multiple of page_bytes. Empty: none.
+  std::string file;
 };
 
 // Thread: one at a time. The agent must outlive the store.
@@ -39,7 +42,8 @@ class Store {
     std::vector<transfer::Page> pages;  // of the blocks, in order
     std::int64_t tokens = 0;            // that they stand for
   };
-  // The longest prefix that is here.
+  // The longest prefix that is here; blocks that are only in the file are read into memory, if their checksums are
+  // right.
   Lease match(std::string_view salt, std::span<const Token> tokens);
   void end(Lease& lease);
 
@@ -60,6 +64,9 @@ class Store {
   const transfer::Registration& region() const { return region_; }
   std::int64_t blocks() const { return static_cast<std::int64_t>(index_.size()); }
   std::int64_t evicted() const { return evicted_; }
+  // Of the second tier: blocks read back; blocks that could not be written, or were damaged, and have been dropped.
+  std::int64_t reloaded() const { return reloaded_; }
+  std::int64_t lost() const { return lost_; }
 
  private:
   using Kept = std::variant<Lru, Lfu, S3Fifo>;
@@ -68,8 +75,20 @@ class Store {
     transfer::Page page;
     std::int32_t leases = 0;
   };
+  // The file: which of its pages holds which block.
+  struct Tier {
+    transfer::Registration region;
+    Lru kept;
+    std::vector<std::pair<BlockKey, transfer::Page>> entries;  // by page
+    std::map<BlockKey, std::uint32_t> index;
+  };
   Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept);
   Result<transfer::Page> page();
+  void enter(const BlockKey& key, transfer::Page page);
+  Status move(transfer::Op op, std::uint32_t page, transfer::Page in_file);
+  void write_through(const BlockKey& key, std::uint32_t page);
+  bool reload(const BlockKey& key);
+  void drop(std::uint32_t in_file);
 
   transfer::Agent* agent_;
   StoreOptions options_;
@@ -77,7 +96,8 @@ class Store {
   Kept kept_;                                // of pages, by index
   std::vector<Entry> entries_;               // by page
   std::map<BlockKey, std::uint32_t> index_;  // -> page
-  std::int64_t evicted_ = 0;
+  std::optional<Tier> tier_;
+  std::int64_t evicted_ = 0, reloaded_ = 0, lost_ = 0;
 };
 
 }  // namespace weft::kv

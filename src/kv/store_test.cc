@@ -1,7 +1,9 @@
 #include "kv/store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -114,8 +116,71 @@ TEST_P(KvStore, BlocksThatWereAbandonedAreNeverFound) {
   EXPECT_EQ(store->match("", tokens(8)).tokens, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, KvStore, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo),
-                         [](const auto& info) { return std::string(name(info.param)); });
+// A file of 32 pages behind 8 pages of memory.
+class KvTier : public KvStore {
+ protected:
+  void SetUp() override {
+    fd = mkstemp(path);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(ftruncate(fd, 32 * kPage), 0);
+    agent.emplace(*transfer::Agent::open({.name = "store"}));
+    engine.emplace(*transfer::Agent::open({.name = "engine"}));
+    auto opened =
+        Store::open(*agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam(), .file = path});
+    ASSERT_TRUE(opened) << opened.error().message;
+    store.emplace(std::move(*opened));
+    mine = *engine->allocate(8 * kPage);
+    ASSERT_TRUE(engine->load(*agent->metadata()));
+  }
+  void TearDown() override {
+    close(fd);
+    unlink(path);
+  }
+  void expect_block(const Store::Lease& lease, std::size_t block, int value) {
+    ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
+    for (Bytes i = 0; i < kPage; ++i)
+      ASSERT_EQ(mine.data[static_cast<Bytes>(block) * kPage + i], static_cast<std::byte>(value));
+  }
+  char path[32] = "/tmp/weft-kv-XXXXXX";
+  int fd = -1;
+};
+
+TEST_P(KvTier, BlocksThatWereEvictedAreReadBackFromTheFile) {
+  put(tokens(16, 0));
+  for (int i = 1; i < 5; ++i) put(tokens(16, 50 * i));
+  ASSERT_GT(store->evicted(), 0);
+  Store::Lease lease = store->match("", tokens(16, 0));
+  EXPECT_EQ(lease.tokens, 16);
+  EXPECT_GT(store->reloaded(), 0);
+  for (std::size_t block = 0; block < 4; ++block) expect_block(lease, block, static_cast<int>(block));
+  EXPECT_EQ(store->lost(), 0);
+}
+
+TEST_P(KvTier, ABlockThatWasDamagedInTheFileIsDroppedAndNeverServed) {
+  put(tokens(16, 0));
+  for (int i = 1; i < 5; ++i) put(tokens(16, 50 * i));
+  std::vector<char> whole(32 * kPage);
+  ASSERT_EQ(pread(fd, whole.data(), whole.size(), 0), static_cast<ssize_t>(whole.size()));
+  for (std::size_t i = 100; i < whole.size(); i += kPage) whole[i] = static_cast<char>(whole[i] ^ 4);
+  ASSERT_EQ(pwrite(fd, whole.data(), whole.size(), 0), static_cast<ssize_t>(whole.size()));
+  const Store::Lease lease = store->match("", tokens(16, 0));
+  EXPECT_EQ(store->reloaded(), 0);
+  EXPECT_LT(lease.tokens, 16);
+  EXPECT_EQ(store->lost(), 1);
+}
+
+TEST_P(KvTier, AFullFileForgetsTheBlocksThatWereUsedLeastRecently) {
+  for (int i = 0; i < 20; ++i) put(tokens(16, 50 * i));
+  EXPECT_EQ(store->match("", tokens(16, 0)).tokens, 0);
+  Store::Lease lease = store->match("", tokens(16, 50 * 14));
+  EXPECT_EQ(lease.tokens, 16);
+  expect_block(lease, 0, static_cast<int>(static_cast<unsigned char>(50 * 14)));
+  EXPECT_EQ(store->lost(), 0);
+}
+
+constexpr auto kNameOf = [](const testing::TestParamInfo<Policy>& info) { return std::string(name(info.param)); };
+INSTANTIATE_TEST_SUITE_P(Policies, KvTier, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo), kNameOf);
+INSTANTIATE_TEST_SUITE_P(Policies, KvStore, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo), kNameOf);
 
 }  // namespace
 }  // namespace weft::kv

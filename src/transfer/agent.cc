@@ -161,7 +161,11 @@ std::chrono::steady_clock::time_point Request::progressed() const { return work_
 
 Agent::Agent(std::unique_ptr<detail::AgentState> state) : state_(std::move(state)) {}
 Agent::Agent(Agent&&) noexcept = default;
-Agent& Agent::operator=(Agent&&) noexcept = default;
+Agent& Agent::operator=(Agent&& o) noexcept {
+  Agent replaced(std::move(*this));  // ends as by its destructor
+  state_ = std::move(o.state_);
+  return *this;
+}
 
 Result<Agent> Agent::open(Options options) {
   if (options.name.empty() || options.name.size() > 64)

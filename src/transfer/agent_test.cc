@@ -289,6 +289,18 @@ TEST(TransferInput, ListeningNeedsAKeyAndAnAddress) {
   EXPECT_TRUE(Agent::open({.name = "x", .key = "k", .listen = "127.0.0.1:0"}));
 }
 
+TEST(TransferInput, AnAgentThatIsReplacedByAnotherHasBeenClosedForItsPeers) {
+  Agent a = agent("a"), b = agent("b");
+  const Registration mine = *a.allocate(4096), theirs = *b.allocate(4096);
+  ASSERT_TRUE(a.load(*b.metadata()));
+  auto request = a.make(Op::kRead, *a.prepare("", std::vector<Rows>{{mine.region, 0, 64}}),
+                        *a.prepare("b", std::vector<Rows>{{theirs.region, 0, 64}}));
+  b = agent("b");
+  ASSERT_TRUE(a.post(*request));
+  EXPECT_EQ(a.wait(*request), State::kFailed);
+  EXPECT_EQ(request->error().message, "peer 'b' has been closed");
+}
+
 TEST(TransferFiles, AFileIsReadAndWrittenAsTheRemoteSide) {
   char path[] = "/tmp/weft-transfer-XXXXXX";
   const int fd = mkstemp(path);
