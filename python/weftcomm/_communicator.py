@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")  # an array: NumPy, anything with the buffer protocol, DLPack on the CPU (torch)
 T = TypeVar("T")
 
-Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor"]
+Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum"]
 
 # weft::Collective
 _ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GATHER, _SCATTER = range(8)
@@ -71,7 +71,10 @@ class Work(Generic[T]):
 
 
 def _shape(x: Any) -> tuple[int, ...]:
-    return tuple(getattr(x, "shape", None) or memoryview(x).shape) if not _is_scalar(x) else ()
+    if _is_scalar(x):
+        return ()
+    shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
+    return tuple(int(n) for n in shape)
 
 
 def _is_scalar(x: Any) -> bool:
@@ -450,7 +453,8 @@ class Communicator:
         for size in sizes:
             count *= size
         memory: NDArray[np.uint8] = self._core.allocate(count * kind.itemsize)
-        return memory.view(kind).reshape(sizes)
+        array: NDArray[Any] = memory.view(kind).reshape(sizes)
+        return array
 
     # --- inside ---
 

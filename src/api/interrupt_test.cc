@@ -28,7 +28,8 @@ TEST(Interrupt, EndsAWaitOnAllRanksOnceTheAskedFunctionSaysSo) {
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(where, std::this_thread::get_id());
   EXPECT_GE(waited, 40ms);  // three questions, 20 ms apart
-  const Status other = two[1].all_reduce<float>(x, x);
+  Status other = two[1].all_reduce<float>(x, x);  // may end well: rank 0 had sent its part
+  if (other) other = two[1].all_reduce<float>(x, x);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Code::kAborted);
 }
