@@ -238,6 +238,53 @@ void chaos(bool only_tcp, int rounds) {
   EXPECT_EQ(owner->free_pages(pages), 8) << "no page is lost";
 }
 
+// Writes one large page, which takes milliseconds.
+constexpr std::int64_t kLargePage = 64 << 20;
+void write_a_large_page(Child& parent) {
+  auto agent = Agent::open({.name = "writer"});
+  ASSERT_TRUE(agent);
+  ASSERT_TRUE(agent->load(parent.hear()));
+  const Registration mine = *agent->allocate(kLargePage);
+  const std::string order = parent.hear();
+  Page page;
+  ASSERT_EQ(order.size(), sizeof page);
+  std::memcpy(&page, order.data(), sizeof page);
+  auto request = agent->make(Op::kWrite, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kLargePage}}),
+                             *agent->prepare("owner", std::vector<Rows>{{0, 0, kLargePage}}),
+                             {.generations = {&page.generation, 1}});
+  ASSERT_TRUE(request);
+  parent.say("going");
+  ASSERT_TRUE(agent->post(*request));
+  (void)agent->wait(*request);
+  (void)parent.hear();
+}
+
+TEST(TransferProcesses, APageOfAStoppedWriterStaysOutUntilTheWriterHasEnded) {
+  auto owner = Agent::open({.name = "owner"});
+  const Registration pages = *owner->allocate(kLargePage, kLargePage);
+  bool caught = false;
+  for (int attempt = 0; attempt < 50 && !caught; ++attempt) {
+    const Page page = *owner->acquire(pages, 1);
+    Child writer(write_a_large_page);
+    writer.say(*owner->metadata());
+    writer.say(std::string(reinterpret_cast<const char*>(&page), sizeof page));
+    ASSERT_EQ(writer.hear(), "going");
+    usleep(static_cast<useconds_t>(1000 + attempt * 200));
+    kill(writer.pid(), SIGSTOP);
+    usleep(2000);
+    ASSERT_TRUE(owner->release(pages, page));
+    caught = owner->free_pages(pages) == 0;
+    if (caught) {
+      usleep(20000);
+      EXPECT_EQ(owner->free_pages(pages), 0) << "the writer may go on";
+      EXPECT_EQ(owner->acquire(pages, 2).error().code, Code::kNoResources);
+    }
+    writer.end(SIGKILL);
+    EXPECT_EQ(owner->free_pages(pages), 1);
+  }
+  EXPECT_TRUE(caught) << "no writer was stopped while it copied";
+}
+
 TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateInSharedMemory) { chaos(false, 1000); }
 TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateOverTcp) { chaos(true, 400); }
 
