@@ -45,7 +45,7 @@ class Child {
     EXPECT_EQ(write(out_, &n, sizeof n), static_cast<ssize_t>(sizeof n));
     EXPECT_EQ(write(out_, text.data(), n), static_cast<ssize_t>(n));
   }
-  std::string hear() const {
+  std::string receive() const {
     std::uint32_t n = 0;
     if (!take(&n, sizeof n)) return "";
     std::string text(n, ' ');
@@ -84,7 +84,7 @@ void serve(Child& parent) {
   ASSERT_TRUE(agent->add_memory(plain.data(), kSize));
   for (std::int64_t i = 0; i < kSize; ++i) own.data[i] = plain[static_cast<std::size_t>(i)] = byte_at(i);
   parent.say(*agent->metadata());
-  while (!parent.hear().empty()) {
+  while (!parent.receive().empty()) {
     std::string got;
     for (const auto& n : agent->notifications()) got += n.peer + ":" + n.bytes + ";";
     parent.say(got + (own.data[5] == std::byte{0xaa} ? "written" : ""));
@@ -93,7 +93,7 @@ void serve(Child& parent) {
 
 TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
   Child server(serve);
-  const std::string metadata = server.hear();
+  const std::string metadata = server.receive();
   for (const bool only_tcp : {false, true}) {
     auto agent = Agent::open({.name = only_tcp ? "far" : "near", .key = "k", .only_tcp = only_tcp});
     ASSERT_TRUE(agent);
@@ -122,19 +122,19 @@ TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
     ASSERT_TRUE(agent->post(*request));
     ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
     server.say("look");
-    EXPECT_EQ(server.hear(), (only_tcp ? "far:there;written" : "near:there;written"));
+    EXPECT_EQ(server.receive(), (only_tcp ? "far:there;written" : "near:there;written"));
     mine.data[0] = byte_at(5);
     ASSERT_TRUE(agent->post(*request));
     ASSERT_EQ(agent->wait(*request), State::kDone);
     server.say("look");
-    (void)server.hear();
+    (void)server.receive();
   }
 }
 
 TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
   Child server(serve);
   auto agent = Agent::open({.name = "reader", .key = "k"});
-  ASSERT_TRUE(agent->load(server.hear()));
+  ASSERT_TRUE(agent->load(server.receive()));
   const Registration mine = *agent->allocate(kSize);
   const Prepared local = *agent->prepare("", std::vector<Rows>{{mine.region, 0, kSize}});
   auto request = agent->make(Op::kRead, local, *agent->prepare("server", std::vector<Rows>{{0, 0, kSize}}));
@@ -145,7 +145,7 @@ TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
   EXPECT_EQ(agent->wait(*request), State::kFailed);
   EXPECT_EQ(request->error().message, "peer 'server' (process " + std::to_string(pid) + ") has ended");
   Child next(serve);
-  ASSERT_TRUE(agent->load(next.hear()));
+  ASSERT_TRUE(agent->load(next.receive()));
   ASSERT_TRUE(agent->post(*request));
   EXPECT_EQ(agent->wait(*request), State::kFailed);
   EXPECT_EQ(request->error().message, "peer 'server' has restarted since this list was prepared");
@@ -157,16 +157,16 @@ TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
 // A page's content says for which owner and generation it was written, in every word; so a wrong byte is seen.
 std::uint64_t word_of(std::uint64_t generation) { return generation * 0x9e3779b97f4a7c15ULL; }
 
-// Writes to the pages it is told, again and again, late or not, until it is killed.
+// Writes to the pages that the owner names, again and again, late or not, until it is killed.
 void write_pages(Child& parent, bool only_tcp) {
   auto agent = Agent::open({.name = "writer" + std::to_string(getpid()), .key = "k", .only_tcp = only_tcp});
   ASSERT_TRUE(agent);
-  ASSERT_TRUE(agent->load(parent.hear()));
+  ASSERT_TRUE(agent->load(parent.receive()));
   const Registration mine = *agent->allocate(kPage);
   const Prepared local = *agent->prepare("", std::vector<Rows>{{mine.region, 0, kPage}});
   const Prepared remote = *agent->prepare("owner", std::vector<Rows>{{0, 0, kPage, kPage, 8}});
   parent.say("ready");
-  for (std::string order = parent.hear(); !order.empty(); order = parent.hear()) {
+  for (std::string order = parent.receive(); !order.empty(); order = parent.receive()) {
     Page page;
     std::memcpy(&page, order.data(), sizeof page);
     for (std::int64_t i = 0; i < kPage; i += 8) {
@@ -197,7 +197,7 @@ void chaos(bool only_tcp, int rounds) {
   const auto start = [&] {
     auto child = std::make_unique<Child>([&](Child& parent) { write_pages(parent, only_tcp); });
     child->say(metadata);
-    EXPECT_EQ(child->hear(), "ready");
+    EXPECT_EQ(child->receive(), "ready");
     return child;
   };
   std::vector<std::unique_ptr<Child>> writers;
@@ -212,15 +212,20 @@ void chaos(bool only_tcp, int rounds) {
     ASSERT_TRUE(page) << "pages of writers that have been killed come back: " << page.error().message;
     auto& writer = writers[static_cast<std::size_t>(round) % writers.size()];
     writer->say(std::string(reinterpret_cast<const char*>(&*page), sizeof *page));
-    if (random() % 3 == 0) {
+    const bool killed_now = random() % 3 == 0;
+    if (killed_now) {
       usleep(random() % 300);
       kill(writer->pid(), SIGKILL);
       writer->end(SIGKILL);
       ++killed;
       writer = start();
     } else {
-      ASSERT_EQ(writer->hear(), "done");
-      // Delivered: every word is this generation's, although late writers of earlier ones are still trying.
+      ASSERT_EQ(writer->receive(), "done");
+      // Taken back, and no copy is under way: every word stays this generation's, although late writers are still
+      // trying.
+      ASSERT_TRUE(owner->release(pages, *page));
+      for (int look = 0; owner->free_pages(pages) < 8 && look < 5000; ++look) usleep(100);
+      ASSERT_EQ(owner->free_pages(pages), 8);
       for (std::int64_t i = 0; i < kPage; i += 8) {
         std::uint64_t word = 0;
         std::memcpy(&word, pages.data + page->index * kPage + i, 8);
@@ -228,7 +233,9 @@ void chaos(bool only_tcp, int rounds) {
       }
       ++checked;
     }
-    ASSERT_TRUE(owner->release(pages, *page));
+    if (killed_now) {
+      ASSERT_TRUE(owner->release(pages, *page));
+    }
     (void)owner->notifications();
   }
   EXPECT_GT(checked, rounds / 3);
@@ -236,6 +243,53 @@ void chaos(bool only_tcp, int rounds) {
   for (auto& writer : writers) writer->end(SIGKILL);
   for (int look = 0; owner->free_pages(pages) < 8 && look < 5000; ++look) usleep(100);
   EXPECT_EQ(owner->free_pages(pages), 8) << "no page is lost";
+}
+
+// Writes one large page, which takes milliseconds.
+constexpr std::int64_t kLargePage = 64 << 20;
+void write_a_large_page(Child& parent) {
+  auto agent = Agent::open({.name = "writer"});
+  ASSERT_TRUE(agent);
+  ASSERT_TRUE(agent->load(parent.receive()));
+  const Registration mine = *agent->allocate(kLargePage);
+  const std::string order = parent.receive();
+  Page page;
+  ASSERT_EQ(order.size(), sizeof page);
+  std::memcpy(&page, order.data(), sizeof page);
+  auto request = agent->make(Op::kWrite, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kLargePage}}),
+                             *agent->prepare("owner", std::vector<Rows>{{0, 0, kLargePage}}),
+                             {.generations = {&page.generation, 1}});
+  ASSERT_TRUE(request);
+  parent.say("going");
+  ASSERT_TRUE(agent->post(*request));
+  (void)agent->wait(*request);
+  (void)parent.receive();
+}
+
+TEST(TransferProcesses, APageOfAStoppedWriterStaysOutUntilTheWriterHasEnded) {
+  auto owner = Agent::open({.name = "owner"});
+  const Registration pages = *owner->allocate(kLargePage, kLargePage);
+  bool caught = false;
+  for (int attempt = 0; attempt < 50 && !caught; ++attempt) {
+    const Page page = *owner->acquire(pages, 1);
+    Child writer(write_a_large_page);
+    writer.say(*owner->metadata());
+    writer.say(std::string(reinterpret_cast<const char*>(&page), sizeof page));
+    ASSERT_EQ(writer.receive(), "going");
+    usleep(static_cast<useconds_t>(1000 + attempt * 200));
+    kill(writer.pid(), SIGSTOP);
+    usleep(2000);
+    ASSERT_TRUE(owner->release(pages, page));
+    caught = owner->free_pages(pages) == 0;
+    if (caught) {
+      usleep(20000);
+      EXPECT_EQ(owner->free_pages(pages), 0) << "the writer may go on";
+      EXPECT_EQ(owner->acquire(pages, 2).error().code, Code::kNoResources);
+    }
+    writer.end(SIGKILL);
+    EXPECT_EQ(owner->free_pages(pages), 1);
+  }
+  EXPECT_TRUE(caught) << "no writer was stopped while it copied";
 }
 
 TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateInSharedMemory) { chaos(false, 1000); }

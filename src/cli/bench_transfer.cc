@@ -128,7 +128,7 @@ class Server {
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  Result<std::string> hear() const {
+  Result<std::string> receive() const {
     std::uint32_t n = 0;
     std::string text;
     if (take(&n, sizeof n)) text.resize(n);
@@ -279,8 +279,8 @@ Result<int> bench_transfer(const BenchSpec& spec) {
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);
   const Server server(plan, key);
-  WEFT_TRY(const std::string metadata, server.hear());
-  WEFT_TRY(const std::string generations, server.hear());
+  WEFT_TRY(const std::string metadata, server.receive());
+  WEFT_TRY(const std::string generations, server.receive());
   WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench", .key = key, .only_tcp = plan.tcp}));
   WEFT_TRY(const std::string peer, agent.load(metadata));
   WEFT_TRY(const auto mine, agent.allocate(plan.most));

@@ -151,20 +151,20 @@ class Server::Connection {
     std::byte* const memory = region.data + question_.offset;
     const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
     if (crosses) return reply({.verdict = Verdict::kPastEnd});
-    Answer told;
+    Answer result;
     pin(word, region.id);
     if (!holds(page, question_.generation)) {
-      told.verdict = Verdict::kStale;
+      result.verdict = Verdict::kStale;
     } else if (question_.ask == Ask::kRead) {
       data_.resize(bytes);
-      told.checksum = copy_with_checksum(data_.data(), memory, bytes);
-      told.bytes = question_.bytes;
+      result.checksum = copy_with_checksum(data_.data(), memory, bytes);
+      result.bytes = question_.bytes;
       if (question_.verify != 0 && page.sealed.load() == 0)
-        told.verdict = Verdict::kUnsealed;
-      else if (question_.verify != 0 && page.checksum.load() != told.checksum)
-        told.verdict = Verdict::kDamaged;
+        result.verdict = Verdict::kUnsealed;
+      else if (question_.verify != 0 && page.checksum.load() != result.checksum)
+        result.verdict = Verdict::kDamaged;
     } else if (net::tcp::crc32c(0, data_.data(), bytes) != question_.checksum) {
-      told.verdict = Verdict::kDamaged;
+      result.verdict = Verdict::kDamaged;
     } else {
       page.sealed.store(0);
       std::memcpy(memory, data_.data(), bytes);
@@ -173,11 +173,11 @@ class Server::Connection {
         page.sealed.store(1);
       }
     }
-    if (!holds(page, question_.generation)) told.verdict = Verdict::kStale;
+    if (!holds(page, question_.generation)) result.verdict = Verdict::kStale;
     unpin(word);
-    if (told.verdict != Verdict::kGood) told.bytes = 0;
-    reply(told);
-    if (told.bytes > 0) out_.insert(out_.end(), data_.begin(), data_.end());
+    if (result.verdict != Verdict::kGood) result.bytes = 0;
+    reply(result);
+    if (result.bytes > 0) out_.insert(out_.end(), data_.begin(), data_.end());
   }
 
   void reply(const Answer& answer) {
