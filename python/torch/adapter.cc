@@ -33,6 +33,8 @@ using Tensors = std::vector<Tensor>;
       C10_THROW_ERROR(ValueError, error.message);
     case Code::kUnsupported:
       C10_THROW_ERROR(NotImplementedError, error.message);
+    case Code::kTimeout:  // torch's own tests look for these words
+      C10_THROW_ERROR(DistBackendError, c10::str("weft: Timed out in ", error.message));
     default:
       C10_THROW_ERROR(DistBackendError, error.message);
   }
