@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
       cli::add_algorithms(app), cli::add_topo(app),      cli::add_catalog(app),  cli::add_place(app),
       cli::add_run(app),        cli::add_replay(app),    cli::add_kv(app),       cli::add_ps(app),
       cli::add_trace(app),      cli::add_calibrate(app), cli::add_accuracy(app), cli::add_train(app),
-      cli::add_doctor(app),     cli::add_explore(app),   cli::add_completion(app)};
+      cli::add_doctor(app),     cli::add_check(app),     cli::add_explore(app),  cli::add_completion(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help, --version

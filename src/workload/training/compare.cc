@@ -354,7 +354,14 @@ std::string in_words(const Comparison& c, bool every_row) {
       c.rows, [](const Compared& r) { return !r.moe; }, model_error);
   const auto moe = spread(
       c.rows, [](const Compared& r) { return r.moe; }, model_error);
-  std::string text = fmt::format(
+  std::string text;
+  if (every_row)
+    text =
+        "# Training accuracy\n\nMeasured steps beside the model's, written by `weft train --compare TABLE --top -1`. "
+        "No constant was "
+        "fitted to a\nmodel, paper or table. [Training steps](training.md#what-is-wrong) says what is wrong and "
+        "why.\n\n";
+  text += fmt::format(
       "Of {} measured steps, {} are predicted: dense models to {:.1f} % (median; {:.1f} % at 90 %), MoE to {:.1f} % "
       "({:.1f} %).\n\n",
       c.rows.size(), dense.rows + moe.rows, 100 * dense.median, 100 * dense.ninety, 100 * moe.median, 100 * moe.ninety);
@@ -363,9 +370,11 @@ std::string in_words(const Comparison& c, bool every_row) {
       "|\n|---|---|---|---|---|---|---|\n");
   const auto line = [&](const std::string& name, auto&& chosen) {
     const Spread s = spread(c.rows, chosen, model_error), simple = spread(c.rows, chosen, simple_error);
-    if (s.rows > 0)
-      text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.1f} | {:.1f} |\n", name, s.rows, 100 * s.median,
-                          100 * s.ninety, 100 * s.bias, 100 * simple.median, 100 * simple.ninety);
+    if (s.rows == 0) return;
+    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} |", name, s.rows, 100 * s.median, 100 * s.ninety,
+                        100 * s.bias);
+    text +=
+        simple.rows == 0 ? " - | - |\n" : fmt::format(" {:.1f} | {:.1f} |\n", 100 * simple.median, 100 * simple.ninety);
   };
   line("all dense models", [](const Compared& r) { return !r.moe; });
   line("all MoE models", [](const Compared& r) { return r.moe; });

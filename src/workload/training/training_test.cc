@@ -133,7 +133,9 @@ TEST(Steps, PartsSumToTheStepAndMoreGpusAreFaster) {
     const Breakdown& p = step->parts;
     EXPECT_NEAR(p.compute() + p.tensor + p.context + p.expert + p.bubble + p.data + p.optimizer, step->seconds, 1e-9);
     EXPECT_GT(p.bubble, 0);
-    if (before > 0) EXPECT_LT(step->seconds, before / 2);
+    if (before > 0) {
+      EXPECT_LT(step->seconds, before / 2);
+    }
     before = step->seconds;
   }
 }
