@@ -27,7 +27,7 @@ TEST(Interrupt, EndsAWaitOnAllRanksOnceTheAskedFunctionSaysSo) {
   EXPECT_EQ(waiting.error().code, Code::kAborted);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(where, std::this_thread::get_id());
-  EXPECT_GE(waited, 40ms);  // three questions, 20 ms apart
+  EXPECT_GE(waited, 40ms);                        // three questions, 20 ms apart
   Status other = two[1].all_reduce<float>(x, x);  // may end well: rank 0 had sent its part
   if (other) other = two[1].all_reduce<float>(x, x);
   ASSERT_FALSE(other);
