@@ -102,7 +102,8 @@ TEST(ServePage, GivesThePageToThisAddressOnly) {
 TEST(ServePage, RefusesOtherPathsMethodsAndHalfRequests) {
   EXPECT_TRUE(asked("GET /etc/passwd", "127.0.0.1:4711").starts_with("HTTP/1.1 404"));
   EXPECT_TRUE(asked("POST /", "127.0.0.1:4711").starts_with("HTTP/1.1 405"));
-  EXPECT_TRUE(cli::http_answer("GET / HTTP/1.1\r\nHost: 127.0.0.1:4711", "127.0.0.1:4711", "").starts_with("HTTP/1.1 400"));
+  EXPECT_TRUE(
+      cli::http_answer("GET / HTTP/1.1\r\nHost: 127.0.0.1:4711", "127.0.0.1:4711", "").starts_with("HTTP/1.1 400"));
   const std::string head = asked("HEAD /", "127.0.0.1:4711");
   EXPECT_TRUE(head.ends_with("\r\n\r\n")) << head;
   EXPECT_NE(head.find("Content-Security-Policy: default-src 'none'"), std::string::npos);

@@ -82,7 +82,7 @@ T check(Result<T> result, const char* operation) {
   return std::move(*result);
 }
 
-// A call that a queue carries out. Its arrays are kept until it has ended.
+// A call of a queue. Its arrays are kept until it has ended.
 struct Queued {
   std::vector<Array> arrays;
   std::vector<nb::object> callbacks;

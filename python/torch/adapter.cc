@@ -177,7 +177,7 @@ const Tensor& only(const Tensors& ts) {
 
 // --- work ---
 
-// A collective, ready to be carried out. `call` runs once; `after` copies results to where the caller wants them.
+// A collective, ready to run. `call` runs once; `after` copies results to where the caller wants them.
 struct Task {
   OpType type;
   const char* title;  // "weft:all_reduce"
@@ -1102,7 +1102,7 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
   std::atomic<std::uint64_t> sequence_{0};
-  milliseconds timeout_;  // what the communicator has now; whoever carries a task out
+  milliseconds timeout_;  // what the communicator has now; the thread that runs a task
   std::mutex mutex_;      // of the lane
   python::Lane lane_;
   std::mutex channels_mutex_;

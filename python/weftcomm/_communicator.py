@@ -494,7 +494,7 @@ class MeetingPlace:
 
     @property
     def id(self) -> str:
-        """For connect(); whoever has it can join, so keep it secret."""
+        """For connect(); any process that has it can join, so keep it secret."""
         return self._core.id
 
 
