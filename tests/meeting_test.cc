@@ -253,6 +253,7 @@ TEST(Jobs, RanksMeetThroughAFileAlsoIfADeadJobLeftOne) {
     FILE* file = fopen(path.c_str(), "w");
     fputs(dead.id().text().c_str(), file);
     fclose(file);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   }
   std::vector<env::Settings> ranks;
   for (const Rank r : {2, 1, 0}) {

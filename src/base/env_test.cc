@@ -59,7 +59,7 @@ TEST_F(Environment, RefusesValuesOutOfRangeAndNamesThem) {
   setenv("WEFT_RANK", "0", 1);
   expect_refused("WEFT_SIZE", "0");
   unsetenv("WEFT_RANK");
-  expect_refused("WEFT_TIMEOUT_MS", "0");
+  expect_refused("WEFT_TIMEOUT_MS", "-1");  // 0: no limit
   expect_refused("WEFT_TIMEOUT_MS", "1s");
   expect_refused("WEFT_HEAP", "12");
   expect_refused("WEFT_HEAP", "lots");

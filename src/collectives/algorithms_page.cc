@@ -61,7 +61,7 @@ std::string algorithms_page() {
   std::string page =
       "# Algorithms\n\n"
       "Written by `weft algorithms` from the registry and the schedules themselves; a test fails when it is stale.\n\n"
-      "Per algorithm, for the busiest rank: steps of its context, messages it sends (or times it touches peers' "
+      "Per algorithm, for the busiest rank: steps that it executes, messages it sends (or times it touches peers' "
       "memory), "
       "and what it sends or touches in messages (1 is the size that the bench table counts). First on 8 ranks of one "
       "node, then on 4 nodes of 8. *In order*: sums are taken in rank order, so reproducible mode may choose it.\n";

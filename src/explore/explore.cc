@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/embedded.h"
 #include "base/text.h"
@@ -97,7 +98,7 @@ Result<std::map<std::pair<Rank, int>, std::vector<Span>>> spans_of(const cost::M
 
 // Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
 Status play(const cost::MachineView& machine, const schedule::Task& task, schedule::Plan plan, Explorer& e) {
-  plan.channels = 1;
+  const int channels = std::exchange(plan.channels, 1);
   const schedule::Schedule schedule = schedule::write_out(*plan.algorithm, schedule::context_of(task, plan));
   std::size_t moves = 0;
   for (const auto& strand : schedule.strands)
@@ -132,6 +133,9 @@ Status play(const cost::MachineView& machine, const schedule::Task& task, schedu
                          : "counterexample: " + proof.counterexample->text;
   e.chunks = schedule.shape.chunks;
   WEFT_TRY(const auto spans, spans_of(machine, task, plan, e.total_us));
+  if (channels > 1)
+    e.verdict += fmt::format(". One channel is shown, which alone takes {}; the answer's {} channels share the message",
+                             format_duration(Duration::microseconds(e.total_us)), channels);
   // Moves of a strand and the operations that carry them are in the same order; a move may be cut into several equal
   // runs of operations.
   std::map<std::pair<Rank, int>, std::vector<std::size_t>> by_strand;

@@ -95,7 +95,7 @@
   const whole = (holds) => holds.length >= Math.max(...schedule.moves.map((m) => m.holds.length));
   let swatches = [];
   const buildStepper = () => {
-    $("verdict").textContent = schedule.verdict + (schedule.timed ? "" : " Times are steps, not microseconds.");
+    $("verdict").textContent = schedule.verdict + "." + (schedule.timed ? "" : " Times are steps, not microseconds.");
     $("verdict").classList.toggle("wrong", !schedule.proved);
     for (let r = 0; r < schedule.ranks; ++r) {
       const row = make("div", undefined, "rank");
