@@ -18,7 +18,7 @@ DataType integer(bool is_signed, Py_ssize_t bytes) {
   return static_cast<DataType>(static_cast<int>(is_signed ? DataType::kInt8 : DataType::kUint8) + size);
 }
 
-// Of the letters of Python's struct module; nothing: no element type of weft.
+// The element type for a letter of Python's struct module; nothing: weft has none.
 std::optional<DataType> type_of(char letter, Py_ssize_t bytes) {
   switch (letter) {
     case 'b':

@@ -260,7 +260,7 @@ class Comm {
     lane_.close();
   }
   bool idle() { return lane_.idle(); }
-  // In seconds; 0: without limit.
+  // The timeout is in seconds; 0: no limit.
   void set_timeout(double seconds) {
     const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
     direct([&](Communicator& c) { return c.set_timeout(timeout), Status{}; });

@@ -431,7 +431,7 @@ class Backend final : public c10d::Backend {
     lane_.close();
   }
   bool supportsShrinking() const override { return true; }
-  // Of the ranks that still live and call this.
+  // Makes a group of the ranks that still live and call this.
   c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int,
                                            const c10::intrusive_ptr<c10d::Backend::Options>&) override {
     for (const auto r : excluded) TORCH_CHECK_VALUE(r != getRank(), "weft: rank ", r, " is excluded and cannot shrink");

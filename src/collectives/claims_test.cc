@@ -180,9 +180,9 @@ TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {
       for (RankContext rank = s; rank.rank < s.ranks; ++rank.rank) {
         // Runs of like steps, as pairs of what they look like and how long they are; the longer one has the same runs
         // but for those that it repeats more often.
-        const auto runs_of = [&](RankContext told) {
+        const auto runs_of = [&](RankContext context_of_rank) {
           std::vector<std::pair<std::vector<std::vector<std::int64_t>>, int>> runs;
-          auto steps = a.steps(told);
+          auto steps = a.steps(context_of_rank);
           while (const Step* step = steps.next()) {
             auto look = seen(*step, 0, s.ranks);
             if (runs.empty() || runs.back().first != look)

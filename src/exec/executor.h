@@ -82,7 +82,7 @@ struct ProgramCursor {
   const protocol::Operation* next() { return at == end ? nullptr : at++; }
 };
 
-// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `WaitPolicy patience` with reset(),
+// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `WaitPolicy wait_policy` with reset(),
 // look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
 // Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls, disagreement, awaits_reason,
 // unread and

@@ -68,7 +68,7 @@ constexpr std::string_view word(Cause cause) {
   if (cause == Cause::kTimedOut) return "kept another rank waiting for longer than the timeout";
   return cause == Cause::kAborted ? "aborted" : "failed";
 }
-// Why the communicator of rank `self` is broken. The rank at fault is not told of itself as of a stranger.
+// Why the communicator of rank `self` is broken. If `self` is the rank at fault, the text says "this one".
 inline std::string broken_text(Rank culprit, Cause cause, Rank self) {
   if (culprit != self) return fmt::format("the communicator is broken: rank {} {}", culprit, word(cause));
   if (cause == Cause::kDiffers)

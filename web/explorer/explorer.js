@@ -92,7 +92,8 @@
 
   // ---- stepper ----
   const ends = [...new Set(schedule.moves.map((m) => m.end_us))].sort((a, b) => a - b);
-  const whole = (holds) => holds.length >= Math.max(...schedule.moves.map((m) => m.holds.length));
+  const most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 0);
+  const whole = (holds) => holds.length >= most;
   let swatches = [];
   const buildStepper = () => {
     $("verdict").textContent = schedule.verdict + "." + (schedule.timed ? "" : " Times are steps, not microseconds.");

@@ -82,7 +82,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   }
 }
 
-// Whoever found it out tells the processes of all ranks: this one only passes it on to those that it is connected with.
+// The rank that found it reports to the processes of all ranks; this one passes it on over its own connections only.
 void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   if (culprit < 0 || culprit >= ranks() || failure_) return;
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);

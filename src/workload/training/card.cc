@@ -6,19 +6,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/embedded.h"
 #include "topology/catalog/catalog.h"
-
-namespace weft::embedded {
-std::span<const File> training_files();
-}  // namespace weft::embedded
+#include "workload/training/files.h"
 
 namespace weft::training {
 namespace {
 
 using nlohmann::json;
-
-constexpr double kGiB = 1073741824.0;
 
 struct Tile {
   double rows, columns, share;  // share of the best tile's rate

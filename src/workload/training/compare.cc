@@ -7,22 +7,17 @@
 #include <memory>
 #include <optional>
 
-#include "base/embedded.h"
 #include "base/text_file.h"
 #include "cost/shipped.h"
 #include "topology/machine.h"
+#include "workload/training/files.h"
 #include "workload/training/step.h"
-
-namespace weft::embedded {
-std::span<const File> training_files();
-}  // namespace weft::embedded
 
 namespace weft::training {
 namespace {
 
 using nlohmann::json;
 
-constexpr double kGiB = 1073741824.0;
 constexpr double kDiffer = 0.03;  // pairs whose steps are nearer to each other have no order
 
 struct Line {

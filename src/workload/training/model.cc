@@ -7,12 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/embedded.h"
 #include "base/text_file.h"
-
-namespace weft::embedded {
-std::span<const File> training_files();
-}  // namespace weft::embedded
+#include "workload/training/files.h"
 
 namespace weft::training {
 namespace {

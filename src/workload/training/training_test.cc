@@ -5,12 +5,11 @@
 #include "topology/machine.h"
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
+#include "workload/training/files.h"
 #include "workload/training/step.h"
 
 namespace weft::training {
 namespace {
-
-constexpr double kGiB = 1073741824.0;
 
 Model model(const std::string& name) {
   auto m = load_model(name);
