@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header soak disagreements python torch clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements python torch clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -47,6 +47,9 @@ nccl-header: ## compare weft's nccl.h with NVIDIA's, from the wheel nvidia-nccl-
 	python3 -m pip download -q --no-deps -d build/nccl-header nvidia-nccl-cu13==2.28.9
 	cd build/nccl-header && python3 -m zipfile -e *.whl .
 	scripts/compare-nccl-header build/nccl-header/nvidia/nccl/include/nccl.h
+
+bare-debian: ## run make demo and make test in a bare Debian 12 (needs root and debootstrap; BARE="--ccache DIR")
+	scripts/check-bare-debian $(BARE)
 
 soak: configure ## a million checked collectives at random, with ranks that die and join (SOAK="--calls N --seed N ...")
 	cmake --build --preset release --target weft_soak
