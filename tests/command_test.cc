@@ -316,6 +316,17 @@ TEST(Command, ExplainsHowRanksOnGpusReachEachOther) {
   unsetenv("WEFT_DEVICE");
 }
 
+// A barrier has signals and no data; collectives of no bytes have neither.
+TEST(Explain, AnswersForEveryCollectiveOverSeveralNodesAlsoWithoutBytes) {
+  for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
+                                 "gather", "scatter", "barrier"})
+    for (const char* bytes : {"0", "1M"}) {
+      const Answer a =
+          weft(std::string("explain ") + collective + " --bytes " + bytes + " --on dgx-h100:nodes=2,net=ib-ndr");
+      EXPECT_EQ(a.code, 0) << collective << " of " << bytes << ": " << a.err;
+    }
+}
+
 TEST(Command, ExplainsEveryCandidateWithAReason) {
   const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100 --json -");
   ASSERT_EQ(a.code, 0) << a.err;

@@ -87,7 +87,9 @@ Result<Links> links_of(const MachineView& machine, const schedule::Task& task, p
       for (const Number direction : paths.hops(path))
         rate = std::min(rate, rates[direction] * cost->efficiency / shares.users(direction));
       const double host = protocol::HopCosts::node(*cost, machine.topology().nodes()).value();
-      if (host > 0 && !path.of_group) rate = std::min(rate, host / senders.at(paths.node(path.from)));
+      // A schedule that only signals, such as a barrier, has no senders of data.
+      const auto sharers = senders.find(paths.node(path.from));
+      if (host > 0 && !path.of_group && sharers != senders.end()) rate = std::min(rate, host / sharers->second);
     } else if (!machine.costs().network()) {  // whose costs are those of ranks that share cores
       rate /= sharing;
     }
