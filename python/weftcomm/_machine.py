@@ -45,7 +45,7 @@ class Machine:
         return hash(self.name)
 
     def bench(self, collective: str, bytes: int | str | Sequence[int | str] = "1M", **options: Any) -> dict[str, Any]:
-        """Simulates a collective; weft.bench/1, one row per size of `bytes`.
+        """Simulates a collective; weft.bench/2, one row per size of `bytes`.
 
         options: those of `weft bench`, e.g. ranks=, dtype=, op=, algo=, proto=, tuner="nccl", fault=["nic:0/3=down"],
         load=[...], beside=[...], compute=, level="packet", check=True. Raises: InvalidArgument.
