@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_file.h"
+#include "doctor/pickle.h"
 
 namespace weft::doctor {
 namespace {
@@ -16,7 +17,6 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 constexpr std::size_t kMostFactsPerRule = 1000;
 
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
-bool pickle(std::string_view text) { return !text.empty() && text[0] == '\x80'; }
 
 // Digits at `at`; -1: none.
 int number_at(std::string_view text, std::size_t at) {
@@ -142,16 +142,14 @@ Status Evidence::add_path(const std::string& path) {
     std::string problem;
     if (!text)
       problem = text.error().message;
-    else if (pickle(*text))
-      problem = fmt::format(
-          "{}: a pickle is not read, because reading one can execute code; where you trust it, convert it: python3 -c "
-          "'import json,pickle,sys; "
-          "json.dump(pickle.load(open(sys.argv[1],\"rb\")), sys.stdout)' FILE",
-          file.string());
+    else if (is_pickle(*text))
+      problem = add_pickle(file.string(), *text);
     else if (binary(*text))
       problem = fmt::format("{}: a binary file", file.string());
-    if (problem.empty())
+    if (problem.empty() && !is_pickle(*text))
       add_text(file.string(), *text);
+    else if (problem.empty())
+      continue;
     else if (!folder)
       return bad_input("{}", problem);
     else
@@ -163,7 +161,7 @@ Status Evidence::add_path(const std::string& path) {
 void Evidence::add_text(const std::string& file, std::string_view text) {
   ++files_;
   if (const auto first = text.find_first_not_of(" \t\r\n");
-      first != std::string_view::npos && text[first] == '{' && add_dump(file, text))
+      first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
     return;
   int number = 0;
   while (!text.empty()) {
@@ -232,8 +230,15 @@ void Evidence::add_table_row(const std::string& file, int number, const std::str
     }
 }
 
-bool Evidence::add_dump(const std::string& file, std::string_view text) {
-  const json dump = json::parse(text, nullptr, false);
+std::string Evidence::add_pickle(const std::string& file, std::string_view text) {
+  const auto dump = read_pickle(text);
+  if (!dump) return fmt::format("{}: {}", file, dump.error().message);
+  if (!add_dump(file, *dump)) return fmt::format("{}: a pickle that is no flight recorder's dump", file);
+  ++files_;
+  return {};
+}
+
+bool Evidence::add_dump(const std::string& file, const json& dump) {
   if (!dump.is_object() || !dump.contains("entries") || !dump["entries"].is_array()) return false;
   const auto text_of = [](const json& object, const char* key) {
     return object.is_object() && object.contains(key)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,9 +25,9 @@ class Evidence {
   explicit Evidence(std::vector<Rule> rules) : rules_(std::move(rules)) {}
 
   // A file, or every file in a folder. Errors (bad input): no such file; an empty folder; a single file that is binary
-  // or a pickle.
+  // or a pickle that cannot be read (see read_pickle) or is no flight recorder's dump.
   Status add_path(const std::string& path);
-  // Text of a file. Flight recorder dumps are JSON with "entries".
+  // Text of a file. Flight recorder dumps in text are JSON with "entries".
   void add_text(const std::string& file, std::string_view text);
   // Compares ranks, once all files are there.
   void finish();
@@ -54,7 +55,8 @@ class Evidence {
   };
   void add_line(const std::string& file, int number, const std::string& line);
   void add_table_row(const std::string& file, int number, const std::string& line);
-  bool add_dump(const std::string& file, std::string_view text);
+  bool add_dump(const std::string& file, const nlohmann::json& dump);      // false: it is none
+  std::string add_pickle(const std::string& file, std::string_view text);  // what is wrong with it; empty: nothing
   void found(std::string_view id, Fact fact);
 
   std::vector<Rule> rules_;

@@ -1,11 +1,16 @@
 #include "doctor/rules.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/embedded.h"
 #include "doctor/diagnosis.h"
+#include "doctor/pickle.h"
 #include "doctor/probes.h"
 
 namespace weft::embedded {
@@ -140,6 +145,117 @@ TEST(Recorder, ARankBehindTheOthersOrWithoutADumpIsSuspected) {
   ASSERT_EQ(report.roots.size(), 1u);
   EXPECT_EQ(report.roots[0].id, "F068");
   EXPECT_EQ(report.roots[0].ranks, (std::vector<int>{1, 2}));
+}
+
+// Of the same entries as dump() by Python's pickle module, as protocol 2: python3 -c 'import pickle, json; …'.
+std::string pickled(const nlohmann::json& value) {
+  using namespace std::string_literals;
+  const auto length = [](std::size_t n) {
+    std::string bytes;
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(n >> (8 * i));
+    return bytes;
+  };
+  if (value.is_object()) {
+    std::string out = "}(";
+    for (const auto& [key, element] : value.items()) out += "X" + length(key.size()) + key + pickled(element);
+    return out + "u";
+  }
+  if (value.is_array()) {
+    std::string out = "](";
+    for (const auto& element : value) out += pickled(element);
+    return out + "e";
+  }
+  if (value.is_string()) return "X" + length(value.get<std::string>().size()) + value.get<std::string>();
+  return "J" + length(static_cast<std::size_t>(value.get<std::int32_t>()));
+}
+
+TEST(Recorder, PicklesOfThreeRanksNameTheRankThatCallsAnotherCollective) {
+  const std::string folder = testing::TempDir() + "/pickles" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto value = nlohmann::json::parse(dump(rank, rank == 0 ? "nccl:broadcast" : "nccl:all_reduce", 3));
+    std::ofstream(folder + "/rank_" + std::to_string(rank), std::ios::binary) << "\x80\x02" << pickled(value) << ".";
+  }
+  Evidence evidence(rules());
+  ASSERT_TRUE(evidence.add_path(folder));
+  evidence.finish();
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(evidence.left_out().empty());
+  const auto report = diagnose(evidence);
+  ASSERT_EQ(report.roots.size(), 1u);
+  EXPECT_EQ(report.roots[0].id, "F065");
+  EXPECT_EQ(report.roots[0].ranks, std::vector<int>{0});
+}
+
+TEST(Pickle, ReadsPlainDataOfEveryProtocol) {
+  using namespace std::string_literals;
+  // pickle.dumps({"a": [1, -2, 300, 70000, 2**40, 1.5, None, True, False, (1, "é"), b"x"], 3: {}}, protocol=N)
+  const std::pair<const char*, std::string> cases[] = {
+      {"2",
+       "\x80\x02}q\x00(X\x01\x00\x00\x00"
+       "aq\x01]q\x02(K\x01J\xfe\xff\xff\xffM,\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01G?"
+       "\xf8\x00\x00\x00\x00\x00\x00N\x88\x89K\x01X\x02\x00\x00\x00\xc3\xa9q\x03\x86q\x04"
+       "C\x01xeK\x03}u."s},
+      {"4",
+       "\x80\x04\x95\x40\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01"
+       "a\x94]\x94(K\x01J\xfe\xff\xff\xffM,\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01G?"
+       "\xf8\x00\x00\x00\x00\x00\x00N\x88\x89K\x01\x8c\x02\xc3\xa9\x94\x86\x94"
+       "C\x01x\x94"
+       "eK\x03}\x94u."s},
+  };
+  for (const auto& [protocol, text] : cases) {
+    const auto value = read_pickle(text);
+    ASSERT_TRUE(value) << protocol << ": " << value.error().message;
+    EXPECT_EQ(*value,
+              nlohmann::json::parse(
+                  R"({"a": [1, -2, 300, 70000, 1099511627776, 1.5, null, true, false, [1, "é"], "x"], "3": {}})"))
+        << protocol;
+  }
+}
+
+TEST(Pickle, ExecutesNothingAndEndsWithOneSentence) {
+  using namespace std::string_literals;
+  const std::pair<std::string, const char*> cases[] = {
+      // pickle.dumps of an object whose __reduce__ gives (os.system, ("id",))
+      {"\x80\x04\x95\x1d\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x02id\x94\x85\x94R\x94."s,
+       "executed"},
+      {"\x80\x02"
+       "cos\nsystem\nU\x02id\x85R."s,
+       "executed"},
+      {"\x80\x02}"s, "ends before"},
+      {"\x80\x02."s, "no value"},
+      {"\x80\x02"
+       "e."s,
+       "mark is missing"},
+      {"\x80\x02](h\x07"
+       "e."s,
+       "never remembered"},
+      {"\x80\x02X\xff\xff\xff\xff"s, "cut off"},
+      {"\x80\x02}(K\x01u."s, "without a value"},
+      {"\x80\x02K\x01K\x02"
+       "a."s,
+       "no list"},
+      {"\x80\x02]q\x00h\x00"
+       "a."s,
+       "contain themselves"},
+  };
+  for (const auto& [text, words] : cases) {
+    const auto value = read_pickle(text);
+    ASSERT_FALSE(value) << words;
+    EXPECT_NE(value.error().message.find(words), std::string::npos) << value.error().message;
+  }
+}
+
+// Each list has the last one twice: 2^60 values in 300 bytes.
+TEST(Pickle, SharedValuesThatExplodeAndDeepNestingAreRefused) {
+  std::string bomb = "\x80\x02]";
+  for (int i = 0; i < 60; ++i) bomb += "q\x01h\x01\x86";
+  const auto value = read_pickle(bomb + ".");
+  ASSERT_FALSE(value);
+  EXPECT_NE(value.error().message.find("million copies"), std::string::npos) << value.error().message;
+  const auto deep = read_pickle("\x80\x02]" + std::string(1'000'000, '\x85') + ".");
+  ASSERT_FALSE(deep);
+  EXPECT_NE(deep.error().message.find("100 deep"), std::string::npos) << deep.error().message;
 }
 
 TEST(Tables, WrongElementsOfNcclTestsAreARoot) {
