@@ -327,6 +327,59 @@ TEST(Explain, AnswersForEveryCollectiveOverSeveralNodesAlsoWithoutBytes) {
     }
 }
 
+// The rows of nccl-tests with the times that the model gives for NCCL's choice, each times `factor`, among what people
+// paste around them.
+std::string nccl_table(const json& check, double factor) {
+  std::string text = "user@node1:~$ ./all_reduce_perf -b 64K -e 1G -f 16 -g 1\n# nThread 1 nGpus 1 minBytes 65536\n";
+  for (const json& row : check.at("rows")) {
+    char line[200];
+    const double us = row.at("model_us").get<double>() * factor;
+    const auto bytes = row.at("bytes").get<std::int64_t>();
+    std::snprintf(line, sizeof line, "%12lld %12lld  float  sum  -1 %9.2f %7.2f %7.2f  0 %9.2f %7.2f %7.2f  0\n",
+                  static_cast<long long>(bytes), static_cast<long long>(bytes / 4), us, bytes / us / 1e3,
+                  bytes / us / 1e3, us, bytes / us / 1e3, bytes / us / 1e3);
+    text += line;
+  }
+  return text + "# Avg bus bandwidth : 1\nuser@node1:~$ \n";
+}
+
+TEST(Check, JudgesATableAndNamesTheFaultThatWouldExplainIt) {
+  const std::string file = testing::TempDir() + "/check-" + std::to_string(getpid()) + ".txt";
+  const std::string on = " --on dgx-h100:nodes=2,net=ib-ndr ";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  json rows = json::array();
+  for (const std::int64_t bytes :
+       {std::int64_t{1} << 16, std::int64_t{1} << 28, std::int64_t{1} << 30, std::int64_t{1} << 32})
+    rows.push_back({{"bytes", bytes}, {"model_us", 1e-3 * static_cast<double>(bytes)}});
+  write(nccl_table({{"rows", rows}}, 1));
+  const json model = json::parse(weft("check " + file + on + "--json -").out);  // for the model's times
+  ASSERT_EQ(model.at("rows").size(), rows.size());
+
+  write(nccl_table(model, 1.05));
+  const Answer healthy = weft("check " + file + on);
+  EXPECT_EQ(healthy.code, 0) << healthy.out << healthy.err;
+  EXPECT_NE(healthy.out.find("is what the machine should deliver"), std::string::npos) << healthy.out;
+
+  // HDR has half of NDR's rate: the table of a machine with it, held against one with NDR.
+  write(nccl_table(json::parse(weft("check " + file + " --on dgx-h100:nodes=2,net=ib-hdr --json -").out), 1));
+  const Answer slow = weft("check " + file + on);
+  EXPECT_EQ(slow.code, 1) << slow.out << slow.err;
+  EXPECT_NE(slow.out.find("likeliest cause is the network at half its rate"), std::string::npos) << slow.out;
+
+  // No fault that is tried makes everything 40 times slower.
+  write(nccl_table(model, 40));
+  const Answer strange = weft("check " + file + on);
+  EXPECT_EQ(strange.code, 1);
+  EXPECT_NE(strange.out.find("the model may be at fault"), std::string::npos) << strange.out;
+
+  write("no table here\n");
+  const Answer none = weft("check " + file + on);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("no row of nccl-tests"), std::string::npos) << none.err;
+  EXPECT_EQ(weft("check " + file).code, 2);
+  std::filesystem::remove(file);
+}
+
 TEST(Command, ExplainsEveryCandidateWithAReason) {
   const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100 --json -");
   ASSERT_EQ(a.code, 0) << a.err;
