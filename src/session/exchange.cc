@@ -51,7 +51,7 @@ Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<c
   };
   const auto add = [&](std::size_t strand, const Transfer& t, const End& source, const End& destination) {
     const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
-    for (Bytes at = 0; at < bytes; at += slice) {
+    for (Bytes at = 0; at == 0 || at < bytes; at += slice) {  // nothing, too, is a message
       auto& move = (*program)[strand].emplace_back(protocol::Operation{
           .bytes = std::min(slice, bytes - at), .sources = {source}, .destinations = {destination}});
       for (auto* ends : {&move.sources, &move.destinations})
@@ -99,19 +99,20 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
   return place.prepared.get();
 }
 
-Status Session::run(std::span<const Transfer> transfers) {
+Status Session::run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
   if (!queue_.empty() || transfers.empty()) {
-    WEFT_TRY(const auto pending, start(transfers));
+    WEFT_TRY(const auto pending, start(transfers, timeout));
     return wait(*pending);
   }
   if (!sound()) WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_});
+  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_, .timeout = timeout});
 }
 
-Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
+Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers,
+                                                std::optional<std::chrono::milliseconds> timeout) {
   WEFT_CHECK(intact());
-  Pending pending{.transfers = {transfers.begin(), transfers.end()}, .done = transfers.empty()};
+  Pending pending{.transfers = {transfers.begin(), transfers.end()}, .timeout = timeout, .done = transfers.empty()};
   if (!pending.done) {
     WEFT_TRY(const Prepared* prepared, prepare(transfers));
     pending.prepared = prepared->shared_from_this();

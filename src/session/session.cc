@@ -67,6 +67,7 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
 
 Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams)
     : executor_(std::move(executor)),
+      timeout_(executor_->timeout()),
       ranks_per_node_(ranks_per_node),
       chooser_(std::move(chooser)),
       streams_(streams) {}
@@ -177,6 +178,10 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
 bool Session::begin(const Order& o) {
   running_ = true;
   const Prepared& prepared = *o.prepared;
+  if (o.timeout) [[unlikely]] {
+    running_timeout_ = o.timeout;
+    apply_timeout();
+  }
   if (recorder_)
     recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label,
                      prepared.brief);
@@ -235,9 +240,23 @@ Error Session::in_context(const Order& o, Error error) const {
   return error;
 }
 
+void Session::apply_timeout() {
+  const auto timeout = waits_for_tag_ ? kForEver : running_timeout_.value_or(timeout_);
+  executor_->set_timeout(timeout.count() > 0 ? timeout : kForEver);
+}
+
+void Session::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ = timeout;
+  apply_timeout();
+}
+
 inline void Session::note_end(const Order& o) {
   if (recorder_) recorder_->end(true);
   running_ = false;
+  if (running_timeout_) [[unlikely]] {
+    running_timeout_.reset();
+    apply_timeout();
+  }
   complete(o);
 }
 
@@ -248,6 +267,10 @@ Status Session::finish(const Order& o, Status status) {
   }
   if (recorder_ && running_) recorder_->end(false);
   running_ = false;
+  if (running_timeout_) {
+    running_timeout_.reset();
+    apply_timeout();
+  }
   status = tl::make_unexpected(in_context(o, std::move(status.error())));
   if (status.error().blame != Blame::kOperation && broken_) {
     broken_ = status;
@@ -271,7 +294,7 @@ Status Session::run(const Request& request) {
   if (prepared == nullptr) {
     WEFT_TRY(prepared, prepare(request));
   }
-  Order order{.request = &request, .prepared = prepared, .number = ++operations_};
+  Order order{.request = &request, .prepared = prepared, .number = ++operations_, .timeout = request.timeout};
   if (request.in != request.out || prepared->may_be_in_place) [[likely]]
     return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
@@ -291,7 +314,7 @@ Status Session::run_now(const Order& order) {
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
-  Pending pending{.request = request, .prepared = prepared->shared_from_this()};
+  Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
 }
