@@ -49,9 +49,17 @@ Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<c
     return End{.memory = t.direction == Transfer::Direction::kSend ? protocol::Memory::kIn : protocol::Memory::kOut,
                .offset = static_cast<const std::byte*>(t.data) - base_of(transfers)};
   };
+  // Nothing, too, is a message; its caller may have no memory for it.
+  const auto add_empty = [&](std::size_t strand, const End& source, const End& destination) {
+    if (source.kind != End::Kind::kMessage && destination.kind != End::Kind::kMessage) return;
+    protocol::Operation& move = (*program)[strand].emplace_back(protocol::Operation{.bytes = 0});
+    move.sources = {source.kind == End::Kind::kMessage ? source : End{.memory = protocol::Memory::kScratch}};
+    if (destination.kind == End::Kind::kMessage) move.destinations = {destination};
+  };
   const auto add = [&](std::size_t strand, const Transfer& t, const End& source, const End& destination) {
     const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
-    for (Bytes at = 0; at == 0 || at < bytes; at += slice) {  // nothing, too, is a message
+    if (bytes == 0) return add_empty(strand, source, destination);
+    for (Bytes at = 0; at < bytes; at += slice) {
       auto& move = (*program)[strand].emplace_back(protocol::Operation{
           .bytes = std::min(slice, bytes - at), .sources = {source}, .destinations = {destination}});
       for (auto* ends : {&move.sources, &move.destinations})

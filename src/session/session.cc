@@ -49,6 +49,31 @@ void tag_pairs(schedule::Program& program, const Task& task, Rank self) {
         }
 }
 
+// Pairs without elements exchange a message, too: else who expects some would wait for them in vain. All are sent at
+// once; what comes is taken in whatever order, and leads nowhere. A line needs a byte, whichever it is.
+void add_empty_messages(schedule::Program& program, const Task& task, protocol::Protocol protocol, Rank self) {
+  using protocol::End, protocol::Operation;
+  const auto none = [&](Rank from, Rank to) {
+    return (*task.counts)[static_cast<std::size_t>(from * task.ranks + to)] == 0;
+  };
+  const auto message = [](Rank peer) { return End{.kind = End::Kind::kMessage, .tag = tag_of_pair(0), .peer = peer}; };
+  const bool in_lines = protocol != protocol::Protocol::kSimple;
+  const Operation empty{.bytes = in_lines ? 1 : 0};
+  std::vector<Operation> sends;
+  std::vector<std::vector<Operation>> receives;
+  for (Rank distance = 1; distance < task.ranks; ++distance) {
+    const Rank to = (self + distance) % task.ranks, from = (self + task.ranks - distance) % task.ranks;
+    if (none(self, to)) {
+      Operation& send = sends.emplace_back(empty);
+      send.sources = {End{.memory = protocol::Memory::kScratch}};  // which is always there
+      send.destinations = {message(to)};
+    }
+    if (none(from, self)) receives.emplace_back().emplace_back(empty).sources = {message(from)};
+  }
+  if (!sends.empty()) program.push_back(std::move(sends));
+  for (auto& receive : receives) program.push_back(std::move(receive));
+}
+
 // Equal only if all calls so far were: what differs once never becomes equal again.
 std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
   const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
@@ -155,7 +180,12 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   if (prepared->shift && !scale && prepared->op != ReduceOp::kPremulSum)
     leave_out_idle_copies(*program, *prepared->shift);
-  if (task.collective == Collective::kAllToAllV) tag_pairs(*program, task, executor_->rank());
+  if (task.collective == Collective::kAllToAllV) {
+    tag_pairs(*program, task, executor_->rank());
+    // Where peers load and store, they exchange no messages but signals.
+    if (prepared->plan.protocol != protocol::Protocol::kDirect)
+      add_empty_messages(*program, task, prepared->plan.protocol, executor_->rank());
+  }
   prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
   prepared->call = {
