@@ -134,8 +134,7 @@ Result<calibrate::Rates> rates_of(const env::Settings& settings, bool follows) {
   const calibrate::Cache cache = cache_of(settings);
   if (across(settings.transport) == "ucx")  // which only `weft run` and `weft calibrate` can measure
     if (const auto known = cache.find(true)) return *known;
-  if (const auto known = cache.find(false)) return *known;
-  if (!cache.usable() || settings.timeout_ms < kLongEnough) return calibrate::typical();
+  if (!cache.usable() || settings.timeout_ms < kLongEnough) return cache.find(false).value_or(calibrate::typical());
   return cache.find_or(false, [] { return calibrate::measure_unbound(); });
 }
 
