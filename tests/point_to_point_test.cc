@@ -78,19 +78,19 @@ class Tagged : public testing::TestWithParam<const char*> {
       return ConnectedJob(ranks, options(timeout), [&](Communicator& c, Report&, NoticeBoard&) { return body(c); })
           .join();
     auto all = Communicator::threads(ranks).value();
-    std::vector<std::string> heard(static_cast<std::size_t>(ranks));
+    std::vector<std::string> reports(static_cast<std::size_t>(ranks));
     std::vector<std::thread> threads;
     for (auto& one : all)
-      threads.emplace_back([&heard, &body, timeout, c = std::move(one)]() mutable {
+      threads.emplace_back([&reports, &body, timeout, c = std::move(one)]() mutable {
         c.set_timeout(timeout);
-        heard[static_cast<std::size_t>(c.rank())] = body(c);
+        reports[static_cast<std::size_t>(c.rank())] = body(c);
       });
     for (auto& thread : threads) thread.join();
-    return heard;
+    return reports;
   }
   void all_well(Rank ranks, const Body& body, std::chrono::milliseconds timeout = 60s) {
-    const auto heard = run(ranks, body, timeout);
-    for (std::size_t r = 0; r < heard.size(); ++r) EXPECT_EQ(heard[r], "") << "rank " << r;
+    const auto reports = run(ranks, body, timeout);
+    for (std::size_t r = 0; r < reports.size(); ++r) EXPECT_EQ(reports[r], "") << "rank " << r;
   }
 };
 
@@ -220,7 +220,7 @@ TEST_P(Tagged, AStartedReceiveIsServedWhileItsRankIsInACollective) {
   });
 }
 
-// The pair is told on both sides where the sender still waits; collectives, other pairs and the same pair go on.
+// The pair learns it on both sides where the sender still waits; collectives, other pairs and the same pair go on.
 TEST_P(Tagged, ATooSmallBufferOrAnotherTypeIsAnErrorOfThatPairOnly) {
   all_well(3, [](Communicator& c) -> std::string {
     for (const std::size_t size : {std::size_t{3}, std::size_t{2000}, std::size_t{100000}}) {
@@ -230,7 +230,7 @@ TEST_P(Tagged, ATooSmallBufferOrAnotherTypeIsAnErrorOfThatPairOnly) {
         const Status s = send(c, data, 1, 4), t = send(c, data, 1, 5);
         if (waits && (s || s.error().code != Code::kMismatch || s.error().ranks != std::vector<Rank>{1, 0} ||
                       s.error().field != "count" || t || t.error().field != "type"))
-          return "the sender of a long message was not told: " + said(s) + said(t);
+          return "the sender of a long message was not reported: " + said(s) + said(t);
         if (!waits && (!s || !t)) return said(s) + said(t);
         SAY(said(send(c, data, 1, 6)));
         SAY(said(send(c, data, 2, 4)));
@@ -239,14 +239,14 @@ TEST_P(Tagged, ATooSmallBufferOrAnotherTypeIsAnErrorOfThatPairOnly) {
         const auto got = c.receive(std::span(buffer), 0, 4);
         if (got || got.error().code != Code::kMismatch || got.error().blame != Blame::kOperation ||
             got.error().ranks != std::vector<Rank>{0, 1} || got.error().calls.size() != 2)
-          return "not told: " + (got ? "ok" : text_of(got.error()));
+          return "not reported: " + (got ? "ok" : text_of(got.error()));
         if (!contains(got.error().message, fmt::format("rank 0 called send of {} int32 to rank 1 with tag 4", size)) ||
             !contains(got.error().message, fmt::format("rank 1 called receive of up to {} int32", size - 1)))
           return got.error().message;
         if (buffer != Numbers(size - 1, -1)) return "the buffer was written";
         std::vector<float> other(size);
         const auto typed = c.receive(std::span(other), kAnySource, 5);
-        if (typed || typed.error().field != "type") return "another type is not told";
+        if (typed || typed.error().field != "type") return "another type is not reported";
         Numbers whole(size);
         SAY(check(c.receive(std::span(whole), 0, 6), whole, data, 0, 6));
       } else {
@@ -288,7 +288,7 @@ TEST_P(Tagged, WithoutAPartnerAWaitEndsWithItsPeerAndTagAndTheCommunicatorWorksO
 }
 
 // Both gave up the same message at about the same time, or only one of them did.
-TEST_P(Tagged, GivingUpIsToldToAReceiveThatComesLater) {
+TEST_P(Tagged, GivingUpReachesAReceiveThatComesLater) {
   all_well(2, [](Communicator& c) -> std::string {
     Numbers data = numbers(100000, 0);
     for (int turn = 0; turn < 20; ++turn) {
@@ -319,12 +319,12 @@ TEST_P(Tagged, ASenderThatDiesWhileAnybodyIsWaitedForIsNamed) {
   });
   job.await_running();
   job[2].send(SIGKILL);
-  const auto heard = job.join({2});
+  const auto reports = job.join({2});
   for (const Rank r : {0, 1}) {
-    EXPECT_TRUE(contains(heard[static_cast<std::size_t>(r)],
+    EXPECT_TRUE(contains(reports[static_cast<std::size_t>(r)],
                          fmt::format("code {} blame {} ranks 2:", static_cast<int>(Code::kPeerDied),
                                      static_cast<int>(Blame::kCommunicator))))
-        << heard[static_cast<std::size_t>(r)];
+        << reports[static_cast<std::size_t>(r)];
   }
 }
 
@@ -382,12 +382,12 @@ TEST_P(Tagged, ARankSendsItself) {
 }
 
 TEST_P(Tagged, FinalizeSaysWhatNobodyHasReceived) {
-  const auto heard = run(2, [](Communicator& c) -> std::string {
+  const auto reports = run(2, [](Communicator& c) -> std::string {
     if (c.rank() == 0) SAY(said(send(c, numbers(3, 0), 1, 42)));
     SAY(said(c.barrier()));
     return said(c.finalize());
   });
-  EXPECT_TRUE(contains(heard[1], "rank 0, tag 42")) << heard[1];
+  EXPECT_TRUE(contains(reports[1], "rank 0, tag 42")) << reports[1];
 }
 
 TEST_P(Tagged, BadArgumentsAreRefusedAndNothingIsDone) {
@@ -407,9 +407,9 @@ TEST_P(Tagged, BadArgumentsAreRefusedAndNothingIsDone) {
   });
 }
 
-// Of transfers without tags: nothing against something differs, too, and is told at once.
+// Of transfers without tags: nothing against something differs, too, and is reported at once.
 TEST_P(Tagged, NoElementsAgainstSomeAreAMismatchOfTransfers) {
-  const auto heard = run(
+  const auto reports = run(
       2,
       [](Communicator& c) -> std::string {
         Numbers data(3);
@@ -420,7 +420,7 @@ TEST_P(Tagged, NoElementsAgainstSomeAreAMismatchOfTransfers) {
         return said(c.receive(std::span(data), 0));
       },
       20s);
-  EXPECT_TRUE(contains(heard[1], fmt::format("code {} ", static_cast<int>(Code::kMismatch)))) << heard[1];
+  EXPECT_TRUE(contains(reports[1], fmt::format("code {} ", static_cast<int>(Code::kMismatch)))) << reports[1];
 }
 
 TEST_P(Tagged, ACallKeepsItsOwnTimeout) {

@@ -80,10 +80,10 @@ int deaths(const std::string& over) {
   return 0;
 }
 
-// To and fro between two ranks, half a round trip: the best of ten batches.
+// To and fro between two ranks, half a round trip: the best of a hundred batches.
 std::string ping_pong(Communicator& c, bool tagged, std::size_t bytes) {
-  const int kBatch = bytes > 8 ? 200 : 500;
-  constexpr int kBatches = 10;
+  const int kBatch = bytes > 8 ? 20 : 200;
+  constexpr int kBatches = 100;
   std::vector<std::uint8_t> data(bytes);
   const Rank other = 1 - c.rank();
   double best = 1e9;

@@ -18,7 +18,7 @@ Status until(exec::Executor& executor, Rank peer, const Try& done) {
 
 }  // namespace
 
-// Down a binomial tree: rank r hears from the rank whose number lacks r's lowest bit.
+// Down a binomial tree: rank r receives from the rank whose number lacks r's lowest bit.
 Result<calibrate::Rates> share_rates(exec::Executor& executor, const calibrate::Rates& own) {
   fabric::Lane& lane = executor.lane();
   const Rank self = executor.rank(), ranks = executor.ranks();

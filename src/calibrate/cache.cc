@@ -140,11 +140,11 @@ Rates Cache::find_or(bool ucx, const std::function<Rates()>& measure) const {
   const auto until = std::chrono::steady_clock::now() + kForAnother;
   while (lock.fd >= 0 && flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  // Whoever had it may have measured since this one looked.
+  // Its last holder may have measured since this one looked.
   if (const Cache silent(folder_, nullptr); const auto known = silent.find(ucx)) return *known;
   const Rates rates = measure();
   keep(ucx, rates);
-  return from_text(to_text(rates)).value_or(rates);  // as whoever finds it
+  return from_text(to_text(rates)).value_or(rates);  // as readers of the file have it
 }
 
 }  // namespace weft::calibrate

@@ -13,7 +13,7 @@ namespace weft::calibrate {
 // them. Thread: any; processes may use it at the same time.
 class Cache {
  public:
-  // `folder`: made if it is missing; empty: nothing is kept. `say`: told in one line why a file or the folder is not
+  // `folder`: made if it is missing; empty: nothing is kept. `say`: gets one line why a file or the folder is not
   // used; may be null.
   Cache(std::string folder, std::function<void(const std::string&)> say);
 

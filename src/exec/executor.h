@@ -41,6 +41,9 @@ class Executor {
   virtual std::vector<Rank> awaited() = 0;
   // What is wrong with the communicator by now, whether or not anything is running.
   virtual Status health() = 0;
+  // Of a program that has finished and has loaded and stored peers' memory: were those still in their calls, which end
+  // at once when the communicator breaks?
+  virtual Status still_whole() = 0;
   // How long waits last from now on before they fail.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
   virtual std::chrono::milliseconds timeout() const = 0;
@@ -176,6 +179,14 @@ class WorldExecutor final : public Executor {
     return world_->wait_policy.pause(awaited);
   }
   void moved() override { world_->wait_policy.reset(); }
+  Status still_whole() override {
+    if constexpr (requires { world_->endpoint.segment(); }) {
+      std::atomic_thread_fence(std::memory_order_acquire);  // after all loads of peers' memory
+      if (world_->wait_policy.broken()) [[unlikely]]
+        return world_->wait_policy.health();
+    }
+    return {};
+  }
   Status health() override { return world_->wait_policy.health(); }
   fabric::Disagreement disagreement() const override { return world_->endpoint.disagreement(); }
   Rank unread() override { return world_->endpoint.unread(); }

@@ -335,6 +335,7 @@ Status Session::run(const Request& request) {
 Status Session::run_now(const Order& order) {
   Status status;
   if (!begin(order)) status = executor_->wait();
+  if (status && order.prepared->call.publishes) status = executor_->still_whole();
   if (!status) [[unlikely]]
     return finish(order, std::move(status));
   note_end(order);
@@ -367,7 +368,9 @@ void Session::poll(const Pending& wanted) {
       if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
-      finish(front, moved ? Status{} : tl::make_unexpected(moved.error()));
+      Status status = moved ? Status{} : tl::make_unexpected(moved.error());
+      if (status && front.prepared->call.publishes) status = executor_->still_whole();
+      finish(front, std::move(status));
     }
     queue_.pop_front();
   }
@@ -380,7 +383,9 @@ Status Session::wait(const Pending& wanted) {
       finish(front, broken_);
     } else {
       if (!running_) begin(front.order());
-      finish(front, executor_->wait());
+      Status status = executor_->wait();
+      if (status && front.prepared->call.publishes) status = executor_->still_whole();
+      finish(front, std::move(status));
     }
     queue_.pop_front();
   }

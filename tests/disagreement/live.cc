@@ -286,8 +286,8 @@ Status exchange_letters(const Case& c, Communicator& comm, std::string& wrong, c
     const Letter& l = *e.letter;
     const auto got = e.message.wait();
     if (!got && got.error().blame == Blame::kCommunicator) return tl::make_unexpected(got.error());
-    const bool told = !got && got.error().code == Code::kMismatch;
-    if (e.sends ? !(got || (told && !l.fits())) : l.fits() != got.has_value() || (!l.fits() && !told))
+    const bool reported = !got && got.error().code == Code::kMismatch;
+    if (e.sends ? !(got || (reported && !l.fits())) : l.fits() != got.has_value() || (!l.fits() && !reported))
       wrong = got ? "ok" : got.error().message;
     if (e.sends && wrong.empty()) continue;
     if (!e.sends && got && (got->count != l.count || got->source != l.from || got->tag != l.tag))
@@ -410,7 +410,7 @@ std::string judge(const Case& c, const std::vector<Life>& lives, std::chrono::du
     v.by_timeout |= e.code == Code::kTimeout;
     if (e.code == Code::kInternal || e.code == Code::kSystem) return e.message;
     if (e.message.find(fmt::format("broken: rank {} ", r)) != std::string::npos)
-      return fmt::format("rank {} is told of itself: {}", r, e.message);
+      return fmt::format("rank {} is reported of itself: {}", r, e.message);
     if (c.agrees && c.change != "overlap") return fmt::format("rank {}: equal calls failed: {}", r, e.message);
   }
   if (c.change == "overlap" && noticed && !refused) return "equal calls failed, and no rank's were refused";
