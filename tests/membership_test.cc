@@ -104,6 +104,21 @@ TEST_P(Membership, ALateRankLearnsThatItWasLeftOutWhenTheOthersHaveExited) {
   EXPECT_TRUE(contains(said[2], code_of(Code::kLeftOut))) << said[2];
 }
 
+// Whether a rank finds the death itself or is told of it.
+TEST_P(Membership, EverySurvivorsErrorNamesTheDeadRankAsAValue) {
+  ConnectedJob job(4, options(20s), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    report.say("running ");
+    if (c.rank() == 2) pause();
+    const Status s = barrier_until_it_fails(c);
+    return fmt::format("{} of {}", code_of(s.error().code), fmt::join(s.error().ranks, ","));
+  });
+  job.await_running();
+  job[2].send(SIGKILL);
+  const auto said = job.join({2});
+  for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(said[r], "running " + code_of(Code::kPeerDied) + " of 2");
+}
+
 // Half of the ranks with rank 0 is a quorum, the other half is none; memory that ranks share needs none.
 TEST_P(Membership, OfTwoRanksRankZeroGoesOnAndRankOneNeedsAnArbiter) {
   for (const Rank victim : {0, 1}) {

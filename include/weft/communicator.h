@@ -21,6 +21,7 @@ namespace weft {
 namespace session {
 class Session;
 struct Pending;
+struct TaggedOperation;
 }  // namespace session
 
 // One collective call. `count` is elements: of the whole message for all_reduce, broadcast and reduce, of one rank's
@@ -51,6 +52,9 @@ struct Request {
   std::string algorithm = {};
   std::string protocol = {};
   int channels = 0;
+  // How long this call waits for a peer before it fails; 0: as long as it lives; empty: as set_timeout() says. Not part
+  // of what ranks must agree on.
+  std::optional<std::chrono::milliseconds> timeout = {};
 };
 
 // A message to or from another rank. Messages between two ranks are taken in the order in which they were sent.
@@ -61,6 +65,32 @@ struct Transfer {
   void* data = nullptr;  // a sender's is only read
   std::size_t count = 0;
   DataType type = DataType::kFloat32;
+};
+
+// A receive takes messages of any rank, or with any tag. Tags are 0 or more.
+inline constexpr Rank kAnySource = -1;
+inline constexpr std::int32_t kAnyTag = -1;
+
+// What a receive has taken.
+struct Received {
+  std::size_t count = 0;  // elements: at most those of the buffer
+  Rank source = -1;
+  std::int32_t tag = 0;
+};
+
+// A started send or receive with a tag. Thread: the communicator's. May be dropped; the operation still completes, as
+// long as the communicator is used, and its buffer belongs to it until then.
+class Message {
+ public:
+  // True once it has finished; moves it on meanwhile. Errors: as Communicator::receive, but no kTimeout.
+  [[nodiscard]] Result<bool> test();
+  // Of a send: nothing of what it returns means anything. Errors: as Communicator::receive.
+  [[nodiscard]] Result<Received> wait();
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<session::Session> session_;
+  std::shared_ptr<session::TaggedOperation> operation_;
 };
 
 // A started operation. Thread: the communicator's. May be dropped; the operation
@@ -165,8 +195,11 @@ class Communicator {
   // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends
   // must agree on count and type; what a rank sends itself it must receive in the same call. Errors: as run; kMismatch
   // if they do not agree.
-  [[nodiscard]] Status exchange(std::span<const Transfer> transfers);
-  [[nodiscard]] Result<Work> start(std::span<const Transfer> transfers);
+  // `timeout`: as Request::timeout.
+  [[nodiscard]] Status exchange(std::span<const Transfer> transfers,
+                                std::optional<std::chrono::milliseconds> timeout = {});
+  [[nodiscard]] Result<Work> start(std::span<const Transfer> transfers,
+                                   std::optional<std::chrono::milliseconds> timeout = {});
   // A send may return before its message has been received.
   template <class T>
   [[nodiscard]] Status send(std::span<const T> data, Rank peer) {
@@ -177,6 +210,35 @@ class Communicator {
   [[nodiscard]] Status receive(std::span<T> data, Rank peer) {
     const Transfer t{Transfer::Direction::kReceive, peer, data.data(), data.size(), data_type_of<T>()};
     return exchange({&t, 1});
+  }
+
+  // --- messages with tags, as MPI has them ---
+
+  // Messages with tags never meet those without, and are independent of the order of collectives. Between two ranks,
+  // those that match one receive are taken in the order in which they were sent. A receive's buffer may be larger than
+  // the message; kAnySource serves the senders in turn. A send returns when `data` may be changed: short messages
+  // (16 KiB, up to 1 MiB per receiver together) may then not have been received yet, longer ones are on their way to
+  // a receive that has been called. `timeout`: as Request::timeout, until bytes
+  // are on their way; from then on as set_timeout() says.
+  // Errors: kInvalidArgument; kMismatch, on the receiver, and on the sender of a long message: the buffer is too small
+  // or of another type; kTimeout: nothing matched. All of these blame the operation only: the communicator works on.
+  // kTimeout while the bytes are on their way, kPeerDied, kPeerLeft, kAborted: as run.
+  [[nodiscard]] Status send(const void* data, std::size_t count, DataType type, Rank peer, std::int32_t tag,
+                            std::optional<std::chrono::milliseconds> timeout = {});
+  [[nodiscard]] Result<Received> receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
+                                         std::optional<std::chrono::milliseconds> timeout = {});
+  // The same without waiting; the buffer belongs to the operation until it is done.
+  [[nodiscard]] Result<Message> start_send(const void* data, std::size_t count, DataType type, Rank peer,
+                                           std::int32_t tag, std::optional<std::chrono::milliseconds> timeout = {});
+  [[nodiscard]] Result<Message> start_receive(void* data, std::size_t count, DataType type, Rank source,
+                                              std::int32_t tag, std::optional<std::chrono::milliseconds> timeout = {});
+  template <class T>
+  [[nodiscard]] Status send(std::span<const T> data, Rank peer, std::int32_t tag) {
+    return send(data.data(), data.size(), data_type_of<T>(), peer, tag);
+  }
+  template <class T>
+  [[nodiscard]] Result<Received> receive(std::span<T> data, Rank source, std::int32_t tag) {
+    return receive(data.data(), data.size(), data_type_of<T>(), source, tag);
   }
 
   // Registered memory. Errors: kNoResources.

@@ -35,8 +35,9 @@ struct Error {
   Code code = Code::kInternal;
   Blame blame = Blame::kOperation;
   std::string message;  // one line, for a person
-  // kMismatch, where both ranks' calls are known: the two ranks, what each of them called, and the first field in which
-  // the calls differ.
+  // Of the communicator, as far as they are known. kPeerDied, kPeerLeft, kTimeout, kAborted: the rank at fault.
+  // kMismatch: the two ranks that disagree; then also what each of them called, and the first field in which the calls
+  // differ.
   std::vector<std::int32_t> ranks = {};
   std::vector<std::string> calls = {};
   std::string field = {};

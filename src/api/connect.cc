@@ -39,7 +39,7 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
   clean_up_after_others(job.rank);
   if (!sends_only(transport) && !job.local_name.empty())
     return joined(open_shm(std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport}),
-                           {"world", job.rank, job.ranks}, job.local_name));
+                           {"world", job.rank, job.ranks, true}, job.local_name));
   WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));
   return joined(open_met(settings, rates, transport, job.rank, std::move(meeting)));
 }
@@ -67,8 +67,8 @@ namespace weft {
 
 Result<Communicator> Communicator::from_environment() {
   WEFT_TRY(const env::Settings settings, env::read());
-  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
   WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
+  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings, job && job->rank != 0));
   if (!job) {  // one rank that needs no name
     WEFT_TRY(auto machine, api::this_machine(rates));
     WEFT_TRY(auto alone, api::open_threads(1, settings, rates, std::move(machine)));

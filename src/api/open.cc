@@ -5,7 +5,10 @@
 
 #include "api/chooser.h"
 #include "api/groups.h"
+#include "api/share_rates.h"
 #include "api/this_machine.h"
+#include "base/text_file.h"
+#include "calibrate/cache.h"
 #include "exec/kernels/fold.h"
 
 namespace weft::api {
@@ -25,21 +28,36 @@ Result<std::unique_ptr<recorder::Recorder>> recorder_of(const Origin& origin, co
   return recorder;
 }
 
-// The session over a world, with its record and a way to make others. `more`: what groups_of asks for besides.
-template <class World, class... More>
+using Machine = std::shared_ptr<const cost::MachineView>;
+
+// The session over a world, with its record and a way to make others. `machine`: by the rates that this rank started
+// with; afterwards by those that all ranks choose by, which `look` sees it with.
+template <class World, class Look>
 Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> world,
                                                        std::shared_ptr<const Origin> origin, const Place& place,
                                                        const std::string& transport, Rank ranks_per_node,
-                                                       std::shared_ptr<const cost::MachineView> machine, More... more) {
+                                                       Machine& machine, const Look& look) {
   WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
   World& kept = *world;
+  auto executor = std::make_unique<exec::WorldExecutor<World>>(std::move(world));
+  if (place.meets) {
+    WEFT_TRY(auto rates, share_rates(*executor, origin->rates));
+    if (rates != origin->rates) {
+      auto agreed = std::make_shared<Origin>(*origin);
+      agreed->rates = std::move(rates);
+      WEFT_TRY(machine, look(*agreed));
+      origin = std::move(agreed);
+    }
+  }
   const session::Session::Streams streams{.results_from = machine->caches().shared,
-                                          .for_peers = machine->costs().streams(machine->sharing(world->ranks()))};
-  auto session =
-      std::make_shared<session::Session>(std::make_unique<exec::WorldExecutor<World>>(std::move(world)), ranks_per_node,
-                                         chooser_of(std::move(machine), origin->settings), streams);
+                                          .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
+  auto session = std::make_shared<session::Session>(std::move(executor), ranks_per_node,
+                                                    chooser_of(machine, origin->settings), streams);
   if (recorder) session->record(std::move(recorder), origin->settings.record_folder);
-  session->regroup_by(groups_of(std::move(origin), kept, std::move(more)...));
+  if constexpr (requires { groups_of(origin, kept, machine); })
+    session->regroup_by(groups_of(std::move(origin), kept, machine));
+  else
+    session->regroup_by(groups_of(std::move(origin), kept));
   return session;
 }
 
@@ -63,13 +81,11 @@ Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
 Carrier carrier_across(const Origin& origin) { return origin.ucx != nullptr ? Carrier::kUcxAcross : Carrier::kTcp; }
 
 // What ranks choose by who only send messages. UCX is faster within a machine than across.
-Result<cost::MachineView> messages_between(const Origin& origin, const net::bootstrap::Meeting& meeting,
-                                           Rank ranks_per_node) {
+Result<cost::MachineView> messages_between(const Origin& origin, bool one_machine, Rank ranks, Rank ranks_per_node) {
   constexpr Carrier kWithin = Carrier::kUcx;
   if (origin.ucx == nullptr) return this_network(origin.rates, Carrier::kTcp, ranks_per_node);
-  if (meeting.one_machine()) return this_network(origin.rates, kWithin, ranks_per_node);
-  const auto machines = static_cast<int>(meeting.ranks.size()) / ranks_per_node;
-  return these_machines(origin.rates, Carrier::kUcxAcross, machines, ranks_per_node, &kWithin);
+  if (one_machine) return this_network(origin.rates, kWithin, ranks_per_node);
+  return these_machines(origin.rates, Carrier::kUcxAcross, ranks / ranks_per_node, ranks_per_node, &kWithin);
 }
 
 net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
@@ -106,9 +122,26 @@ net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ra
   return limits;
 }
 
-Result<calibrate::Rates> rates_of(const env::Settings& settings) {
-  if (settings.rates.empty()) return calibrate::typical();
-  return calibrate::from_text(settings.rates);
+Result<calibrate::Rates> rates_of(const env::Settings& settings, bool follows) {
+  constexpr std::int64_t kLongEnough = 10000;  // ms that others wait, for a measurement on a busy machine
+  if (settings.rates == "none") return calibrate::typical();
+  if (settings.rates.starts_with("{")) return calibrate::from_text(settings.rates);
+  if (!settings.rates.empty()) {
+    WEFT_TRY(const std::string text, read_text_file(settings.rates));
+    return calibrate::from_text(text);
+  }
+  if (follows) return calibrate::typical();
+  const calibrate::Cache cache = cache_of(settings);
+  if (across(settings.transport) == "ucx")  // which only `weft run` and `weft calibrate` can measure
+    if (const auto known = cache.find(true)) return *known;
+  if (!cache.usable() || settings.timeout_ms < kLongEnough) return cache.find(false).value_or(calibrate::typical());
+  return cache.find_or(false, [] { return calibrate::measure_unbound(); });
+}
+
+calibrate::Cache cache_of(const env::Settings& settings) {
+  std::function<void(const std::string&)> say;
+  if (settings.debug) say = [](const std::string& line) { fmt::print(stderr, "weft: {}\n", line); };
+  return calibrate::Cache(settings.cache_folder, std::move(say));
 }
 
 Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine) {
@@ -132,28 +165,35 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
                                std::unique_ptr<net::shm::World> world,
                                std::shared_ptr<const cost::MachineView> machine) {
   net::shm::World* const shm = world.get();
-  WEFT_TRY(auto session,
-           session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine, machine));
+  const auto look = [](const Origin& agreed) { return this_machine(agreed.rates); };
+  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, "shm", place.ranks, machine, look));
   return Opened{std::move(session), "shm", std::move(machine), shm};
 }
 
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
                              net::bootstrap::Meeting meeting) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(messages_between(*origin, meeting, ranks_per_node)));
+  const bool here = meeting.one_machine();
+  const auto look = [ranks_per_node, here, ranks = place.ranks](const Origin& agreed) {
+    return shared(messages_between(agreed, here, ranks, ranks_per_node));
+  };
+  WEFT_TRY(Machine machine, look(*origin));
   const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
   WEFT_TRY(auto world, open_across(*origin, std::move(meeting), place.rank, limits));
   net::messages::World* const messages = world.get();
   const std::string transport = across(origin->transport);
-  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
+  WEFT_TRY(auto session,
+           session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine, look));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .messages = messages};
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
                           std::function<bool(Rank)> has_ended) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
-  WEFT_TRY(auto machine, shared(these_machines(origin->rates, carrier_across(*origin), place.ranks / ranks_per_node,
-                                               ranks_per_node)));
+  const auto look = [ranks_per_node, machines = place.ranks / ranks_per_node](const Origin& agreed) {
+    return shared(these_machines(agreed.rates, carrier_across(agreed), machines, ranks_per_node));
+  };
+  WEFT_TRY(Machine machine, look(*origin));
   const Rank here = ranks_beside(meeting, place.rank);
   WEFT_TRY(const auto cores, this_machine(origin->rates));
   auto limits = message_limits_of(origin->settings, here, *cores);
@@ -171,7 +211,8 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
                                          .heap_bytes = origin->settings.heap_bytes,
                                          .has_ended = std::move(has_ended)}));
   net::mixed::World* const mixed = world.get();
-  WEFT_TRY(auto session, session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine));
+  WEFT_TRY(auto session,
+           session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine, look));
   return Opened{.session = std::move(session), .transport = transport, .machine = machine, .mixed = mixed};
 }
 
@@ -195,7 +236,7 @@ Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& r
     WEFT_TRY(own.ucx, net::ucx::open_context());
   }
   const auto origin = std::make_shared<Origin>(std::move(own));
-  const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size())};
+  const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size()), true};
   if (sends) return open_machines(origin, place, std::move(meeting));
   return open_shm(origin, place, name);
 }
@@ -203,7 +244,8 @@ Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& r
 Result<std::shared_ptr<session::Session>> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
                                                       std::unique_ptr<net::threads::World> world,
                                                       std::shared_ptr<const cost::MachineView> machine) {
-  return session_over(std::move(world), std::move(origin), place, "threads", place.ranks, machine, machine);
+  const auto look = [](const Origin& agreed) { return this_machine(agreed.rates); };
+  return session_over(std::move(world), std::move(origin), place, "threads", place.ranks, machine, look);
 }
 
 }  // namespace weft::api

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/env.h"
-#include "calibrate/calibrate.h"
+#include "calibrate/cache.h"
 #include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
 #include "net/mixed/mixed.h"
@@ -31,6 +31,7 @@ struct Origin {
 struct Place {
   std::string group;  // the communicator's name in records
   Rank rank = 0, ranks = 1;
+  bool meets = false;  // others may have started with other rates: all take rank 0's
 };
 
 // Transports are named after what joins the ranks of a machine and what joins machines: "shm+ucx", or "tcp" for both.
@@ -51,7 +52,11 @@ struct Opened {
   net::mixed::World* mixed = nullptr;                // of transports shm+tcp and shm+ucx; likewise
 };
 
-Result<calibrate::Rates> rates_of(const env::Settings& settings);
+// As the settings say, else as measured on this machine, now or before. Ranks that only follow rank 0's need none: then
+// typical ones. Errors (bad input): an unreadable WEFT_RATES.
+Result<calibrate::Rates> rates_of(const env::Settings& settings, bool follows = false);
+// Where measured rates are kept.
+calibrate::Cache cache_of(const env::Settings& settings);
 Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine);
 net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
 

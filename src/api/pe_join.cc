@@ -103,7 +103,7 @@ Result<std::unique_ptr<Pe>> join_pgas(const env::Settings& settings, bool share_
     WEFT_TRY(auto alone, open_pgas_threads(1, settings, std::move(others)));
     return std::move(alone.front());
   }
-  WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
+  WEFT_TRY(const calibrate::Rates rates, rates_of(settings, job->rank != 0));
   env::Settings roomy = settings;
   roomy.heap_bytes = page_up(settings.symmetric_bytes) + Pe::kMostAlignment + team_space(job->ranks) +
                      page_up(static_cast<Bytes>(net::shm::program_data().size()));

@@ -14,7 +14,7 @@ Result<net::bootstrap::UniqueId> known(const UniqueId& id) {
 }
 
 Result<Communicator> connect(const env::Settings& settings, const UniqueId& id, Rank rank, Rank ranks) {
-  WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
+  WEFT_TRY(const calibrate::Rates rates, rates_of(settings, rank != 0));
   WEFT_TRY(auto opened, open_by_id(settings, rates, id, rank, ranks));
   return Communicator(std::move(opened.session));
 }

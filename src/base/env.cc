@@ -19,8 +19,10 @@ constexpr Variable kTable[] = {
     {"WEFT_PROTO", "text", "chosen", "forces a protocol, e.g. Simple"},
     {"WEFT_CHANNELS", "number", "chosen", "forces the number of channels"},
     {"WEFT_REPRODUCIBLE", "number", "0", "1: sums are taken in rank order, for the same bits on any fabric"},
-    {"WEFT_RATES", "text", "typical",
-     "rates of this machine that choices go by, the same on all ranks; set by `weft run`"},
+    {"WEFT_RATES", "text", "measured",
+     "rates of this machine that choices go by; rank 0's count: JSON (set by `weft run`), a file of weft calibrate "
+     "--json, or none for typical ones; unset: measured once, and kept in $XDG_CACHE_HOME/weft or ~/.cache/weft"},
+    {"WEFT_DEBUG", "number", "0", "1: one line on stderr about what weft works around silently"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place",
      "shm, tcp, ucx, shm+tcp or shm+ucx (within a machine, across); unset: shm+tcp"},
@@ -131,6 +133,12 @@ Result<Settings> read() {
   WEFT_TRY(const auto reproducible, number("WEFT_REPRODUCIBLE", 0, 0, 1));
   s.reproducible = reproducible == 1;
   s.rates = text("WEFT_RATES");
+  if (const std::string cache = text("XDG_CACHE_HOME"); cache.starts_with("/"))
+    s.cache_folder = cache + "/weft";
+  else if (const std::string home = text("HOME"); home.starts_with("/"))
+    s.cache_folder = home + "/.cache/weft";
+  WEFT_TRY(const auto debug, number("WEFT_DEBUG", 0, 0, 1));
+  s.debug = debug == 1;
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));

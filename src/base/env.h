@@ -36,6 +36,8 @@ struct Settings {
   std::int64_t channels = 0;
   bool reproducible = false;                    // WEFT_REPRODUCIBLE
   std::string rates;                            // WEFT_RATES
+  std::string cache_folder;                     // for what is measured once; empty: none
+  bool debug = false;                           // WEFT_DEBUG
   std::string calibration;                      // WEFT_CALIBRATION
   std::string transport;                        // WEFT_TRANSPORT: see check_transport; empty: shm+tcp
   std::string device;                           // WEFT_DEVICE: "cuda" (as if empty), "host"

@@ -20,6 +20,15 @@ tl::unexpected<Error> failure(Code code, Blame blame, fmt::format_string<Args...
   return tl::make_unexpected(Error{code, blame, fmt::format(format, std::forward<Args>(args)...)});
 }
 
+// One that a rank is the cause of: Error::ranks says so.
+template <class... Args>
+tl::unexpected<Error> failure_of(std::int32_t rank, Code code, Blame blame, fmt::format_string<Args...> format,
+                                 Args&&... args) {
+  Error error{code, blame, fmt::format(format, std::forward<Args>(args)...)};
+  error.ranks = {rank};
+  return tl::make_unexpected(std::move(error));
+}
+
 // Passes an error up: WEFT_TRY(auto x, parse(text)); WEFT_CHECK(step());
 #define WEFT_CONCAT_(a, b) a##b
 #define WEFT_CONCAT(a, b) WEFT_CONCAT_(a, b)

@@ -157,6 +157,15 @@ Rates measure(bool ucx) {
   return r;
 }
 
+Rates measure_unbound() {
+  Rates rates;
+  std::thread([&] {
+    unbind();
+    rates = measure();
+  }).join();
+  return rates;
+}
+
 Rates typical() {
   // `weft calibrate` on a two-core VM of an AMD EPYC (family 26), 2026-11-21, rounded.
   return {.core = BytesPerSecond::gigabytes(190),

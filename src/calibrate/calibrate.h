@@ -7,8 +7,9 @@
 
 namespace weft::calibrate {
 
-// What this machine's cores and memory do at their best, measured in well under a second. Not kept between runs: what a
-// virtual machine gets changes within minutes. Bandwidths count bytes read and bytes written.
+// What this machine's cores and memory do at their best, measured in well under a second. Kept between runs
+// (cache.h), although what a virtual machine gets changes within minutes: all runs then choose alike. Bandwidths count
+// bytes read and bytes written.
 struct Rates {
   BytesPerSecond core;    // one core, in its own cache
   BytesPerSecond shared;  // all cores together, in the last-level cache
@@ -32,6 +33,9 @@ struct Rates {
 // Runs threads on the first cores this process may use. Thread: any, alone; `ucx`, which takes some tenths of a second
 // more: the only one, since it forks.
 Rates measure(bool ucx = false);
+
+// The same on every processor that this process may have, also where its launcher has bound it to some. Without UCX.
+Rates measure_unbound();
 
 // What a usual server does; used where nothing was measured, so that all ranks choose alike.
 Rates typical();

@@ -1,6 +1,8 @@
 #include "calibrate/calibrate.h"
 #include "accuracy/fit.h"
+#include "api/open.h"
 #include "api/this_machine.h"
+#include "base/env.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
@@ -16,7 +18,7 @@ struct Spec {
 };
 
 constexpr const char* kExamples = R"(
-Without --from: measures this machine's rates. With --from: fits the constants of weft's model of another machine to
+Without --from: measures this machine's rates, and keeps them for later jobs (see WEFT_RATES). With --from: fits the constants of weft's model of another machine to
 measured tables (see `weft accuracy --help` for their form), and writes them as weft.calibration/1, which --calibration
 of other commands takes, or WEFT_CALIBRATION. Constants that the tables say nothing about stay as weft ships them.
 
@@ -27,7 +29,10 @@ Examples:
 )";
 
 Result<int> calibrate_now(const std::string& json) {
+  WEFT_TRY(const env::Settings settings, env::read());
   const calibrate::Rates rates = calibrate::measure(true);
+  const calibrate::Cache cache = api::cache_of(settings);
+  const bool kept = cache.keep(false, rates) && cache.keep(true, rates);
   if (json != "-") {
     fmt::print("core          {:>8.1f} GB/s   one core, read + written, in its own cache\n", rates.core.gb());
     fmt::print("shared cache  {:>8.1f} GB/s   all cores together, in the last-level cache\n", rates.shared.gb());
@@ -48,6 +53,8 @@ Result<int> calibrate_now(const std::string& json) {
     ucx("ucx across", rates.ucx_across, rates.ucx_across_connection, "over loopback, as between machines");
     fmt::print("own caches    {:>8} KiB    all cores' together; last-level cache {} KiB\n", rates.own_cache >> 10,
                rates.shared_cache >> 10);
+    fmt::print("kept          {}\n",
+               kept ? "for all jobs on machines like this one: " + cache.file(false) : "nowhere: no folder for it");
   }
   if (!json.empty()) WEFT_CHECK(write_text(json, calibrate::to_text(rates) + "\n"));
   return 0;

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 
+#include "exec/kernels/fold.h"
 #include "exec/observer.h"
 #include "exec/own_signals.h"
+#include "fabric/lane.h"
 #include "recorder/format.h"
 #include "schedule/lower/lower.h"
 
@@ -39,8 +41,22 @@ class Executor {
   virtual std::vector<Rank> awaited() = 0;
   // What is wrong with the communicator by now, whether or not anything is running.
   virtual Status health() = 0;
+  // Of a program that has finished and has loaded and stored peers' memory: were those still in their calls, which end
+  // at once when the communicator breaks?
+  virtual Status still_whole() = 0;
   // How long waits last from now on before they fail.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
+  virtual std::chrono::milliseconds timeout() const = 0;
+
+  // What ranks send each other beside the programs.
+  virtual fabric::Lane& lane() = 0;
+  // A wait for something on the lane, between looks: `awaited` says for whom; empty: the caller can go on. Errors: as
+  // wait(), the executor's own timeout included.
+  virtual Status pause(const std::function<std::vector<Rank>()>& awaited) = 0;
+  // Something has moved on the lane: the next pause is a wait of its own.
+  virtual void moved() = 0;
+  // What moves on while programs wait. Owns: the caller, as long as this lives.
+  void beside(fabric::Background* background) { background_ = background; }
 
   // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.
   void abort() { aborted_.store(true, std::memory_order_release); }
@@ -61,6 +77,8 @@ class Executor {
   virtual void trace_to(recorder::Trace* trace) = 0;
 
  protected:
+  // Has something moved beside the program, which itself cannot move?
+  bool moved_beside() { return background_ != nullptr && background_->pending() && background_->progress(); }
   bool interrupted() {
     if (!interrupt_) [[likely]]
       return false;
@@ -73,7 +91,56 @@ class Executor {
  private:
   std::atomic<bool> aborted_{false};
   std::function<bool()> interrupt_;
+  fabric::Background* background_ = nullptr;
   std::chrono::steady_clock::time_point asks_at_{};
+};
+
+// A fabric's lane: operations on a connection that no program uses, in a call of their own.
+template <class Endpoint>
+class EndpointLane final : public fabric::Lane {
+ public:
+  // `strand`: the connection's number.
+  EndpointLane(Endpoint& endpoint, int strand) : endpoint_(endpoint), strand_(strand) {
+    const auto& can = endpoint_.capabilities();
+    call_ = {.protocol = protocol::Protocol::kSimple,
+             .fold = fold_for(DataType::kUint8, ReduceOp::kSum),  // copies
+             .lines_up_to = can.load_store ? can.slot_data(protocol::Protocol::kLL64) : 0,
+             .everybody = false};
+  }
+
+  Bytes max_bytes() const override { return endpoint_.capabilities().slot_data(protocol::Protocol::kSimple); }
+  bool receive(Rank peer, std::byte* to, Bytes bytes) override { return carry_out(message(peer), memory(), to, bytes); }
+  bool send(Rank peer, const std::byte* from, Bytes bytes) override {
+    return carry_out(memory(), message(peer), const_cast<std::byte*>(from), bytes);  // only read
+  }
+  bool reads(const std::byte* from, Bytes bytes) override { return endpoint_.reads(from, bytes); }
+  bool has_met(Rank peer) override { return endpoint_.has_met(peer); }
+  bool has_left(Rank peer) override { return endpoint_.has_left(peer); }
+
+ private:
+  using End = protocol::End;
+  static constexpr std::uint32_t kTag = 0x6c616e65;  // a choice; other than an empty line's
+
+  End message(Rank peer) const {
+    return {.kind = End::Kind::kMessage, .strand = static_cast<std::int16_t>(strand_), .tag = kTag, .peer = peer};
+  }
+  static End memory() { return {.memory = protocol::Memory::kOut}; }
+  bool carry_out(const End& from, const End& to, std::byte* memory, Bytes bytes) {
+    operation_.bytes = bytes;
+    operation_.sources = {from};
+    operation_.destinations = {to};
+    call_.out = memory;
+    endpoint_.exchange_call(call_);
+    const bool ready = endpoint_.ready(strand_, operation_);
+    if (ready) endpoint_.post(strand_, operation_);
+    endpoint_.exchange_call(call_);
+    return ready;
+  }
+
+  Endpoint& endpoint_;
+  int strand_;
+  fabric::Call call_;
+  protocol::Operation operation_;
 };
 
 struct ProgramCursor {
@@ -91,7 +158,8 @@ struct ProgramCursor {
 template <class World, class Watcher = Observer>
 class WorldExecutor final : public Executor {
  public:
-  explicit WorldExecutor(std::unique_ptr<World> world) : world_(std::move(world)) {}
+  explicit WorldExecutor(std::unique_ptr<World> world)
+      : world_(std::move(world)), lane_(world_->endpoint, capabilities().max_strands) {}
 
   Rank rank() const override { return world_->endpoint.rank(); }
   Rank ranks() const override { return world_->ranks(); }
@@ -102,6 +170,23 @@ class WorldExecutor final : public Executor {
 
   std::vector<Rank> awaited() override { return waiting_for(); }
   void set_timeout(std::chrono::milliseconds timeout) override { world_->wait_policy.set_timeout(timeout); }
+  std::chrono::milliseconds timeout() const override { return world_->wait_policy.timeout(); }
+  fabric::Lane& lane() override { return lane_; }
+  Status pause(const std::function<std::vector<Rank>()>& awaited) override {
+    if (interrupted()) [[unlikely]]
+      abort();
+    WEFT_CHECK(check_intact());
+    return world_->wait_policy.pause(awaited);
+  }
+  void moved() override { world_->wait_policy.reset(); }
+  Status still_whole() override {
+    if constexpr (requires { world_->endpoint.segment(); }) {
+      std::atomic_thread_fence(std::memory_order_acquire);  // after all loads of peers' memory
+      if (world_->wait_policy.broken()) [[unlikely]]
+        return world_->wait_policy.health();
+    }
+    return {};
+  }
   Status health() override { return world_->wait_policy.health(); }
   fabric::Disagreement disagreement() const override { return world_->endpoint.disagreement(); }
   Rank unread() override { return world_->endpoint.unread(); }
@@ -129,6 +214,7 @@ class WorldExecutor final : public Executor {
       return false;
     }
     WEFT_CHECK(check_intact());
+    if (moved_beside()) return false;
     WEFT_CHECK(compared(world_->wait_policy.look(ask_)));
     return false;
   }
@@ -145,6 +231,7 @@ class WorldExecutor final : public Executor {
       if (interrupted()) [[unlikely]]
         abort();
       WEFT_CHECK(check_intact());
+      if (moved_beside()) continue;
       WEFT_CHECK(compared(world_->wait_policy.pause(ask_)));
     }
     if (observer_.wants()) [[unlikely]]
@@ -242,6 +329,7 @@ class WorldExecutor final : public Executor {
   }
 
   std::unique_ptr<World> world_;
+  EndpointLane<typename World::Endpoint> lane_;
   const std::function<std::vector<Rank>()> ask_ = [this] { return waiting_for(); };  // made once, not for every look
   std::shared_ptr<const schedule::Program> program_;
   std::vector<Strand> loaded_;  // as they begin

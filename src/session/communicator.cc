@@ -32,6 +32,19 @@ Status Work::wait() {
   return session_->wait(*pending_);
 }
 
+Result<bool> Message::test() {
+  if (!operation_) return no_operation();
+  const Turn turn(*session_);
+  return session_->test(operation_);
+}
+
+Result<Received> Message::wait() {
+  if (!operation_) return no_operation();
+  const Turn turn(*session_);
+  WEFT_CHECK(session_->wait(operation_));
+  return operation_->received;
+}
+
 Memory::Memory(Memory&& other) noexcept
     : session_(std::move(other.session_)),
       data_(std::exchange(other.data_, nullptr)),
@@ -66,19 +79,62 @@ Result<Work> Communicator::start(const Request& request) {
   return work;
 }
 
-Result<Work> Communicator::start(std::span<const Transfer> transfers) {
+Result<Work> Communicator::start(std::span<const Transfer> transfers,
+                                 std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
   const Turn turn(*session_);
   Work work;
-  WEFT_TRY(work.pending_, session_->start(transfers));
+  WEFT_TRY(work.pending_, session_->start(transfers, timeout));
   work.session_ = session_;
   return work;
 }
 
-Status Communicator::exchange(std::span<const Transfer> transfers) {
+Status Communicator::exchange(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
   const Turn turn(*session_);
-  return session_->run(transfers);
+  return session_->run(transfers, timeout);
+}
+
+Result<Message> Communicator::start_send(const void* data, std::size_t count, DataType type, Rank peer,
+                                         std::int32_t tag, std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Message message;
+  auto* const bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // only read
+  WEFT_TRY(
+      message.operation_,
+      session_->start(session::TaggedOperation{
+          .sends = true, .data = bytes, .count = count, .type = type, .peer = peer, .tag = tag, .timeout = timeout}));
+  message.session_ = session_;
+  return message;
+}
+
+Result<Message> Communicator::start_receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
+                                            std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Message message;
+  WEFT_TRY(message.operation_, session_->start(session::TaggedOperation{.data = static_cast<std::byte*>(data),
+                                                                        .count = count,
+                                                                        .type = type,
+                                                                        .peer = source,
+                                                                        .tag = tag,
+                                                                        .timeout = timeout}));
+  message.session_ = session_;
+  return message;
+}
+
+Status Communicator::send(const void* data, std::size_t count, DataType type, Rank peer, std::int32_t tag,
+                          std::optional<std::chrono::milliseconds> timeout) {
+  WEFT_TRY(Message message, start_send(data, count, type, peer, tag, timeout));
+  const auto sent = message.wait();
+  return sent ? Status{} : tl::make_unexpected(sent.error());
+}
+
+Result<Received> Communicator::receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
+                                       std::optional<std::chrono::milliseconds> timeout) {
+  WEFT_TRY(Message message, start_receive(data, count, type, source, tag, timeout));
+  return message.wait();
 }
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {
@@ -126,10 +182,9 @@ Status Communicator::status() {
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::hours kForEver{24 * 365 * 100};
   if (!session_) return;
   const Turn turn(*session_);
-  session_->executor().set_timeout(timeout.count() > 0 ? timeout : kForEver);
+  session_->set_timeout(timeout);
 }
 
 void Communicator::set_interrupt(std::function<bool()> interrupted) {

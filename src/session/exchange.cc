@@ -49,8 +49,16 @@ Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<c
     return End{.memory = t.direction == Transfer::Direction::kSend ? protocol::Memory::kIn : protocol::Memory::kOut,
                .offset = static_cast<const std::byte*>(t.data) - base_of(transfers)};
   };
+  // Nothing, too, is a message; its caller may have no memory for it.
+  const auto add_empty = [&](std::size_t strand, const End& source, const End& destination) {
+    if (source.kind != End::Kind::kMessage && destination.kind != End::Kind::kMessage) return;
+    protocol::Operation& move = (*program)[strand].emplace_back(protocol::Operation{.bytes = 0});
+    move.sources = {source.kind == End::Kind::kMessage ? source : End{.memory = protocol::Memory::kScratch}};
+    if (destination.kind == End::Kind::kMessage) move.destinations = {destination};
+  };
   const auto add = [&](std::size_t strand, const Transfer& t, const End& source, const End& destination) {
     const Bytes bytes = static_cast<Bytes>(t.count) * size_of(t.type);
+    if (bytes == 0) return add_empty(strand, source, destination);
     for (Bytes at = 0; at < bytes; at += slice) {
       auto& move = (*program)[strand].emplace_back(protocol::Operation{
           .bytes = std::min(slice, bytes - at), .sources = {source}, .destinations = {destination}});
@@ -99,19 +107,20 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
   return place.prepared.get();
 }
 
-Status Session::run(std::span<const Transfer> transfers) {
+Status Session::run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
   if (!queue_.empty() || transfers.empty()) {
-    WEFT_TRY(const auto pending, start(transfers));
+    WEFT_TRY(const auto pending, start(transfers, timeout));
     return wait(*pending);
   }
   if (!sound()) WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_});
+  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_, .timeout = timeout});
 }
 
-Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers) {
+Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers,
+                                                std::optional<std::chrono::milliseconds> timeout) {
   WEFT_CHECK(intact());
-  Pending pending{.transfers = {transfers.begin(), transfers.end()}, .done = transfers.empty()};
+  Pending pending{.transfers = {transfers.begin(), transfers.end()}, .timeout = timeout, .done = transfers.empty()};
   if (!pending.done) {
     WEFT_TRY(const Prepared* prepared, prepare(transfers));
     pending.prepared = prepared->shared_from_this();

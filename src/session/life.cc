@@ -33,11 +33,21 @@ Status Session::drain() {
 
 Status Session::finalize() {
   WEFT_CHECK(drain());
+  WEFT_CHECK(finish_tagged());
   WEFT_CHECK(run({.collective = Collective::kBarrier}));
+  point_to_point().read_all();
+  if (const auto peer = point_to_point().unexpected_from()) {
+    broken_ = failure_of(*peer, Code::kMismatch, Blame::kCommunicator,
+                         "rank {}: finalize: messages have come that no call of rank {} has received: {}",
+                         executor_->rank(), executor_->rank(), point_to_point().unexpected());
+    leave_record(broken_.error());
+    executor_->break_off(*peer, fabric::Cause::kDiffers);
+    return broken_;
+  }
   if (const Rank peer = executor_->unread(); peer >= 0) {
-    broken_ = failure(Code::kMismatch, Blame::kCommunicator,
-                      "rank {}: finalize: rank {} has sent a message that no call of rank {} has received",
-                      executor_->rank(), peer, executor_->rank());
+    broken_ = failure_of(peer, Code::kMismatch, Blame::kCommunicator,
+                         "rank {}: finalize: rank {} has sent a message that no call of rank {} has received",
+                         executor_->rank(), peer, executor_->rank());
     leave_record(broken_.error());
     executor_->break_off(peer, fabric::Cause::kDiffers);
     return broken_;

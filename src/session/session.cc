@@ -49,6 +49,31 @@ void tag_pairs(schedule::Program& program, const Task& task, Rank self) {
         }
 }
 
+// Pairs without elements exchange a message, too: else who expects some would wait for them in vain. All are sent at
+// once; what comes is taken in whatever order, and leads nowhere. A line needs a byte, whichever it is.
+void add_empty_messages(schedule::Program& program, const Task& task, protocol::Protocol protocol, Rank self) {
+  using protocol::End, protocol::Operation;
+  const auto none = [&](Rank from, Rank to) {
+    return (*task.counts)[static_cast<std::size_t>(from * task.ranks + to)] == 0;
+  };
+  const auto message = [](Rank peer) { return End{.kind = End::Kind::kMessage, .tag = tag_of_pair(0), .peer = peer}; };
+  const bool in_lines = protocol != protocol::Protocol::kSimple;
+  const Operation empty{.bytes = in_lines ? 1 : 0};
+  std::vector<Operation> sends;
+  std::vector<std::vector<Operation>> receives;
+  for (Rank distance = 1; distance < task.ranks; ++distance) {
+    const Rank to = (self + distance) % task.ranks, from = (self + task.ranks - distance) % task.ranks;
+    if (none(self, to)) {
+      Operation& send = sends.emplace_back(empty);
+      send.sources = {End{.memory = protocol::Memory::kScratch}};  // which is always there
+      send.destinations = {message(to)};
+    }
+    if (none(from, self)) receives.emplace_back().emplace_back(empty).sources = {message(from)};
+  }
+  if (!sends.empty()) program.push_back(std::move(sends));
+  for (auto& receive : receives) program.push_back(std::move(receive));
+}
+
 // Equal only if all calls so far were: what differs once never becomes equal again.
 std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
   const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
@@ -67,6 +92,7 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
 
 Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams)
     : executor_(std::move(executor)),
+      timeout_(executor_->timeout()),
       ranks_per_node_(ranks_per_node),
       chooser_(std::move(chooser)),
       streams_(streams) {}
@@ -154,7 +180,12 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
   auto program = std::make_shared<schedule::Program>(schedule::lower(task, prepared->plan, executor_->rank()));
   if (prepared->shift && !scale && prepared->op != ReduceOp::kPremulSum)
     leave_out_idle_copies(*program, *prepared->shift);
-  if (task.collective == Collective::kAllToAllV) tag_pairs(*program, task, executor_->rank());
+  if (task.collective == Collective::kAllToAllV) {
+    tag_pairs(*program, task, executor_->rank());
+    // Where peers load and store, they exchange no messages but signals.
+    if (prepared->plan.protocol != protocol::Protocol::kDirect)
+      add_empty_messages(*program, task, prepared->plan.protocol, executor_->rank());
+  }
   prepared->program = std::move(program);
   const bool touches_memory = algorithm.needs.memory();
   prepared->call = {
@@ -177,6 +208,10 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
 bool Session::begin(const Order& o) {
   running_ = true;
   const Prepared& prepared = *o.prepared;
+  if (o.timeout) [[unlikely]] {
+    running_timeout_ = o.timeout;
+    apply_timeout();
+  }
   if (recorder_)
     recorder_->begin(o.number, o.request != nullptr ? o.request->count : o.transfers.size(), prepared.label,
                      prepared.brief);
@@ -235,9 +270,23 @@ Error Session::in_context(const Order& o, Error error) const {
   return error;
 }
 
+void Session::apply_timeout() {
+  const auto timeout = waits_for_tag_ ? kForEver : running_timeout_.value_or(timeout_);
+  executor_->set_timeout(timeout.count() > 0 ? timeout : kForEver);
+}
+
+void Session::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ = timeout;
+  apply_timeout();
+}
+
 inline void Session::note_end(const Order& o) {
   if (recorder_) recorder_->end(true);
   running_ = false;
+  if (running_timeout_) [[unlikely]] {
+    running_timeout_.reset();
+    apply_timeout();
+  }
   complete(o);
 }
 
@@ -248,6 +297,10 @@ Status Session::finish(const Order& o, Status status) {
   }
   if (recorder_ && running_) recorder_->end(false);
   running_ = false;
+  if (running_timeout_) {
+    running_timeout_.reset();
+    apply_timeout();
+  }
   status = tl::make_unexpected(in_context(o, std::move(status.error())));
   if (status.error().blame != Blame::kOperation && broken_) {
     broken_ = status;
@@ -271,7 +324,7 @@ Status Session::run(const Request& request) {
   if (prepared == nullptr) {
     WEFT_TRY(prepared, prepare(request));
   }
-  Order order{.request = &request, .prepared = prepared, .number = ++operations_};
+  Order order{.request = &request, .prepared = prepared, .number = ++operations_, .timeout = request.timeout};
   if (request.in != request.out || prepared->may_be_in_place) [[likely]]
     return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
@@ -282,6 +335,7 @@ Status Session::run(const Request& request) {
 Status Session::run_now(const Order& order) {
   Status status;
   if (!begin(order)) status = executor_->wait();
+  if (status && order.prepared->call.publishes) status = executor_->still_whole();
   if (!status) [[unlikely]]
     return finish(order, std::move(status));
   note_end(order);
@@ -291,7 +345,7 @@ Status Session::run_now(const Order& order) {
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
-  Pending pending{.request = request, .prepared = prepared->shared_from_this()};
+  Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
 }
@@ -314,7 +368,9 @@ void Session::poll(const Pending& wanted) {
       if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
-      finish(front, moved ? Status{} : tl::make_unexpected(moved.error()));
+      Status status = moved ? Status{} : tl::make_unexpected(moved.error());
+      if (status && front.prepared->call.publishes) status = executor_->still_whole();
+      finish(front, std::move(status));
     }
     queue_.pop_front();
   }
@@ -327,7 +383,9 @@ Status Session::wait(const Pending& wanted) {
       finish(front, broken_);
     } else {
       if (!running_) begin(front.order());
-      finish(front, executor_->wait());
+      Status status = executor_->wait();
+      if (status && front.prepared->call.publishes) status = executor_->still_whole();
+      finish(front, std::move(status));
     }
     queue_.pop_front();
   }

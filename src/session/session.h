@@ -14,6 +14,7 @@
 #include "recorder/recorder.h"
 #include "session/asymmetric_fence.h"
 #include "session/groups.h"
+#include "session/point_to_point.h"
 #include "session/request.h"
 
 namespace weft::session {
@@ -46,7 +47,8 @@ struct Order {
   std::span<const Transfer> transfers = {};  // instead of a request
   std::span<const std::byte> input = {};     // instead of the request's; empty: that
   const Prepared* prepared = nullptr;
-  std::uint64_t number = 0;  // of the operation on its communicator, from 1
+  std::uint64_t number = 0;                               // of the operation on its communicator, from 1
+  std::optional<std::chrono::milliseconds> timeout = {};  // see Request
 };
 
 // An operation that outlives the call that started it.
@@ -56,10 +58,13 @@ struct Pending {
   std::vector<std::byte> input = {};     // a copy, where the call would overwrite its own input
   std::shared_ptr<const Prepared> prepared = nullptr;
   std::uint64_t number = 0;
+  std::optional<std::chrono::milliseconds> timeout = {};
   bool done = false;
   Status status = {};
 
-  Order order() const { return {transfers.empty() ? &request : nullptr, transfers, input, prepared.get(), number}; }
+  Order order() const {
+    return {transfers.empty() ? &request : nullptr, transfers, input, prepared.get(), number, timeout};
+  }
 };
 
 // What is behind a Communicator: an executor, the plans it has used, and the operations that are queued.
@@ -123,12 +128,22 @@ class Session {
   exec::Executor& executor() { return *executor_; }
 
   Status run(const Request& request);
-  Status run(std::span<const Transfer> transfers);
+  Status run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout = {});
   Result<std::shared_ptr<Pending>> start(const Request& request);
-  Result<std::shared_ptr<Pending>> start(std::span<const Transfer> transfers);
+  Result<std::shared_ptr<Pending>> start(std::span<const Transfer> transfers,
+                                         std::optional<std::chrono::milliseconds> timeout = {});
   // Moves the queue on without waiting. Afterwards `pending` is done or not.
   void poll(const Pending& pending);
   Status wait(const Pending& pending);
+
+  using Tagged = std::shared_ptr<TaggedOperation>;
+  Result<Tagged> start(TaggedOperation operation);
+  Result<bool> test(const Tagged& operation);
+  Status wait(const Tagged& operation);
+
+  // Of the waits from here on; 0 or less: none.
+  void set_timeout(std::chrono::milliseconds timeout);
+
   const Prepared* last() const { return last_ != nullptr ? last_->prepared.get() : nullptr; }
 
   // See Communicator; split returns null for ranks without a color.
@@ -142,6 +157,8 @@ class Session {
   Status finalize();
 
  private:
+  static constexpr std::chrono::milliseconds kForEver{std::chrono::hours(24 * 365 * 100)};
+
   // Owns: the session, until another operation has been prepared.
   Result<const Prepared*> prepare(const Request& request);
   // What the last call was done with, if this is the same with the same buffers; otherwise null.
@@ -171,6 +188,13 @@ class Session {
   std::uint32_t exchange_label();
   void leave_record(const Error& error) const;
 
+  PointToPoint& point_to_point();
+  Status break_tagged(const TaggedOperation& operation, Error error);
+  void time_out(const Tagged& operation, std::chrono::milliseconds waited, bool stuck);
+  Status finish_tagged();
+  // Tells the executor how long it may wait now.
+  void apply_timeout();
+
   tl::unexpected<Error> unsupported(const char* what) const;
   // Is anything known that forbids another operation?
   Status intact();
@@ -183,8 +207,13 @@ class Session {
 
   std::unique_ptr<recorder::Recorder> recorder_;  // null: none
   std::string record_folder_;
+  std::unique_ptr<PointToPoint> point_to_point_;  // null: none yet; the executor reads and writes its memory
   std::unique_ptr<exec::Executor> executor_;
-  std::unique_ptr<Groups> groups_;  // null: none can be made; uses the executor
+  std::chrono::milliseconds timeout_;                         // the communicator's
+  std::optional<std::chrono::milliseconds> running_timeout_;  // of the operation that runs
+  bool waits_for_tag_ = false;                                // a wait that keeps its own time
+  Clock::time_point looked_{};                                // by test(), for what is wrong
+  std::unique_ptr<Groups> groups_;                            // null: none can be made; uses the executor
   Rank ranks_per_node_;
   Chooser chooser_;
   Streams streams_;

@@ -145,6 +145,20 @@ bool same(const Call& a, const Call& b) {
          a.protocol == b.protocol && a.channels == b.channels && a.place == b.place;
 }
 
+void draw_letters(Random& random, Case& c) {
+  constexpr std::size_t kCounts[] = {0, 1, 6, 7, 900, 4096, 4097, 60000};
+  const auto letters = 1 + static_cast<std::int32_t>(random.below(40));
+  const auto rank = [&] { return static_cast<Rank>(random.below(static_cast<std::uint64_t>(c.ranks))); };
+  for (std::int32_t tag = 0; tag < letters; ++tag) {
+    Letter l{.from = rank(), .to = rank(), .tag = tag, .count = pick(random, kCounts)};
+    const auto kind = random.below(10);
+    l.room = kind == 0 && l.count > 0 ? l.count - 1 : kind < 4 ? l.count + 1 + random.below(1000) : l.count;
+    l.any = random.below(4) == 0;
+    l.other_type = random.below(20) == 0;
+    c.letters.push_back(l);
+  }
+}
+
 void draw_transfers(Random& random, Case& c) {
   const auto from = static_cast<Rank>(random.below(static_cast<std::uint64_t>(c.ranks)));
   const Rank to = (from + 1 + static_cast<Rank>(random.below(static_cast<std::uint64_t>(c.ranks - 1)))) % c.ranks;
@@ -161,6 +175,14 @@ void draw_transfers(Random& random, Case& c) {
 }
 
 }  // namespace
+
+std::string Letter::text() const {
+  return fmt::format("{} of {} from {} to {}{}{}", tag, count, from, to,
+                     room != count ? fmt::format(", room for {}", room) : "",
+                     any          ? ", any"
+                     : other_type ? ", another type"
+                                  : "");
+}
 
 std::string Call::text() const {
   if (kind != Kind::kCollective)
@@ -182,6 +204,7 @@ Case Case::draw(std::uint64_t seed, Over over) {
   const auto n = static_cast<std::size_t>(c.ranks);
   c.calls.resize(n), c.late_ms.resize(n);
   if (random.below(8) == 0) c.late_ms[random.below(n)] = static_cast<int>(random.below(60));
+  if (Random letters(seed * 7 + static_cast<std::uint64_t>(over)); letters.below(4) == 0) draw_letters(letters, c);
   if (random.below(8) == 0) {
     draw_transfers(random, c);
     return c;
@@ -216,8 +239,11 @@ Case Case::draw(std::uint64_t seed, Over over) {
     for (std::size_t r = 0; r < n; ++r)
       if (random.below(2) == 0) c.calls[r][0] = mine[0];
   const auto& first = c.calls[0][0];
-  c.agrees = c.change != "counts of a pair" &&
-             std::ranges::all_of(c.calls, [&](const auto& calls) { return calls[0].salt == first.salt; });
+  const auto means_the_same = [&](const auto& calls) {
+    const bool barriers = first.collective == Collective::kBarrier && calls[0].collective == Collective::kBarrier;
+    return calls[0].salt == first.salt || barriers;  // which have nothing to differ in
+  };
+  c.agrees = c.change != "counts of a pair" && std::ranges::all_of(c.calls, means_the_same);
   return c;
 }
 
@@ -229,6 +255,7 @@ std::string Case::text() const {
     text += fmt::format("\n  rank {} ({} ms late):", r, late_ms[r]);
     for (const Call& call : calls[r]) text += " [" + call.text() + "]";
   }
+  for (const Letter& l : letters) text += "\n  message " + l.text();
   return text;
 }
 

@@ -31,10 +31,22 @@ struct Call {
   std::string text() const;
 };
 
+// A message with a tag of its own, started by both ends among others in an order of their own.
+struct Letter {
+  Rank from = 0, to = 0;
+  std::int32_t tag = 0;
+  std::size_t count = 0, room = 0;  // int32 sent, and how many the receiver has room for
+  bool any = false;                 // received from any rank
+  bool other_type = false;          // … as uint32
+  bool fits() const { return count <= room && !other_type; }
+  std::string text() const;
+};
+
 enum class Over : std::uint8_t { kThreads, kShm, kTcp, kMixed, kUcx };
 inline constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp", "ucx"};
 
-// A life of one communicator: `before` equal sums, what every rank calls, `after` equal sums, finalize.
+// A life of one communicator: `before` equal sums, what every rank calls, messages with tags around an equal sum,
+// `after` equal sums, finalize.
 struct Case {
   std::uint64_t seed = 0;
   Over over = Over::kThreads;
@@ -42,9 +54,10 @@ struct Case {
   std::string protocol = {};  // of the equal sums
   int before = 0, after = 0;
   std::vector<std::vector<Call>> calls = {};  // by rank
-  std::vector<int> late_ms = {};              // by rank: before its calls
-  std::string change = {};                    // what differs; empty: nothing
-  bool agrees = true;                         // all ranks must get ok
+  std::vector<Letter> letters = {};
+  std::vector<int> late_ms = {};  // by rank: before its calls
+  std::string change = {};        // what differs; empty: nothing
+  bool agrees = true;             // all ranks must get ok
 
   static Case draw(std::uint64_t seed, Over over);
   std::string text() const;

@@ -15,7 +15,7 @@ constexpr char kPrefix[] = "weft-nccl-";
 // Ranks of one machine meet under the id's text. Errors: see api::join.
 Result<Communicator> join(const std::string& name, Rank rank, Rank ranks) {
   WEFT_TRY(const env::Settings settings, env::read());
-  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
+  WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings, rank != 0));
   WEFT_TRY(auto joined,
            api::join(settings, {.rank = rank, .ranks = ranks, .launcher = "nccl", .local_name = name}, "shm", rates));
   return std::move(joined.comm);

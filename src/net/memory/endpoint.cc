@@ -34,9 +34,9 @@ Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach,
       rank_(rank),
       reach_(reach),
       capabilities_(memory::capabilities(name)),
-      links_(static_cast<std::size_t>(segment.ranks() * kStrands)) {
+      links_(static_cast<std::size_t>(segment.ranks() * kConnections)) {
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {
-    for (int strand = 0; strand < kStrands; ++strand) {
+    for (int strand = 0; strand < kConnections; ++strand) {
       Link& l = link(peer, strand);
       l.out = &segment.connection(rank, peer, strand);
       l.in = &segment.connection(peer, rank, strand);
@@ -65,6 +65,11 @@ void Endpoint::begin(const fabric::Call& call) {
     }
   }
   board.call.store(calls_, std::memory_order_release);
+}
+
+void Endpoint::exchange_call(fabric::Call& call) {
+  std::swap(call_, call);
+  tag_ = memory::tag_of(call_.signature);
 }
 
 inline bool Endpoint::one_line(const End& end, Bytes bytes) const {

@@ -36,6 +36,14 @@ class Endpoint {
   }
 
   void begin(const fabric::Call& call);
+  // What operations mean from now on; gives back what they meant. The call keeps its number.
+  void exchange_call(fabric::Call& call);
+  // Is memory from which something was posted still being read?
+  bool reads(const std::byte*, Bytes) const { return false; }
+  bool has_met(Rank) const { return true; }
+  bool has_left(Rank peer) const {
+    return segment_.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft;
+  }
   bool ready(int strand, const protocol::Operation& operation);
   fabric::Posted post(int strand, const protocol::Operation& operation);
   bool finished(int) const { return true; }  // every operation completes in post
@@ -106,7 +114,7 @@ class Endpoint {
     }
   };
 
-  Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kStrands + strand)]; }
+  Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kConnections + strand)]; }
   // Messages: `end` is the operation's part of one, `bytes` its length.
   bool arrived(Link& link, const protocol::End& end, Bytes bytes);
   bool has_room(Link& link, const protocol::End& end, Bytes bytes) const;

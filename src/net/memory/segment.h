@@ -18,10 +18,12 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'6577000c;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'6577000d;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
-inline constexpr int kStrands = 8;                      // connections between an ordered pair of ranks
+inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
+inline constexpr int kLaneStrand = kStrands;  // … and the one beside them, see fabric::Lane
+inline constexpr int kConnections = kStrands + 1;
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
 inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
 // Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
@@ -153,7 +155,7 @@ class Segment {
   }
   Connection& connection(Rank source, Rank destination, int strand) const {
     return *reinterpret_cast<Connection*>(base_ + connections_offset() +
-                                          (size(source) * size(ranks_) + size(destination)) * kStrands *
+                                          (size(source) * size(ranks_) + size(destination)) * kConnections *
                                               sizeof(Connection) +
                                           size(strand) * sizeof(Connection));
   }
@@ -170,7 +172,7 @@ class Segment {
     return page_up(ballots_offset() + size(ranks_) * kRegisters * ballot);
   }
   std::size_t scratch_offset() const {
-    return page_up(connections_offset() + size(ranks_) * size(ranks_) * kStrands * sizeof(Connection));
+    return page_up(connections_offset() + size(ranks_) * size(ranks_) * kConnections * sizeof(Connection));
   }
   std::size_t heap_offset(Rank r) const {
     return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * (page_up(size(heap_bytes_)) + kColour);

@@ -61,8 +61,8 @@ std::optional<WaitPolicy::Broken> WaitPolicy::broken() const {
 Status WaitPolicy::intact() const {
   const auto by = broken();
   if (!by) return {};
-  return tl::make_unexpected(
-      Error{fabric::code(by->cause), Blame::kCommunicator, fabric::broken_text(by->culprit, by->cause, name(rank_))});
+  return failure_of(by->culprit, fabric::code(by->cause), Blame::kCommunicator, "{}",
+                    fabric::broken_text(by->culprit, by->cause, name(rank_)));
 }
 
 Status WaitPolicy::health() const {
@@ -71,8 +71,8 @@ Status WaitPolicy::health() const {
     if (r == rank_ || !has_ended_(r)) continue;
     const RankBlock& block = segment_.block(r);
     if (block.state.load(std::memory_order_acquire) != RankState::kLeft)
-      return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(r),
-                     block.pid.load(std::memory_order_relaxed));
+      return failure_of(name(r), Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(r),
+                        block.pid.load(std::memory_order_relaxed));
   }
   return {};
 }
@@ -93,8 +93,8 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     const bool left = segment_.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft;
     const auto cause = left ? fabric::Cause::kLeft : fabric::Cause::kDied;
     mark_broken(peer, cause);
-    return failure(fabric::code(cause), Blame::kCommunicator, "rank {} (process {}) {}", name(peer),
-                   segment_.block(peer).pid.load(std::memory_order_relaxed), fabric::word(cause));
+    return failure_of(name(peer), fabric::code(cause), Blame::kCommunicator, "rank {} (process {}) {}", name(peer),
+                      segment_.block(peer).pid.load(std::memory_order_relaxed), fabric::word(cause));
   }
   return now - since_ < limits_.timeout ? Status{} : time_out(now, awaited.front());
 }
@@ -114,9 +114,9 @@ Status WaitPolicy::time_out(Clock::time_point now, Rank awaited) {
   if (culprit == rank_) culprit = awaited;  // a cycle: everyone waits
   mark_broken(culprit, fabric::Cause::kTimedOut);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", name(awaited));
-  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}",
-                 limits_.timeout.count(), name(culprit), segment_.block(culprit).pid.load(std::memory_order_relaxed),
-                 through);
+  return failure_of(name(culprit), Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} (process {}){}",
+                    limits_.timeout.count(), name(culprit), segment_.block(culprit).pid.load(std::memory_order_relaxed),
+                    through);
 }
 
 void WaitPolicy::mark_broken(Rank culprit, fabric::Cause cause) {

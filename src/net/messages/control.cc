@@ -87,7 +87,7 @@ void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
   if (culprit < 0 || culprit >= ranks() || failure_) return;
   const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
   const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
-  fail(fabric::code(cause), Blame::kCommunicator,
+  fail(fabric::code(cause), Blame::kCommunicator, culprit,
        culprit == rank_
            ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
            : fabric::broken_text(culprit, cause, rank_));
@@ -109,13 +109,17 @@ fabric::Cause Endpoint::fate_of(Rank r) {
   return state.fate == bootstrap::Member::Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
 }
 
+bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }
+
 void Endpoint::damaged(Rank r, const std::string& what) {
-  fail(Code::kAborted, Blame::kCommunicator,
+  fail(Code::kAborted, Blame::kCommunicator, r,
        fmt::format("what came from rank {} ({}) is damaged: {}", r, describe(r), what));
 }
 
-void Endpoint::fail(Code code, Blame blame, const std::string& message) {
-  if (!failure_) failure_ = Error{code, blame, message};
+void Endpoint::fail(Code code, Blame blame, Rank culprit, const std::string& message) {
+  if (failure_) return;
+  failure_ = Error{code, blame, message};
+  if (culprit >= 0) failure_->ranks = {culprit};
 }
 
 void Endpoint::ended(Rank r, const std::string& reason) {
@@ -123,7 +127,7 @@ void Endpoint::ended(Rank r, const std::string& reason) {
   if (known.empty()) known = reason;
   if (r != node_ || reason == kHasLeft) return;
   const Rank host = outward(r);
-  fail(Code::kPeerDied, Blame::kCommunicator,
+  fail(Code::kPeerDied, Blame::kCommunicator, host,
        fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
   break_off(host, fabric::Cause::kDied);
 }
@@ -160,7 +164,7 @@ void Endpoint::give_back() {
   for (const Rank r : owed_) {
     Peer& p = peer(r);
     p.owes_credit = false;
-    for (std::uint16_t strand = 0; strand < kStrands; ++strand)
+    for (std::uint16_t strand = 0; strand < kStreams; ++strand)
       if (!p.streams[strand].all_told()) control(r, FrameKind::kCredit, strand, 0);
   }
   owed_.clear();
@@ -213,8 +217,8 @@ bool Endpoint::awaits_reason(Rank r) {
 
 Rank Endpoint::unread() {
   for (const Rank r : known_)
-    for (Stream& s : peer(r).streams)
-      if (s.head().begun) return outward(r);
+    for (std::size_t strand = 0; strand < kStrands; ++strand)
+      if (peer(r).streams[strand].head().begun) return outward(r);
   return -1;
 }
 

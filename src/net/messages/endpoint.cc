@@ -102,6 +102,13 @@ Rank Endpoint::reader_in_the_way(const Operation& operation) {
   return -1;
 }
 
+bool Endpoint::reads(const std::byte* from, Bytes bytes) {
+  const Rank reader = carrier_->reader_of(from, from + bytes);
+  if (reader < 0) return false;
+  pump(reader);
+  return carrier_->reader_of(from, from + bytes) >= 0;
+}
+
 // Where a lone message may arrive at once: the first local destination of a move that only passes it on.
 std::byte* Endpoint::direct_target(const Operation& operation) {
   if (operation.sources.size() != 1) return nullptr;

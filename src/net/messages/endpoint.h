@@ -35,6 +35,17 @@ class Endpoint final : public Receiver {
   bool reaches(const void*, Bytes) const { return false; }
 
   void begin(const fabric::Call& call);
+  // What operations mean from now on; gives back what they meant. The call keeps its number.
+  void exchange_call(fabric::Call& call) { std::swap(call_, call); }
+  // Is memory from which something was posted still being read?
+  bool reads(const std::byte* from, Bytes bytes);
+  // Is there, or has there been, a connection?
+  bool has_met(Rank peer) const {
+    const auto& p = peers_[static_cast<std::size_t>(peer)];
+    return p && p->all_attached;
+  }
+  // Has it said goodbye, and has all that it sent before come?
+  bool has_left(Rank peer) const;
   bool ready(int strand, const protocol::Operation& operation);
   fabric::Posted post(int strand, const protocol::Operation& operation);
   bool finished(int) const { return true; }
@@ -120,7 +131,7 @@ class Endpoint final : public Receiver {
     bool connecting;
   };
   struct Peer {
-    std::vector<Stream> streams{kStrands};
+    std::vector<Stream> streams{kStreams};
     bool all_attached = false, started = false;
     bool owes_credit = false;
     Clock::time_point asked{}, answered{};
@@ -156,7 +167,7 @@ class Endpoint final : public Receiver {
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
   void tell_broken(Rank r, const Broken& by);
-  void fail(Code code, Blame blame, const std::string& message);
+  void fail(Code code, Blame blame, Rank culprit, const std::string& message);
 
   bool pump(Rank r);
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);

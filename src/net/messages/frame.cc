@@ -23,7 +23,7 @@ Sum sum_of(const Frame& part) {
 std::string fault_of(const Frame& f) {
   if (f.kind < FrameKind::kData || f.kind > FrameKind::kPart)
     return fmt::format("unknown kind {}", static_cast<int>(f.kind));
-  if (f.strand >= kStrands) return fmt::format("strand {} of {}", f.strand, kStrands);
+  if (f.strand >= kStreams) return fmt::format("strand {} of {}", f.strand, kStreams);
   const bool data = f.kind == FrameKind::kData;
   if (!data && f.length != 0) return fmt::format("{} bytes where none belong", f.length);
   if (!data) return "";

@@ -15,7 +15,9 @@ namespace weft::net::messages {
 // bytes together. Ranks that share a core then take many at a turn; more bytes would fall out of the cache.
 inline constexpr int kSlots = protocol::kSlots, kMostUnderWay = 64;
 inline constexpr Bytes kSmallUnderWay = Bytes{256} << 10;
-inline constexpr int kStrands = 8;
+inline constexpr int kStrands = 8;            // of calls …
+inline constexpr int kLaneStrand = kStrands;  // … and the one beside them, see fabric::Lane
+inline constexpr int kStreams = kStrands + 1;
 inline constexpr Bytes kSlotBytes = Bytes{128} << 10;  // several fit a core's cache; larger ones measured slower
 inline constexpr std::size_t kScratchBytes = 1 << 20;
 

@@ -41,7 +41,7 @@ bool Endpoint::start_opening(Rank r, int lane) {
   auto fd = bootstrap::start_connect(record_of(r).data);
   if (!fd) {
     if (fd.error().code == Code::kNoResources)
-      fail(fd.error().code, fd.error().blame, fd.error().message);
+      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
     else
       ended(r, fd.error().message);
     return false;
@@ -105,7 +105,7 @@ bool Endpoint::progress_openings() {
          is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
     auto fd = bootstrap::accept_from(meeting_.listener.get());
     if (!fd) {
-      fail(fd.error().code, fd.error().blame, fd.error().message);
+      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
       break;
     }
     if (!fd->open()) break;

@@ -64,10 +64,10 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     if (endpoint_.failure()) return examine(now, waiting_for);
     endpoint_.break_off(peer, cause);
     if (cause == fabric::Cause::kLeft)
-      return failure(fabric::code(cause), Blame::kCommunicator, "rank {} ({}) {}", peer, endpoint_.describe(peer),
-                     fabric::word(cause));
-    return failure(fabric::code(cause), Blame::kCommunicator, "rank {} ({}) has ended: {}", peer,
-                   endpoint_.describe(peer), reason);
+      return failure_of(peer, fabric::code(cause), Blame::kCommunicator, "rank {} ({}) {}", peer,
+                        endpoint_.describe(peer), fabric::word(cause));
+    return failure_of(peer, fabric::code(cause), Blame::kCommunicator, "rank {} ({}) has ended: {}", peer,
+                      endpoint_.describe(peer), reason);
   }
   return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
 }
@@ -79,16 +79,16 @@ Status WaitPolicy::health() {
   if (const auto& failure = endpoint_.failure()) return tl::make_unexpected(*failure);
   const Rank died = endpoint_.died();
   if (died < 0) return {};
-  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} ({}) has ended: {}", died, endpoint_.describe(died),
-                 endpoint_.end_of(died));
+  return failure_of(died, Code::kPeerDied, Blame::kCommunicator, "rank {} ({}) has ended: {}", died,
+                    endpoint_.describe(died), endpoint_.end_of(died));
 }
 
 Status WaitPolicy::time_out(Rank awaited) {
   const Rank culprit = endpoint_.culprit_behind(awaited, lately());
   endpoint_.break_off(culprit, fabric::Cause::kTimedOut);
   const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
-  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} ({}){}", limits_.timeout.count(),
-                 culprit, endpoint_.describe(culprit), through);
+  return failure_of(culprit, Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} ({}){}",
+                    limits_.timeout.count(), culprit, endpoint_.describe(culprit), through);
 }
 
 }  // namespace weft::net::messages

@@ -13,6 +13,7 @@ static_assert(fabric::Endpoint<Endpoint>);
 
 namespace {
 
+static_assert(memory::kLaneStrand == messages::kLaneStrand);
 constexpr int kStrands = std::min(memory::kStrands, messages::kStrands);
 constexpr Bytes kSlice = std::min<Bytes>(memory::kSlotBytes, messages::kSlotBytes);
 // The end of a rank's scratch holds one slice per strand that is on its way from one side to the other.
@@ -43,6 +44,13 @@ Endpoint::Endpoint(std::string_view name, memory::Endpoint& near, messages::Endp
 void Endpoint::begin(const fabric::Call& call) {
   near_.begin(call);
   far_.begin(call);
+}
+
+// Both sides have the same call.
+void Endpoint::exchange_call(fabric::Call& call) {
+  fabric::Call same = call;
+  near_.exchange_call(call);
+  far_.exchange_call(same);
 }
 
 End Endpoint::in_segment(End end) const {

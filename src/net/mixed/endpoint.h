@@ -25,6 +25,12 @@ class Endpoint {
   bool reaches(const void*, Bytes) const { return false; }
 
   void begin(const fabric::Call& call);
+  // What operations mean from now on; gives back what they meant. The call keeps its number.
+  void exchange_call(fabric::Call& call);
+  // Is memory from which something was posted still being read?
+  bool reads(const std::byte* from, Bytes bytes) { return far_.reads(from, bytes); }
+  bool has_met(Rank peer) const { return is_near(peer) || far_.has_met(peer); }
+  bool has_left(Rank peer) const { return is_near(peer) ? near_.has_left(local(peer)) : far_.has_left(peer); }
   bool ready(int strand, const protocol::Operation& operation) { return missing(strand, operation) == kNothing; }
   fabric::Posted post(int strand, const protocol::Operation& operation);
   bool finished(int) const { return true; }

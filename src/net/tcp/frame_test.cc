@@ -14,7 +14,7 @@ namespace {
 
 using messages::kEnd;
 using messages::kSlotBytes;
-using messages::kStrands;
+using messages::kStreams;
 
 Header sound(std::uint32_t sequence) {
   Header h{.sequence = sequence, .frame = {.flags = kEnd, .strand = 2, .length = 100, .number = 7, .total = 100}};
@@ -54,7 +54,7 @@ TEST(Frames, NoSealedHeaderLeadsBeyondASlot) {
     seal(h);
     if (!fault_of(h, 1).empty()) continue;
     ++sounds;
-    ASSERT_LT(f.strand, kStrands);
+    ASSERT_LT(f.strand, kStreams);
     ASSERT_LE(std::uint64_t{f.offset} + f.length, static_cast<std::uint64_t>(kSlotBytes));
     ASSERT_LE(f.total, static_cast<std::uint64_t>(kSlotBytes));
     ASSERT_TRUE(f.kind == FrameKind::kData || f.length == 0);

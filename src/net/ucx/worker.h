@@ -64,7 +64,7 @@ class Worker final : public messages::Carrier {
     std::unique_ptr<Exchange> exchange;
     ucp_ep_h endpoint = nullptr;
     std::vector<Outgoing*> waiting;  // for the peer's address
-    std::vector<Block> parts{messages::kStrands};
+    std::vector<Block> parts{messages::kStreams};
     // Since when it has seemed to have ended, and why. What it sent before may still be on its way.
     Clock::time_point suspect{};
     std::string reason;
