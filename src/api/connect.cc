@@ -18,9 +18,10 @@ Result<Joined> joined(Result<Opened> opened) {
                 .mixed = opened->mixed};
 }
 
-// Jobs that were killed leave their records; one rank of each new job looks.
+// Jobs that were killed leave their records and names of segments; one rank of each new job looks.
 void clean_up_after_others(Rank rank) {
   if (rank != 0) return;
+  net::shm::sweep_names();
   if (const auto folder = recorder::own_folder()) recorder::sweep(*folder);
 }
 

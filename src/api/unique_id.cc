@@ -110,7 +110,7 @@ Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& option
   }
   net::bootstrap::Key key;
   net::bootstrap::fill_random(key);
-  WEFT_TRY(const net::bootstrap::Key whole, key_of(settings, key));
+  WEFT_TRY(const net::bootstrap::Key whole, api::key_of(settings, key));
   WEFT_TRY(auto host, net::bootstrap::Host::open(at, whole, ranks));
   return MeetingPlace(std::make_unique<Service>(std::move(host), key, std::chrono::milliseconds(settings.timeout_ms)));
 }
