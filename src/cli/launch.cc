@@ -187,13 +187,14 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   int result = 0;
   Rank running = ranks;
   std::optional<std::chrono::steady_clock::time_point> until;  // the job is to end by then
-  while (running > 0 || (until && started.any_left())) {
+  const auto in_grace = [&] { return until && std::chrono::steady_clock::now() < *until; };
+  while (running > 0 || (in_grace() && started.any_left())) {
     if (const int s = signals.next(); s == SIGINT || s == SIGTERM || s == SIGHUP) {
       result = 128 + s;
       started.signal_all(until ? SIGKILL : s);  // who is asked twice does not wait
       if (!until) until = std::chrono::steady_clock::now() + kGrace;
     }
-    if (until && std::chrono::steady_clock::now() >= *until) started.signal_all(SIGKILL);
+    if (until && !in_grace()) started.signal_all(SIGKILL);
     for (Rank r = 0; r < ranks; ++r) {
       pid_t& child = children[static_cast<std::size_t>(r)];
       int status = 0;
@@ -207,6 +208,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
       if (result == 0) result = code;
     }
   }
+  if (until && started.any_left()) started.signal_all(SIGKILL);
   if (host) host->stop();
   meeting.join();
   net::shm::remove_name(id);
