@@ -86,8 +86,9 @@ class Run {
     return {};
   }
 
-  // A stranger makes place for the next: one that has said nothing, else the oldest. Whoever has proved the key stays:
-  // it would take its end for the job's. At most so many at a time, or a flood would keep the host from listening.
+  // A stranger makes place for the next: one that has said nothing, else the oldest. A guest that has proved the key
+  // stays: it would take its connection's end for the job's. Each call accepts at most kStrangers, so that a flood does
+  // not keep the host from listening.
   Status welcome() {
     const auto proved = [](const Guest& g) {
       return g.registered || g.handshake.proved() || g.handshake.state() == Handshake::State::kDone;

@@ -32,7 +32,7 @@ class Server::Connection {
   bool send_answer();
   // Bytes that the next use needs in the buffer: `bytes`, and a tag if the connection is sealed.
   std::size_t with_tag(std::size_t bytes) const { return bytes + (opener_ ? bootstrap::Sealer::kTagBytes : 0); }
-  // Opens so many bytes at the buffer's beginning where they lie, if the connection is sealed.
+  // Opens `bytes` bytes at the buffer's beginning where they lie, if the connection is sealed.
   void open_next(std::size_t bytes);
   bool receive();
   void work();
