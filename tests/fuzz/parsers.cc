@@ -104,7 +104,7 @@ void check_measured(std::string_view text) {
 }
 
 void check_calibration(std::string_view text) {
-  const auto costs = protocol::HopCosts::calibrated(protocol::Endpoint::kGpu, {}, "f", text);
+  const auto costs = protocol::HopCosts::calibrated(protocol::HopCosts::Endpoint::kGpu, {}, "f", text);
   require(costs || !costs.error().message.empty(), "an error says something");
 }
 
