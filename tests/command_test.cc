@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -284,6 +286,36 @@ TEST(Command, RunReturnsTheFailingRanksCodeAndNamesASignal) {
   const Answer killed = weft("run -n 2 -- sh -c '[ $WEFT_RANK = 0 ] || kill -KILL $$'");
   EXPECT_EQ(killed.code, 137);
   EXPECT_NE(killed.err.find("rank 1"), std::string::npos) << killed.err;
+}
+
+// A rank's children, whose own parent has gone, end with the job; ranks have time to say something before.
+TEST(Command, ASignalToTheLauncherIsPassedOnAndReachesWhatRanksHaveStarted) {
+  const std::string folder = std::filesystem::temp_directory_path() / ("weft-signal-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto file = [&](const std::string& name) { return folder + "/" + name; };
+  const std::string rank = "trap \"touch " + file("said") + "; exit 3\" TERM; sleep 600 & echo $! >" +
+                           file("child.tmp") + "; mv " + file("child.tmp") + " " + file("child") + "; wait";
+  std::ofstream(file("rank")) << rank;
+  const std::string line = "exec " WEFT_COMMAND " run -n 1 -- sh " + file("rank") + " </dev/null >/dev/null 2>&1";
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    _exit(127);
+  }
+  for (int i = 0; i < 1000 && !std::filesystem::exists(file("child")); ++i) usleep(20000);
+  pid_t child = -1;
+  std::ifstream(file("child")) >> child;
+  ASSERT_GT(child, 0);
+  kill(launcher, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(launcher, &status, 0), launcher);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM) << status;
+  EXPECT_TRUE(std::filesystem::exists(file("said")));
+  for (int i = 0; i < 100 && kill(child, 0) == 0; ++i) usleep(10000);  // until it has been reaped
+  std::string stat;  // a container whose first process reaps nobody keeps it as a zombie
+  std::ifstream("/proc/" + std::to_string(child) + "/stat") >> stat >> stat >> stat;
+  EXPECT_TRUE(kill(child, 0) != 0 || stat == "Z") << stat;
+  std::filesystem::remove_all(folder);
 }
 
 // Each rank starts a process over UCX, kills it once its memory has a name where it should, leaves a name as if it had

@@ -108,6 +108,32 @@ TEST_F(HostileFiles, ANameThatIsNoUtf8IsReplacedInJson) {
   EXPECT_EQ(err_.find('\x1b'), std::string::npos);
 }
 
+// Escape sequences in names would act on the terminal that a command prints to.
+TEST_F(HostileFiles, NamesFromFilesReachTheTerminalWithoutEscapes) {
+  std::string xml = text(WEFT_SOURCE "/tests/fuzz/corpus/msccl_xml/ring.xml");
+  const std::size_t name = xml.find("name=\""), end = xml.find('"', name + 6);
+  put("escape.xml", xml.replace(name + 6, end - name - 6, "\xc2\x9b[31mred"));  // a C1 control, which XML allows
+  EXPECT_EQ(weft("verify escape.xml"), 0) << err_;
+  EXPECT_NE(out_.find("red"), std::string::npos) << out_;
+  EXPECT_EQ((out_ + err_).find("\xc2\x9b"), std::string::npos) << out_;
+  ASSERT_EQ(weft("topo --on dgx-h100 --json machine.json"), 0) << err_;
+  auto machine = nlohmann::json::parse(text(folder_ / "machine.json"));
+  const auto at =
+      machine.contains("topology") ? nlohmann::json::json_pointer("/topology") : nlohmann::json::json_pointer("");
+  machine[at]["title"] = "\x1b[2Jgone";
+  for (auto& device : machine[at]["devices"]) device["model"] = "\x1b[31mred";
+  put("machine.json", machine.dump());
+  const int code = weft("topo --on machine.json");
+  EXPECT_TRUE(code == 0 || code == 2) << code;
+  EXPECT_NE((out_ + err_).find("\\x1b"), std::string::npos) << out_ << err_;
+  EXPECT_EQ((out_ + err_).find('\x1b'), std::string::npos);
+}
+
+TEST_F(HostileFiles, AnAbsurdNumberOfIterationsIsRefused) {
+  EXPECT_EQ(weft("bench all_reduce -n 2 --iters 9223372036854775807"), 2);
+  EXPECT_NE(err_.find("--iters"), std::string::npos) << err_;
+}
+
 TEST_F(HostileFiles, ATraceWhoseTimeIsNoNumberIsRefusedByItsLine) {
   put("trace.json",
       "[\n{\"name\":\"weft\",\"args\":{\"job\":\"j\"}},\n{\"name\":\"x\",\"ts\":{}},\n{\"name\":\"y\",\"ts\":1}\n]\n");

@@ -211,12 +211,14 @@ TEST(Jobs, TheRanksOfTorchrunMeetBesideItsOwnPort) {
 
 TEST(Jobs, TheRanksOfSlurmMeetAtTheFirstNode) {
   const auto srun = [port = free_port()](int rank) {
-    return started_by({{"SLURM_PROCID", std::to_string(rank)},
-                       {"SLURM_NTASKS", "2"},
-                       {"SLURM_JOB_ID", "4711"},
-                       {"SLURM_STEP_ID", "0"},
-                       {"SLURM_STEP_NODELIST", "localhost,other[1-3]"},
-                       {"SLURM_STEP_RESV_PORTS", fmt::format("{}-{}", port, port + 1)}});
+    env::Settings s = started_by({{"SLURM_PROCID", std::to_string(rank)},
+                                  {"SLURM_NTASKS", "2"},
+                                  {"SLURM_JOB_ID", "4711"},
+                                  {"SLURM_STEP_ID", "0"},
+                                  {"SLURM_STEP_NODELIST", "localhost,other[1-3]"},
+                                  {"SLURM_STEP_RESV_PORTS", fmt::format("{}-{}", port, port + 1)}});
+    s.key = "00112233445566778899aabbccddeeff";
+    return s;
   };
   for (const std::string& said : meet_as({srun(0), srun(1)})) EXPECT_EQ(said, "here 2");
 }
@@ -244,6 +246,29 @@ TEST(Jobs, OpenMpiAndMpichRanksOfOneMachineMeetBySharedMemoryAndOthersNeedAStore
   EXPECT_TRUE(contains(refused.error().message, "WEFT_STORE")) << refused.error().message;
   auto mpich = started_by({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}});
   EXPECT_EQ(job_of(mpich).value()->local_name.size(), 32u);
+}
+
+// Once a process is a rank, what it starts is none.
+TEST(Jobs, ARanksDescendantsDoNotInheritTheKey) {
+  const int port = free_port();
+  const std::string key = "0123456789abcdef0123456789abcdef";
+  const auto rank = [&](int r) {
+    return Process([=](Report& report) {
+      for (const auto& [name, value] : torchrun(r, 2, port)) setenv(name.c_str(), value.c_str(), 1);
+      setenv("WEFT_KEY", key.c_str(), 1);
+      const env::Settings s = env::read().value();
+      const auto met = meet(*job_of(s).value(), s);
+      FILE* child = popen("printenv WEFT_KEY", "r");
+      char text[100] = {};
+      (void)!fgets(text, sizeof text, child);
+      pclose(child);
+      report.say(fmt::format("{} '{}' {}", met ? "here" : text_of(met.error()), text[0] == '\n' ? "" : text,
+                             env::read().value().key == key));
+    });
+  };
+  Process zero = rank(0), one = rank(1);
+  EXPECT_EQ(zero.join().said, "here '' true");
+  EXPECT_EQ(one.join().said, "here '' true");
 }
 
 TEST(Jobs, RanksMeetThroughAFileAlsoIfADeadJobLeftOne) {
@@ -275,15 +300,87 @@ TEST(Jobs, RanksMeetAtAStoreWithAKey) {
     s.rank = r;
     s.size = 2;
     s.store = fmt::format("tcp:127.0.0.1:{}", port);
-    s.key = "open sesame";
+    s.key = "00112233445566778899aabbccddeeff";
     ranks.push_back(s);
   }
   for (const std::string& said : meet_as(ranks)) EXPECT_EQ(said, "here 2");
-  ranks[1].key = "open barley";
+  ranks[1].key = "00112233445566778899aabbccddeefe";
   for (env::Settings& s : ranks) s.timeout_ms = 700;
   const auto said = meet_as(ranks);
   EXPECT_TRUE(contains(said[1], "another key")) << said[1];
   EXPECT_TRUE(contains(said[0], "rank 1")) << said[0];
+}
+
+TEST(Jobs, RanksThatMayBeOnSeveralHostsNeedAKeyAndAreToldHowToMakeOne) {
+  auto two_hosts = torchrun(0, 2, 29500);
+  two_hosts["MASTER_ADDR"] = "192.0.2.7";
+  auto srun = started_by({{"SLURM_PROCID", "0"},
+                          {"SLURM_NTASKS", "2"},
+                          {"SLURM_JOB_ID", "4711"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", "192.0.2.7,192.0.2.8"},
+                          {"SLURM_STEP_NUM_NODES", "2"}});
+  env::Settings store = started_by({});
+  store.rank = 0;
+  store.size = 2;
+  store.store = "tcp:192.0.2.7:4711";
+  for (env::Settings s : {started_by(two_hosts), srun, store}) {
+    const auto refused = job_of(s);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().blame, Blame::kInput);
+    for (const char* word : {"export WEFT_KEY=$(openssl rand -hex 32)", "WEFT_KEY=none", "192.0.2.7:"})
+      EXPECT_TRUE(contains(refused.error().message, word)) << refused.error().message;
+    s.key = "none";
+    EXPECT_TRUE(job_of(s).value());
+    s.key = "00112233445566778899aabbccddeeff";
+    EXPECT_TRUE(job_of(s).value());
+  }
+  two_hosts["LOCAL_WORLD_SIZE"] = "2";  // all ranks are here, and the user's own key does
+  EXPECT_TRUE(job_of(started_by(two_hosts)));
+  srun.launcher["SLURM_STEP_NUM_NODES"] = "1";
+  EXPECT_TRUE(job_of(srun));
+}
+
+TEST(Jobs, AKeyMayStandInAFileOfTheUsers) {
+  const std::string path = fmt::format("{}/weft-key-{}", testing::TempDir(), getpid());
+  const auto write = [&](const char* text, std::filesystem::perms mode) {
+    FILE* file = fopen(path.c_str(), "w");
+    fputs(text, file);
+    fclose(file);
+    std::filesystem::permissions(path, mode);
+  };
+  using std::filesystem::perms;
+  env::Settings s = started_by(torchrun(0, 2, 29500));
+  s.key = "00112233445566778899aabbccddeeff";
+  const UniqueId wanted = *job_of(s).value()->id;
+  s.key = "file:" + path;
+  write("00112233445566778899AABBCCDDEEFF\n", perms::owner_read | perms::owner_write);
+  EXPECT_EQ(job_of(s).value()->id->key, wanted.key);
+  write("00112233445566778899aabbccddeeff\n", perms::owner_read | perms::owner_write | perms::group_read);
+  EXPECT_TRUE(contains(job_of(s).error().message, "is open to other users"));
+  write("secret words\n", perms::owner_read | perms::owner_write);
+  EXPECT_TRUE(contains(job_of(s).error().message, "openssl rand -hex 32"));
+  EXPECT_FALSE(contains(job_of(s).error().message, "secret words"));
+  std::filesystem::remove(path);
+  EXPECT_TRUE(contains(job_of(s).error().message, "no key in"));
+}
+
+TEST(Jobs, RanksThatDisagreeOnProtectionNameOneOfThem) {
+  std::vector<env::Settings> ranks;
+  const int port = free_port();
+  for (const Rank r : {0, 1, 2}) {
+    env::Settings s = started_by({});
+    s.rank = r;
+    s.size = 3;
+    s.store = fmt::format("tcp:127.0.0.1:{}", port);
+    s.secure = r == 2 ? "mac" : "encrypt";
+    ranks.push_back(s);
+  }
+  for (const std::string& said : meet_as(ranks))
+    EXPECT_TRUE(contains(said, "WEFT_SECURE: rank 0 has encrypt, rank 2 (process") && contains(said, "has mac"))
+        << said;
+  ranks[0].key = "none";
+  EXPECT_TRUE(contains(meet_as({ranks[0]})[0], "WEFT_SECURE=encrypt needs a key"));
 }
 
 TEST(Jobs, VariablesThatDoNotParseAreNamed) {

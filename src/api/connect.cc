@@ -18,9 +18,10 @@ Result<Joined> joined(Result<Opened> opened) {
                 .mixed = opened->mixed};
 }
 
-// Jobs that were killed leave their records; one rank of each new job looks.
+// Jobs that were killed leave their records and names of segments; one rank of each new job looks.
 void clean_up_after_others(Rank rank) {
   if (rank != 0) return;
+  net::shm::sweep_names();
   if (const auto folder = recorder::own_folder()) recorder::sweep(*folder);
 }
 
@@ -37,9 +38,11 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
                     const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
   clean_up_after_others(job.rank);
-  if (!sends_only(transport) && !job.local_name.empty())
+  if (!sends_only(transport) && !job.local_name.empty()) {
+    env::hide_secrets();
     return joined(open_shm(std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport}),
                            {"world", job.rank, job.ranks, true}, job.local_name));
+  }
   WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));
   return joined(open_met(settings, rates, transport, job.rank, std::move(meeting)));
 }

@@ -97,6 +97,9 @@ net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
 // By what joins machines.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
                                                           Rank rank, net::messages::WaitPolicy::Limits limits) {
+  if (origin.ucx != nullptr && meeting.sealing().on())
+    return bad_input("WEFT_SECURE={}: only tcp protects what it carries, and this is {}; use transport tcp or shm+tcp",
+                     word(meeting.sealing().protection), origin.transport);
   if (origin.ucx != nullptr) return net::ucx::open(origin.ucx, std::move(meeting), rank, limits);
   const net::tcp::Options options{.sockets = origin.settings.sockets,
                                   .zero_copy = zero_copy_of(origin.settings),

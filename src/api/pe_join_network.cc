@@ -87,7 +87,7 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.messages).endpoint.meeting();
   const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
-  WEFT_TRY(auto server, net::rma::Server::open(here, key, ranks));
+  WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks));
   WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
   const auto known = std::make_shared<std::weak_ptr<net::rma::Agent>>();
   const std::chrono::milliseconds timeout(settings.timeout_ms);
@@ -99,9 +99,10 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   if (across(joined.transport) == "ucx") {
     WEFT_TRY(by_ucx, reached_by_ucx(joined.comm, memory, has_ended));
   }
+  const net::bootstrap::Sealing sealing = meeting.sealing();
   const auto agent = [&](const pgas::Space& space) -> Result<std::shared_ptr<pgas::Agent>> {
     server->serve(space);
-    WEFT_TRY(auto opened, net::rma::Agent::open(space, std::move(server), servers, key, timeout));
+    WEFT_TRY(auto opened, net::rma::Agent::open(space, std::move(server), servers, key, sealing, timeout));
     *known = opened;
     if (by_ucx) return std::make_shared<net::rma::UcxAgent>(space, std::move(by_ucx), std::move(opened));
     return opened;

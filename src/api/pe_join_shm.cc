@@ -71,16 +71,16 @@ Result<std::unique_ptr<Pe>> pe_over_shm(Joined joined, const env::Settings& sett
   Neighbours all{world, std::vector<Rank>(static_cast<std::size_t>(joined.comm.ranks()))};
   std::iota(all.members.begin(), all.members.end(), 0);
   WEFT_TRY(Symmetric memory, shared_memory(all, joined.comm, page_up(settings.symmetric_bytes), shares));
-  const net::memory::Segment& segment = world.endpoint.segment();
-  return Pe::open(
-      Pe::Parts{.comm = joined.comm,
-                .commons = commons_of(world),
-                .chooser = chooser_of(joined.machine, settings),
-                .limits = limits,
-                .heap = std::move(memory.heap),
-                .others = std::move(memory.others),
-                .end = [segment](Rank r, int status) { net::shm::end_process(segment.block(r).pid, status); },
-                .trace = settings.pgas_trace});
+  return Pe::open(Pe::Parts{
+      .comm = joined.comm,
+      .commons = commons_of(world),
+      .chooser = chooser_of(joined.machine, settings),
+      .limits = limits,
+      .heap = std::move(memory.heap),
+      .others = std::move(memory.others),
+      .end = [share = world.share, members = world.members](
+                 Rank r, int status) { share->mapping().end_process(members[static_cast<std::size_t>(r)], status); },
+      .trace = settings.pgas_trace});
 }
 
 }  // namespace weft::api

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "net/bootstrap/job.h"
+#include "net/bootstrap/secret.h"
 #include "weft/communicator.h"
 
 namespace weft::api {
@@ -11,6 +12,14 @@ namespace {
 
 Result<net::bootstrap::UniqueId> known(const UniqueId& id) {
   return net::bootstrap::UniqueId::parse("unique id", id.text());
+}
+
+// The key of a meeting: the id's, and WEFT_KEY where it is set. A program may hand the id to its ranks by means that
+// others read, such as torch's store, which asks nobody for a password. Errors: of secret_of().
+Result<net::bootstrap::Key> key_of(const env::Settings& settings, const net::bootstrap::Key& of_id) {
+  WEFT_TRY(const auto secret, net::bootstrap::secret_of(settings));
+  if (secret.kind != net::bootstrap::Secret::Kind::kKey) return of_id;
+  return net::bootstrap::mac(secret.key, {of_id});
 }
 
 Result<Communicator> connect(const env::Settings& settings, const UniqueId& id, Rank rank, Rank ranks) {
@@ -34,7 +43,8 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
 
 Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates& rates, const UniqueId& id, Rank rank,
                           Rank ranks) {
-  WEFT_TRY(const net::bootstrap::UniqueId place, known(id));
+  WEFT_TRY(net::bootstrap::UniqueId place, known(id));
+  WEFT_TRY(place.key, key_of(settings, place.key));
   WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
   WEFT_TRY(auto meeting, net::bootstrap::meet({.id = place,
                                                .rank = rank,
@@ -43,7 +53,9 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
                                                .node = settings.node,
                                                .timeout = std::chrono::milliseconds(settings.timeout_ms),
                                                .aggregates = settings.aggregates,
-                                               .arbiter = arbiter}));
+                                               .arbiter = arbiter,
+                                               .protection = net::bootstrap::protection_of(settings.secure)}));
+  env::hide_secrets();
   return open_met(settings, rates, settings.transport, rank, std::move(meeting));
 }
 
@@ -63,8 +75,11 @@ Result<UniqueId> UniqueId::parse(const std::string& text) {
 }
 
 struct MeetingPlace::Service {
-  Service(net::bootstrap::Host opened, std::chrono::milliseconds timeout) : host(std::move(opened)) {
-    const net::bootstrap::UniqueId inner = host.id();
+  // `key`: what stands in the id, which need not be all of the host's key.
+  Service(net::bootstrap::Host opened, const net::bootstrap::Key& key, std::chrono::milliseconds timeout)
+      : host(std::move(opened)) {
+    net::bootstrap::UniqueId inner = host.id();
+    inner.key = key;
     std::memcpy(id.bytes.data(), &inner, sizeof inner);
     // Ranks that do not come are named to those who have; nobody waits for the thread's own answer.
     thread = std::thread([this, timeout] { (void)host.serve(timeout); });
@@ -93,8 +108,11 @@ Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& option
   if (!settings.interface.empty()) {
     WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
   }
-  WEFT_TRY(auto host, net::bootstrap::Host::open(at, ranks));
-  return MeetingPlace(std::make_unique<Service>(std::move(host), std::chrono::milliseconds(settings.timeout_ms)));
+  net::bootstrap::Key key;
+  net::bootstrap::fill_random(key);
+  WEFT_TRY(const net::bootstrap::Key whole, api::key_of(settings, key));
+  WEFT_TRY(auto host, net::bootstrap::Host::open(at, whole, ranks));
+  return MeetingPlace(std::make_unique<Service>(std::move(host), key, std::chrono::milliseconds(settings.timeout_ms)));
 }
 
 Result<Communicator> Communicator::connect(const UniqueId& id, Rank rank, Rank ranks, const ConnectOptions& options) {

@@ -1,6 +1,8 @@
 #include "base/env.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 
 #include "base/text.h"
 
@@ -33,7 +35,13 @@ constexpr Variable kTable[] = {
      "host: libnccl.so.2 goes through host memory where kernels could serve; kernels: also where processes share a "
      "GPU and so take turns (slow, for tests)"},
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
-    {"WEFT_KEY", "text", "none", "with tcp:HOST:PORT or torchrun: a secret of the job, the same on all ranks"},
+    {"WEFT_KEY", "text", "by place",
+     "a secret of the job, the same on all ranks: at least 32 hexadecimal digits (openssl rand -hex 32), or file:PATH "
+     "of "
+     "a file that has them; none: everybody who reaches the meeting place may join; unset: on one host the user's own "
+     "key"},
+    {"WEFT_SECURE", "text", "off",
+     "what tcp sends: mac (authenticated), encrypt (also encrypted), off; the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},
     {"WEFT_ARBITER", "text", "none",
      "host:port of a place that decides which ranks go on after a failure; without one a quorum; set by `weft run`"},
@@ -79,6 +87,29 @@ std::string text(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The secrets of the job that this process is a rank of. A process has one environment, and so one of these.
+struct Hidden {
+  std::mutex mutex;
+  std::map<std::string, std::string> values;  // by mutex
+};
+Hidden& hidden() {
+  static Hidden instance;
+  return instance;
+}
+
+// As text(), and what hide_secrets() has taken from the environment.
+std::string secret(const char* name) {
+  const char* value = std::getenv(name);
+  Hidden& known = hidden();
+  const std::lock_guard guard(known.mutex);
+  if (value == nullptr || *value != 0) {
+    known.values.erase(name);
+    return value == nullptr ? "" : value;
+  }
+  const auto found = known.values.find(name);
+  return found == known.values.end() ? "" : found->second;
+}
+
 Result<std::int64_t> number(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) {
   const std::string value = text(name);
   if (value.empty()) return fallback;
@@ -95,6 +126,17 @@ Result<Bytes> size(const char* name, const std::string& value) {
 
 std::span<const Variable> table() { return kTable; }
 std::span<const std::string_view> launcher_names() { return kLauncher; }
+
+void hide_secrets() {
+  for (const char* name : {"WEFT_KEY", "WEFT_JOIN"}) {
+    char* const value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    Hidden& known = hidden();
+    const std::lock_guard guard(known.mutex);
+    known.values[name] = value;
+    explicit_bzero(value, std::strlen(value));
+  }
+}
 
 Status check_transport(const std::string& what, const std::string& transport) {
   for (const char* known : {"", "shm", "tcp", "ucx", "shm+tcp", "shm+ucx"})
@@ -151,8 +193,12 @@ Result<Settings> read() {
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.store = text("WEFT_STORE");
-  s.join = text("WEFT_JOIN");
-  s.key = text("WEFT_KEY");
+  s.join = secret("WEFT_JOIN");
+  s.key = secret("WEFT_KEY");
+  s.secure = text("WEFT_SECURE");
+  if (s.secure == "off") s.secure.clear();
+  if (!s.secure.empty() && s.secure != "mac" && s.secure != "encrypt")
+    return bad_input("WEFT_SECURE '{}': there are off, mac and encrypt", s.secure);
   s.arbiter = text("WEFT_ARBITER");
   WEFT_TRY(const std::int64_t sockets, number("WEFT_TCP_SOCKETS", 1, 1, 16));
   s.sockets = static_cast<int>(sockets);

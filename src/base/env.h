@@ -44,6 +44,7 @@ struct Settings {
   std::string device_path;                      // WEFT_DEVICE_PATH: "host", or empty
   std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
+  std::string secure;                           // WEFT_SECURE: "mac", "encrypt", empty: off
   std::string arbiter;                          // WEFT_ARBITER
   int sockets = 1;                              // WEFT_TCP_SOCKETS
   std::string zero_copy;                        // WEFT_TCP_ZEROCOPY: "on", "off", empty: by adapter
@@ -58,7 +59,13 @@ struct Settings {
 // Is this a way for processes to reach each other, or empty? Errors (bad input): names `what` and the value.
 Status check_transport(const std::string& what, const std::string& transport);
 
-// Errors (bad input): names the variable and its value.
+// Errors (bad input): names the variable and its value; of WEFT_KEY and WEFT_JOIN not the value.
 Result<Settings> read();
+
+// Overwrites the values of WEFT_KEY and WEFT_JOIN in this process's environment, so that neither programs that it
+// starts nor /proc/PID/environ have them. The variables stay set, with empty values: nothing moves that another thread
+// may be reading. read() still returns the values in this process, until the variables are set anew or unset. Thread:
+// any.
+void hide_secrets();
 
 }  // namespace weft::env

@@ -173,7 +173,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
                   "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has, e.g. shm+ucx");
-  sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)");
+  sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
   sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");
   sub->add_flag("--in-place", spec->in_place, "output in the input's memory");

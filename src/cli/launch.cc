@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +28,7 @@
 namespace weft::cli {
 namespace {
 
+constexpr std::chrono::seconds kGrace{5};       // from a signal that ends the job to SIGKILL
 constexpr std::chrono::hours kMeetingTime{24};  // programs may take their time to come to it
 
 // Unguessable: from the system's random source.
@@ -92,6 +95,31 @@ class UcxNames {
   std::string path_;  // empty: none
 };
 
+// Ranks have process groups of their own, so that a signal reaches what they have started, too; but not at a terminal,
+// whose keys and input belong to one group.
+class Ranks {
+ public:
+  explicit Ranks(bool groups) : groups_(groups) {}
+
+  // In the launcher and in the rank, for either may be first.
+  void make_group(pid_t rank) const {
+    if (groups_) setpgid(rank, rank);
+  }
+  void add(pid_t rank) { all_.push_back(rank); }
+  // Also to processes whose rank has ended already.
+  void signal_all(int signal) const {
+    for (const pid_t rank : all_) kill(groups_ ? -rank : rank, signal);
+  }
+  // Is a process of these groups left?
+  bool any_left() const {
+    return groups_ && std::any_of(all_.begin(), all_.end(), [](pid_t rank) { return kill(-rank, 0) == 0; });
+  }
+
+ private:
+  const bool groups_;
+  std::vector<pid_t> all_;
+};
+
 }  // namespace
 
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
@@ -117,14 +145,16 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   std::fflush(nullptr);
   BlockedSignals signals;
   std::vector<pid_t> children;
+  Ranks started(isatty(STDIN_FILENO) == 0);
   for (Rank r = 0; r < ranks; ++r) {
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child < 0) {
-      for (const pid_t other : children) kill(other, SIGKILL);
+      started.signal_all(SIGKILL);
       return failure(Code::kSystem, Blame::kProcess, "fork of rank {}: {}", r, std::strerror(errno));
     }
     if (child == 0) {
+      started.make_group(getpid());
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);  // the parent died before the line above
       signals.restore();
@@ -146,6 +176,8 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
       _exit(code);
     }
     children.push_back(child);
+    started.make_group(child);
+    started.add(child);
   }
   if (arbiter) arbiter->serve();
   // Only now: a fork carries no threads. What ranks that do not come mean, those that do will say.
@@ -154,12 +186,15 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   });
   int result = 0;
   Rank running = ranks;
-  while (running > 0) {
+  std::optional<std::chrono::steady_clock::time_point> until;  // the job is to end by then
+  const auto in_grace = [&] { return until && std::chrono::steady_clock::now() < *until; };
+  while (running > 0 || (in_grace() && started.any_left())) {
     if (const int s = signals.next(); s == SIGINT || s == SIGTERM || s == SIGHUP) {
       result = 128 + s;
-      for (const pid_t child : children)
-        if (child > 0) kill(child, SIGKILL);
+      started.signal_all(until ? SIGKILL : s);  // who is asked twice does not wait
+      if (!until) until = std::chrono::steady_clock::now() + kGrace;
     }
+    if (until && !in_grace()) started.signal_all(SIGKILL);
     for (Rank r = 0; r < ranks; ++r) {
       pid_t& child = children[static_cast<std::size_t>(r)];
       int status = 0;
@@ -173,9 +208,11 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
       if (result == 0) result = code;
     }
   }
+  if (until && started.any_left()) started.signal_all(SIGKILL);
   if (host) host->stop();
   meeting.join();
   net::shm::remove_name(id);
+  net::shm::sweep_names();
   if (const auto folder = recorder::own_folder()) recorder::sweep(*folder);  // of ranks that were killed
   return result;
 }

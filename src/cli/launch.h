@@ -15,8 +15,9 @@ using Setting = std::pair<std::string, std::string>;
 
 // Starts `ranks` processes with fork and calls body(settings) in each, whose result is the process's exit code; waits
 // for all. With at least as many cores as ranks, rank r runs on the r-th of them alone. If the parent dies, the ranks
-// die; on SIGINT and SIGTERM the parent ends them, waits and returns 128 + the signal. A rank that fails is named on
-// stderr; the others get the time to notice it themselves. Nothing of the job is left in /dev/shm. Returns 0 or the
+// die; SIGINT, SIGTERM and SIGHUP are passed on to them and, unless stdin is a terminal, to what they have started;
+// what is left after 5 s, or at a second signal, is killed; the result is 128 + the signal. A rank that fails is named
+// on stderr; the others get the time to notice it themselves. Nothing of the job is left in /dev/shm. Returns 0 or the
 // first failing rank's exit code (128 + signal if it was killed). With `machines` > 1, consecutive ranks believe to be
 // on so many machines: memory is shared within each, TCP or, by transport shm+ucx, UCX joins them. Errors: kSystem; no
 // UCX (bad input).

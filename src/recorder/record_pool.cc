@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "recorder/snapshot.h"
 
@@ -25,17 +24,6 @@ bool affordable(const std::string& folder, std::size_t bytes) {
 }
 
 }  // namespace
-
-Result<std::string> own_folder() {
-  const std::string folder = fmt::format("/dev/shm/weft-{}", geteuid());
-  struct stat info {};
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return failure(Code::kSystem, Blame::kProcess, "cannot make {}: {}", folder, std::strerror(errno));
-  if (lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
-      (info.st_mode & 077) != 0)
-    return failure(Code::kSystem, Blame::kProcess, "{} is not a folder of this user alone", folder);
-  return folder;
-}
 
 class Room::File {
  public:

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/own_folder.h"
 #include "base/result.h"
 #include "recorder/format.h"
 
 namespace weft::recorder {
 
-// Where this user's records are. Errors: kSystem: it cannot be made, or is somebody else's.
-Result<std::string> own_folder();
+using weft::own_folder;  // where this user's records are
 
 // Where things are in a place for records of at most so many entries. Labels have pages of their own.
 struct Layout {

@@ -201,6 +201,7 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
   WEFT_TRY(Base base, load_base(catalog, spec.base, *options, reader));
+  base.node.title = shown(base.node.title);
   describe_scale_up_switches(catalog, base.node);
   ClusterOptions& wanted = options->cluster;
   if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace weft::topology {
 
@@ -106,12 +107,14 @@ void Facts::set(std::string_view key, std::string_view value) {
 }
 
 void Topology::set_fact(DeviceId id, std::string_view key, std::string_view value) {
-  devices_[static_cast<std::size_t>(id)].facts.set(key, value);
+  devices_[static_cast<std::size_t>(id)].facts.set(key, shown(value));
 }
 
 DeviceId Topology::add(Device device) {
   const auto id = static_cast<DeviceId>(devices_.size());
   nodes_ = std::max(nodes_, device.node + 1);
+  device.model = shown(device.model);  // what came from a file reaches terminals by many commands
+  device.bus_id = shown(device.bus_id);
   by_kind_[static_cast<std::size_t>(device.kind)].push_back(id);
   devices_.push_back(std::move(device));
   adjacency_.emplace_back();

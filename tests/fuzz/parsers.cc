@@ -3,13 +3,24 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "accuracy/measured.h"
 #include "base/embedded.h"
+#include "doctor/evidence.h"
 #include "kv/model.h"
 #include "kv/replay.h"
 #include "pgas/trace.h"
+#include "protocol/hop_costs.h"
+#include "recorder/timeline.h"
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
+#include "tests/fuzz/frames.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -21,6 +32,8 @@
 #include "topology/import/slurm.h"
 #include "topology/machine.h"
 #include "topology/topology_json.h"
+#include "workload/training/compare.h"
+#include "workload/training/model.h"
 
 namespace weft::fuzz {
 namespace {
@@ -84,6 +97,68 @@ void check_kv_model(std::string_view text) {
   require(model ? model->token_bytes() > 0 : !model.error().message.empty(), "a size, or an error that says something");
 }
 
+void check_measured(std::string_view text) {
+  const auto table = accuracy::parse_table("f", text, {.name = "f", .machine = "dgx-h100"});
+  if (!table) return require(!table.error().message.empty(), "an error says something");
+  for (const accuracy::Point& p : table->points) require(p.bytes >= 0 && p.time >= Duration(), "sizes and times");
+}
+
+void check_calibration(std::string_view text) {
+  const auto costs = protocol::HopCosts::calibrated(protocol::HopCosts::Endpoint::kGpu, {}, "f", text);
+  require(costs || !costs.error().message.empty(), "an error says something");
+}
+
+// What reads files reads this one, which has no name.
+class Unnamed {
+ public:
+  explicit Unnamed(std::string_view text) : fd_(memfd_create("weft-fuzz", MFD_CLOEXEC)) {
+    require(fd_ >= 0 && write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()), "a file");
+  }
+  ~Unnamed() { close(fd_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+void check_timeline(std::string_view text) {
+  const Unnamed file(text);
+  const auto timeline = recorder::merge_traces({file.path()});
+  require(timeline || !timeline.error().message.empty(), "an error says something");
+}
+
+void check_tables(std::string_view text) {
+  static const std::filesystem::path folder = [] {
+    const auto made = std::filesystem::temp_directory_path() / ("weft-fuzz-" + std::to_string(getpid()));
+    std::filesystem::create_directories(made);
+    std::ofstream(made / "a.csv") << "# 8 GPUs\nsize_bytes,time_us\n1024,5\n";
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(std::filesystem::temp_directory_path() / ("weft-fuzz-" + std::to_string(getpid())),
+                                  ignored);
+    });
+    return made;
+  }();
+  std::ofstream(folder / "tables.json", std::ios::binary) << text;
+  std::vector<std::string> unknown;
+  const auto tables = accuracy::tables_of(folder, unknown);
+  require(tables || !tables.error().message.empty(), "an error says something");
+}
+
+void check_evidence(std::string_view text) {
+  static const auto rules = *doctor::shipped_rules();
+  doctor::Evidence evidence(rules);
+  evidence.add_text("f", text);
+  evidence.finish();
+  for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
+}
+
+void check_training(std::string_view text) {
+  const auto model = training::parse_model("f", text);
+  if (!model) return require(!model.error().message.empty(), "an error says something");
+  require(model->parameters() >= 0 && model->active_parameters() >= 0, "counts");
+}
+
 }  // namespace
 
 const std::vector<Parser>& parsers() {
@@ -111,6 +186,13 @@ const std::vector<Parser>& parsers() {
       {"pgas_trace", [](std::string_view t) { check_trace(t); }},
       {"kv_trace", [](std::string_view t) { check_kv_trace(t); }},
       {"kv_model", [](std::string_view t) { check_kv_model(t); }},
+      {"measured", [](std::string_view t) { check_measured(t); }},
+      {"calibration", [](std::string_view t) { check_calibration(t); }},
+      {"timeline", [](std::string_view t) { check_timeline(t); }},
+      {"tables", [](std::string_view t) { check_tables(t); }},
+      {"doctor", [](std::string_view t) { check_evidence(t); }},
+      {"training", [](std::string_view t) { check_training(t); }},
+      {"frames", [](std::string_view t) { check_frames(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;

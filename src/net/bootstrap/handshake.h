@@ -23,7 +23,7 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 inline constexpr std::uint32_t kMeeting = 1, kData = 2, kOneSided = 4;
-inline constexpr std::uint16_t kVersion = 3;  // changes with whatever is said over such a connection, windows included
+inline constexpr std::uint16_t kVersion = 4;  // changes with whatever is said over such a connection, windows included
 
 struct Greeting {
   static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 0xf1, 0x0d, 0x0a, 0x00};
@@ -49,6 +49,7 @@ class Handshake {
   State advance(int fd);
   State state() const { return state_; }
   const Claim& claim() const { return claim_; }
+  Role role() const { return role_; }
   // A key of this connection alone, for what follows. Requires: done, or proved.
   Key session_key() const { return proof(5); }
   // An acceptor: has the opener proved itself, so that only the answer is missing? Then look at claim() and call

@@ -1,7 +1,6 @@
 #include "net/bootstrap/job.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,7 +8,9 @@
 #include <fstream>
 #include <future>
 
+#include "base/own_folder.h"
 #include "base/text.h"
+#include "net/bootstrap/secret.h"
 
 namespace weft::net::bootstrap {
 namespace {
@@ -32,12 +33,33 @@ Result<std::optional<Job>> numbered(const Variables& v, const std::string& launc
   return Job{.rank = static_cast<Rank>(r), .ranks = static_cast<Rank>(n), .launcher = launcher};
 }
 
-// The place at a known address. The key is what the ranks know in common; without WEFT_KEY that is no secret.
-UniqueId place(const Address& at, const std::string& common) {
+// Meets at a known address, under a key made of the job's secret and of what distinguishes it from other jobs of the
+// same secret. `one_host`: all ranks are on one host for certain; then the user's own key will do, which no other user
+// can read. Errors (bad input): there is no secret; of secret_of() and user_key().
+Status meet_at(Job& job, const env::Settings& s, const Address& at, const std::string& common, bool one_host) {
+  WEFT_TRY(const Secret secret, secret_of(s));
+  const std::string name = "weft job " + common;
   UniqueId id;
   id.addresses[0] = at;
-  id.key = sha256("weft job " + common);
-  return id;
+  if (secret.kind == Secret::Kind::kNone) {
+    id.key = sha256(name);
+    job.guarded = false;
+  } else {
+    Key key = secret.key;
+    if (secret.kind == Secret::Kind::kUnset) {
+      if (!one_host)
+        return bad_input(
+            "ranks of {} that may be on several hosts need a key: export WEFT_KEY=$(openssl rand -hex 32) for all of "
+            "them, or WEFT_KEY=none to let anybody join who reaches {}",
+            job.launcher, at.text());
+      WEFT_TRY(key, user_key());
+      job.advice = fmt::format("; without WEFT_KEY ranks of one host use the key in {}", user_key_path());
+    }
+    id.key = mac(key, {{reinterpret_cast<const std::uint8_t*>(name.data()), name.size()}});
+  }
+  job.id = id;
+  job.hosts = job.rank == 0;
+  return {};
 }
 
 Status apply_store(Job& job, const env::Settings& s) {
@@ -45,8 +67,7 @@ Status apply_store(Job& job, const env::Settings& s) {
     job.file = s.store.substr(5);
   } else if (s.store.rfind("tcp:", 0) == 0) {
     WEFT_TRY(const Address at, parse_address("WEFT_STORE", s.store.substr(4)));
-    job.id = place(at, fmt::format("{} {} {}", s.key, s.id, s.store));
-    job.hosts = job.rank == 0;
+    WEFT_CHECK(meet_at(job, s, at, fmt::format("{} {}", s.id, s.store), at.loopback()));
   } else {
     return bad_input("WEFT_STORE '{}' is neither file:PATH nor tcp:HOST:PORT", s.store);
   }
@@ -59,9 +80,8 @@ Status meet_at_master(Job& job, const env::Settings& s) {
   const Variables& v = s.launcher;
   WEFT_TRY(const auto port, parse_integer("MASTER_PORT", value_of(v, "MASTER_PORT"), 1, 65534));
   WEFT_TRY(const Address at, resolve("MASTER_ADDR", value_of(v, "MASTER_ADDR"), static_cast<std::uint16_t>(port + 1)));
-  job.id = place(at, fmt::format("{} {} {}", s.key, value_of(v, "TORCHELASTIC_RUN_ID"), port));
-  job.hosts = job.rank == 0;
-  return {};
+  const bool one_host = at.loopback() || value_of(v, "LOCAL_WORLD_SIZE") == value_of(v, "WORLD_SIZE");
+  return meet_at(job, s, at, fmt::format("{} {}", value_of(v, "TORCHELASTIC_RUN_ID"), port), one_host);
 }
 
 // Slurm: the first node of the step; one of its reserved ports, or one made of the job's number.
@@ -77,13 +97,13 @@ Status meet_at_first_node(Job& job, const env::Settings& s) {
     port = 20000 + (number * 31 + step) % 12000;
   }
   WEFT_TRY(const Address at, resolve("SLURM_STEP_NODELIST", host, static_cast<std::uint16_t>(port)));
-  job.id = place(at, fmt::format("{} {} {}", s.key, value_of(v, "SLURM_JOB_ID"), value_of(v, "SLURM_STEP_ID")));
-  job.hosts = job.rank == 0;
-  return {};
+  const bool one_host = value_of(v, "SLURM_STEP_NUM_NODES") == "1";
+  return meet_at(job, s, at, fmt::format("{} {}", value_of(v, "SLURM_JOB_ID"), value_of(v, "SLURM_STEP_ID")), one_host);
 }
 
-// A name that only the ranks of one launcher on one machine have in common: their launcher's process.
-std::string name_of_siblings(const std::string& launcher, const std::string& more) {
+// A name that only the ranks of one launcher on one machine can make: of their launcher's process, which everybody can
+// look up, and of the user's key. Errors: of user_key().
+Result<std::string> name_of_siblings(const std::string& launcher, const std::string& more) {
   const pid_t parent = getppid();
   std::ifstream stat(fmt::format("/proc/{}/stat", parent));
   std::string line, word, started;
@@ -91,7 +111,10 @@ std::string name_of_siblings(const std::string& launcher, const std::string& mor
   std::size_t at = line.rfind(')');  // the process's own name may hold anything
   for (int field = 2; at != std::string::npos && field < 22; ++field) at = line.find(' ', at + 1);
   if (at != std::string::npos) started = line.substr(at + 1, line.find(' ', at + 1) - at - 1);
-  return hexadecimal(sha256(fmt::format("{} {} {} {}", launcher, more, parent, started))).substr(0, 32);
+  WEFT_TRY(const Key key, user_key());
+  const std::string name = fmt::format("{} {} {} {}", launcher, more, parent, started);
+  const Digest digest = mac(key, {{reinterpret_cast<const std::uint8_t*>(name.data()), name.size()}});
+  return hexadecimal(digest).substr(0, 32);
 }
 
 auto no_place(const Job& job) {
@@ -120,18 +143,20 @@ Result<std::optional<Job>> foreign_job(const env::Settings& s) {
   }
   WEFT_TRY(auto job, numbered(v, "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"));
   if (job) {
-    if (value_of(v, "OMPI_COMM_WORLD_LOCAL_SIZE") == value_of(v, "OMPI_COMM_WORLD_SIZE"))
-      job->local_name = name_of_siblings("openmpi", value_of(v, "PMIX_NAMESPACE"));
-    else if (s.store.empty())
+    if (value_of(v, "OMPI_COMM_WORLD_LOCAL_SIZE") == value_of(v, "OMPI_COMM_WORLD_SIZE")) {
+      WEFT_TRY(job->local_name, name_of_siblings("openmpi", value_of(v, "PMIX_NAMESPACE")));
+    } else if (s.store.empty()) {
       return no_place(*job);
+    }
     return job;
   }
   WEFT_TRY(job, numbered(v, "mpiexec", "PMI_RANK", "PMI_SIZE"));
   if (job) {
-    if (value_of(v, "MPI_LOCALNRANKS") == value_of(v, "PMI_SIZE"))
-      job->local_name = name_of_siblings("mpich", "");
-    else if (s.store.empty())
+    if (value_of(v, "MPI_LOCALNRANKS") == value_of(v, "PMI_SIZE")) {
+      WEFT_TRY(job->local_name, name_of_siblings("mpich", ""));
+    } else if (s.store.empty()) {
       return no_place(*job);
+    }
     return job;
   }
   WEFT_TRY(job, numbered(v, "srun", "SLURM_PROCID", "SLURM_NTASKS"));
@@ -156,20 +181,8 @@ Status leave_id(const std::string& path, const UniqueId& id) {
 // The id in a file that this user wrote for itself; empty while there is none. In a folder that everybody may write to,
 // another user's file would name a place of that user's.
 Result<std::string> read_id(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd.open() && errno == ENOENT) return std::string();
-  if (!fd.open()) return bad_input("WEFT_STORE: cannot read {}: {}", path, std::strerror(errno));
-  struct stat info {};
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return bad_input("WEFT_STORE: {} is not a regular file", path);
-  if (info.st_uid != geteuid()) return bad_input("WEFT_STORE: {} belongs to user {}; refused", path, info.st_uid);
-  if ((info.st_mode & 077) != 0)
-    return bad_input("WEFT_STORE: {} is open to other users (mode {:o}); refused", path, info.st_mode & 07777);
-  char text[4096];
-  const ssize_t got = read(fd.get(), text, sizeof text);
-  if (got < 0) return bad_input("WEFT_STORE: cannot read {}: {}", path, std::strerror(errno));
-  std::string_view id(text, static_cast<std::size_t>(got));
-  return std::string(id.substr(0, id.find_first_of(" \t\r\n")));
+  WEFT_TRY(const std::string text, read_private_file("WEFT_STORE", path));
+  return text.substr(0, text.find_first_of(" \t\r\n"));
 }
 
 // Runs the host beside the rank that opens it, for as long as the meeting takes.
@@ -206,6 +219,39 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
   return failure(Code::kTimeout, Blame::kCommunicator, "waited for rank 0 to write {}", job.file);
 }
 
+Result<Meeting> meet_as_described(const Job& job, const env::Settings& s) {
+  WEFT_TRY(const Address arbiter, arbiter_of(s));
+  Invitation invitation{.id = {},
+                        .rank = job.rank,
+                        .ranks = job.ranks,
+                        .interface = s.interface,
+                        .node = s.node,
+                        .timeout = Milliseconds(s.timeout_ms),
+                        .aggregates = s.aggregates,
+                        .arbiter = arbiter,
+                        .protection = protection_of(s.secure)};
+  if (!job.file.empty()) {
+    if (job.rank != 0) return meet_by_file(job, std::move(invitation));
+    Address at = loopback();
+    if (!s.interface.empty()) {
+      WEFT_TRY(at, choose_interface(s.interface));
+    }
+    WEFT_TRY(Host host, Host::open(at, job.ranks));
+    WEFT_CHECK(leave_id(job.file, host.id()));
+    auto meeting = host_and_meet(std::move(host), std::move(invitation));
+    unlink(job.file.c_str());
+    return meeting;
+  }
+  if (!job.id)
+    return bad_input(
+        "ranks started by {} have no place to meet over TCP; use weft run --transport tcp, or set WEFT_STORE",
+        job.launcher);
+  invitation.id = *job.id;
+  if (!job.hosts) return meet(invitation);
+  WEFT_TRY(Host host, Host::open(job.id->addresses[0], job.id->key, job.ranks));
+  return host_and_meet(std::move(host), std::move(invitation));
+}
+
 }  // namespace
 
 Result<Address> arbiter_of(const env::Settings& s) {
@@ -236,35 +282,17 @@ Result<std::optional<Job>> job_of(const env::Settings& s) {
 }
 
 Result<Meeting> meet(const Job& job, const env::Settings& s) {
-  WEFT_TRY(const Address arbiter, arbiter_of(s));
-  Invitation invitation{.id = {},
-                        .rank = job.rank,
-                        .ranks = job.ranks,
-                        .interface = s.interface,
-                        .node = s.node,
-                        .timeout = Milliseconds(s.timeout_ms),
-                        .aggregates = s.aggregates,
-                        .arbiter = arbiter};
-  if (!job.file.empty()) {
-    if (job.rank != 0) return meet_by_file(job, std::move(invitation));
-    Address at = loopback();
-    if (!s.interface.empty()) {
-      WEFT_TRY(at, choose_interface(s.interface));
-    }
-    WEFT_TRY(Host host, Host::open(at, job.ranks));
-    WEFT_CHECK(leave_id(job.file, host.id()));
-    auto meeting = host_and_meet(std::move(host), std::move(invitation));
-    unlink(job.file.c_str());
-    return meeting;
+  if (!job.guarded && !s.secure.empty())
+    return bad_input("WEFT_SECURE={} needs a key that others do not have, and WEFT_KEY is none", s.secure);
+  auto meeting = meet_as_described(job, s);
+  if (meeting) {
+    env::hide_secrets();
+  } else if (meeting.error().message.find("another key") != std::string::npos) {
+    Error error = meeting.error();
+    error.message += job.advice;
+    return tl::make_unexpected(error);
   }
-  if (!job.id)
-    return bad_input(
-        "ranks started by {} have no place to meet over TCP; use weft run --transport tcp, or set WEFT_STORE",
-        job.launcher);
-  invitation.id = *job.id;
-  if (!job.hosts) return meet(invitation);
-  WEFT_TRY(Host host, Host::open(job.id->addresses[0], job.id->key, job.ranks));
-  return host_and_meet(std::move(host), std::move(invitation));
+  return meeting;
 }
 
 }  // namespace weft::net::bootstrap

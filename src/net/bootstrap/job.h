@@ -16,11 +16,13 @@ struct Job {
   std::optional<UniqueId> id;  // … or at this address
   bool hosts = false;          // and this rank opens it
   std::string file;            // … or through this file, in which rank 0 leaves the id
+  bool guarded = true;         // only processes with a secret can join
+  std::string advice;          // for a rank that turns out to have another key than the host; may be empty
 };
 
 // Nothing: not part of a job. What weft's own variables say comes before other launchers'.
 // Errors (bad input): variables that contradict each other or do not parse; a job of more than one machine whose
-// launcher names no place to meet.
+// launcher names no place to meet, or that has no key (secret.h).
 Result<std::optional<Job>> job_of(const env::Settings& settings);
 
 // Where the arbiter of the job listens; family 0: there is none. Errors (bad input).

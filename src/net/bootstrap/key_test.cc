@@ -1,7 +1,10 @@
 #include "net/bootstrap/key.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "net/bootstrap/secret.h"
 #include "net/bootstrap/unique_id.h"
 
 namespace weft::net::bootstrap {
@@ -39,6 +42,32 @@ TEST(Keys, RandomBytesAreNotRepeated) {
   fill_random(a);
   fill_random(b);
   EXPECT_NE(a, b);
+}
+
+TEST(Keys, TextsThatCouldBeGuessedAreRefusedAndNotRepeated) {
+  for (const std::string bad :
+       {"open sesame", "0123456789abcdef0123456789abcde", "correct horse battery staple and more",
+        "00000000000000000000000000000000", "0101010101010101010101010101010101010101"}) {
+    const auto refused = parse_key("WEFT_KEY", bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().message.find("openssl rand -hex 32"), std::string::npos);
+    EXPECT_EQ(refused.error().message.find(bad), std::string::npos);
+  }
+  Key random;
+  for (int i = 0; i < 1000; ++i) {
+    fill_random(random);
+    ASSERT_TRUE(parse_key("WEFT_KEY", hexadecimal(random).substr(0, 32)));
+  }
+}
+
+TEST(Keys, AUserHasOneKeyOnAHostThatOnlyHeReads) {
+  const auto first = user_key();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(*first, user_key().value());
+  struct stat info {};
+  ASSERT_EQ(stat(user_key_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  EXPECT_EQ(info.st_uid, geteuid());
 }
 
 TEST(UniqueIds, AreReadBackAndWhateverElseIsRefusedWithoutRepeatingIt) {

@@ -20,14 +20,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Which machine's memory a process sees: the boot of the kernel, and the /dev/shm that it has.
+// Which machine's memory a process sees: the boot of the kernel, the /dev/shm that it has, and the processes that it
+// can name. Containers that share /dev/shm but not the processes' numbers could not watch each other.
 Digest identity_of(const std::string& node) {
   if (!node.empty()) return sha256("node " + node);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat memory {};
+  struct stat memory {
+  }, processes{};
   stat("/dev/shm", &memory);
-  return sha256(fmt::format("{} {} {}", boot, memory.st_dev, memory.st_ino));
+  stat("/proc/self/ns/pid", &processes);
+  return sha256(fmt::format("{} {} {} {}", boot, memory.st_dev, memory.st_ino, processes.st_ino));
 }
 
 Result<bool> writable(int fd, Clock::time_point deadline, short events) {
@@ -121,6 +124,10 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   Meeting meeting;
   meeting.ranks.resize(records);
   std::memcpy(meeting.ranks.data(), table.data() + sizeof head, records * sizeof(Record));
+  for (const Record& r : meeting.ranks)
+    if (const Protection first = meeting.ranks.front().protection; r.protection != first)
+      return bad_input("the ranks disagree on WEFT_SECURE: rank 0 has {}, rank {} ({}) has {}", word(first), r.rank,
+                       r.text(), word(r.protection));
   const std::uint8_t for_data = 'd', for_name = 'n';
   meeting.key = mac(v.id.key, {{&for_data, 1}, head.nonce});
   meeting.name = hexadecimal(mac(v.id.key, {{&for_name, 1}, head.nonce})).substr(0, 32);
@@ -135,6 +142,11 @@ std::string Record::text() const { return fmt::format("process {} on {}, {}", pi
 
 bool Meeting::one_machine() const {
   return std::all_of(ranks.begin(), ranks.end(), [&](const Record& r) { return r.node == ranks.front().node; });
+}
+
+Sealing Meeting::sealing() const {
+  return {.protection = ranks.front().protection,
+          .aes = std::all_of(ranks.begin(), ranks.end(), [](const Record& r) { return r.aes != 0; })};
 }
 
 std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank) {
@@ -199,6 +211,8 @@ Result<Meeting> meet(const Invitation& v) {
       own.data = local_address(listener.get());
       WEFT_TRY(own.member_port, member_port(here));
       own.arbiter = v.arbiter;
+      own.protection = v.protection;
+      own.aes = has_aes() ? 1 : 0;
       UniqueFd aggregation;
       if (v.aggregates && v.rank == 0) {
         WEFT_TRY(aggregation, listen_on(here));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "net/bootstrap/seal.h"
 #include "net/bootstrap/unique_id.h"
 
 namespace weft::net::bootstrap {
@@ -14,16 +15,19 @@ using Milliseconds = std::chrono::milliseconds;
 // What every rank learns of every other. A value of fixed size, as it crosses the wire.
 struct Record {
   std::int32_t rank = -1, ranks = 0, pid = 0;
-  Address data;                        // where it listens for peers
-  char host[56] = {};                  // its machine's name, for messages; ends with 0
-  Digest node{};                       // equal on ranks that share a machine's memory
-  std::uint16_t aggregation_port = 0;  // of rank 0: where a node listens that sums messages; 0: there is none
-  std::uint16_t member_port = 0;       // where its process answers for its communicators
-  Address arbiter;                     // of rank 0: who decides instead of a quorum; family 0: nobody
+  Address data;                              // where it listens for peers
+  char host[56] = {};                        // its machine's name, for messages; ends with 0
+  Digest node{};                             // equal on ranks that share a machine's memory
+  std::uint16_t aggregation_port = 0;        // of rank 0: where a node listens that sums messages; 0: there is none
+  std::uint16_t member_port = 0;             // where its process answers for its communicators
+  Address arbiter;                           // of rank 0: who decides instead of a quorum; family 0: nobody
+  Protection protection = Protection::kOff;  // of what it sends over TCP; the same on all ranks
+  std::uint8_t aes = 0;                      // its processor has instructions for AES
+  std::uint16_t reserved = 0;
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
 };
-static_assert(sizeof(Record) == 144);
+static_assert(sizeof(Record) == 148);
 
 // Where ranks meet: a listening socket and the job's key. Every rank, the host's own included, joins with meet().
 // Thread: one at a time; serve() may run on a thread of its own.
@@ -56,9 +60,10 @@ struct Invitation {
   std::string interface;  // listen for peers there; empty: at the address by which the host is reached
   std::string node;       // empty: this machine's identity
   Milliseconds timeout{30000};
-  Milliseconds reach{0};    // to reach the host; 0: as long
-  bool aggregates = false;  // rank 0 opens a socket for a node that sums messages
-  Address arbiter = {};     // that this rank knows of; rank 0's counts
+  Milliseconds reach{0};                     // to reach the host; 0: as long
+  bool aggregates = false;                   // rank 0 opens a socket for a node that sums messages
+  Address arbiter = {};                      // that this rank knows of; rank 0's counts
+  Protection protection = Protection::kOff;  // of what this rank sends over TCP afterwards
 };
 
 class Member;
@@ -73,13 +78,14 @@ struct Meeting {
   std::shared_ptr<Member> member;  // what answers for this rank; null: nothing does yet
 
   bool one_machine() const;
+  Sealing sealing() const;  // of connections between these ranks
 };
 
 // From now on this process answers for the rank: see member.h.
 std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank);
 
 // Joins the others; returns when all are there. Errors: kTimeout (the host, or the missing ranks); kInvalidArgument:
-// another key, version or number of ranks, a rank that is taken; kNoResources.
+// another key, version or number of ranks, a rank that is taken, ranks that disagree on protection; kNoResources.
 Result<Meeting> meet(const Invitation& invitation);
 
 // Makes room for file descriptors: raises the soft limit as far as the system lets it. Errors: kNoResources: too few,

@@ -86,19 +86,28 @@ class Run {
     return {};
   }
 
+  // A stranger makes place for the next: one that has said nothing, else the oldest. A guest that has proved the key
+  // stays: it would take its connection's end for the job's. Each call accepts at most kStrangers, so that a flood does
+  // not keep the host from listening.
   Status welcome() {
-    for (;;) {
+    const auto proved = [](const Guest& g) {
+      return g.registered || g.handshake.proved() || g.handshake.state() == Handshake::State::kDone;
+    };
+    for (std::size_t accepted = 0; accepted < kStrangers; ++accepted) {
       WEFT_TRY(UniqueFd fd, accept_from(listener_));
       if (!fd.open()) return {};
-      const auto strangers =
-          std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
+      const auto strangers = std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return !proved(g); });
       if (static_cast<std::size_t>(strangers) >= kStrangers + records_.size()) {
-        const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.registered; });
-        guests_.erase(oldest);
+        auto leaves = std::find_if(guests_.begin(), guests_.end(),
+                                   [&](const Guest& g) { return !proved(g) && g.handshake.silent(); });
+        if (leaves == guests_.end())
+          leaves = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return !proved(g); });
+        guests_.erase(leaves);
       }
       guests_.push_back(
           Guest{.fd = std::move(fd), .handshake = Handshake(Handshake::Role::kAcceptor, key_), .since = Clock::now()});
     }
+    return {};
   }
 
   void listen_to(Guest& g) {

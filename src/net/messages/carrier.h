@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/socket.h"
 #include "net/messages/block.h"
 #include "net/messages/frame.h"
@@ -37,8 +38,8 @@ class Carrier {
 
   // How many connections there are to a peer.
   virtual int lanes() const = 0;
-  // A connection that both ends have proved the job's key on.
-  virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd) = 0;
+  // A connection on which both ends have proved the job's key by `greeting`.
+  virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) = 0;
   virtual bool attached(Rank peer, int lane) const = 0;
 
   // Sends now what the peer's connection takes, unless told to wait for more; the rest waits. So does all before the

@@ -2,6 +2,7 @@
 // communicator is broken.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "net/bootstrap/member.h"
@@ -11,7 +12,11 @@ namespace weft::net::messages {
 namespace {
 
 constexpr std::chrono::milliseconds kOvertakenFor{15};  // messages without bytes count nothing and may be overtaken
-const std::string kHasLeft = "it has left";             // the end of a peer that said goodbye
+// A rank as frames have it, one more than its number; -1: nobody, or a number that is no rank's.
+Rank rank_said(std::uint64_t value) {
+  return value > std::uint64_t{std::numeric_limits<Rank>::max()} ? -1 : static_cast<Rank>(value) - 1;
+}
+const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
 constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace
@@ -51,7 +56,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       p.farewell = f.number;
       return;
     case FrameKind::kBroken:
-      return note_broken(r, static_cast<Rank>(f.number) - 1, f.offset);
+      return note_broken(r, rank_said(f.number), f.offset);
     case FrameKind::kQuery:
       p.asks = true;
       if (differs(f)) {
@@ -63,8 +68,8 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       return;
     case FrameKind::kAnswer:
       p.answered = Clock::now();
-      p.waits_for = static_cast<Rank>(f.offset) - 1;
-      p.suspects = static_cast<Rank>(f.total) - 1;
+      p.waits_for = rank_said(f.offset);
+      p.suspects = rank_said(f.total);
       if (differs(f)) mismatched_ = r;
       return;
     case FrameKind::kCall:

@@ -90,7 +90,7 @@ void Endpoint::drop_own_opening(Rank r, int lane) {
 void Endpoint::attach(Opening& opening) {
   const Rank r = opening.peer;
   Peer& p = peer(r);
-  carrier_->attach(r, opening.lane, std::move(opening.fd));
+  carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   p.started = true;
   p.all_attached = true;

@@ -60,13 +60,26 @@ std::byte* Stream::wanted_place(const Frame& f) const {
   return target_ + (f.offset - wanted_.begin);
 }
 
+// Parts of a message come in order, or are stripes: all of them, of one total, none over another. So a message whose
+// bytes are as many as its total is whole.
+bool Stream::belongs(const Incoming& in, const Frame& f) {
+  constexpr std::size_t kMostStripes = 16;  // connections between two ranks
+  const bool striped = (f.flags & kStriped) != 0;
+  if (in.begun && (in.striped != striped || in.tag != f.tag)) return false;
+  if (!striped) return f.offset == in.received && in.total < 0;
+  if (in.begun && in.total != Bytes{f.total}) return false;
+  if (f.length == 0 || in.stripes.size() >= kMostStripes) return false;
+  const Range part{f.offset, f.offset + Bytes{f.length}};
+  return std::none_of(in.stripes.begin(), in.stripes.end(),
+                      [&](const Range& r) { return r.begin < part.end && part.begin < r.end; });
+}
+
 std::byte* Stream::place(const Frame& f, Blocks& blocks) {
   const bool striped = (f.flags & kStriped) != 0;
   if (f.number <= taken_ || f.number > taken_ + kMostUnderWay) return nullptr;
   Incoming& in = message(f.number);
-  if ((!striped && f.offset != in.received) ||
-      (in.begun && (in.striped != striped || in.tag != f.tag || in.total >= 0) && !striped))
-    return nullptr;
+  if (!belongs(in, f)) return nullptr;
+  if (striped) in.stripes.push_back({f.offset, f.offset + Bytes{f.length}});
   in.begun = true;
   in.tag = f.tag;
   in.striped = striped;

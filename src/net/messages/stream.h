@@ -21,7 +21,8 @@ struct Incoming {
   std::uint64_t tag = 0;
   std::optional<Sum> sum;  // of which it is a part
   bool begun = false, striped = false;
-  std::vector<Range> direct;  // parts that went where the strand wanted them, not into the block
+  std::vector<Range> stripes;  // that have come or are coming, of a striped message
+  std::vector<Range> direct;   // parts that went where the strand wanted them, not into the block
 };
 
 // Both directions between this rank and a peer, one strand.
@@ -88,6 +89,8 @@ class Stream {
 
  private:
   std::byte* wanted_place(const Frame& frame) const;
+  // Can the frame be the next of this message?
+  static bool belongs(const Incoming& in, const Frame& frame);
 
   std::uint64_t sent_ = 0, taken_by_peer_ = 0;
   std::vector<std::uint32_t> sizes_;  // of messages under way: a ring

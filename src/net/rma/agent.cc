@@ -7,11 +7,11 @@ using pgas::Place;
 
 Result<std::shared_ptr<Agent>> Agent::open(const pgas::Space& space, std::unique_ptr<Server> server,
                                            const std::vector<bootstrap::Address>& peers, const bootstrap::Key& key,
-                                           std::chrono::milliseconds timeout) {
+                                           const bootstrap::Sealing& sealing, std::chrono::milliseconds timeout) {
   std::shared_ptr<Agent> agent(new Agent(space, std::move(server), peers.size()));
   for (Rank r = 0; r < space.ranks(); ++r)
     if (r != space.rank())
-      WEFT_CHECK(agent->line(r).open(peers[static_cast<std::size_t>(r)], key, space.rank(), r, timeout));
+      WEFT_CHECK(agent->line(r).open(peers[static_cast<std::size_t>(r)], key, sealing, space.rank(), r, timeout));
   return agent;
 }
 

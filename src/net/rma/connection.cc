@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "net/rma/record.h"
 #include "pgas/remote.h"
 
 namespace weft::net::rma {
@@ -24,8 +25,9 @@ Word apply(pgas::AtomicOp op, std::byte* at, Word operand, Word compare) {
 
 }  // namespace
 
-Server::Connection::Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const pgas::Space& space, Rank ranks)
-    : fd_(std::move(fd)), space_(space), ranks_(ranks) {
+Server::Connection::Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
+                               const pgas::Space& space, Rank ranks)
+    : fd_(std::move(fd)), sealing_(sealing), space_(space), ranks_(ranks) {
   handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, key);
   const int on = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -55,6 +57,10 @@ void Server::Connection::greet() {
   }
   if (state == State::kDone) {
     peer_ = handshake_->claim().from;
+    if (sealing_.on()) {
+      sealer_.emplace(sealing_, handshake_->session_key(), bootstrap::Sealer::Side::kAcceptor, true);
+      opener_.emplace(sealing_, handshake_->session_key(), bootstrap::Sealer::Side::kOpener, false);
+    }
     handshake_.reset();
   } else if (state == State::kFailed || std::chrono::steady_clock::now() - since_ > std::chrono::seconds(5)) {
     close();
@@ -63,22 +69,34 @@ void Server::Connection::greet() {
 
 // False: the socket takes no more now.
 bool Server::Connection::send_answer() {
-  while (!answer_.empty()) {
-    const ssize_t n = send(fd(), answer_.data(), answer_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sends()) {
+    if (sealer_ && record_.empty()) {
+      // A copy: the program may store to the memory while the record is under way.
+      const std::size_t bytes = std::min(answer_.size(), kRecordBytes);
+      append_record(*sealer_, answer_.first(bytes), record_);
+      answer_ = answer_.subspan(bytes);
+      record_sent_ = 0;
+    }
+    const auto next = sealer_ ? std::span<const std::byte>(record_).subspan(record_sent_) : answer_;
+    const ssize_t n = send(fd(), next.data(), next.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return false;
     if (n < 0) {
       close();
       return false;
     }
-    answer_ = answer_.subspan(static_cast<std::size_t>(n));
+    if (!sealer_) {
+      answer_ = answer_.subspan(static_cast<std::size_t>(n));
+    } else if ((record_sent_ += static_cast<std::size_t>(n)) == record_.size()) {
+      record_.clear();
+    }
   }
   return true;
 }
 
 // More of a large put to where it belongs, else of anything into the buffer. False: there is nothing now.
 bool Server::Connection::receive() {
-  const bool direct = landing_.size() >= kBuffer;
+  const bool direct = landing_.size() >= kBuffer && !opener_;
   if (!direct && begin_ == end_) begin_ = end_ = 0;
   if (!direct && end_ == kBuffer) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -102,24 +120,33 @@ bool Server::Connection::receive() {
   }
 }
 
+void Server::Connection::open_next(std::size_t bytes) {
+  if (opener_ && !open_record(*opener_, buffer_.data() + begin_, bytes))
+    space_.misuse(kCall, fmt::format("what came from PE {} was changed on its way", peer_));
+}
+
 // Uses what has come, up to a request that has to be answered first.
 void Server::Connection::work() {
   while (!sends()) {
     if (!request_) {
-      if (end_ - begin_ < sizeof(Request)) return;
+      if (end_ - begin_ < with_tag(sizeof(Request))) return;
+      open_next(sizeof(Request));
       std::memcpy(&request_.emplace(), buffer_.data() + begin_, sizeof(Request));
-      begin_ += sizeof(Request);
+      begin_ += with_tag(sizeof(Request));
       if (request_->kind == Request::Kind::kPut)
         landing_ = {memory(request_->bytes), static_cast<std::size_t>(request_->bytes)};
     }
     if (!landing_.empty()) {
       // A single word is stored whole: the owner may be looking at it.
       if (request_->bytes <= 8 && end_ - begin_ < landing_.size()) return;
-      const std::size_t n = std::min(landing_.size(), end_ - begin_);
+      const std::size_t n = std::min(landing_.size(), opener_ ? kRecordBytes : end_ - begin_);
+      if (end_ - begin_ < with_tag(n)) return;
+      open_next(n);
       std::memcpy(landing_.data(), buffer_.data() + begin_, n);
-      begin_ += n;
+      begin_ += with_tag(n);
       landing_ = landing_.subspan(n);
-      if (!landing_.empty()) return;
+      if (!landing_.empty() && !opener_) return;
+      if (!landing_.empty()) continue;
     }
     carry_out();
     request_.reset();

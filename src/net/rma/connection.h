@@ -15,20 +15,25 @@ namespace weft::net::rma {
 // are carried out as they come. Thread: the server's.
 class Server::Connection {
  public:
-  Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const pgas::Space& space, Rank ranks);
+  Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
+             const pgas::Space& space, Rank ranks);
 
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.open(); }
   Rank peer() const { return peer_; }  // -1: not known yet
   bool is_stranger() const { return peer_ < 0; }
   std::chrono::steady_clock::time_point since() const { return since_; }
-  bool sends() const { return !answer_.empty(); }
+  bool sends() const { return !answer_.empty() || !record_.empty(); }
   // As far as the socket allows.
   void advance();
 
  private:
   void greet();
   bool send_answer();
+  // Bytes that the next use needs in the buffer: `bytes`, and a tag if the connection is sealed.
+  std::size_t with_tag(std::size_t bytes) const { return bytes + (opener_ ? bootstrap::Sealer::kTagBytes : 0); }
+  // Opens `bytes` bytes at the buffer's beginning where they lie, if the connection is sealed.
+  void open_next(std::size_t bytes);
   bool receive();
   void work();
   bool take(Request& request);
@@ -38,6 +43,7 @@ class Server::Connection {
 
   static constexpr std::size_t kBuffer = std::size_t{64} << 10;
   bootstrap::UniqueFd fd_;
+  const bootstrap::Sealing sealing_;
   const pgas::Space& space_;
   Rank ranks_, peer_ = -1;
   std::optional<bootstrap::Handshake> handshake_;
@@ -47,7 +53,10 @@ class Server::Connection {
   std::optional<Request> request_;   // being carried out
   std::span<std::byte> landing_;     // of a put: where the rest goes
   Word word_ = 0;
-  std::span<const std::byte> answer_;  // what is left to send
+  std::span<const std::byte> answer_;                 // what is left to send
+  std::optional<bootstrap::Sealer> sealer_, opener_;  // null: the connection is not sealed
+  std::vector<std::byte> record_;                     // of the answer, sealed: being sent
+  std::size_t record_sent_ = 0;
 };
 
 }  // namespace weft::net::rma

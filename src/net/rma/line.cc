@@ -4,8 +4,12 @@
 #include <poll.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <thread>
+
+#include "net/rma/record.h"
 
 namespace weft::net::rma {
 namespace {
@@ -14,20 +18,20 @@ using bootstrap::Handshake;
 
 }  // namespace
 
-Status Line::open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
-                  std::chrono::milliseconds timeout) {
+Status Line::open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
+                  Rank self, Rank to, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   // A connection that breaks before its greeting is over may have had to make place for others.
   for (;;) {
     bool again = false;
-    const Status opened = try_open(peer, key, self, to, deadline, again);
+    const Status opened = try_open(peer, key, sealing, self, to, deadline, again);
     if (opened || !again || std::chrono::steady_clock::now() > deadline) return opened;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-Status Line::try_open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
-                      std::chrono::steady_clock::time_point deadline, bool& again) {
+Status Line::try_open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
+                      Rank self, Rank to, std::chrono::steady_clock::time_point deadline, bool& again) {
   peer_ = to;
   fd_ = bootstrap::UniqueFd();
   WEFT_TRY(fd_, bootstrap::start_connect(peer));
@@ -43,6 +47,10 @@ Status Line::try_open(const bootstrap::Address& peer, const bootstrap::Key& key,
   again = handshake.broke();
   if (handshake.state() == Handshake::State::kFailed)
     return failure(Code::kPeerDied, Blame::kCommunicator, "PE {} at {}: {}", to, peer.text(), handshake.problem());
+  if (sealing.on()) {
+    sealer_.emplace(sealing, handshake.session_key(), bootstrap::Sealer::Side::kOpener, true);
+    opener_.emplace(sealing, handshake.session_key(), bootstrap::Sealer::Side::kAcceptor, false);
+  }
   const int on = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return {};
@@ -71,9 +79,26 @@ Status Line::end_flush() {
   return receive(std::as_writable_bytes(std::span(&answer, 1)));
 }
 
+// Sealed, the request is a record, and the payload is one for every kRecordBytes.
 Status Line::send(const Request& request, std::span<const std::byte> payload) {
-  iovec parts[2] = {{const_cast<Request*>(&request), sizeof request},
-                    {const_cast<std::byte*>(payload.data()), payload.size()}};
+  const auto head = std::as_bytes(std::span(&request, 1));
+  if (!sealer_) return send_parts(head, payload);
+  record_.clear();
+  append_record(*sealer_, head, record_);
+  while (!payload.empty()) {
+    const std::size_t bytes = std::min(payload.size(), kRecordBytes);
+    append_record(*sealer_, payload.first(bytes), record_);
+    payload = payload.subspan(bytes);
+    if (payload.empty()) break;
+    WEFT_CHECK(send_parts(record_, {}));
+    record_.clear();
+  }
+  return send_parts(record_, {});
+}
+
+Status Line::send_parts(std::span<const std::byte> first, std::span<const std::byte> second) {
+  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
+                    {const_cast<std::byte*>(second.data()), second.size()}};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 2;
@@ -97,6 +122,20 @@ Status Line::send(const Request& request, std::span<const std::byte> payload) {
 }
 
 Status Line::receive(std::span<std::byte> into) {
+  if (!opener_) return receive_plain(into);
+  while (!into.empty()) {
+    const std::size_t bytes = std::min(into.size(), kRecordBytes);
+    record_.resize(bytes + bootstrap::Sealer::kTagBytes);
+    WEFT_CHECK(receive_plain(record_));
+    if (!open_record(*opener_, record_.data(), bytes))
+      return failure(Code::kAborted, Blame::kCommunicator, "what came from PE {} was changed on its way", peer_);
+    std::memcpy(into.data(), record_.data(), bytes);
+    into = into.subspan(bytes);
+  }
+  return {};
+}
+
+Status Line::receive_plain(std::span<std::byte> into) {
   while (!into.empty()) {
     const ssize_t n = recv(fd_.get(), into.data(), into.size(), 0);
     if (n < 0 && errno == EAGAIN) {

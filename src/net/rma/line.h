@@ -1,10 +1,13 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/units.h"
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/seal.h"
 #include "net/bootstrap/socket.h"
 #include "net/rma/message.h"
 
@@ -16,10 +19,10 @@ namespace weft::net::rma {
 class Line {
  public:
   // Connects and proves to know `key`. Errors: kPeerDied, kTimeout, kNoResources.
-  Status open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
-              std::chrono::milliseconds timeout);
+  Status open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank self,
+              Rank to, std::chrono::milliseconds timeout);
 
-  // Errors of all: kPeerDied. An empty `answer` waits for none.
+  // Errors of all: kPeerDied; kAborted: an answer was changed on its way. An empty `answer` waits for none.
   Status ask(const Request& request, std::span<const std::byte> payload, std::span<std::byte> answer);
   // Asks for an acknowledgement of everything before, if there is anything; takes it. Between the two the line is
   // locked.
@@ -28,15 +31,19 @@ class Line {
 
  private:
   // `again`: the connection broke, and may be tried again.
-  Status try_open(const bootstrap::Address& peer, const bootstrap::Key& key, Rank self, Rank to,
-                  std::chrono::steady_clock::time_point deadline, bool& again);
+  Status try_open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
+                  Rank self, Rank to, std::chrono::steady_clock::time_point deadline, bool& again);
   Status send(const Request& request, std::span<const std::byte> payload);
+  Status send_parts(std::span<const std::byte> first, std::span<const std::byte> second);
   Status receive(std::span<std::byte> into);
+  Status receive_plain(std::span<std::byte> into);
 
   std::mutex mutex_;
   bootstrap::UniqueFd fd_;  // constant after open
   Rank peer_ = -1;
-  bool unacknowledged_ = false;  // guarded by mutex_
+  std::optional<bootstrap::Sealer> sealer_, opener_;  // guarded by mutex_; null: the line is not sealed
+  std::vector<std::byte> record_;                     // guarded by mutex_
+  bool unacknowledged_ = false;                       // guarded by mutex_
 };
 
 }  // namespace weft::net::rma

@@ -20,16 +20,18 @@ constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may hav
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key, Rank ranks) {
+Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key,
+                                             const bootstrap::Sealing& sealing, Rank ranks) {
   bootstrap::Address any = at;
   any.port = 0;
   WEFT_TRY(auto listener, bootstrap::listen_on(any));
-  return std::unique_ptr<Server>(new Server(std::move(listener), key, ranks));
+  return std::unique_ptr<Server>(new Server(std::move(listener), key, sealing, ranks));
 }
 
-Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, Rank ranks)
+Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks)
     : listener_(std::move(listener)),
       key_(key),
+      sealing_(sealing),
       left_(static_cast<std::size_t>(ranks)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -76,7 +78,7 @@ void Server::run() {
     short_of_descriptors = !fd;
     if (fd && fd->open())
       connections.push_back(
-          std::make_unique<Connection>(std::move(*fd), key_, *space_, static_cast<Rank>(left_.size())));
+          std::make_unique<Connection>(std::move(*fd), key_, sealing_, *space_, static_cast<Rank>(left_.size())));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/seal.h"
 #include "net/bootstrap/socket.h"
 #include "pgas/space.h"
 
@@ -16,7 +17,8 @@ namespace weft::net::rma {
 class Server {
  public:
   // Listens at this address, any port. Errors: see bootstrap::listen_on.
-  static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key, Rank ranks);
+  static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key,
+                                              const bootstrap::Sealing& sealing, Rank ranks);
   ~Server();
 
   bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
@@ -27,11 +29,12 @@ class Server {
 
  private:
   class Connection;
-  Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, Rank ranks);
+  Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks);
   void run();
 
   bootstrap::UniqueFd listener_;
   bootstrap::Key key_;
+  bootstrap::Sealing sealing_;
   std::vector<std::atomic<bool>> left_;
   const pgas::Space* space_ = nullptr;  // constant while the thread runs
   bootstrap::UniqueFd stop_;            // an eventfd: readable when the thread shall end

@@ -1,6 +1,7 @@
 #include "net/shm/end_job.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace weft::net::shm {
@@ -19,10 +20,16 @@ void accept_end() {
   sigaction(SIGRTMAX, &action, nullptr);
 }
 
-void end_process(pid_t process, int status) {
-  sigval value{};
-  value.sival_int = status;
-  sigqueue(process, SIGRTMAX, value);
+// As sigqueue(), which takes a number that may have become another process's.
+void end_process(int process, int status) {
+  if (process < 0) return;
+  siginfo_t info{};
+  info.si_signo = SIGRTMAX;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_uid = getuid();
+  info.si_value.sival_int = status;
+  syscall(SYS_pidfd_send_signal, process, SIGRTMAX, &info, 0);
 }
 
 }  // namespace weft::net::shm

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "net/memory/group.h"
+#include "net/shm/end_job.h"
 
 namespace weft::net::shm {
 namespace {
@@ -46,6 +47,10 @@ bool Mapping::process_ended(Rank peer) const {
   pollfd watched{process_fds_[static_cast<std::size_t>(peer)], POLLIN, 0};
   if (watched.fd >= 0) return poll(&watched, 1, 0) > 0;
   return kill(segment.block(peer).pid.load(), 0) != 0 && errno == ESRCH;
+}
+
+void Mapping::end_process(Rank peer, int status) const {
+  shm::end_process(process_fds_[static_cast<std::size_t>(peer)], status);
 }
 
 Share::Share(std::unique_ptr<const Mapping> mapping, Rank rank)

@@ -23,6 +23,9 @@ class Mapping {
   // Watches the peers' processes. Requires: all ranks are attached.
   void watch(Rank self);
   bool process_ended(Rank peer) const;
+  // Ends the peer's process with this exit status, if it is there and accepts it (end_job.h). Never another process
+  // that has its number since.
+  void end_process(Rank peer, int status) const;
 
   const memory::Segment segment;
 

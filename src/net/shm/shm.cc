@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -66,22 +68,6 @@ struct Sizes {
   }
 };
 
-Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
-  const std::string name = name_of(options.id);
-  FileDescriptor fd(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (fd.get() < 0 && errno == EEXIST)
-    return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id,
-                     name);
-  if (fd.get() < 0) return system_failure("shm_open", name);
-  Status status = check_room(fd.get(), options.ranks);
-  if (status && ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) status = system_failure("ftruncate", name);
-  if (!status) {
-    shm_unlink(name.c_str());
-    return tl::make_unexpected(status.error());
-  }
-  return fd;
-}
-
 // Is this the file of that name, not one of a later job?
 bool still_names(const std::string& id, int fd) {
   const FileDescriptor named(shm_open(name_of(id).c_str(), O_RDWR | O_CLOEXEC, 0600));
@@ -89,6 +75,26 @@ bool still_names(const std::string& id, int fd) {
   }, other{};
   return named.get() >= 0 && fstat(fd, &own) == 0 && fstat(named.get(), &other) == 0 && own.st_ino == other.st_ino &&
          own.st_dev == other.st_dev;
+}
+
+// The lock says that the name is in use, until the descriptor is closed or its process has ended: see sweep_names().
+Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
+  const std::string name = name_of(options.id);
+  FileDescriptor fd(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (fd.get() < 0 && errno == EEXIST)
+    return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id,
+                     name);
+  if (fd.get() < 0) return system_failure("shm_open", name);
+  while (flock(fd.get(), LOCK_SH) != 0 && errno == EINTR) {
+  }
+  if (!still_names(options.id, fd.get())) return create(options, bytes);  // somebody swept between the two lines
+  Status status = check_room(fd.get(), options.ranks);
+  if (status && ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) status = system_failure("ftruncate", name);
+  if (!status) {
+    shm_unlink(name.c_str());
+    return tl::make_unexpected(status.error());
+  }
+  return fd;
 }
 
 // Whether all who have not come still may.
@@ -147,6 +153,23 @@ Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::ti
   }
 }
 
+// Which processes' numbers this process sees.
+std::uint64_t own_processes() {
+  struct stat info {};
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+// Who cannot name a peer's process would take a living one for dead, or signal another.
+Status check_processes(const Segment& segment, Rank self) {
+  for (Rank r = 0; r < segment.ranks(); ++r)
+    if (segment.block(r).processes.load() != segment.block(self).processes.load())
+      return bad_input(
+          "ranks {} and {} share /dev/shm but not a PID namespace, so they cannot watch each other; share it (docker: "
+          "--pid), or use transport tcp",
+          std::min(self, r), std::max(self, r));
+  return {};
+}
+
 Status meet(const Segment& segment, const Options& options, Clock::time_point deadline) {
   auto& header = segment.header();
   if (options.rank == 0) {
@@ -160,6 +183,7 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
   std::int32_t nobody = 0;
   if (!self.pid.compare_exchange_strong(nobody, getpid()))
     return bad_input("two processes claim rank {} of job '{}'", options.rank, options.id);
+  self.processes.store(own_processes(), std::memory_order_relaxed);
   self.state.store(RankState::kPresent, std::memory_order_release);
   header.attached.fetch_add(1, std::memory_order_acq_rel);
   Wait wait;
@@ -275,7 +299,8 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
   const auto until = [](const std::byte* from, const std::byte* to) { return static_cast<std::size_t>(to - from); };
   madvise(segment.heap(0), until(segment.heap(0), segment.room(0)), MADV_HUGEPAGE);  // where the kernel allows it
   madvise(segment.room(0), until(segment.room(0), segment.room(options.ranks)), MADV_DONTDUMP);  // mostly nothing
-  const Status met = meet(segment, options, deadline);
+  Status met = meet(segment, options, deadline);
+  if (met) met = check_processes(segment, options.rank);
   // Without a rank that gives up, the job is never complete; rank 0 may have died before it could.
   const bool gave_up = !met && met.error().blame == Blame::kCommunicator;
   if (options.rank == 0 || (gave_up && still_names(options.id, fd->get()))) remove_name(options.id);
@@ -289,5 +314,17 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
 }
 
 void remove_name(const std::string& id) { shm_unlink(name_of(id).c_str()); }
+
+void sweep_names() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+    const std::string file = entry.path().filename();
+    if (!file.starts_with("weft-")) continue;
+    const FileDescriptor fd(shm_open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    struct stat info {};
+    if (fd.get() < 0 || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && still_names(file.substr(5), fd.get())) shm_unlink(file.c_str());
+  }
+}
 
 }  // namespace weft::net::shm

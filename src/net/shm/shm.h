@@ -69,10 +69,15 @@ struct World {
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id
 // (mode 0600), the others find it, and the name is removed as soon as all have mapped it, or one of them gives up.
 // Errors: kTimeout naming the missing ranks; kPeerDied: one that has_ended tells of; kInvalidArgument (the ids of two
-// jobs collide, ranks disagree); kNoResources (too small a /dev/shm), with what is missing.
+// jobs collide, ranks disagree, ranks in several PID namespaces, who could not watch each other); kNoResources (too
+// small a /dev/shm), with what is missing.
 Result<std::unique_ptr<World>> attach(const Options& options);
 
 // Removes the segment's name if the job died before it could. For launchers. Errors are ignored: it is usually gone.
 void remove_name(const std::string& id);
+
+// Removes names of this user's segments whose rank 0 has ended without removing them: it holds a lock on its file for
+// as long as the name is there. Errors are ignored. Thread: any.
+void sweep_names();
 
 }  // namespace weft::net::shm

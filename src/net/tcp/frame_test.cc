@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "net/tcp/crc32c.h"
@@ -206,6 +207,170 @@ TEST(Wires, NoSeededMutationOfAStreamGoesUnnoticed) {
     ASSERT_LT(got.frames, 21) << round;
   }
 }
+
+// --- sealed connections, with somebody between the two ranks ---
+
+struct Sealed {
+  bootstrap::Protection protection;
+  bool aes;
+};
+
+std::string name_of(const testing::TestParamInfo<Sealed>& i) {
+  return std::string(i.param.protection == bootstrap::Protection::kMac ? "Mac" : "Encrypt") +
+         (i.param.aes ? "Aes" : "ChaCha");
+}
+
+// Two wires whose greetings are done; what one sends does not reach the other but through the test.
+class Relayed : public testing::TestWithParam<Sealed> {
+ protected:
+  using Handshake = bootstrap::Handshake;
+
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    const bootstrap::UniqueFd a(ends[0]), b(ends[1]);
+    bootstrap::Key key{};
+    bootstrap::fill_random(key);
+    Handshake opener(Handshake::Role::kOpener, key, {.purpose = bootstrap::kData});
+    Handshake acceptor(Handshake::Role::kAcceptor, key);
+    while (opener.advance(a.get()) == Handshake::State::kRunning) {
+      acceptor.advance(b.get());
+      if (acceptor.proved() && acceptor.state() == Handshake::State::kRunning) acceptor.accept();
+    }
+    one.emplace(1, nullptr, &blocks);
+    other.emplace(0, nullptr, &blocks);
+    got = {};
+    attach(*one, middle_of_one, opener);
+    attach(*other, middle_of_other, acceptor);
+  }
+  void attach(Wire& wire, bootstrap::UniqueFd& middle, const Handshake& greeting) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    middle = bootstrap::UniqueFd(ends[1]);
+    wire.seal_by({GetParam().protection, GetParam().aes}, greeting);
+    wire.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
+  }
+  // All that `one` sends of this message.
+  std::string sent(const std::string& text) {
+    kept.push_back(text);
+    one->send(data(text.size()), reinterpret_cast<const std::byte*>(kept.back().data()), Block());
+    return drained(middle_of_one.get());
+  }
+  static std::string drained(int fd) {
+    std::string all(std::size_t{1} << 20, 0);
+    const ssize_t n = recv(fd, all.data(), all.size(), MSG_DONTWAIT);
+    all.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    return all;
+  }
+  void pass_on(const std::string& bytes) {
+    ASSERT_EQ(send(middle_of_other.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    while (other->receive(got)) {
+    }
+  }
+
+  messages::Blocks blocks{kSlotBytes};
+  std::deque<std::string> kept;
+  bootstrap::UniqueFd middle_of_one, middle_of_other;
+  std::optional<Wire> one, other;
+  Collector got;
+};
+
+TEST_P(Relayed, WhatIsPassedOnInAnyPiecesArrives) {
+  std::mt19937 random(5);
+  std::string all;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{4096},
+                                  std::size_t{70000}, static_cast<std::size_t>(kSlotBytes)}) {
+    const std::string text(bytes, static_cast<char>('a' + bytes % 26));
+    all += text;
+    const std::string wire = sent(text);
+    EXPECT_EQ(wire.size(), sizeof(Header) + 16 + bytes + (bytes > 0 ? 16 : 0));
+    for (std::size_t at = 0; at < wire.size();) {
+      const std::size_t piece = std::min<std::size_t>(1 + random() % (bytes > 5000 ? 30000 : 7), wire.size() - at);
+      pass_on(wire.substr(at, piece));
+      at += piece;
+    }
+  }
+  EXPECT_EQ(got.problem, "");
+  EXPECT_EQ(got.frames, 6);
+  EXPECT_TRUE(got.text == all);
+}
+
+TEST_P(Relayed, OnlyEncryptionHidesTheBytes) {
+  const std::string text = "a text that is easily recognised";
+  const bool readable = sent(text).find(text) != std::string::npos;
+  EXPECT_EQ(readable, GetParam().protection == bootstrap::Protection::kMac);
+}
+
+// Frames before they have a connection wait for its key.
+TEST_P(Relayed, FramesThatWereQueuedBeforeTheGreetingArriveToo) {
+  Wire early(1, nullptr, &blocks);
+  const std::string text(3000, 'q');
+  early.send(data(text.size()), reinterpret_cast<const std::byte*>(text.data()), Block());
+  EXPECT_FALSE(early.idle());
+  bootstrap::Handshake opener(bootstrap::Handshake::Role::kOpener, {}),
+      acceptor(bootstrap::Handshake::Role::kAcceptor, {});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  while (opener.advance(ends[0]) == Handshake::State::kRunning) {
+    acceptor.advance(ends[1]);
+    if (acceptor.proved() && acceptor.state() == Handshake::State::kRunning) acceptor.accept();
+  }
+  const bootstrap::Sealing sealing{GetParam().protection, GetParam().aes};
+  Wire late(0, nullptr, &blocks);
+  early.seal_by(sealing, opener);
+  early.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
+  late.seal_by(sealing, acceptor);
+  late.attach(bootstrap::UniqueFd(ends[1]), std::chrono::seconds(10));
+  while (late.receive(got)) {
+  }
+  EXPECT_EQ(got.problem, "");
+  EXPECT_TRUE(got.text == text);
+}
+
+TEST_P(Relayed, EveryFlippedBitIsAnErrorAndNoMessage) {
+  const std::size_t whole = sent(std::string(40, 'x')).size();
+  for (std::size_t bit = 0; bit < whole * 8; bit += 3) {
+    SetUp();
+    std::string wire = sent(std::string(40, 'x'));
+    wire[bit / 8] = static_cast<char>(wire[bit / 8] ^ (1 << bit % 8));
+    pass_on(wire);
+    ASSERT_EQ(got.frames, 0) << "bit " << bit;
+    ASSERT_NE(got.problem.find("tag does not fit"), std::string::npos) << "bit " << bit << ": " << got.problem;
+    ASSERT_TRUE(other->ended());
+  }
+}
+
+TEST_P(Relayed, ARepeatedFrameIsAnError) {
+  const std::string wire = sent("once");
+  pass_on(wire);
+  EXPECT_EQ(got.frames, 1);
+  pass_on(wire);
+  EXPECT_EQ(got.frames, 1);
+  EXPECT_NE(got.problem.find("frame 2: the tag does not fit"), std::string::npos) << got.problem;
+}
+
+TEST_P(Relayed, AFrameThatIsLeftOutIsAnError) {
+  const std::string first = sent("first"), second = sent("second"), third = sent("third");
+  pass_on(first + third);
+  EXPECT_EQ(got.frames, 1);
+  EXPECT_NE(got.problem.find("frame 2: the tag does not fit"), std::string::npos) << got.problem;
+}
+
+TEST_P(Relayed, AFrameThatIsSentBackToItsSenderIsAnError) {
+  const std::string wire = sent("mirror");
+  ASSERT_EQ(send(middle_of_one.get(), wire.data(), wire.size(), 0), static_cast<ssize_t>(wire.size()));
+  while (one->receive(got)) {
+  }
+  EXPECT_EQ(got.frames, 0);
+  EXPECT_NE(got.problem.find("the tag does not fit"), std::string::npos) << got.problem;
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, Relayed,
+                         testing::Values(Sealed{bootstrap::Protection::kMac, true},
+                                         Sealed{bootstrap::Protection::kMac, false},
+                                         Sealed{bootstrap::Protection::kEncrypt, true},
+                                         Sealed{bootstrap::Protection::kEncrypt, false}),
+                         name_of);
 
 }  // namespace
 }  // namespace weft::net::tcp

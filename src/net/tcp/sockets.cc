@@ -12,24 +12,32 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
-                 messages::Receiver& receiver, int epoll)
-    : lanes_(lanes), zero_copy_(zero_copy), timeout_(timeout), receiver_(receiver), epoll_(epoll), peers_(ranks) {}
+Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
+                 std::chrono::milliseconds timeout, messages::Receiver& receiver, int epoll)
+    : lanes_(lanes),
+      zero_copy_(zero_copy),
+      sealing_(sealing),
+      timeout_(timeout),
+      receiver_(receiver),
+      epoll_(epoll),
+      peers_(ranks) {}
 
 Sockets::Wires& Sockets::wires(Rank peer) {
   Wires& own = peers_[static_cast<std::size_t>(peer)];
   if (own.empty()) [[unlikely]]
     for (int lane = 0; lane < lanes_; ++lane)
-      all_.push_back(
-          own.emplace_back(std::make_unique<Wire>(peer, zero_copy_ == ZeroCopy::kNever ? nullptr : &splicer_)).get());
+      all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, zero_copy_ == ZeroCopy::kNever ? nullptr : &splicer_,
+                                                             sealing_.on() ? &sealed_ : nullptr))
+                         .get());
   return own;
 }
 
-void Sockets::attach(Rank peer, int lane, bootstrap::UniqueFd fd) {
+void Sockets::attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) {
   Wire& wire = *wires(peer)[static_cast<std::size_t>(lane)];
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &wire}};
   if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd.get(), &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event);
   if (zero_copy_ == ZeroCopy::kByAdapter && !bootstrap::leaves_by_adapter(fd.get())) wire.copy_always();
+  if (sealing_.on()) wire.seal_by(sealing_, greeting);
   wire.attach(std::move(fd), timeout_);
   note_busy(wire);
 }

@@ -16,11 +16,11 @@ enum class ZeroCopy : std::uint8_t { kNever, kByAdapter, kAlways };
 class Sockets final : public messages::Carrier {
  public:
   // `ranks`: of the job. Owns: neither the receiver nor the epoll set; both outlive it.
-  Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, std::chrono::milliseconds timeout,
-          messages::Receiver& receiver, int epoll);
+  Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
+          std::chrono::milliseconds timeout, messages::Receiver& receiver, int epoll);
 
   int lanes() const override { return lanes_; }
-  void attach(Rank peer, int lane, bootstrap::UniqueFd fd) override;
+  void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) override;
   bool attached(Rank peer, int lane) const override;
   void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
   bool pump(Rank peer) override;
@@ -42,7 +42,9 @@ class Sockets final : public messages::Carrier {
 
   int lanes_;
   ZeroCopy zero_copy_;
+  bootstrap::Sealing sealing_;
   Splicer splicer_;
+  messages::Blocks sealed_{messages::kSlotBytes};  // encrypted bytes on their way out
   std::chrono::milliseconds timeout_;
   messages::Receiver& receiver_;
   int epoll_;

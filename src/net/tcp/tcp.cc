@@ -9,8 +9,10 @@ std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, con
   fabric::Capabilities can = capabilities();
   can.aggregation = meeting.ranks.front().aggregation_port != 0;
   const std::size_t ends = meeting.ranks.size() + 1;  // a node that sums messages among them
+  const bootstrap::Sealing sealing = meeting.sealing();
   const auto make_carrier = [&](messages::Receiver& receiver, int epoll) {
-    return std::make_unique<Sockets>(ends, options.sockets, options.zero_copy, limits.timeout, receiver, epoll);
+    return std::make_unique<Sockets>(ends, options.sockets, options.zero_copy, sealing, limits.timeout, receiver,
+                                     epoll);
   };
   std::unique_ptr<messages::Aggregator> node;
   if (meeting.aggregation.open()) {

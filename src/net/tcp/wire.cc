@@ -21,6 +21,17 @@ constexpr int kNearBuffer = 512 << 10;  // measured: bench/results, tcp
 
 }  // namespace
 
+void Wire::seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake& greeting) {
+  using Side = bootstrap::Sealer::Side;
+  const bool opened = greeting.role() == bootstrap::Handshake::Role::kOpener;
+  sealer_.emplace(sealing, greeting.session_key(), opened ? Side::kOpener : Side::kAcceptor, true);
+  opener_.emplace(sealing, greeting.session_key(), opened ? Side::kAcceptor : Side::kOpener, false);
+  for (Outgoing& out : queue_) {
+    number(out.header);
+    seal(out);
+  }
+}
+
 void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
   fd_ = std::move(fd);
   const auto set = [&](int level, int option, int value) {
@@ -73,13 +84,13 @@ void Wire::number(Header& header) {
   header.sequence = ++frames_sent_;
   header.received = frames_received_ - (in_payload_ ? 1 : 0);
   owes_confirmation_ = false;
-  seal(header);
+  tcp::seal(header);
 }
 
 void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows) {
   Outgoing out{.header = {.frame = frame}, .payload = payload, .block = std::move(block)};
   if (splicer_ != nullptr && frame.length >= kSpliceFrom) out.header.flags = kHeld;
-  if (frame.length > 0) out.header.payload_crc = crc32c(0, payload, frame.length);
+  if (frame.length > 0 && sealed_ == nullptr) out.header.payload_crc = crc32c(0, payload, frame.length);
   send(std::move(out), more_follows);
 }
 
@@ -89,25 +100,45 @@ void Wire::confirm() {
 
 void Wire::send(Outgoing out, bool more_follows) {
   if (ended_) return;
-  number(out.header);
+  if (sealed_ == nullptr || sealer_) number(out.header);  // else when the connection has a key
+  if (sealer_) seal(out);
   if (!attached() || wants_output() || more_follows || out.held()) {
     queue_.push_back(std::move(out));
     if (!more_follows) flush();
     return;
   }
-  iovec parts[2];
+  iovec parts[kMostParts];
   const ssize_t n = write_some(parts, out.rest(parts));
   if (n < 0 || static_cast<std::size_t>(n) == out.bytes()) return;
   out.sent = static_cast<std::size_t>(n);
   queue_.push_back(std::move(out));
 }
 
-// What is not sent yet, in up to two pieces; how many.
+void Wire::seal(Outgoing& out) {
+  out.seals = std::make_unique<Seals>();
+  std::byte* const head = out.seals->head.data();
+  std::memcpy(head, &out.header, sizeof(Header));
+  sealer_->seal(head, sizeof(Header), head, head + sizeof(Header));
+  const std::size_t bytes = out.header.frame.length;
+  if (bytes == 0) return;
+  Block encrypted = sealer_->encrypts() ? sealed_->take() : Block();
+  sealer_->seal(out.payload, bytes, encrypted.data(), out.seals->tail.data());
+  if (!encrypted) return;
+  out.payload = encrypted.data();
+  out.block = std::move(encrypted);
+}
+
+// What is not sent yet, in up to kMostParts pieces; how many.
 int Wire::Outgoing::rest(iovec* parts) {
   int count = 0;
-  if (sent < sizeof(Header)) parts[count++] = {reinterpret_cast<char*>(&header) + sent, sizeof(Header) - sent};
-  const std::size_t done = sent < sizeof(Header) ? 0 : sent - sizeof(Header);
-  if (done < header.frame.length) parts[count++] = {const_cast<std::byte*>(payload) + done, header.frame.length - done};
+  std::size_t done = sent;
+  const auto add = [&](const void* at, std::size_t bytes) {
+    if (done < bytes) parts[count++] = {const_cast<std::byte*>(static_cast<const std::byte*>(at)) + done, bytes - done};
+    done -= std::min(done, bytes);
+  };
+  add(seals ? static_cast<const void*>(seals->head.data()) : &header, head_bytes());
+  add(payload, header.frame.length);
+  if (tail_bytes() > 0) add(seals->tail.data(), tail_bytes());
   return count;
 }
 
@@ -123,7 +154,7 @@ bool Wire::flush() {
 bool Wire::flush_held() {
   if (!pipe_) pipe_ = splicer_->take();
   if (!pipe_) return flush_copied();
-  iovec parts[2];
+  iovec parts[kMostParts];
   if (pipe_->empty() && !pipe_->fill(parts, queue_[gone_].rest(parts))) {
     splicer_->give_back(std::move(pipe_));
     splicer_ = nullptr;  // from now on, and what is left of this frame, by copies
@@ -141,7 +172,7 @@ bool Wire::flush_copied() {
   constexpr int kMost = 16;
   iovec parts[kMost];
   int count = 0;
-  for (std::size_t i = gone_; i < queue_.size() && count + 2 <= kMost; ++i) {
+  for (std::size_t i = gone_; i < queue_.size() && count + kMostParts <= kMost; ++i) {
     if (i > gone_ && splicer_ != nullptr && queue_[i].held()) break;
     count += queue_[i].rest(parts + count);
   }
@@ -184,7 +215,7 @@ ssize_t Wire::read_some(std::byte* first, std::size_t first_bytes) {
   iovec parts[2] = {{first, first_bytes}, {staging_.data(), kStaging}};
   msghdr message{};
   message.msg_iov = parts;
-  message.msg_iovlen = in_payload_ ? 2 : 1;
+  message.msg_iovlen = left_ > 0 ? 2 : 1;
   for (;;) {
     const ssize_t n = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (n > 0) return n;
@@ -207,12 +238,12 @@ bool Wire::receive(Receiver& receiver) {
     if (ended_) return true;
     if (emptied) return moved;
     ssize_t n, most;
-    if (in_payload_) {
+    if (left_ > 0) {
       most = static_cast<ssize_t>(left_ + kStaging);
       n = read_some(into_, left_);
       if (n > 0) {
         const std::size_t own = std::min(static_cast<std::size_t>(n), left_);
-        crc_ = crc32c(crc_, into_, own);
+        check(into_, own);
         into_ += own;
         left_ -= own;
         begin_ = 0;
@@ -234,18 +265,46 @@ bool Wire::receive(Receiver& receiver) {
   }
 }
 
+bool Wire::open_header() {
+  opener_->begin();
+  opener_->next(&header_, sizeof(Header));
+  return opener_->end(staging_.data() + begin_ + sizeof(Header));
+}
+
+void Wire::check(std::byte* at, std::size_t bytes) {
+  if (opener_)
+    opener_->next(at, bytes);
+  else
+    crc_ = crc32c(crc_, at, bytes);
+}
+
+std::string Wire::fault_in_payload() {
+  const Frame& f = header_.frame;
+  const bool sound = opener_ ? f.length == 0 || opener_->end(staging_.data() + begin_) : crc_ == header_.payload_crc;
+  if (sound) return "";
+  return fmt::format("message {} of strand {}, bytes {} to {}: {}", f.number, f.strand, f.offset, f.offset + f.length,
+                     opener_ ? "the tag does not fit: they were changed on their way"
+                             : fmt::format("checksum {:08x} instead of {:08x}", crc_, header_.payload_crc));
+}
+
 // Works on what has been read: completes a frame's bytes, or begins the next. False: it needs more bytes.
 bool Wire::next_frame(Receiver& receiver, bool& pauses) {
+  const auto damaged = [&](const std::string& what) {
+    receiver.damaged(peer_, what);
+    end(what);
+    return true;
+  };
   if (!in_payload_) {
-    if (end_ - begin_ < sizeof(Header)) return false;
+    if (end_ - begin_ < head_bytes()) return false;
     std::memcpy(&header_, staging_.data() + begin_, sizeof(Header));
-    if (const std::string fault = fault_of(header_, frames_received_ + 1); !fault.empty()) {
-      receiver.damaged(peer_, fault);
-      end(fault);
-      return true;
-    }
+    if (opener_ && !open_header())
+      return damaged(
+          fmt::format("frame {}: the tag does not fit: it was changed, repeated or left out on its way, or is of "
+                      "another connection",
+                      frames_received_ + 1));
+    if (const std::string fault = fault_of(header_, frames_received_ + 1); !fault.empty()) return damaged(fault);
     ++frames_received_;
-    begin_ += sizeof(Header);
+    begin_ += head_bytes();
     confirmed_ = header_.received;
     retire();
     if ((header_.flags & kBare) != 0) return true;
@@ -261,24 +320,20 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     left_ = header_.frame.length;
     crc_ = 0;
     in_payload_ = true;
+    if (opener_ && left_ > 0) opener_->begin();
   }
   if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
     std::memcpy(into_, staging_.data() + begin_, staged);
-    crc_ = crc32c(crc_, into_, staged);
+    check(into_, staged);
     into_ += staged;
     left_ -= staged;
     begin_ += staged;
   }
-  if (left_ > 0) return false;
+  const std::size_t tag = opener_ && header_.frame.length > 0 ? kTag : 0;
+  if (left_ > 0 || end_ - begin_ < tag) return false;
   in_payload_ = false;
-  if (crc_ != header_.payload_crc) {
-    const Frame& f = header_.frame;
-    const std::string what = fmt::format("message {} of strand {}, bytes {} to {}: checksum {:08x} instead of {:08x}",
-                                         f.number, f.strand, f.offset, f.offset + f.length, crc_, header_.payload_crc);
-    receiver.damaged(peer_, what);
-    end(what);
-    return true;
-  }
+  if (const std::string fault = fault_in_payload(); !fault.empty()) return damaged(fault);
+  begin_ += tag;
   if ((header_.flags & kHeld) != 0) owes_confirmation_ = true;
   pauses = receiver.arrived(peer_, header_.frame, placed_);
   return true;

@@ -3,8 +3,10 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "net/bootstrap/seal.h"
 #include "net/messages/carrier.h"
 #include "net/tcp/frame.h"
 #include "net/tcp/splicer.h"
@@ -19,13 +21,17 @@ using messages::Receiver;
 // queued frames without a block is the caller's until touches() says otherwise.
 class Wire {
  public:
-  // With a splicer, which outlives the wire, large frames are not copied.
-  Wire(Rank peer, Splicer* splicer) : peer_(peer), splicer_(splicer) {}
+  // With a splicer large frames are not copied; with `sealed`, blocks for encrypted bytes, all frames are sealed. Both
+  // outlive the wire.
+  Wire(Rank peer, Splicer* splicer, messages::Blocks* sealed = nullptr)
+      : peer_(peer), splicer_(splicer), sealed_(sealed) {}
 
   Rank peer() const { return peer_; }
   int fd() const { return fd_.get(); }
   bool attached() const { return fd_.open(); }
   void copy_always() { splicer_ = nullptr; }
+  // How frames are sealed, before attach(). Requires: there are blocks for it; `greeting` is done.
+  void seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake& greeting);
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
   void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
 
@@ -44,7 +50,10 @@ class Wire {
   // Reads until nothing is there or arrived() pauses it; true: something came.
   bool receive(Receiver& receiver);
   // Unread bytes that were received together with others.
-  bool holds_bytes() const { return end_ - begin_ >= sizeof(Header) || (in_payload_ && end_ > begin_); }
+  bool holds_bytes() const {
+    const std::size_t enough = !in_payload_ ? head_bytes() : left_ > 0 ? 1 : kTag;
+    return end_ - begin_ >= enough;
+  }
 
   // The peer's side is closed; why.
   bool ended() const { return ended_; }
@@ -57,19 +66,37 @@ class Wire {
   bool watched_for_output = false;  // by the endpoint's epoll
 
  private:
+  static constexpr std::size_t kTag = bootstrap::Sealer::kTagBytes;
+  // What a sealed frame has besides its bytes.
+  struct Seals {
+    std::array<std::byte, sizeof(Header) + kTag> head;
+    std::array<std::byte, kTag> tail;
+  };
   struct Outgoing {
     Header header;
     const std::byte* payload;
     Block block;
-    std::size_t sent = 0;  // header and payload together
-    std::size_t bytes() const { return sizeof(Header) + header.frame.length; }
+    std::size_t sent = 0;  // header, payload and tags together
+    std::unique_ptr<Seals> seals;
+    std::size_t head_bytes() const { return seals ? sizeof seals->head : sizeof header; }
+    std::size_t tail_bytes() const { return seals && header.frame.length > 0 ? kTag : 0; }
+    std::size_t bytes() const { return head_bytes() + header.frame.length + tail_bytes(); }
     bool held() const { return (header.flags & kHeld) != 0; }
     bool all_sent() const { return sent == bytes(); }
     int rest(iovec* parts);
   };
+  static constexpr int kMostParts = 3;  // of rest()
   void send(Outgoing out, bool more_follows);
   void drop_queue();
   void number(Header& header);
+  // Seals a frame that has its number.
+  void seal(Outgoing& out);
+  std::size_t head_bytes() const { return opener_ ? sizeof(Header) + kTag : sizeof(Header); }
+  // Opens the header in header_. False: it is not what the peer sent next.
+  bool open_header();
+  void check(std::byte* at, std::size_t bytes);
+  // Empty if the bytes of the frame that has just come are sound. Otherwise what is wrong.
+  std::string fault_in_payload();
   // Outcome of a system call: bytes, 0: would block, -1: ended.
   ssize_t write_some(const iovec* parts, int count);
   ssize_t write_failed();
@@ -83,7 +110,9 @@ class Wire {
 
   Rank peer_;
   Splicer* splicer_;
-  std::unique_ptr<Pipe> pipe_;  // while it holds a part of the next frame
+  messages::Blocks* const sealed_;                    // null: frames are not sealed
+  std::optional<bootstrap::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
+  std::unique_ptr<Pipe> pipe_;                        // while it holds a part of the next frame
   bootstrap::UniqueFd fd_;
   bool ended_ = false, closed_ = false;
   std::string end_reason_;

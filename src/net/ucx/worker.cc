@@ -37,7 +37,7 @@ Worker::Worker(WorkerHandle worker, Rank rank, std::vector<bool> near, std::chro
   epoll_ctl(epoll_, EPOLL_CTL_ADD, worker_->event_descriptor(), &event);
 }
 
-void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd) {
+void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd, const bootstrap::Handshake&) {
   Link& l = link(peer);
   bootstrap::end_when_cut(fd.get(), timeout_);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &l}};

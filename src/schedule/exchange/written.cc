@@ -5,6 +5,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "base/text.h"
 #include "base/text_file.h"
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
@@ -176,7 +177,9 @@ bool names_file(std::string_view name) { return name.ends_with(".xml") || name.e
 
 Result<Document> read_document(const std::string& file) {
   WEFT_TRY(const std::string text, read_text_file(file));
-  return file.ends_with(".xml") ? parse_msccl_xml(file, text) : parse_schedule_json(file, text);
+  auto document = file.ends_with(".xml") ? parse_msccl_xml(file, text) : parse_schedule_json(file, text);
+  if (document) document->name = shown(document->name);  // commands print it
+  return document;
 }
 
 Result<const Algorithm*> written_algorithm(std::string_view file) {
