@@ -251,8 +251,8 @@ TEST_F(Relations, NoPlanIsMuchFasterThanTheOneChosen) {
     ASSERT_TRUE(found.has_value()) << found.error().message;
     EXPECT_EQ(found->size(), std::size(kAll));
     for (const accuracy::Regret& r : *found)
-      EXPECT_LE(r.ratio(), 1.1) << made.name << ", " << schedule::name(r.collective) << ", " << r.bytes << " B: "
-                                << r.chosen << ", but " << r.best;
+      EXPECT_LE(r.ratio(), 1.1) << made.name << ", " << schedule::name(r.collective) << ", " << r.bytes
+                                << " B: " << r.chosen << ", but " << r.best;
   }
 }
 
@@ -265,8 +265,7 @@ TEST(Commands, AgreeOnOneNumber) {
   const double time = (*bench)["rows"][0]["time_us"];
   EXPECT_EQ(time, (*explain)["simulated"]["time_us"].get<double>());
   // By NCCL's tuner, as tables of nccl-tests are predicted.
-  const auto nccl =
-      cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes, "--tuner", "nccl"});
+  const auto nccl = cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes, "--tuner", "nccl"});
   accuracy::Predictor predictor(cost::shipped_view(topology::load_machine(on).value()).value());
   const auto predicted = predictor.predict({.name = "", .machine = on}, {.bytes = 1 << 20, .time = {}});
   ASSERT_TRUE(nccl.has_value() && predicted.has_value());

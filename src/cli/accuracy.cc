@@ -13,7 +13,8 @@ using accuracy::Score;
 using accuracy::Scored;
 
 struct Spec {
-  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits, regret, sizes = "8,4K,256K,4M,64M,1G";
+  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits, regret,
+                                              sizes = "8,4K,256K,4M,64M,1G";
   std::int64_t ranks = 0, together = 0, steps = 2'000'000;
 };
 

@@ -173,7 +173,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
                   "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has, e.g. shm+ucx");
-  sub->add_option("--iters", spec->iterations, "operations per run (default here: enough to be measurable; with --on: 1; "
+  sub->add_option("--iters", spec->iterations,
+                  "operations per run (default here: enough to be measurable; with --on: 1; "
                   "nccl-tests has 20)");
   sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");
@@ -205,7 +206,8 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--verbose", spec->verbose, "with --on: say where the time goes, what was folded, and the busiest link");
+  sub->add_flag("--verbose", spec->verbose,
+                "with --on: say where the time goes, what was folded, and the busiest link");
   sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");

@@ -165,8 +165,8 @@ bool announce(double steps) {
   Progress::show("");
   fmt::print(
       stderr,
-      "weft: {:.1g} steps or more are carried out one by one, some {:.0f} minutes; other algorithms may be told by "
-      "fewer ranks (docs/simulation.md), --max-events sets a bound\n",
+      "weft: {:.1g} steps or more are simulated one by one, some {:.0f} minutes; other algorithms may be extrapolated "
+      "from fewer ranks (docs/simulation.md), --max-events sets a bound\n",
       steps, std::ceil(steps / kPerMinute));
   return true;
 }

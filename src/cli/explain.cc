@@ -161,9 +161,9 @@ void mark_chosen(std::vector<tune::Candidate>& all, const predict::Answer& answe
   if (found == all.end()) return;
   if (found != all.begin()) {
     all.front().chosen = false;
-    all.front().reason = fmt::format("the least estimate; {}", choice.reason.starts_with("fastest of")
-                                                                   ? "simulated, it takes longer"
-                                                                   : "not simulated");
+    all.front().reason =
+        fmt::format("the least estimate; {}",
+                    choice.reason.starts_with("fastest of") ? "simulated, it takes longer" : "not simulated");
   }
   *found = choice;
   std::rotate(all.begin(), found, found + 1);

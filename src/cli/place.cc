@@ -52,7 +52,7 @@ struct Outcome {
   Nodes nodes;
   Duration time;
   std::string algorithm;
-  std::size_t groups = 0;  // lowest switches that the nodes hang at
+  std::size_t groups = 0;   // lowest switches that the nodes hang at
   std::string method = {};  // how the simulator found the time: "full", "symmetric", "extrapolated"
 };
 

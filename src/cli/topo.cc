@@ -154,7 +154,8 @@ Command add_topo(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("topo", "Show a machine: summary, matrix, picture, or file");
   sub->add_option("--on", spec->on, "a preset, a preset with options, or a file (default: this machine)");
-  sub->add_flag("--links", spec->links, "print every link by the name that bench --fault and --load take, and its rates");
+  sub->add_flag("--links", spec->links,
+                "print every link by the name that bench --fault and --load take, and its rates");
   sub->add_flag("--matrix", spec->matrix, "print the matrix of path types");
   sub->add_option("--svg", spec->svg, "draw it into this file");
   sub->add_option("--heat", spec->heat, "draw the rates between all devices as a heat map");

@@ -205,8 +205,6 @@ int if_staged(const RankContext& s) {
   return s.staged ? kSlots(s) : 0;
 }
 int all_ranks(const RankContext& s) { return s.ranks; }
-// Within one node every rank does the same with its own shard.
-Rank by_one_rank_of_node(const RankContext& s) { return Node(s).count == 1 ? 1 : 0; }
 int nodes_between(const RankContext& s) { return Node(s).count - 2; }
 
 }  // namespace
@@ -220,8 +218,7 @@ Algorithm nvls_all_reduce() {
           .lanes = 2,
           .chunks = places,
           .scratch = if_staged<places>,
-          .steps = all_reduce_steps,
-          .turn = by_one_rank_of_node};
+          .steps = all_reduce_steps};
 }
 Algorithm nvls_tree_all_reduce() {
   return {.name = "nvls_tree",

@@ -74,20 +74,18 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
     ++answer.tried;
     carried_out += outcome->carried_out;
     if (!needed) left -= static_cast<double>(outcome->carried_out);
-    const bool faster =
-        needed || outcome->time < answer.outcome.time ||
-        (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
-         c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
+    const bool faster = needed || outcome->time < answer.outcome.time ||
+                        (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
+                         c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
     if (!faster) continue;
     best = c;
     answer.outcome = *std::move(outcome);
   }
   answer.choice = *best;
   answer.choice.chosen = true;
-  answer.choice.reason =
-      answer.tried == 1
-          ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))
-          : fmt::format("fastest of {} that were simulated: {}", answer.tried, format_duration(answer.outcome.time));
+  answer.choice.reason = answer.tried == 1 ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))
+                                           : fmt::format("fastest of {} that were simulated: {}", answer.tried,
+                                                         format_duration(answer.outcome.time));
   answer.outcome.carried_out = carried_out;
   return answer;
 }

@@ -44,7 +44,7 @@ struct BenchRow {
   std::vector<Spent> why = {};
   std::int64_t path_steps = 0;  // of that path
   int plans_simulated = 0;      // before one was chosen; 0: another's choice
-  Duration simulating;                 // simulated: how long that took here
+  Duration simulating;          // simulated: how long that took here
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
     std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;

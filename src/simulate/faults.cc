@@ -166,7 +166,8 @@ class Faults {
       const auto part = part_of(timed->first);
       const auto at = timed->second.starts_with("t=") ? duration_of(timed->second.substr(2)) : std::nullopt;
       if (!part || !at)
-        return bad_input("--fault {}: expected PART@t=TIME, e.g. 50%@t=2ms; what is down while a job runs ends it", fault);
+        return bad_input("--fault {}: expected PART@t=TIME, e.g. 50%@t=2ms; what is down while a job runs ends it",
+                         fault);
       disturbances_.changes.push_back({id, *at, *part});
     } else if (const auto part = part_of(how)) {
       link.rate_ab = link.rate_ab * *part;

@@ -41,7 +41,7 @@ struct Options {
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
   // Requires: no rank has two jobs; classes that the packets have (flows have none).
   std::vector<exec::VirtualJob> beside = {};
-  // Told before every run about how many operations it has to carry out. There may be several, of parts.
+  // Called before every run with the number of operations, about, that it has. There may be several runs, of parts.
   std::function<void(double operations)> before_run = {};
   bool why = false;              // also say what the time was spent on
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out

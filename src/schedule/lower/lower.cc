@@ -235,8 +235,7 @@ bool StrandStream::joined(protocol::Operation& operation, const protocol::Operat
   const auto has_message = [](const Ends& ends) {
     return std::any_of(ends.begin(), ends.end(), [](auto& end) { return end.kind == protocol::End::Kind::kMessage; });
   };
-  if (next.kind != operation.kind ||
-      !(has_message(operation.sources) || has_message(operation.destinations)) ||
+  if (next.kind != operation.kind || !(has_message(operation.sources) || has_message(operation.destinations)) ||
       !goes_on(operation.sources, next.sources) || !goes_on(operation.destinations, next.destinations))
     return false;
   operation.bytes += next.bytes;

@@ -74,7 +74,8 @@ class CriticalPath {
     };
     std::vector<Piece> pieces;  // in order of time
   };
-  // Requires: the run has ended. `link_of`: the link of a way that limits it, with its capacity. `rank_of`: of an actor.
+  // Requires: the run has ended. `link_of`: the link of a way that limits it, with its capacity. `rank_of`: of an
+  // actor.
   struct Limit {
     std::string link;
     double capacity;

@@ -170,7 +170,7 @@ class FlowFabric : private Carrier::SimulationHost {
       kMessageArrives,
       kSignalArrives,
       kSignalsArrive,  // several at once
-      kPartArrives,  // of a message that a switch sums
+      kPartArrives,    // of a message that a switch sums
       kSumArrives,
       kResume,
       kFlap,        // of a link that goes down or comes back
@@ -190,8 +190,8 @@ class FlowFabric : private Carrier::SimulationHost {
 
   // Packets, flapping links and timelines name links by their numbers.
   bool links_have_numbers() const {
-    return options_.carrier || !options_.disturbances.flaps.empty() ||
-           !options_.disturbances.changes.empty() || options_.timeline != nullptr;
+    return options_.carrier || !options_.disturbances.flaps.empty() || !options_.disturbances.changes.empty() ||
+           options_.timeline != nullptr;
   }
   std::unique_ptr<Carrier> carrier_of(Carrier::SimulationHost& self);
   void launch();

@@ -73,10 +73,11 @@ std::string Timeline::to_trace(const std::function<std::string(MaxMin::Resource)
                    name, s.rank, s.strand, s.begin.us(), (s.end - s.begin).us(), s.bytes);
   }
   for (const Mark& m : marks_)
-    fmt::format_to(to,
-                   R"({{"ph":"X","name":"{}","pid":"critical path","tid":0,"ts":{:.6f},"dur":{:.6f},"args":{{"rank":{}}}}},)"
-                   "\n",
-                   m.cause, m.begin.us(), (m.end - m.begin).us(), m.rank);
+    fmt::format_to(
+        to,
+        R"({{"ph":"X","name":"{}","pid":"critical path","tid":0,"ts":{:.6f},"dur":{:.6f},"args":{{"rank":{}}}}},)"
+        "\n",
+        m.cause, m.begin.us(), (m.end - m.begin).us(), m.rank);
   for (const Level& l : levels_)
     fmt::format_to(to,
                    R"({{"ph":"C","name":"{}","pid":"links","ts":{:.6f},"args":{{"% used":{:.2f}}}}},)"
