@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <random>
 
+#include "accuracy/predict.h"
+#include "accuracy/regret.h"
+#include "cli/answers.h"
 #include "collectives/registry.h"
 #include "cost/estimate.h"
 #include "cost/limit.h"
@@ -234,6 +237,68 @@ TEST_F(Relations, EstimatesAreNearTimes) {
     }
   }
   RecordProperty("worst", std::to_string(worst));
+}
+
+// Relation 7: on small machines no plan of which the estimates say that it might be faster is more than 10 % faster by
+// the simulator than the one that is chosen.
+TEST_F(Relations, NoPlanIsMuchFasterThanTheOneChosen) {
+  constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kAllGather, Collective::kAllToAll};
+  for (int i = 0; i < machines_ / 2; ++i) {
+    const Made made = machine();
+    const Asked asked(made.with({}));
+    const Bytes size = bytes();
+    const auto found = accuracy::regrets(asked.view, kAll, std::span(&size, 1), 3e5);
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(found->size(), std::size(kAll));
+    for (const accuracy::Regret& r : *found)
+      EXPECT_LE(r.ratio(), 1.1) << made.name << ", " << schedule::name(r.collective) << ", " << r.bytes
+                                << " B: " << r.chosen << ", but " << r.best;
+  }
+}
+
+// Relation 11: one question has one answer, whichever command gives it.
+TEST(Commands, AgreeOnOneNumber) {
+  const std::string on = "dgx-h100:nodes=2,net=ib-ndr", bytes = "1048576";
+  const auto bench = cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes});
+  const auto explain = cli::answer({"explain", "all_reduce", "--on", on, "--bytes", bytes});
+  ASSERT_TRUE(bench.has_value() && explain.has_value());
+  const double time = (*bench)["rows"][0]["time_us"];
+  EXPECT_EQ(time, (*explain)["simulated"]["time_us"].get<double>());
+  // By NCCL's tuner, as tables of nccl-tests are predicted.
+  const auto nccl = cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes, "--tuner", "nccl"});
+  accuracy::Predictor predictor(cost::shipped_view(topology::load_machine(on).value()).value());
+  const auto predicted = predictor.predict({.name = "", .machine = on}, {.bytes = 1 << 20, .time = {}});
+  ASSERT_TRUE(nccl.has_value() && predicted.has_value());
+  EXPECT_NEAR((*nccl)["rows"][0]["time_us"].get<double>(), predicted->time.us(), 1e-9 * predicted->time.us());
+}
+
+// What the time was spent on adds up to it, and names the cause that was put there.
+TEST(WhereTheTimeGoes, AddsUpAndNamesTheCause) {
+  const Made made("dgx-h100:nodes=4,net=ib-ndr,wires=switch");
+  const auto spent = [&](const std::vector<std::string>& faults, Bytes bytes) {
+    const Asked asked(made.with(faults));
+    const Task task = task_on(asked.view, Collective::kAllReduce, bytes);
+    return asked.simulated(task, plan_on(asked.view, task, kCases[0], bytes > 1 << 20 ? 16 : 1), {.why = true});
+  };
+  const auto part = [](const Outcome& o, sim::Cause cause, std::string_view where = "") {
+    double sum = 0;
+    for (const sim::PathShare& share : o.why)
+      if (share.cause == cause && share.where.find(where) != std::string::npos) sum += share.time / o.time;
+    return sum;
+  };
+  const std::string link = nic_link(made, 1), nic = link.substr(5, link.find('-') - 5);
+  const Outcome healthy = spent({}, 64 << 20), small = spent({}, 4096), slow_link = spent({link + "=10%"}, 64 << 20),
+                slow_rank = spent({"rank:9=slow:8x"}, 64 << 20), jitter = spent({"jitter=uniform:100us"}, 4096);
+  for (const Outcome* o : {&healthy, &small, &slow_link, &slow_rank, &jitter}) {
+    double sum = 0;
+    for (const sim::PathShare& share : o->why) sum += share.time.us();
+    EXPECT_NEAR(sum, o->time.us(), 1e-6 * o->time.us());
+    EXPECT_GT(o->path_steps, 0);
+  }
+  EXPECT_GT(part(small, sim::Cause::kHop), 0.5);
+  EXPECT_GT(part(slow_link, sim::Cause::kLink, nic), 0.8);
+  EXPECT_GT(part(slow_rank, sim::Cause::kSlowRank, "rank 9"), 0.5);
+  EXPECT_GT(part(jitter, sim::Cause::kJitter), 0.5);
 }
 
 // Relation 12. NCCL takes 20.4 GB/s of data for all channels of LL over more than two nodes; a ring's node sends

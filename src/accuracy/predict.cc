@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "predict/predict.h"
 #include "sim/flow/flow_fabric.h"
-#include "simulate/simulate.h"
 #include "tune/nccl/choice.h"
 
 namespace weft::accuracy {
 namespace {
 
-constexpr Bytes kMostMessages = 50'000;  // of a simulation, about; with more the estimate, which then hardly differs
-constexpr Bytes kElement = 4;            // float, as nccl-tests measures by default
+constexpr Bytes kElement = 4;  // float, as nccl-tests measures by default
 
 schedule::Task task_of(const cost::MachineView& machine, Collective collective, Rank ranks, Bytes bytes) {
   const bool parts = collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
@@ -23,27 +22,11 @@ schedule::Task task_of(const cost::MachineView& machine, Collective collective, 
           .element_bytes = kElement};
 }
 
-// How many slices all ranks send, about.
-Bytes messages_of(const schedule::Task& task, const schedule::Plan& plan) {
-  const schedule::Cut cut = schedule::cut_of(task, plan);
-  const Bytes slices = cut.slice > 0 ? (cut.piece + cut.slice - 1) / cut.slice : 1;
-  const Bytes chunks = plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node});
-  return slices * chunks * plan.channels * task.ranks;
-}
-
-// nccl-tests starts 20 calls (its -n), waits for the last and divides. Where data flows one way, ranks need not wait
-// for each other: the calls overlap, and what the first takes longer than the others counts for a twentieth.
-constexpr int kCalls = 20, kFirstCalls = 3, kMoreCalls = 2;
-Result<Duration> time_of(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan) {
-  if (!schedule::rooted(task.collective)) {
-    WEFT_TRY(const simulate::Outcome one, simulate::simulate(machine, task, plan));
-    return one.time;
-  }
-  WEFT_TRY(const simulate::Outcome first, simulate::simulate(machine, task, plan, {.calls = kFirstCalls}));
-  WEFT_TRY(const simulate::Outcome more, simulate::simulate(machine, task, plan, {.calls = kFirstCalls + kMoreCalls}));
-  const double each = (more.time - first.time).s() / kMoreCalls;
-  return Duration::seconds((first.time.s() + (kCalls - kFirstCalls) * each) / kCalls);
-}
+// nccl-tests starts 20 calls (its -n), waits for the last and divides.
+constexpr int kCalls = 20;
+// Simulations of more steps take seconds a row, and minutes where many GPUs use each other's switches at once: then
+// the estimate stands for them.
+constexpr double kMostSteps = 1e5;
 
 bool told(const Point& point, const tune::nccl::Row& row) {
   return (point.algorithm.empty() || name(row.algorithm) == point.algorithm) &&
@@ -78,20 +61,24 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   const tune::Question question{.task = task, .can = sim::flow_capabilities(machine_.topology())};
   Prediction prediction;
   WEFT_TRY(const auto row, ask_nccl(task, point));
-  const auto choice = tune::choose(machine_, row ? tune::nccl::forced(question, *row) : question);
-  if (choice) {
-    prediction.algorithm = choice->plan.algorithm->name;
-    prediction.protocol = protocol::traits(choice->plan.protocol).name;
-    prediction.channels = choice->plan.channels;
-    prediction.time = choice->estimate.total;
-    if (messages_of(task, choice->plan) <= kMostMessages) {
-      WEFT_TRY(prediction.time, time_of(machine_, task, choice->plan));
-    }
+  predict::Query query{.question = row ? tune::nccl::forced(question, *row) : question, .calls = kCalls};
+  query.options.most_steps = kMostSteps;
+  auto answer = predict::predict(machine_, query);
+  if (!answer && answer.error().code == Code::kNoResources) {
+    WEFT_TRY(const tune::Candidate choice, tune::choose(machine_, query.question));
+    answer = predict::Answer{.choice = choice, .outcome = {.time = choice.estimate.total}};
+  }
+  if (answer) {
+    const schedule::Plan& plan = answer->choice.plan;
+    prediction.algorithm = plan.algorithm->name;
+    prediction.protocol = protocol::traits(plan.protocol).name;
+    prediction.channels = plan.channels;
+    prediction.time = answer->outcome.time;
   } else if (row) {
     prediction = {row->time, tune::nccl::name(row->algorithm), protocol::traits(row->protocol).name, row->channels,
                   true};
   } else {
-    return tl::make_unexpected(choice.error());
+    return tl::make_unexpected(answer.error());
   }
   // One thread that launches on several GPUs in turn, again and again, is the limit until the GPUs take longer.
   const int together = table.gpus_per_thread == kAllGpus ? ranks : table.gpus_per_thread;

@@ -1,4 +1,5 @@
 #include "accuracy/plot.h"
+#include "accuracy/regret.h"
 #include "accuracy/score.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -12,8 +13,9 @@ using accuracy::Score;
 using accuracy::Scored;
 
 struct Spec {
-  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits;
-  std::int64_t ranks = 0, together = 0;
+  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits, regret,
+                                              sizes = "8,4K,256K,4M,64M,1G";
+  std::int64_t ranks = 0, together = 0, steps = 2'000'000;
 };
 
 constexpr const char* kExamples = R"(
@@ -27,6 +29,7 @@ Examples:
   weft accuracy                                           the tables that weft ships
   weft accuracy --svg plots                               and a picture of each
   weft accuracy --table mine.csv --on dgx-h100:nodes=2    another one
+  weft accuracy --regret "dgx-h100;dgx-h100:nodes=4,net=ib-ndr" --collective all
   weft accuracy --fail-above 40,40,40                     exit 1 if a total is worse, in percent
 )";
 
@@ -131,7 +134,72 @@ Status write_plots(const std::string& folder, const std::vector<Scored>& all) {
   return {};
 }
 
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// How much longer weft's choices take than the best plan by its own simulator. Exit status 1 above kMostRegret.
+Result<int> run_regret(const Spec& spec) {
+  constexpr double kMostRegret = 1.1;
+  using enum Collective;
+  std::vector<Collective> collectives = {kAllReduce, kAllGather, kReduceScatter, kAllToAll,
+                                         kBroadcast, kReduce,    kGather,        kScatter};
+  if (spec.collective != "all") {
+    WEFT_TRY(const Collective one, schedule::parse_collective(spec.collective));
+    collectives = {one};
+  }
+  std::vector<Bytes> sizes;
+  for (const std::string& size : split(spec.sizes, ',')) {
+    WEFT_TRY(sizes.emplace_back(), parse_message("--sizes", size));
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  if (spec.json != "-")
+    fmt::print("# {:<30} {:<14} {:>11} {:>11} {:>11} {:>6} {:>5} {:>7}  {:<28} {}\n", "machine", "collective",
+               "size (B)", "chosen (us)", "best (us)", "ratio", "plans", "skipped", "chosen", "best");
+  double worst = 1;
+  int above = 0, all = 0;
+  for (const std::string& name : split(spec.regret, ';')) {
+    WEFT_TRY(const Machine machine, load_machine(name, spec.calibration));
+    for (const Collective collective : collectives)
+      for (const Bytes size : sizes) {
+        WEFT_TRY(const auto found, accuracy::regrets(*machine.view, std::span(&collective, 1), std::span(&size, 1),
+                                                     static_cast<double>(spec.steps)));
+        for (const accuracy::Regret& r : found) {
+          ++all;
+          above += r.ratio() > kMostRegret ? 1 : 0;
+          worst = std::max(worst, r.ratio());
+          rows.push_back({{"machine", name},
+                          {"collective", schedule::name(r.collective)},
+                          {"bytes", r.bytes},
+                          {"ranks", r.ranks},
+                          {"chosen", r.chosen},
+                          {"best", r.best},
+                          {"chosen_us", r.chosen_time.us()},
+                          {"best_us", r.best_time.us()},
+                          {"plans", r.plans},
+                          {"skipped", r.skipped}});
+          if (spec.json == "-") continue;
+          fmt::print("  {:<30} {:<14} {:>11} {:>11.1f} {:>11.1f} {:>6.3f} {:>5} {:>7}  {:<28} {}\n", name,
+                     schedule::name(r.collective), r.bytes, r.chosen_time.us(), r.best_time.us(), r.ratio(), r.plans,
+                     r.skipped, r.chosen, r.chosen == r.best ? "" : r.best);
+          std::fflush(stdout);
+        }
+      }
+  }
+  if (spec.json != "-")
+    fmt::print("# {} choices, {} above {:.2f} times the best plan, worst {:.3f}\n", all, above, kMostRegret, worst);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, {{"schema", "weft.regret/1"}, {"rows", rows}}));
+  return above > 0 ? kBadAnswer : 0;
+}
+
 Result<int> run(const Spec& spec) {
+  if (!spec.regret.empty()) return run_regret(spec);
   std::array<double, kBands> limits{};
   if (!spec.limits.empty()) {
     WEFT_TRY(limits, parse_limits(spec.limits));
@@ -170,6 +238,13 @@ Command add_accuracy(CLI::App& app) {
   sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder");
   sub->add_option("--fail-above", spec->limits, "exit 1 if a total of tables not fitted on is above: A,B,C in percent");
   sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table");
+  sub->add_option("--regret", spec->regret,
+                  "instead: compare weft's choices with every other plan by weft's own simulator, on these machines, "
+                  "separated by semicolons; --collective all: all of them");
+  sub->add_option("--sizes", spec->sizes, "with --regret: message sizes")->capture_default_str();
+  sub->add_option("--steps", spec->steps, "with --regret: plans that take more simulated steps than this are skipped")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

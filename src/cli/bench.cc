@@ -25,6 +25,7 @@ Examples:
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
+  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl --algo Tree --proto LL128     as NCCL_ALGO, NCCL_PROTO
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
@@ -82,8 +83,7 @@ Result<Machine> settle(BenchSpec& spec) {
   WEFT_CHECK(check_channels(spec.channels));
   if (spec.tuner != "weft" && spec.tuner != "nccl")
     return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
-  if (spec.tuner == "nccl" && (spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty()))
-    return bad_input("--tuner nccl is for machines named by --on, without --algo and --proto");
+  if (spec.tuner == "nccl" && spec.on.empty()) return bad_input("--tuner nccl is for machines named by --on");
   if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
                           !spec.compute.empty() || !spec.timeline.empty()))
     return bad_input("--fault, --beside, --load, --compute and --timeline are for machines named by --on");
@@ -173,7 +173,9 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
   sub->add_option("--transport", spec->transport,
                   "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has, e.g. shm+ucx");
-  sub->add_option("--iters", spec->iterations, "here: operations per run (default: enough to be measurable)")
+  sub->add_option("--iters", spec->iterations,
+                  "operations per run (default here: enough to be measurable; with --on: 1; "
+                  "nccl-tests has 20)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
   sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
   sub->add_flag("--check", spec->check, "look at every element of every result");
@@ -181,7 +183,8 @@ Command add_bench(CLI::App& app) {
   sub->add_flag("--unregistered", spec->unregistered,
                 "here: ordinary memory instead of shared memory that peers reach");
   sub->add_option("--fault", spec->faults,
-                  "with --on: nic:3=down, gpu:1/5=down, switch:12=down, link:A-B=down|50%|+5us|flap:10ms,20%, "
+                  "with --on: nic:3=down|50%, gpu:1/5=down, switch:12=down|50%, link:A-B=down|50%|+5us|flap:10ms,20%, "
+                  "50%@t=2ms: from then on, "
                   "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
       ->allow_extra_args(false);
   sub->add_option("--beside", spec->beside,
@@ -204,7 +207,8 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--verbose", spec->verbose, "with --on: say what was folded, and the busiest link");
+  sub->add_flag("--verbose", spec->verbose,
+                "with --on: say where the time goes, what was folded, and the busiest link");
   sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");

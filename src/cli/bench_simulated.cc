@@ -11,6 +11,7 @@
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
+#include "predict/predict.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
 #include "simulate/computing.h"
@@ -157,16 +158,16 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
 }
 
 // Says what will take minutes: many ranks that are neither folded nor continued from fewer. Returns whether it did.
-bool announce(const BenchRow& row, double steps) {
+bool announce(double steps) {
   constexpr double kMinutes = 1e8;     // steps
   constexpr double kPerMinute = 60e6;  // 0.3 to 3 million a second (bench/results/2026-11-22-simulator-speed.md)
   if (steps < kMinutes) return false;
   Progress::show("");
   fmt::print(
       stderr,
-      "weft: {} carries out {:.1g} steps or more one by one, some {:.0f} minutes; other algorithms may be told by "
-      "fewer ranks (docs/simulation.md), --max-events sets a bound\n",
-      row.algorithm, steps, std::ceil(steps / kPerMinute));
+      "weft: {:.1g} steps or more are simulated one by one, some {:.0f} minutes; other algorithms may be extrapolated "
+      "from fewer ranks (docs/simulation.md), --max-events sets a bound\n",
+      steps, std::ceil(steps / kPerMinute));
   return true;
 }
 
@@ -184,44 +185,57 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                                 .algorithm = spec.algorithm,
                                 .protocol = spec.protocol,
                                 .channels = static_cast<int>(spec.channels)};
-  WEFT_TRY(const tune::Candidate choice,
-           job.nccl ? tune::nccl::choose(view, *job.nccl, question) : tune::choose(view, question));
-  const schedule::Plan& plan = choice.plan;
-  WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
-  row.algorithm = plan.algorithm->name;
-  row.protocol = protocol::traits(plan.protocol).name;
-  row.channels = plan.channels;
-  row.predicted = choice.estimate.total;
   const cost::Limit limit = cost::limit(view, task);
   row.limit_resource = limit.resource;
   row.limit_time = limit.time;
 
-  if (spec.check && spec.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
-    WEFT_TRY(row.errors, wrong_when_carried(spec, view, task, plan));
-  }
   simulate::Options options{.fold = !spec.no_fold,
                             .fast_forward = !spec.no_fold,
                             .max_events = spec.max_events,
                             .disturbances = job.disturbances,
                             .background = job.background,
                             .packets = spec.packets,
+                            .why = (spec.verbose || !spec.json.empty()) && with == nullptr,
                             .trace = trace};
   if (with != nullptr && with->method != name(simulate::Method::kExtrapolated)) options.extrapolate = false;
-  if (job.others) {
-    WEFT_TRY(options.beside, jobs_beside(spec, view, task.ranks, row.protocol));
-  }
   if (!spec.compute.empty()) {
     WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
-    WEFT_CHECK(simulate::check_engine(plan, task, options.computing));
   }
-  options.before_run = [&row, said = false](double steps) mutable { said = said || announce(row, steps); };
+  options.before_run = [said = false](double steps) mutable { said = said || announce(steps); };
+  // The protocol is that of all jobs, so it must be known before them; and what cannot be done is said before the work.
+  const auto check_plan = [&](const schedule::Plan& plan, simulate::Options& o) -> Status {
+    WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
+    if (!spec.compute.empty()) WEFT_CHECK(simulate::check_engine(plan, task, o.computing));
+    if (job.others) {
+      WEFT_TRY(o.beside, jobs_beside(spec, view, task.ranks, std::string(protocol::traits(plan.protocol).name)));
+    }
+    return {};
+  };
   const auto begin = std::chrono::steady_clock::now();
-  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(view, task, plan, options));
+  WEFT_TRY(const predict::Answer answer,
+           predict::predict(view, {.question = question,
+                                   .nccl = job.nccl ? &*job.nccl : nullptr,
+                                   .options = options,
+                                   .calls = static_cast<int>(std::max<std::int64_t>(1, spec.iterations)),
+                                   .check = check_plan}));
+  const simulate::Outcome& outcome = answer.outcome;
+  const schedule::Plan& plan = answer.choice.plan;
+  row.algorithm = plan.algorithm->name;
+  row.protocol = protocol::traits(plan.protocol).name;
+  row.channels = plan.channels;
+  row.predicted = answer.choice.estimate.total;
   row.simulating = Duration::seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  if (spec.check && spec.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
+    WEFT_TRY(row.errors, wrong_when_carried(spec, view, task, plan));
+  }
   row.time = outcome.time;
   if (options.computing.any()) row.computing = computing_of(options.computing.alone, outcome);
+  for (const sim::PathShare& share : outcome.why)
+    row.why.push_back({std::string(name(share.cause)), share.where, share.time});
+  row.path_steps = outcome.path_steps;
+  row.plans_simulated = answer.tried;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
   if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);

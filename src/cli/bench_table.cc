@@ -53,6 +53,24 @@ std::string packets_text(const BenchRow::Packets& p) {
   return text;
 }
 
+// "where the time goes: 41 % link node0/nic2 -> switch2, 30 % hops, …", of the causes that matter.
+std::string why_text(const BenchRow& r) {
+  constexpr double kLeast = 0.01;
+  std::string text;
+  double left = 0;
+  for (const BenchRow::Spent& s : r.why) {
+    const double part = s.time / r.time;
+    if (part < kLeast) {
+      left += part;
+      continue;
+    }
+    text += fmt::format("{}{} {:.1f} us ({:.0f} %)", text.empty() ? "" : ", ",
+                        s.where.empty() ? s.cause : s.cause + " " + s.where, s.time.us(), 100 * part);
+  }
+  if (left > 0) text += fmt::format(", others {:.1f} us", left * r.time.us());
+  return fmt::format("where the time goes, along {} steps: {}", r.path_steps, text);
+}
+
 }  // namespace
 
 BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
@@ -99,6 +117,7 @@ void BenchTable::row(const BenchRow& r) const {
         time_text(c->alone), time_text(c->beside), c->beside / c->alone, time_text(c->together), 100 * c->overlap);
   const bool unsure = r.uncertainty > kTold;
   if ((verbose_ || unsure) && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
+  if (verbose_ && !r.why.empty()) fmt::print("#   {}\n", why_text(r));
   if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);
 }

@@ -4,6 +4,7 @@
 #include "cli/explain_access.h"
 #include "cli/explain_nccl.h"
 #include "cost/limit.h"
+#include "predict/predict.h"
 #include "stream/path.h"
 #include "tune/nccl/table.h"
 
@@ -42,8 +43,15 @@ tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
   weft explain devices --gpus 0,0 --processes             two ranks, each a process
 )";
 
-nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
-                       const std::vector<tune::Candidate>& all, const std::optional<NcclView>& nccl) {
+struct Explained {
+  std::vector<tune::Candidate> all;
+  std::optional<predict::Answer> answer;  // on modelled machines: the one that is chosen, simulated
+  std::optional<NcclView> nccl;
+  cost::Limit limit;
+};
+
+nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
+  const auto& [all, answer, nccl, limit] = e;
   nlohmann::json candidates = nlohmann::json::array();
   for (const tune::Candidate& c : all) {
     nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
@@ -63,12 +71,21 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
       {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
       {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
       {"candidates", candidates}};
+  if (answer) {
+    json["simulated"] = {{"time_us", answer->outcome.time.us()},
+                         {"low_us", answer->outcome.low.us()},
+                         {"high_us", answer->outcome.high.us()},
+                         {"method", simulate::name(answer->outcome.method)},
+                         {"plans_simulated", answer->tried},
+                         {"busiest_link", answer->outcome.busiest_link},
+                         {"busiest_share", answer->outcome.busiest_share}};
+  }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
   return json;
 }
 
-void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const cost::Limit& limit,
-           const std::vector<tune::Candidate>& all) {
+void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
+  const auto& [all, answer, nccl, limit] = e;
   fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective,
              format_bytes(task.elements * task.element_bytes), task.ranks, machine.name, format_duration(limit.time),
              limit.resource);
@@ -79,6 +96,10 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
                c.possible ? format_duration(c.estimate.total) : "-", c.reason);
   for (const tune::Candidate& c : all)
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
+  if (answer)
+    fmt::print("# simulated: {} ({}), busiest {}, {:.0f} % used\n", format_duration(answer->outcome.time),
+               simulate::name(answer->outcome.method), answer->outcome.busiest_link,
+               100 * answer->outcome.busiest_share);
 }
 
 // Writes the tuning table instead of explaining one size.
@@ -131,16 +152,33 @@ Result<Asked> ask(const Spec& spec) {
   return Asked{std::move(machine), std::move(question)};
 }
 
-struct Explained {
-  std::vector<tune::Candidate> all;
-  std::optional<NcclView> nccl;
-  cost::Limit limit;
-};
+// The simulator decides between plans that the estimates do not tell apart: what it chose comes first.
+void mark_chosen(std::vector<tune::Candidate>& all, const predict::Answer& answer) {
+  const tune::Candidate& choice = answer.choice;
+  const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {
+    return c.plan.algorithm == choice.plan.algorithm && c.plan.protocol == choice.plan.protocol;
+  });
+  if (found == all.end()) return;
+  if (found != all.begin()) {
+    all.front().chosen = false;
+    all.front().reason =
+        fmt::format("the least estimate; {}",
+                    choice.reason.starts_with("fastest of") ? "simulated, it takes longer" : "not simulated");
+  }
+  *found = choice;
+  std::rotate(all.begin(), found, found + 1);
+}
+
 Result<Explained> explain(const Asked& asked) {
   WEFT_TRY(auto all, tune::candidates(*asked.machine.view, asked.question));
   std::optional<NcclView> nccl;
   if (asked.machine.simulated && all.front().possible) nccl = ask_nccl(*asked.machine.view, asked.question);
-  return Explained{std::move(all), std::move(nccl), cost::limit(*asked.machine.view, asked.question.task)};
+  Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task)};
+  if (asked.machine.simulated && e.all.front().possible) {
+    WEFT_TRY(e.answer, predict::predict(*asked.machine.view, {.question = asked.question}));
+    mark_chosen(e.all, *e.answer);
+  }
+  return e;
 }
 
 Result<int> run(const Spec& spec) {
@@ -154,9 +192,9 @@ Result<int> run(const Spec& spec) {
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
   WEFT_TRY(const Explained e, explain(asked));
   const schedule::Task& task = asked.question.task;
-  if (spec.json != "-") print(spec, asked.machine, task, e.limit, e.all);
+  if (spec.json != "-") print(spec, asked.machine, task, e);
   if (spec.json != "-" && e.nccl) print_nccl(*e.nccl, e.all.front());
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, asked.machine, task, e.limit, e.all, e.nccl)));
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, asked.machine, task, e)));
   return e.all.front().possible ? 0 : kBadAnswer;
 }
 
@@ -165,7 +203,7 @@ Result<nlohmann::json> answer(const Spec& spec) {
     return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
   WEFT_TRY(const Asked asked, ask(spec));
   WEFT_TRY(const Explained e, explain(asked));
-  return to_json(spec, asked.machine, asked.question.task, e.limit, e.all, e.nccl);
+  return to_json(spec, asked.machine, asked.question.task, e);
 }
 
 }  // namespace

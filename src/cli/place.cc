@@ -4,12 +4,11 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "exec/virtual_run.h"
+#include "predict/predict.h"
 #include "sim/flow/flow_fabric.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/network_tree.h"
 #include "topology/place.h"
-#include "tune/tune.h"
 
 namespace weft::cli {
 namespace {
@@ -24,7 +23,7 @@ struct Spec {
 constexpr const char* kExamples = R"(
 Chooses nodes of a cluster that are close to each other, and says what an all-reduce over all their GPUs takes there, and
 over the nodes that were given, or over nodes drawn at random (--seed). Both are simulated on the whole network with only
-this job on it; jobs of more than 256 GPUs are estimated.
+this job on it.
 
 Examples:
   weft place --on topology.conf:node=dgx-h100,net=ib-ndr --nodes 8
@@ -53,31 +52,22 @@ struct Outcome {
   Nodes nodes;
   Duration time;
   std::string algorithm;
-  std::size_t groups = 0;  // lowest switches that the nodes hang at
-  bool simulated = false;
+  std::size_t groups = 0;   // lowest switches that the nodes hang at
+  std::string method = {};  // how the simulator found the time: "full", "symmetric", "extrapolated"
 };
 
 // Time of the best all-reduce over all GPUs of these nodes.
 Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes) {
-  constexpr Rank kMostSimulated = 256;
   const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
   const Rank ranks = view.endpoints();
-  const schedule::Task task{.collective = Collective::kAllReduce,
-                            .ranks = ranks,
-                            .ranks_per_node = view.ranks_per_node(ranks),
-                            .elements = std::max<Bytes>(1, bytes / 4),
-                            .element_bytes = 4};
-  WEFT_TRY(const tune::Candidate choice,
-           tune::choose(view, {.task = task, .can = sim::flow_capabilities(view.topology())}));
-  Outcome outcome{
-      .nodes = std::move(nodes), .time = choice.estimate.total, .algorithm = std::string(choice.plan.algorithm->name)};
-  if (ranks <= kMostSimulated) {
-    sim::FlowFabric fabric(view.topology(), view.routes(), ranks,
-                           {.costs = view.costs(), .strands = choice.plan.channels * choice.plan.algorithm->lanes});
-    WEFT_TRY(outcome.time, exec::run_virtually(fabric, task, choice.plan,
-                                               [&](Rank) { return fabric::Call{.protocol = choice.plan.protocol}; }));
-    outcome.simulated = true;
-  }
+  const schedule::Task task =
+      task_of(Collective::kAllReduce, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  WEFT_TRY(const predict::Answer answer,
+           predict::predict(view, {.question = {.task = task, .can = sim::flow_capabilities(view.topology())}}));
+  Outcome outcome{.nodes = std::move(nodes),
+                  .time = answer.outcome.time,
+                  .algorithm = std::string(answer.choice.plan.algorithm->name),
+                  .method = std::string(simulate::name(answer.outcome.method))};
   std::vector<std::int32_t> used;
   for (const std::int32_t n : outcome.nodes) used.push_back(groups[0][static_cast<std::size_t>(n)]);
   std::ranges::sort(used);
@@ -96,7 +86,7 @@ nlohmann::json to_json(const std::vector<std::string>& names, const Outcome& o) 
           {"time_us", o.time.us()},
           {"algorithm", o.algorithm},
           {"leaf_groups", o.groups},
-          {"simulated", o.simulated}};
+          {"method", o.method}};
 }
 
 Result<int> run(const Spec& spec) {
@@ -136,8 +126,7 @@ Result<int> run(const Spec& spec) {
                                       {what, to_json(names, compared)},
                                       {"slowdown", slowdown}}));
   if (spec.json == "-") return 0;
-  fmt::print("# all_reduce of {} over {} nodes of {}, {}\n", format_bytes(bytes), count, machine.name,
-             chosen.simulated ? "simulated" : "estimated");
+  fmt::print("# all_reduce of {} over {} nodes of {}, simulated\n", format_bytes(bytes), count, machine.name);
   for (const auto& [label, o] : {std::pair("chosen", &chosen), std::pair(what, &compared)})
     fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration(o->time), o->algorithm, o->groups,
                o->groups == 1 ? "" : "s", list_of(names, o->nodes));

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "base/embedded.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -18,7 +20,7 @@ namespace {
 struct Spec {
   std::string on, svg, heat, stairs, xml, slurm, kubernetes, json, record;
   std::vector<std::string> path;
-  bool matrix = false;
+  bool matrix = false, links = false;
 };
 
 constexpr const char* kExamples = R"(
@@ -35,6 +37,7 @@ Options after a colon, separated by commas:
 Examples:
   weft topo                                                this machine
   weft topo --on dgx-h100 --matrix                         who reaches whom, as nvidia-smi topo -m prints it
+  weft topo --on dgx-h100:nodes=2 --links                  the links that bench --fault can slow down
   weft topo --on dgx-h100:nodes=16,net=ib-ndr --svg h100.svg
   weft topo --on node.xml --json -                         an NCCL dump as weft.topology/1
   weft topo --on dgx-h100:acs=on --path gpu0 nic0          the way between two devices, and whether GPUDirect works
@@ -53,6 +56,16 @@ void summarise(const topology::Topology& t) {
 }
 
 using topology::DeviceId;
+
+// Every pair of devices with a link between them once, by the names that --fault and --load take.
+void print_links(const topology::Topology& t) {
+  std::set<std::pair<DeviceId, DeviceId>> seen;
+  fmt::print("# {:<46} {:<8} {:>14} {:>14} {:>10}\n", "link", "kind", "rate", "back", "latency");
+  for (const topology::Link& l : t.links())
+    if (seen.emplace(l.a, l.b).second)
+      fmt::print("link:{:<43} {:<8} {:>14} {:>14} {:>10}\n", fmt::format("{}-{}", t.name_of(l.a), t.name_of(l.b)),
+                 topology::name(l.kind), format_rate(l.rate_ab), format_rate(l.rate_ba), format_duration(l.latency));
+}
 
 Result<DeviceId> device_named(const topology::Topology& t, const std::string& wanted) {
   for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
@@ -121,6 +134,7 @@ Result<int> run(const Spec& spec) {
     return write_text(file, *text);
   };
   WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  if (spec.links) print_links(t);
   if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
   if (!spec.path.empty()) WEFT_CHECK(print_path(t, machine.view->routes(), spec.path));
   WEFT_CHECK(write(spec.svg, [&]() -> Result<std::string> { return topology::svg(t); }));
@@ -130,7 +144,7 @@ Result<int> run(const Spec& spec) {
   WEFT_CHECK(write(spec.slurm, [&] { return topology::to_slurm(t); }));
   WEFT_CHECK(write(spec.kubernetes, [&] { return topology::to_kubernetes(t); }));
   WEFT_CHECK(write(spec.json, [&]() -> Result<std::string> { return topology::to_json(t) + "\n"; }));
-  if (!spec.matrix && spec.path.empty() && !shown) summarise(t);
+  if (!spec.matrix && !spec.links && spec.path.empty() && !shown) summarise(t);
   return 0;
 }
 
@@ -140,6 +154,8 @@ Command add_topo(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("topo", "Show a machine: summary, matrix, picture, or file");
   sub->add_option("--on", spec->on, "a preset, a preset with options, or a file (default: this machine)");
+  sub->add_flag("--links", spec->links,
+                "print every link by the name that bench --fault and --load take, and its rates");
   sub->add_flag("--matrix", spec->matrix, "print the matrix of path types");
   sub->add_option("--svg", spec->svg, "draw it into this file");
   sub->add_option("--heat", spec->heat, "draw the rates between all devices as a heat map");

@@ -257,6 +257,17 @@ TEST(TwoShot, TouchesEveryPeersMemoryOnceToLoadAndOnceToStore) {
   EXPECT_EQ(n.steps, 4 * 4 + 1);
 }
 
+TEST(Registry, TakesNcclsNamesInAnyCase) {
+  const auto named = [](std::string_view name) {
+    return std::string((*find_algorithm(Collective::kAllReduce, name))->name);
+  };
+  EXPECT_EQ(named("Tree"), "tree");
+  EXPECT_EQ(named("RING"), "ring");
+  EXPECT_EQ(named("CollnetChain"), "collnet_chain");
+  EXPECT_EQ(named("NVLSTree"), "nvls_tree");
+  EXPECT_FALSE(find_algorithm(Collective::kAllReduce, "tre").has_value());
+}
+
 TEST(Registry, NamesTheAlternativesWhenAnAlgorithmCannotServe) {
   auto r = find_algorithm(Collective::kBarrier, "tree");
   ASSERT_FALSE(r.has_value());

@@ -1,6 +1,7 @@
 #include "collectives/registry.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 
 #include "collectives/barrier.h"
@@ -56,6 +57,17 @@ std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective coll
   return found;
 }
 
+// NCCL writes CollnetChain and NVLSTree for what is collnet_chain and nvls_tree here.
+bool same_name(std::string_view ours, std::string_view given) {
+  std::size_t i = 0;
+  for (const char c : given) {
+    if (c == '_' || c == '-') continue;
+    while (i < ours.size() && ours[i] == '_') ++i;
+    if (i == ours.size() || std::tolower(static_cast<unsigned char>(c)) != ours[i++]) return false;
+  }
+  return i == ours.size() && !given.empty();
+}
+
 Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collective, std::string_view name) {
   if (schedule::names_file(name)) {
     WEFT_TRY(const schedule::Algorithm* const written, schedule::written_algorithm(name));
@@ -66,7 +78,7 @@ Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collectiv
   }
   std::string known;
   for (const auto* a : algorithms_for(collective)) {
-    if (a->name == name) return a;
+    if (same_name(a->name, name)) return a;
     known += std::string(known.empty() ? "" : ", ") + std::string(a->name);
   }
   return bad_input("algorithm '{}' cannot do {}; there are {}", name, schedule::name(collective), known);

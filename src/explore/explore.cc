@@ -8,6 +8,7 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "cost/limit.h"
+#include "predict/predict.h"
 #include "protocol/protocol.h"
 #include "schedule/schedule.h"
 #include "schedule/verify/verify.h"
@@ -212,11 +213,12 @@ Result<Explorer> answer(const cost::MachineView& machine, const Question& q) {
                                 .can = sim::flow_capabilities(machine.topology()),
                                 .algorithm = q.algorithm,
                                 .protocol = q.protocol};
-  WEFT_TRY(const tune::Candidate choice, tune::choose(machine, question));
+  WEFT_TRY(const predict::Answer found, predict::predict(machine, {.question = question}));
+  const tune::Candidate& choice = found.choice;
+  const simulate::Outcome& outcome = found.outcome;
   const Bytes bytes = task.elements * task.element_bytes;
   const double factor = schedule::bus_factor(task.collective, task.ranks);
   const cost::Limit limit = cost::limit(machine, task);
-  WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(machine, task, choice.plan));
   e.machine = q.machine;
   e.collective = schedule::name(task.collective);
   e.algorithm = choice.plan.algorithm->name;

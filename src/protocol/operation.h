@@ -35,6 +35,8 @@ struct Operation {
   Rank peer = -1;            // signal, wait
   std::int16_t strand = -1;  // signal, wait: between strands of this rank, the other one; no fabric sees it
   Bytes bytes = 0;           // move
+  // Of a move. Of a signal or a wait where only time passes: if any, it is for all these ranks at once, as switches
+  // that multicast do it, each end `count` ranks from `peer` on; `peer` of the operation is the first.
   SmallList<End, 2> sources, destinations;
 
   // A signal to another strand of the same rank, or the wait for one.

@@ -1,5 +1,8 @@
 #include "protocol/protocol.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include <string>
 
 namespace weft::protocol {
@@ -23,7 +26,10 @@ Bytes wire_bytes(Protocol protocol, Bytes data) {
 Result<Protocol> parse_protocol(std::string_view text) {
   std::string known;
   for (Protocol p : kProtocols) {
-    if (traits(p).name == text) return p;
+    if (std::ranges::equal(traits(p).name, text, [](unsigned char a, unsigned char b) {
+          return std::tolower(a) == std::tolower(b);  // NCCL_PROTO takes any case, too
+        }))
+      return p;
     known += std::string(known.empty() ? "" : ", ") + std::string(traits(p).name);
   }
   return bad_input("unknown protocol '{}'; there are {}", text, known);

@@ -7,6 +7,11 @@
 namespace weft::protocol {
 namespace {
 
+TEST(Protocol, NamesAreReadInAnyCase) {
+  EXPECT_EQ(parse_protocol("ll128").value(), Protocol::kLL128);
+  EXPECT_EQ(parse_protocol("SIMPLE").value(), Protocol::kSimple);
+}
+
 TEST(Protocol, NamesAreReadBack) {
   for (const Protocol p : kProtocols) EXPECT_EQ(parse_protocol(traits(p).name).value(), p);
 }

@@ -53,6 +53,13 @@ nlohmann::json to_json(const BenchReport& report) {
                             {"simulating_s", r.simulating.s()},
                             {"steps_per_s", per_second(static_cast<double>(r.steps_in_all_runs), r.simulating)},
                             {"steps_represented_per_s", per_second(r.steps_represented, r.simulating)}};
+    if (!r.why.empty()) {
+      nlohmann::json why = nlohmann::json::array();
+      for (const BenchRow::Spent& s : r.why)
+        why.push_back({{"cause", s.cause}, {"where", s.where}, {"time_us", s.time.us()}});
+      row["critical_path"] = {{"steps", r.path_steps}, {"spent", std::move(why)}};
+    }
+    if (r.plans_simulated > 0) row["plans_simulated"] = r.plans_simulated;
     rows.push_back(std::move(row));
   }
   nlohmann::json json = {{"schema", "weft.bench/2"},

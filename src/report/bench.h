@@ -36,7 +36,15 @@ struct BenchRow {
   std::int64_t steps = 0;              // simulated: operations carried out, of all ranks (in the last of several runs)
   std::int64_t steps_in_all_runs = 0;  // simulated: carried out, one by one
   double steps_represented = 0;        // simulated: of all ranks, what those stand for (folded, continued, …)
-  Duration simulating;                 // simulated: how long that took here
+  // Simulated, if asked for: what the critical path's time was spent on, the largest first; adds up to the time.
+  struct Spent {
+    std::string cause, where;  // where: a link or a rank, or empty
+    Duration time;
+  };
+  std::vector<Spent> why = {};
+  std::int64_t path_steps = 0;  // of that path
+  int plans_simulated = 0;      // before one was chosen; 0: another's choice
+  Duration simulating;          // simulated: how long that took here
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
     std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;

@@ -48,9 +48,9 @@ class Faults {
     const auto [kind, place] = *parts;
     if (kind == "link") return add_link(fault, place, how);
     if (kind == "rank") return add_rank(fault, place, how);
-    if (how != "down") return bad_input("--fault {}: a {} can only be down", fault, kind);
     const auto device = device_at(machine_, kind, place);
     if (!device) return bad_input("--fault {}: there is no {} {}", fault, kind, place);
+    if (how != "down") return add_slow_device(fault, *device, how);
     gone_[index(*device)] = true;
     return {};
   }
@@ -72,6 +72,11 @@ class Faults {
         if (flap.link == static_cast<LinkId>(l)) {
           flap.link = id;
           result.disturbances.flaps.push_back(flap);
+        }
+      for (Disturbances::Change change : disturbances_.changes)
+        if (change.link == static_cast<LinkId>(l)) {
+          change.link = id;
+          result.disturbances.changes.push_back(change);
         }
     }
     if (const Status whole = result.machine.validate(); !whole)
@@ -113,6 +118,20 @@ class Faults {
     return {};
   }
 
+  // A device that works at a part of its rate: so do all links that lead to it, but those inside the host, which its
+  // own rate does not concern, where it has others.
+  Status add_slow_device(const std::string& fault, DeviceId device, std::string_view how) {
+    if (!part_of(cut(how, '@') ? cut(how, '@')->first : how))
+      return bad_input("--fault {}: a device can be down, 50% or 50%@t=2ms", fault);
+    const auto crosses = [](const topology::Link& link) { return link.kind == topology::LinkKind::kNetwork; };
+    bool network = false;
+    for (const topology::Link& link : links_) network |= (link.a == device || link.b == device) && crosses(link);
+    for (std::size_t l = 0; l < links_.size(); ++l)
+      if ((links_[l].a == device || links_[l].b == device) && (!network || crosses(links_[l])))
+        WEFT_CHECK(change(fault, static_cast<LinkId>(l), how));
+    return {};
+  }
+
   Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
     const auto ends = devices_between(machine_, place);
     if (!ends) return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them", fault);
@@ -143,11 +162,18 @@ class Faults {
       const auto later = duration_of(how.substr(1));
       if (!later) return bad_input("--fault {}: expected a time such as +5us", fault);
       link.latency += *later;
+    } else if (const auto timed = cut(how, '@')) {
+      const auto part = part_of(timed->first);
+      const auto at = timed->second.starts_with("t=") ? duration_of(timed->second.substr(2)) : std::nullopt;
+      if (!part || !at)
+        return bad_input("--fault {}: expected PART@t=TIME, e.g. 50%@t=2ms; what is down while a job runs ends it",
+                         fault);
+      disturbances_.changes.push_back({id, *at, *part});
     } else if (const auto part = part_of(how)) {
       link.rate_ab = link.rate_ab * *part;
       link.rate_ba = link.rate_ba * *part;
     } else {
-      return bad_input("--fault {}: a link can be down, 50%, +5us or flap:10ms,20%", fault);
+      return bad_input("--fault {}: a link can be down, 50%, 50%@t=2ms, +5us or flap:10ms,20%", fault);
     }
     return {};
   }

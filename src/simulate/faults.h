@@ -18,6 +18,8 @@ struct Faulted {
 //   nic:3=down  gpu:5/0=down  switch:12=down     a device and its links are gone; KIND:INDEX of the first node, or
 //                                                KIND:NODE/INDEX; switch: a network switch by index; or any device by
 //                                                the name that `weft topo` prints, e.g. nvswitch:node5/nvswitch0
+//   nic:1/0=50%  switch:12=50%                   a device works at a part of its rate: all its links to the network do
+//   link:A-B=50%@t=2ms  nic:1/0=50%@t=2ms        from that time of the simulation on
 //   link:A-B=down | 50% | +5us                   all links between two devices, by name: gone, slower, later
 //   link:A-B=flap:10ms,20%                       carries nothing in the last 20 % of every 10 ms
 //   rank:5=slow:2x                               everything that a rank does takes twice as long

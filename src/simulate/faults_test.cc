@@ -41,6 +41,34 @@ TEST(Faults, AHalvedLinkOfTheOnlyWayDoublesTheTransfer) {
   EXPECT_LT(slower, 2.1);
 }
 
+TEST(Faults, HalfANicIsHalfItsLinkToTheNetwork) {
+  EXPECT_EQ(time_with(kFour, {"nic:1/0=50%"}), time_with(kFour, {"link:node1/nic0-switch0=50%"}));
+}
+
+TEST(Faults, HalfASwitchTakesTwiceAsLong) {
+  const double slower = time_with(kFour, {"switch:0=50%"}, 1 << 30) / time_with(kFour, {}, 1 << 30);
+  EXPECT_GT(slower, 1.6);
+  EXPECT_LT(slower, 2.1);
+}
+
+TEST(Faults, OneThatBeginsWhileTheJobRunsCostsWhatIsLeftOfIt) {
+  // Half of the time at the full rate, and then half of the bytes at half of it: 1.5 times as long.
+  const double healthy = time_with(kFour, {}, 1 << 30).s(), always = time_with(kFour, {"nic:1/0=50%"}, 1 << 30).s();
+  const auto from = [&](double part) {
+    return time_with(kFour, {fmt::format("nic:1/0=50%@t={:.3f}us", part * healthy * 1e6)}, 1 << 30).s();
+  };
+  EXPECT_NEAR(from(1.1), healthy, 1e-6 * healthy);
+  EXPECT_NEAR(from(0.5), (healthy + always) / 2, 0.05 * healthy);
+  EXPECT_NEAR(from(1e-6), always, 0.01 * healthy);
+}
+
+TEST(Faults, WhatIsDownFromSomeTimeOnIsRefused) {
+  const auto result =
+      apply_faults(topology::load_machine(kFour).value(), std::vector<std::string>{"nic:1/0=down@t=2ms"});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+}
+
 TEST(Faults, LatencyIsAddedOnEveryPassage) {
   // A ring of 32 ranks passes the link once for every one of its 62 steps, but only as often as a message's own way
   // around: between its share, 62 / 32 passages, and all.
@@ -130,7 +158,7 @@ TEST(Faults, AMachineThatFallsApartIsRefusedWithThePair) {
 TEST(Faults, WhatCannotBeReadIsNamed) {
   const auto machine = topology::load_machine("dgx-h100").value();
   for (const char* fault :
-       {"nic", "nic=down", "nic:3=50%", "nic:99=down", "gpu:x=down", "link:gpu0=down", "link:gpu0-gpu1=down",
+       {"nic", "nic=down", "nic:3=120%", "nic:99=down", "gpu:x=down", "link:gpu0=down", "link:gpu0-gpu1=down",
         "link:gpu0-nvswitch0=150%", "link:gpu0-nvswitch0=0%", "link:gpu0-nvswitch0=+5", "link:gpu0-nvswitch0=flap:1ms",
         "rank:99=slow:2x", "rank:1=slow:0.5x", "rank:1=fast", "jitter=exp", "jitter=exp:-1us", "jitter=normal:1us"}) {
     const std::vector<std::string> faults{fault};

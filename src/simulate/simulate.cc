@@ -89,7 +89,14 @@ class Simulation {
   }
 
   Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
-    if (options_.before_run) options_.before_run(operations_of(task, plan, turn));
+    const bool bounded = std::isfinite(options_.most_steps);
+    if (options_.before_run || bounded) {
+      const double steps = operations_of(task, plan, turn);
+      if (bounded && steps > options_.most_steps)
+        return failure(Code::kNoResources, Blame::kOperation, "{:.2g} steps are more than {:.2g}", steps,
+                       options_.most_steps);
+      if (options_.before_run) options_.before_run(steps);
+    }
     sim::Timeline timeline;
     sim::Timeline* const watched = options_.trace != nullptr ? &timeline : nullptr;
     Outcome outcome{.folded = task.ranks / turn};
@@ -117,6 +124,7 @@ class Simulation {
                             .computing = options_.computing,
                             .service = classes(ranks),
                             .timeline = watched,
+                            .why = options_.why || watched != nullptr,
                             .carrier = options_.packets ? packets() : nullptr});
     if (options_.beside.empty() && !options_.computing.any()) {
       const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
@@ -126,6 +134,14 @@ class Simulation {
       std::vector<exec::VirtualJob> jobs{{task, plan, options_.calls}};
       jobs.insert(jobs.end(), options_.beside.begin(), options_.beside.end());
       WEFT_TRY(outcome.time, exec::run_together(fabric, jobs));
+    }
+    if (options_.why || watched != nullptr) {
+      auto [shares, pieces] = fabric.critical_path();
+      if (plan.staging > Duration() && !shares.empty())
+        shares.push_back({sim::Cause::kStaging, "", plan.staging * options_.calls});
+      outcome.why = std::move(shares);
+      outcome.path_steps = static_cast<std::int64_t>(pieces.size());
+      for (const auto& piece : pieces) timeline.mark(piece.actor / strands, piece.begin, piece.end, name(piece.cause));
     }
     outcome.time += plan.staging * options_.calls;
     if (options_.trace != nullptr)
@@ -232,7 +248,8 @@ bool may_continue(const cost::MachineView& machine, const Task& task, const Plan
 Options sparing(Options options) {
   // A rank that is slow all the time repeats its steps at one pace; flaps and jitter do not.
   if (options.disturbances.any()) options.fold = false;
-  if (!options.disturbances.flaps.empty() || options.disturbances.jitter.kind != sim::Disturbances::Jitter::Kind::kNone)
+  if (!options.disturbances.flaps.empty() || !options.disturbances.changes.empty() ||
+      options.disturbances.jitter.kind != sim::Disturbances::Jitter::Kind::kNone)
     options.fast_forward = false;
   if (options.packets || !options.beside.empty() || options.trace != nullptr)
     options.fold = options.fast_forward = false;
@@ -411,6 +428,14 @@ Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const
   return with_least_work(machine, task, plan, options, carried_out);
 }
 
+// Parts of what was carried out stand for all of it.
+void scale_to(Duration total, std::vector<sim::PathShare>& shares) {
+  double sum = 0;
+  for (const sim::PathShare& share : shares) sum += share.time.s();
+  if (sum <= 0) return;
+  for (sim::PathShare& share : shares) share.time = share.time * (total.s() / sum);
+}
+
 }  // namespace
 
 std::string_view name(Method method) {
@@ -420,7 +445,8 @@ std::string_view name(Method method) {
 Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
   if (!machine.costs().gpu())
     return bad_input("packets are simulated between GPUs, not between the cores of {}", machine.topology().title);
-  if (!disturbances.flaps.empty()) return bad_input("flapping links are simulated by flows, not by packets");
+  if (!disturbances.flaps.empty() || !disturbances.changes.empty())
+    return bad_input("links that flap or change while the job runs are simulated by flows, not by packets");
   return {};
 }
 
@@ -429,6 +455,7 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   std::int64_t carried_out = 0;
   WEFT_TRY(Outcome outcome, answer(machine, task, plan, sparing(asked), carried_out));
   outcome.carried_out = carried_out;
+  scale_to(outcome.time, outcome.why);
   outcome.method = outcome.continued_from > 0 ? Method::kExtrapolated
                    : outcome.folded > 1       ? Method::kSymmetric
                                               : Method::kFull;
@@ -444,6 +471,7 @@ Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, con
   if (const Duration least = cost::Load(machine, task, plan).least(task, plan) * asked.calls; least > outcome.low) {
     outcome.low = least;
     outcome.time = std::max(outcome.time, least);
+    scale_to(outcome.time, outcome.why);
     outcome.high = std::max(outcome.high, outcome.time);
   }
   return outcome;

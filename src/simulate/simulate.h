@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "schedule/lower/lower.h"
 #include "sim/flow/background.h"
 #include "sim/flow/computing.h"
+#include "sim/flow/critical_path.h"
 #include "sim/flow/disturbances.h"
 #include "sim/packet/options.h"
 #include "sim/packet/statistics.h"
@@ -28,6 +30,8 @@ struct Options {
   // Machines whose nodes differ are carried out in full up to so many steps: some minutes. Beyond, what the odd nodes
   // cost is learnt on few nodes, with them and without.
   double most_in_full = 3e7;
+  // Runs that would take more steps than this are refused before they begin (kNoResources).
+  double most_steps = std::numeric_limits<double>::infinity();
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};  // with any, every rank is carried out; but for slow ranks, every step, too
   // A kernel beside the calls of the first job; then no steps are left out.
@@ -37,8 +41,9 @@ struct Options {
   // What other ranks do again and again meanwhile, with the same protocol; then everything is carried out.
   // Requires: no rank has two jobs; classes that the packets have (flows have none).
   std::vector<exec::VirtualJob> beside = {};
-  // Told before every run about how many operations it has to carry out. There may be several, of parts.
+  // Called before every run with the number of operations, about, that it has. There may be several runs, of parts.
   std::function<void(double operations)> before_run = {};
+  bool why = false;              // also say what the time was spent on
   std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
 };
 
@@ -66,6 +71,10 @@ struct Outcome {
   Bytes enlarged = 0;            // the message was simulated this much larger, so that all ranks' chunks are equal
   std::string busiest_link;      // what carried most, e.g. "gpu3 -> nvswitch0" …
   double busiest_share = 0;      // … and how much of its capacity it used
+  // With `why`: the critical path's time by cause, the largest first; adds up to the time. Of the last run, scaled
+  // where that stands for more. Empty: too many steps to be kept.
+  std::vector<sim::PathShare> why = {};
+  std::int64_t path_steps = 0;  // of that path
   sim::PacketStatistics packets = {};
   std::string longest_queue = {};  // of packets: the link that it waited for
 };

@@ -111,10 +111,17 @@ Duration in_a_row(const cost::MachineView& machine, const Question& q, const sch
   return std::min(estimate.total, estimate.work + turns * waits);
 }
 
-// Of what takes longer than `at_most` neither the best plan nor its time need be right.
+// Plans that are kept besides the best one: those that take at most `slack` times as long as it.
+struct Kept {
+  double slack = 1;
+  std::vector<Candidate> plans = {};
+};
+
+// Of what takes longer than `at_most` neither the best plan nor its time need be right. `kept`: gets all plans that
+// may take at most its slack times as long as `at_most` and the best one, if given.
 Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate, const Question& q,
                     const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways,
-                    std::optional<Duration> at_most) {
+                    std::optional<Duration> at_most, Kept* kept) {
   Candidate best;
   best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), ways);
   const int connections = algorithm.connections_of_channel();
@@ -138,11 +145,14 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
       // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
       schedule::Plan costed = sliced;
       costed.aggregation &= q.can.virtual_time;
-      const auto estimated = estimate(q.task, costed, at_most);
+      const auto worth = kept != nullptr && at_most ? std::optional(*at_most * kept->slack) : at_most;
+      const auto estimated = estimate(q.task, costed, worth);
       if (!estimated) {
         best.reason = estimated.error().message;
         return best;
       }
+      if (kept != nullptr && (!worth || estimated->total <= *worth))
+        kept->plans.push_back({.plan = sliced, .estimate = *estimated, .in_a_row = estimated->total, .possible = true});
       const bool fewer = channels < best.plan.channels;  // of several that take as long
       if (!best.possible || estimated->total < best.estimate.total ||
           (fewer && estimated->total == best.estimate.total)) {
@@ -189,7 +199,8 @@ std::string why_chosen(const Candidate& winner) {
 }
 
 // The fastest first, the impossible last. `only_the_fastest`: of the others neither plan nor time need be right.
-Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Question& q, bool only_the_fastest) {
+Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Question& q, bool only_the_fastest,
+                                      Kept* kept = nullptr) {
   std::vector<const schedule::Algorithm*> algorithms = collectives::algorithms_for(q.task.collective);
   if (!q.algorithm.empty()) {
     WEFT_TRY(const auto* forced, collectives::find_algorithm(q.task.collective, q.algorithm));
@@ -211,7 +222,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
     cost::Estimator estimate(machine);
     for (const Protocol protocol : protocols)
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr) {
-        all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways, at_most));
+        all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways, at_most, kept));
         if (const Candidate& c = all.back(); bounded && c.possible)
           at_most = std::min(at_most.value_or(judged(c)), judged(c));
       }
@@ -224,6 +235,12 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
     return a.possible != b.possible ? a.possible : a.possible && judged(a) < judged(b);
   });
   return all;
+}
+
+Status check_possible(const Question& q, const Candidate& winner) {
+  if (winner.possible) return {};
+  return failure(Code::kUnsupported, Blame::kInput, "algorithm '{}': {}",
+                 q.algorithm.empty() ? std::string(winner.plan.algorithm->name) : q.algorithm, winner.reason);
 }
 
 }  // namespace
@@ -239,13 +256,23 @@ Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, cons
   return all;
 }
 
+Result<std::vector<Candidate>> plans(const cost::MachineView& machine, const Question& question, double slack) {
+  Kept kept{.slack = slack};
+  WEFT_TRY(const auto all, ranked(machine, question, true, &kept));
+  WEFT_CHECK(check_possible(question, all.front()));
+  const Duration most = all.front().estimate.total * slack;
+  std::erase_if(kept.plans, [&](const Candidate& c) { return c.estimate.total > most; });
+  // Of several that take as long, fewer channels, as choose has it.
+  std::ranges::stable_sort(kept.plans, [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.estimate.total, a.plan.channels) < std::pair(b.estimate.total, b.plan.channels);
+  });
+  return std::move(kept.plans);
+}
+
 Result<Candidate> choose(const cost::MachineView& machine, const Question& question) {
   WEFT_TRY(auto all, ranked(machine, question, true));
   Candidate& winner = all.front();
-  if (!winner.possible)
-    return failure(Code::kUnsupported, Blame::kInput, "algorithm '{}': {}",
-                   question.algorithm.empty() ? std::string(winner.plan.algorithm->name) : question.algorithm,
-                   winner.reason);
+  WEFT_CHECK(check_possible(question, winner));
   winner.chosen = true;
   winner.reason = why_chosen(winner);
   return std::move(winner);

@@ -34,6 +34,10 @@ struct Candidate {
 // Errors (bad input): a forced algorithm, protocol or channel count that does not exist.
 Result<std::vector<Candidate>> candidates(const cost::MachineView& machine, const Question& question);
 
+// Every plan, with its algorithm, protocol, number of channels and slices, whose estimate is at most `slack` times the
+// least of all; those with the least estimates first. Errors: as choose.
+Result<std::vector<Candidate>> plans(const cost::MachineView& machine, const Question& question, double slack);
+
 // The chosen one. Errors: as above; kUnsupported if nothing is possible, with the reason.
 Result<Candidate> choose(const cost::MachineView& machine, const Question& question);
 

@@ -222,7 +222,8 @@ const protocol::Operation* StrandStream::next_alike() {
 }
 
 // Does the next operation only go on with the message that this one is about? Then it has become a part of it.
-bool StrandStream::joined(protocol::Operation& operation, const protocol::Operation& next) {
+bool StrandStream::joined(protocol::Operation& operation, const protocol::Operation& next) const {
+  if (operation.kind != protocol::Operation::Kind::kMove) return joined_signals(operation, next);
   using Ends = SmallList<protocol::End, 2>;
   const auto like = [](const protocol::End& a, const protocol::End& b) {
     const bool message = a.kind == protocol::End::Kind::kMessage;
@@ -234,13 +235,33 @@ bool StrandStream::joined(protocol::Operation& operation, const protocol::Operat
   const auto has_message = [](const Ends& ends) {
     return std::any_of(ends.begin(), ends.end(), [](auto& end) { return end.kind == protocol::End::Kind::kMessage; });
   };
-  if (operation.kind != protocol::Operation::Kind::kMove || next.kind != operation.kind ||
-      !(has_message(operation.sources) || has_message(operation.destinations)) ||
+  if (next.kind != operation.kind || !(has_message(operation.sources) || has_message(operation.destinations)) ||
       !goes_on(operation.sources, next.sources) || !goes_on(operation.destinations, next.destinations))
     return false;
   operation.bytes += next.bytes;
   for (std::size_t i = 0; i < next.sources.size(); ++i) operation.sources[i].last = next.sources[i].last;
   for (std::size_t i = 0; i < next.destinations.size(); ++i) operation.destinations[i].last = next.destinations[i].last;
+  return true;
+}
+
+// A signal to one more rank of the node, or the wait for one, where ranks do so before and after they use a switch that
+// multicasts: NCCL's add to a counter in all of them at once. Peers follow each other, but for one gap.
+bool StrandStream::joined_signals(protocol::Operation& operation, const protocol::Operation& next) const {
+  const Rank per_node = cutting_->context.ranks_per_node;
+  const auto in_node = [&](const protocol::Operation& o) {
+    return !o.own() && (o.peer - cutting_->plan.first) / per_node == rank_ / per_node;
+  };
+  if (next.kind != operation.kind || !cutting_->plan.algorithm->needs.multicast || !in_node(operation) ||
+      !in_node(next))
+    return false;
+  auto& runs = operation.destinations;
+  if (runs.empty()) runs.push_back({.peer = operation.peer, .count = 1});
+  if (protocol::End& last = runs[runs.size() - 1]; next.peer == last.peer + last.count) {
+    ++last.count;
+    return true;
+  }
+  if (runs.size() == 2) return false;
+  runs.push_back({.peer = next.peer, .count = 1});
   return true;
 }
 

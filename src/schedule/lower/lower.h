@@ -100,7 +100,8 @@ using Program = std::vector<std::vector<protocol::Operation>>;
 // Owns: copies of what it needs, but the algorithm.
 struct Cutting {
   // Purpose of the operations. kTime: timing only; then parts that follow each other in a message are one
-  // operation, addresses mean nothing, and what ranks do alike (Algorithm::turn) is generated once for all of them.
+  // operation, so are signals to several ranks of the node, and waits for them (see Operation), addresses mean nothing,
+  // and what ranks do alike (Algorithm::turn) is generated once for all of them.
   enum class For { kData, kTime };
 
   Cutting(const Task& task, const Plan& plan, For purpose = For::kData);
@@ -141,7 +142,8 @@ class StrandStream {
   void read_ahead();
   const protocol::Operation* next_alike();
   bool next_operation(protocol::Operation& operation);
-  static bool joined(protocol::Operation& operation, const protocol::Operation& next);
+  bool joined(protocol::Operation& operation, const protocol::Operation& next) const;
+  bool joined_signals(protocol::Operation& operation, const protocol::Operation& next) const;
   bool next_step();
   bool cut(protocol::Operation& operation);
   void address(const SmallList<Operand, 2>& operands, Bytes bytes, SmallList<protocol::End, 2>& ends, bool destination);

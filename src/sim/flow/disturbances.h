@@ -21,6 +21,12 @@ struct Disturbances {
     Duration period;
     double down;  // the part of the period, between 0 and 1
   };
+  // A link that has another rate from some time on, both directions.
+  struct Change {
+    topology::LinkId link;
+    Duration at;
+    double factor;  // of its rate before, above 0
+  };
   // Every move ends later by a random time with this mean.
   struct Jitter {
     enum class Kind : std::uint8_t { kNone, kUniform, kExponential };  // uniform: from 0 to twice the mean
@@ -30,10 +36,11 @@ struct Disturbances {
   };
   std::vector<Slow> slow;
   std::vector<Flap> flaps;
+  std::vector<Change> changes;
   Jitter jitter;
 
   // Do ranks behave differently although the machine looks alike?
-  bool any() const { return !slow.empty() || !flaps.empty() || jitter.kind != Jitter::Kind::kNone; }
+  bool any() const { return !slow.empty() || !flaps.empty() || !changes.empty() || jitter.kind != Jitter::Kind::kNone; }
 };
 
 // Draws the delays. Deterministic for a seed.

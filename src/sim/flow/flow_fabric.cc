@@ -118,10 +118,13 @@ Duration FlowFabric::launch_time() const {
 
 void FlowFabric::launch() {
   now_ = {};
+  if (options_.why) path_.emplace(actors_.size(), launch_time());
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a) push(launch_time(), Event::kResume, a);
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
+  const auto& changes = options_.disturbances.changes;
+  for (std::size_t c = 0; c < changes.size(); ++c) push(changes[c].at, Event::kChange, static_cast<std::int32_t>(c));
   for (std::size_t s = 0; s < streams_.size(); ++s)
     push(streams_[s].pause(bursts_, now_), Event::kBackground, static_cast<std::int32_t>(s));
   const Computing& computing = options_.computing;
@@ -144,6 +147,23 @@ void FlowFabric::flap(std::int32_t number, bool down) {
   for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
     carrier_->set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
   push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
+}
+
+CriticalPath::Walked FlowFabric::critical_path() const {
+  if (!path_) return {};
+  const std::vector<double> bytes = carried();
+  // Of a way's links the busiest one, over the whole run.
+  const auto link_of = [&](MaxMin::Way way) {
+    MaxMin::Resource busiest = -1;
+    double most = -1;
+    for (const auto [r, times] : rates_.path(way)) {
+      const double share = index(r) < bytes.size() ? bytes[index(r)] / rates_.capacity(r) : 0;
+      if (share > most) busiest = r, most = share;
+    }
+    return CriticalPath::Limit{busiest < 0 ? std::string() : name_of(busiest),
+                               busiest < 0 ? 0 : rates_.capacity(busiest)};
+  };
+  return path_->walk(now_, link_of, [&](std::int32_t actor) { return actor / options_.strands; });
 }
 
 // Handles the next event; false when there is none left.
@@ -173,6 +193,7 @@ bool FlowFabric::step() {
       carrier_->handle(reminder_of(event));
       break;
     case Event::kLocalEnds:
+      ending_ = CriticalPath::Part::kCopy;
       part_done(event.subject);
       break;
     case Event::kPosted:
@@ -183,15 +204,28 @@ bool FlowFabric::step() {
       break;
     case Event::kMessageArrives:
       ++connections_[index(event.subject)].arrived;
-      wake(connections_[index(event.subject)].receiver_waits);
+      wake(connections_[index(event.subject)].receiver_waits, path_ ? path_->arrived(event.subject) : -1);
       break;
     case Event::kSignalArrives:
       ++connections_[index(event.subject)].signals;
-      wake(connections_[index(event.subject)].signal_waits);
+      wake(connections_[index(event.subject)].signal_waits, static_cast<std::int32_t>(event.version));
+      break;
+    case Event::kSignalsArrive:
+      for (const std::int32_t c : signals_[index(event.subject)].connections) {
+        ++connections_[index(c)].signals;
+        wake(connections_[index(c)].signal_waits, signals_[index(event.subject)].step);
+      }
+      free_signals_.push_back(event.subject);
       break;
     case Event::kFlap:
       flap(event.subject, event.version == 1);
       break;
+    case Event::kChange: {
+      const Disturbances::Change& change = options_.disturbances.changes[index(event.subject)];
+      for (const MaxMin::Resource direction : {2 * change.link, 2 * change.link + 1})
+        carrier_->set_capacity(direction, rates_.capacity(direction) * change.factor);
+      break;
+    }
     case Event::kComputed:
       kernels_[index(event.subject)].end();
       computed_ = now_;
@@ -205,7 +239,7 @@ bool FlowFabric::step() {
     case Event::kSumArrives:
       for (Aggregation::Member& m : aggregations_[index(event.subject)].members()) {
         ++m.sums;
-        wake(m.receiver_waits);
+        wake(m.receiver_waits, path_ ? last_part_[index(event.subject)] : -1, CriticalPath::Edge::kSum);
       }
       break;
   }
@@ -235,7 +269,9 @@ void FlowFabric::await_poster(std::int32_t number) {
 // A poster is done with some.
 void FlowFabric::posted(std::int32_t number) {
   const bool takes = number < first_host_ && number % 2 == static_cast<std::int32_t>(Proxy::kTakes);
+  using Part = CriticalPath::Part;
   for (const std::int32_t done : posters_[index(number)].take(now_)) {
+    ending_ = number < first_host_ ? Part::kProxy : number < first_block_ ? Part::kHost : Part::kCopy;
     if (!takes)
       part_done(done);
     else if (Connection& c = connections_[index(done)]; c.taken++ < 0)
@@ -250,8 +286,9 @@ void FlowFabric::sent(std::int32_t connection) {
   if (c.overhead == Duration() || c.taken-- > 0) push(c.latency, Event::kMessageArrives, connection);
 }
 
-void FlowFabric::wake(std::int32_t& actor) {
+void FlowFabric::wake(std::int32_t& actor, std::int32_t step, CriticalPath::Edge edge) {
   if (actor >= 0) runnable_.push_back(actor);
+  if (path_) path_->wake(actor, step, edge);
   actor = -1;
 }
 
@@ -273,6 +310,7 @@ double FlowFabric::start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, do
 void FlowFabric::carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire) {
   ++busy_;
   if (load >= 0) ++actors_[index(load)].outstanding;
+  if (load >= 0 && path_) path_->loads(load, way, bytes / cap, cap);
   carrier_->start({.number = load,
                    .way = way,
                    .path = rates_.path(way),
@@ -294,6 +332,7 @@ void FlowFabric::through(std::int32_t load) {
     return push(streams_[index(stream)].pause(bursts_, now_), Event::kBackground, stream);
   }
   --busy_;
+  ending_ = CriticalPath::Part::kTransfer;
   if (load >= 0) return part_done(load);
   const std::int32_t aggregation = -1 - load;
   push(aggregations_[index(aggregation)].down.latency, Event::kSumArrives, aggregation);
@@ -305,22 +344,26 @@ void FlowFabric::part_done(std::int32_t a) {
   if (--actor.outstanding > 0) return;
   if (delays_.any() && !std::exchange(actor.delayed, true)) {
     actor.outstanding = 1;
+    if (path_) path_->delayed(a, now_);
     return push(delays_.next(), Event::kLocalEnds, a);
   }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
   if (options_.timeline != nullptr) options_.timeline->span(rank, a % options_.strands, operation, actor.since, now_);
   Duration fence;
-  if (operation.kind == Operation::Kind::kSignal) {
-    const std::int32_t c = connection_of(a, operation.peer, a % options_.strands, Way::kOut);
-    push(connections_[index(c)].latency, Event::kSignalArrives, c);
-  }
+  if (operation.kind == Operation::Kind::kSignal) signal(a, operation);
   for (const End& end : operation.destinations) {
     if (end.kind == End::Kind::kMessage && end.last) {
       const std::int32_t c = connection_of(a, end.peer, end.strand, Way::kOut);
       fence = std::max(fence, connections_[index(c)].fence);
+      if (path_) path_->sent(c, a);
       sent(c);
     } else if (end.kind == End::Kind::kAggregation) {
+      const std::int32_t aggregation = aggregation_index(rank, end);
+      if (path_) {
+        last_part_.resize(std::max(last_part_.size(), index(aggregation) + 1), -1);
+        last_part_[index(aggregation)] = path_->step_of(a);
+      }
       push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
            static_cast<std::uint32_t>(rank));
     } else if (end.kind == End::Kind::kMulticast) {
@@ -331,20 +374,74 @@ void FlowFabric::part_done(std::int32_t a) {
     if (end.kind == End::Kind::kMessage && end.last) {
       Connection& c = connect(a, end.peer, end.strand, Way::kIn);
       --c.in_flight;
-      wake(c.sender_waits);
+      wake(c.sender_waits, path_ ? path_->step_of(a) : -1, CriticalPath::Edge::kSlot);
     } else if (end.kind == End::Kind::kAggregation) {
       Aggregation::Member& m = member(rank, end);
       --m.in_flight;
-      wake(m.sender_waits);
+      wake(m.sender_waits, path_ ? path_->step_of(a) : -1, CriticalPath::Edge::kSlot);
     } else if (end.kind == End::Kind::kMulticast) {
       fence = std::max(fence, way_through(rank, end, false).fence);
     }
   }
   actor.operation = nullptr;
+  if (path_) path_->end(a, now_, ending_, fence);
   if (fence > Duration())
     push(fence, Event::kResume, a);
   else
     runnable_.push_back(a);
+}
+
+// Those that the operation is for, as long as the strand asks for no others.
+FlowFabric::Several& FlowFabric::several(std::int32_t actor, const Operation& operation) {
+  std::unique_ptr<Several>& known = actors_[index(actor)].several[operation.signals() ? 0 : 1];
+  const auto same = [](const End& a, const End& b) { return a.peer == b.peer && a.count == b.count; };
+  const auto& ranks = operation.destinations;
+  if (known && std::equal(ranks.begin(), ranks.end(), known->ranks.begin(), known->ranks.end(), same)) return *known;
+  known = std::make_unique<Several>();
+  known->ranks = ranks;
+  const Rank self = actor / options_.strands;
+  const int strand = actor % options_.strands;
+  for (const End& run : ranks)
+    for (Rank peer = run.peer; peer < run.peer + run.count; ++peer)
+      known->connections.push_back(operation.signals() ? connection_index(self, peer, strand)
+                                                       : connection_index(peer, self, strand));
+  known->left = known->connections.size();
+  return *known;
+}
+
+// Looks from the last one on: it mostly signals last.
+bool FlowFabric::signalled_by_all(std::int32_t actor, Several& several) {
+  for (; several.left > 0; --several.left) {
+    Connection& c = connections_[index(several.connections[several.left - 1])];
+    if (c.signals > 0) continue;
+    c.signal_waits = actor;
+    return false;
+  }
+  return true;
+}
+
+// A strand's signal sets out, or several do, together as far as they need the same time.
+void FlowFabric::signal(std::int32_t actor, const Operation& operation) {
+  if (operation.destinations.empty()) {
+    const std::int32_t c = connection_of(actor, operation.peer, actor % options_.strands, Way::kOut);
+    const std::int32_t step = path_ ? path_->step_of(actor) : -1;
+    return push(connections_[index(c)].latency, Event::kSignalArrives, c, static_cast<std::uint32_t>(step));
+  }
+  const std::vector<std::int32_t>& all = several(actor, operation).connections;
+  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    const Duration latency = connections_[index(all[begin])].latency;
+    while (end < all.size() && connections_[index(all[end])].latency == latency) ++end;
+    if (free_signals_.empty()) {
+      free_signals_.push_back(static_cast<std::int32_t>(signals_.size()));
+      signals_.emplace_back();
+    }
+    const std::int32_t number = free_signals_.back();
+    free_signals_.pop_back();
+    signals_[index(number)].connections.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                               all.begin() + static_cast<std::ptrdiff_t>(end));
+    if (path_) signals_[index(number)].step = path_->step_of(actor);
+    push(latency, Event::kSignalsArrive, number);
+  }
 }
 
 bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
@@ -352,6 +449,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
   const std::int32_t self = rank * options_.strands + strand;
   if (operation.kind == Operation::Kind::kSignal) return true;
   if (operation.kind == Operation::Kind::kWait) {
+    if (!operation.destinations.empty()) return signalled_by_all(self, several(self, operation));
     Connection& c = connect(self, operation.peer, strand, Way::kIn);
     if (c.signals == 0) c.signal_waits = self;
     return c.signals > 0;
@@ -395,21 +493,33 @@ fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operatio
     actor.operation = &operation;
     actor.delayed = false;
     actor.since = now_;
+    if (path_) path_->begin(self, now_, slowness_.empty() ? 1 : slowness_[index(rank)]);
     actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
     return actor;
   };
   if (operation.kind == Operation::Kind::kSignal) {
-    const std::int32_t number = connection_of(self, operation.peer, strand, Way::kOut);
-    const Connection& c = connections_[index(number)];
-    if (c.overhead == Duration()) {
-      push(c.latency, Event::kSignalArrives, number);
+    Duration overhead;
+    if (operation.destinations.empty())
+      overhead = connect(self, operation.peer, strand, Way::kOut).overhead;
+    else
+      for (const std::int32_t c : several(self, operation).connections) overhead += connections_[index(c)].overhead;
+    if (overhead == Duration()) {
+      if (path_) path_->begin(self, now_, 1);
+      signal(self, operation);
       return fabric::Posted::kDone;
     }
     begin();
-    occupy(rank, Proxy::kPosts, self, c.overhead.s());  // it is posted as messages are
+    occupy(rank, Proxy::kPosts, self, overhead.s());  // it is posted as messages are
     return fabric::Posted::kPending;
   }
   if (operation.kind == Operation::Kind::kWait) {
+    if (path_) path_->begin(self, now_, 1);
+    if (!operation.destinations.empty()) {
+      Several& all = several(self, operation);
+      for (const std::int32_t c : all.connections) --connections_[index(c)].signals;
+      all.left = all.connections.size();
+      return fabric::Posted::kDone;
+    }
     --connect(self, operation.peer, strand, Way::kIn).signals;
     return fabric::Posted::kDone;
   }

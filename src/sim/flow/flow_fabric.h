@@ -13,6 +13,7 @@
 #include "sim/flow/background.h"
 #include "sim/flow/carrier.h"
 #include "sim/flow/computing.h"
+#include "sim/flow/critical_path.h"
 #include "sim/flow/disturbances.h"
 #include "sim/flow/event_queue.h"
 #include "sim/flow/fold.h"
@@ -39,6 +40,7 @@ struct FlowOptions {
   Computing computing = {};                // beside the calls
   std::vector<std::uint8_t> service = {};  // class of what each rank sends; empty: 0
   Timeline* timeline = nullptr;            // gets what happens, if given; must outlive the fabric
+  bool why = false;                        // keep what every step waited for, see critical_path
   // Who carries bytes instead of Flows, if given. Requires, else: nothing is folded.
   std::function<std::unique_ptr<Carrier>(Carrier::SimulationHost&)> carrier = {};
 };
@@ -108,6 +110,8 @@ class FlowFabric : private Carrier::SimulationHost {
     double utilisation = 0;
   };
   Bottleneck busiest() const;
+  // What the time was spent on, with `why`. Requires: the run has ended.
+  CriticalPath::Walked critical_path() const;
   // "gpu3 -> nvswitch0"; of folded ranks one of those links.
   std::string name_of(MaxMin::Resource resource) const;
 
@@ -138,6 +142,11 @@ class FlowFabric : private Carrier::SimulationHost {
     MaxMin::Way memory_way = -1;  // CPU ranks
     double memory_carried = 0;    // bytes, so far
   };
+  struct Several {  // ranks that a strand signals or waits for at once
+    SmallList<protocol::End, 2> ranks;
+    std::vector<std::int32_t> connections;
+    std::size_t left = 0;  // of those that are waited for, the first ones, which are not known to have signalled
+  };
   struct Actor {
     const protocol::Operation* operation = nullptr;  // being carried out
     int outstanding = 0;
@@ -151,6 +160,7 @@ class FlowFabric : private Carrier::SimulationHost {
       std::int32_t connection = -1;
     };
     std::array<Known, 4> known;
+    std::unique_ptr<Several> several[2];  // signalled at once, and waited for, last; most strands have none
   };
   struct Event {
     enum Kind : std::uint8_t {
@@ -159,10 +169,12 @@ class FlowFabric : private Carrier::SimulationHost {
       kPosted,
       kMessageArrives,
       kSignalArrives,
-      kPartArrives,  // of a message that a switch sums
+      kSignalsArrive,  // several at once
+      kPartArrives,    // of a message that a switch sums
       kSumArrives,
       kResume,
       kFlap,        // of a link that goes down or comes back
+      kChange,      // of a link's rate, for good
       kBackground,  // a stream's next load starts
       kComputed     // a rank's kernel ends
     };
@@ -173,12 +185,13 @@ class FlowFabric : private Carrier::SimulationHost {
                             // link goes down
 
     // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
-    bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kBackground; }
+    bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kChange && kind != kBackground; }
   };
 
   // Packets, flapping links and timelines name links by their numbers.
   bool links_have_numbers() const {
-    return options_.carrier || !options_.disturbances.flaps.empty() || options_.timeline != nullptr;
+    return options_.carrier || !options_.disturbances.flaps.empty() || !options_.disturbances.changes.empty() ||
+           options_.timeline != nullptr;
   }
   std::unique_ptr<Carrier> carrier_of(Carrier::SimulationHost& self);
   void launch();
@@ -190,6 +203,9 @@ class FlowFabric : private Carrier::SimulationHost {
   void await_poster(std::int32_t poster);
   void posted(std::int32_t poster);
   void sent(std::int32_t connection);
+  Several& several(std::int32_t actor, const protocol::Operation& operation);
+  bool signalled_by_all(std::int32_t actor, Several& several);
+  void signal(std::int32_t actor, const protocol::Operation& operation);
   void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
   Duration time() const override { return now_; }
   void remind(Duration delay, const Carrier::Timer& r) override {
@@ -202,7 +218,7 @@ class FlowFabric : private Carrier::SimulationHost {
   double start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness);
   void through(std::int32_t load) override;
   void part_done(std::int32_t actor);
-  void wake(std::int32_t& actor);
+  void wake(std::int32_t& actor, std::int32_t step = -1, CriticalPath::Edge edge = CriticalPath::Edge::kMessage);
   enum class Way : std::int8_t { kIn, kOut };
   std::int32_t connection_of(std::int32_t actor, Rank peer, int strand, Way way);
   Connection& connect(std::int32_t actor, Rank peer, int strand, Way way) {
@@ -263,11 +279,20 @@ class FlowFabric : private Carrier::SimulationHost {
   std::mt19937_64 bursts_;       // when streams send
   std::vector<Kernel> kernels_;  // by rank, of those that compute
   Duration computed_;
+  struct Signals {  // under way together
+    std::vector<std::int32_t> connections;
+    std::int32_t step = -1;  // that sent them
+  };
+  std::vector<Signals> signals_;
+  std::vector<std::int32_t> free_signals_;
   EventQueue<Event> events_waiting_;
   std::int64_t busy_ = 0;  // loads under way and events that keep the simulation going
   std::deque<std::int32_t> runnable_;
   Duration now_;
   std::int64_t events_ = 0, operations_ = 0;
+  std::optional<CriticalPath> path_;  // with `why`
+  CriticalPath::Part ending_ = CriticalPath::Part::kNothing;
+  std::vector<std::int32_t> last_part_;  // with `why`, by aggregation: the step that sent the latest part
   std::optional<Error> failure_;
 };
 

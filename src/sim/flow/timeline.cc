@@ -23,6 +23,13 @@ void Timeline::span(Rank rank, int strand, const protocol::Operation& operation,
   spans_.push_back({begin, end, rank, strand, operation.bytes, peer(operation.sources), to});
 }
 
+void Timeline::mark(Rank rank, Duration begin, Duration end, std::string_view cause) {
+  if (marks_.size() == kMost)
+    ++left_out_;
+  else
+    marks_.push_back({begin, end, rank, cause});
+}
+
 void Timeline::level(MaxMin::Resource resource, Duration at, double change) {
   const auto r = static_cast<std::size_t>(resource);
   if (now_.size() <= r) {
@@ -65,6 +72,12 @@ std::string Timeline::to_trace(const std::function<std::string(MaxMin::Resource)
                    "\n",
                    name, s.rank, s.strand, s.begin.us(), (s.end - s.begin).us(), s.bytes);
   }
+  for (const Mark& m : marks_)
+    fmt::format_to(
+        to,
+        R"({{"ph":"X","name":"{}","pid":"critical path","tid":0,"ts":{:.6f},"dur":{:.6f},"args":{{"rank":{}}}}},)"
+        "\n",
+        m.cause, m.begin.us(), (m.end - m.begin).us(), m.rank);
   for (const Level& l : levels_)
     fmt::format_to(to,
                    R"({{"ph":"C","name":"{}","pid":"links","ts":{:.6f},"args":{{"% used":{:.2f}}}}},)"

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/operation.h"
@@ -16,12 +17,15 @@ class Timeline {
   static constexpr std::size_t kMost = 1'000'000;
 
   void span(Rank rank, int strand, const protocol::Operation& operation, Duration begin, Duration end);
+  // A piece of the critical path, on this rank.
+  void mark(Rank rank, Duration begin, Duration end, std::string_view cause);
   // The resource's part in use changes by so much.
   void level(MaxMin::Resource resource, Duration at, double change);
   std::int64_t left_out() const { return left_out_; }
 
-  // Chrome's trace event format, which Perfetto reads: a process per rank with a thread per strand, and a counter of
-  // per cent in use per link. Source: Trace Event Format, Google, 2016. Unit: microseconds.
+  // `cause` of marks must stay valid. Chrome's trace event format, which Perfetto reads: a process per rank with a
+  // thread per strand, and a counter of per cent in use per link. Source: Trace Event Format, Google, 2016. Unit:
+  // microseconds.
   std::string to_trace(const std::function<std::string(MaxMin::Resource)>& name_of) const;
 
  private:
@@ -37,7 +41,13 @@ class Timeline {
     MaxMin::Resource resource;
     double share;
   };
+  struct Mark {
+    Duration begin, end;
+    Rank rank;
+    std::string_view cause;
+  };
   std::vector<Span> spans_;
+  std::vector<Mark> marks_;
   std::vector<Level> levels_;
   std::vector<double> now_;               // by resource
   std::vector<std::int64_t> last_level_;  // by resource: the index of its last level; -1: none

@@ -14,6 +14,20 @@ std::string_view weft_name(Algorithm a) {
   return kNames[static_cast<int>(a)];
 }
 
+// As NCCL_ALGO and NCCL_PROTO do: of the rows that are possible those of these names.
+Status keep_named(const Question& q, std::vector<Row>& rows) {
+  std::erase_if(rows, [](const Row& r) { return !r.possible; });
+  if (!q.algorithm.empty()) {
+    WEFT_TRY(const schedule::Algorithm* named, collectives::find_algorithm(q.task.collective, q.algorithm));
+    std::erase_if(rows, [&](const Row& r) { return weft_name(r.algorithm) != named->name; });
+  }
+  if (!q.protocol.empty()) {
+    WEFT_TRY(const protocol::Protocol named, protocol::parse_protocol(q.protocol));
+    std::erase_if(rows, [&](const Row& r) { return r.protocol != named; });
+  }
+  return {};
+}
+
 }  // namespace
 
 Question forced(const Question& question, const Row& row) {
@@ -38,8 +52,16 @@ Result<Candidate> choose(const cost::MachineView& machine, const System& system,
   if (!models(collective))
     return failure(Code::kUnsupported, Blame::kInput, "NCCL's tuner does not choose for {}",
                    schedule::name(collective));
-  const std::vector<Row> all = rows(system, collective, question.task.elements * question.task.element_bytes);
+  std::vector<Row> all = rows(system, collective, question.task.elements * question.task.element_bytes);
   const Row* row = choice(all);
+  if (!question.algorithm.empty() || !question.protocol.empty()) {
+    WEFT_CHECK(keep_named(question, all));
+    const auto best = std::ranges::min_element(all, {}, &Row::time);
+    row = best == all.end() ? nullptr : &*best;
+    if (row == nullptr)
+      return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do {} by {} {} here", schedule::name(collective),
+                     question.algorithm, question.protocol);
+  }
   if (row == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "NCCL has nothing to choose on {} ranks", question.task.ranks);
   return tune::choose(machine, forced(question, *row));

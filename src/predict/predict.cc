@@ -1,0 +1,111 @@
+#include "predict/predict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+
+namespace weft::predict {
+namespace {
+
+// nccl-tests starts its calls, waits for the last and divides. Where data flows one way, ranks need not wait for each
+// other: the calls overlap, and the pace is what a few more calls add.
+constexpr int kFirstCalls = 3, kMoreCalls = 2;
+
+// Does the choice's simulation answer the question as it stands?
+bool plain(const simulate::Options& o) {
+  return o.fold && o.extrapolate && o.fast_forward && o.calls == 1 && !o.disturbances.any() && !o.computing.any() &&
+         o.background.streams.empty() && !o.packets && o.beside.empty() && o.trace == nullptr && !o.why;
+}
+
+// The best plan of every algorithm and protocol first, then their other channels and slices; each in the order of the
+// estimates.
+std::vector<const tune::Candidate*> in_order(const std::vector<tune::Candidate>& plans) {
+  std::vector<const tune::Candidate*> first, others;
+  std::set<std::pair<const schedule::Algorithm*, protocol::Protocol>> seen;
+  for (const tune::Candidate& c : plans)
+    (seen.emplace(c.plan.algorithm, c.plan.protocol).second ? first : others).push_back(&c);
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+bool one_call(const Query& q) { return q.calls <= 1 || !schedule::rooted(q.question.task.collective); }
+
+Result<simulate::Outcome> time_of(const cost::MachineView& machine, const Query& q, const schedule::Plan& plan,
+                                  simulate::Options options) {
+  const schedule::Task& task = q.question.task;
+  if (one_call(q)) return simulate::simulate(machine, task, plan, options);
+  options.calls = std::min(q.calls, kFirstCalls);
+  WEFT_TRY(simulate::Outcome first, simulate::simulate(machine, task, plan, options));
+  double total = first.time.s();
+  if (q.calls > kFirstCalls) {
+    options.calls += kMoreCalls;
+    options.trace = nullptr;
+    WEFT_TRY(const simulate::Outcome more, simulate::simulate(machine, task, plan, options));
+    total += (q.calls - kFirstCalls) * (more.time - first.time).s() / kMoreCalls;
+    first.carried_out += more.carried_out;
+  }
+  const double of_first = total / q.calls / first.time.s();
+  first.time = first.time * of_first;
+  first.low = first.low * of_first;
+  first.high = first.high * of_first;
+  return first;
+}
+
+// weft's own choice, with its time.
+Result<Answer> search(const cost::MachineView& machine, const Query& q) {
+  const tune::Question& question = q.question;
+  WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
+  Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
+  double left = q.search_steps;
+  std::int64_t carried_out = 0;
+  const tune::Candidate* best = nullptr;
+  for (const tune::Candidate* c : in_order(plans)) {
+    if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
+    // Its own time is needed in any case, whatever that takes.
+    const bool needed = best == nullptr;
+    if (!needed && left <= 0) break;
+    simulate::Options options{.max_events = q.options.max_events};
+    options.most_steps = needed ? q.options.most_steps : left;
+    if (needed) options.before_run = q.options.before_run;
+    auto outcome = simulate::simulate(machine, question.task, c->plan, options);
+    if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
+    if (!outcome) return tl::make_unexpected(outcome.error());
+    ++answer.tried;
+    carried_out += outcome->carried_out;
+    if (!needed) left -= static_cast<double>(outcome->carried_out);
+    const bool faster = needed || outcome->time < answer.outcome.time ||
+                        (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
+                         c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
+    if (!faster) continue;
+    best = c;
+    answer.outcome = *std::move(outcome);
+  }
+  answer.choice = *best;
+  answer.choice.chosen = true;
+  answer.choice.reason = answer.tried == 1 ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))
+                                           : fmt::format("fastest of {} that were simulated: {}", answer.tried,
+                                                         format_duration(answer.outcome.time));
+  answer.outcome.carried_out = carried_out;
+  return answer;
+}
+
+}  // namespace
+
+Result<Answer> predict(const cost::MachineView& machine, const Query& q) {
+  Answer answer;
+  if (q.nccl != nullptr) {
+    WEFT_TRY(answer.choice, tune::nccl::choose(machine, *q.nccl, q.question));
+  } else if (!machine.costs().gpu()) {
+    WEFT_TRY(answer.choice, tune::choose(machine, q.question));
+  } else {
+    WEFT_TRY(answer, search(machine, q));
+  }
+  simulate::Options options = q.options;
+  if (q.check) WEFT_CHECK(q.check(answer.choice.plan, options));
+  if (answer.tried > 0 && one_call(q) && plain(options)) return answer;
+  WEFT_TRY(answer.outcome, time_of(machine, q, answer.choice.plan, std::move(options)));
+  return answer;
+}
+
+}  // namespace weft::predict
