@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements python torch clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements python torch web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -74,6 +74,9 @@ torch: configure ## build backend="weft" of torch.distributed, install it into b
 	cd python/torch && WEFT_PREFIX=$(CURDIR)/build/torch/prefix ../../build/torch/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w ../../build/torch .
 	build/torch/venv/bin/python -m pip install -q --force-reinstall --no-deps build/torch/weft_comm_torch-*.whl
 	build/torch/venv/bin/python -m pytest -q python/torch/tests
+
+web: configure ## build the explorer's core as WebAssembly and put it into the page of build/weft (needs clang-19; see scripts/build-web)
+	scripts/build-web
 
 clean: ## remove everything that was built
 	rm -rf build build-dev build-tsan build-python demo

@@ -1,5 +1,5 @@
 # Writes OUT: a C++ file with FUNCTION(), which holds the text of each of FILES under its path relative to ROOT.
-set(body "#include \"base/embedded.h\"\n\nnamespace weft::embedded {\n\nstd::span<const File> ${FUNCTION}();\n\nstd::span<const File> ${FUNCTION}() {\n  static constexpr File kFiles[] = {\n")
+set(body "#include \"base/embedded.h\"\n\nnamespace weft::embedded {\n\nstd::span<const File> ${FUNCTION}();\n\nstd::span<const File> ${FUNCTION}() {\n  // Not constexpr: compilers limit how long a text they measure at compile time.\n  static const File kFiles[] = {\n")
 foreach(file IN LISTS FILES)
   file(RELATIVE_PATH name ${ROOT} ${file})
   file(READ ${file} text)

@@ -9,6 +9,7 @@
 
 #include "cli/common.h"
 #include "cli/serve_page.h"
+#include "explore/ask.h"
 #include "explore/explore.h"
 
 namespace weft {
@@ -77,13 +78,58 @@ TEST(Explorer, ThePageHoldsTheReportAndNoTextCanEndItsElement) {
   EXPECT_EQ(data.at("schema"), "weft.explorer/1");
 }
 
-TEST(Explorer, TooManyRanksForTheStepperAreRefusedWithTheNumber) {
-  const auto machine = cli::load_machine("dgx-h100:nodes=16,net=ib-ndr");
-  ASSERT_TRUE(machine);
-  const auto task = cli::task_of(Collective::kAllReduce, 128, 8, 1 << 20, DataType::kFloat32);
-  const auto report = explore::answer(*machine->view, {"m", task, "ring", ""});
-  ASSERT_FALSE(report);
-  EXPECT_NE(report.error().message.find("at most 64 ranks"), std::string::npos) << report.error().message;
+TEST(Explorer, MoreRanksThanTheStepperShowsLeaveTheOtherViews) {
+  const auto report = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring"});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->played);
+  EXPECT_TRUE(report->moves.empty());
+  EXPECT_NE(report->verdict.find("at most 64 ranks"), std::string::npos) << report->verdict;
+  EXPECT_FALSE(report->links.empty());
+  EXPECT_FALSE(report->curves.empty());
+}
+
+TEST(Explorer, AskGivesWhatTheCommandGives) {
+  const auto there =
+      explore::answer({.collective = "all_gather", .on = "dgx-a100", .bytes = "64K", .algorithm = "pat"});
+  ASSERT_TRUE(there) << there.error().message;
+  const std::string here =
+      explore::ask(R"({"ask": "answer", "collective": "all_gather", "on": "dgx-a100", "bytes": "64K", "algo": "pat"})");
+  EXPECT_EQ(nlohmann::json::parse(here), to_json(*there));
+}
+
+TEST(Explorer, AskRefusesWhatItCannotUnderstandInOneSentence) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "JSON"},
+      {"[1]", "JSON"},
+      {R"({"ask": "more"})", "'more'"},
+      {R"({"ask": "answer", "on": "dgx"})", "dgx-h100"},
+      {R"({"ask": "answer", "ranks": 9})", "8 GPUs"},
+      {R"({"ask": "answer", "ranks": "9"})", "whole number"},
+      {R"({"ask": "answer", "size": "1M"})", "'size'"},
+      {R"({"ask": "answer", "bytes": "many"})", "many"},
+      {R"({"ask": "answer", "on": "this"})", "modelled"},
+      {R"({"ask": "answer", "algo": "ring", "collective": "all_to_all"})", "ring"},
+  };
+  for (const auto& [question, names] : cases) {
+    const auto answer = nlohmann::json::parse(explore::ask(question));
+    EXPECT_EQ(answer.at("schema"), "weft.error/1") << question;
+    EXPECT_NE(answer.value("message", "").find(names), std::string::npos) << question << ": " << answer.dump();
+  }
+}
+
+TEST(Explorer, TheWordsThereAreCanAllBeAsked) {
+  const auto words = nlohmann::json::parse(explore::ask(R"({"ask": "words"})"));
+  EXPECT_EQ(words.at("schema"), "weft.explorer.words/1");
+  EXPECT_GE(words.at("machines").size(), 30u);
+  for (const auto& collective : words.at("collectives"))
+    for (const auto& algorithm : collective.at("algorithms")) {
+      const nlohmann::json question = {
+          {"ask", "answer"}, {"collective", collective.at("name")}, {"algo", algorithm}, {"ranks", 4}, {"bytes", "4K"}};
+      const auto answer = nlohmann::json::parse(explore::ask(question.dump()));
+      if (answer.at("schema") == "weft.explorer/1") continue;
+      // What an algorithm needs and this machine lacks is said.
+      EXPECT_NE(answer.value("message", "").find(algorithm.get<std::string>()), std::string::npos) << answer.dump();
+    }
 }
 
 std::string asked(const std::string& line, const std::string& host) {

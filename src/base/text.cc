@@ -1,6 +1,10 @@
 #include "base/text.h"
 
-#include <charconv>
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <ctime>
 
 namespace weft {
@@ -52,6 +56,27 @@ std::size_t utf8_length(std::string_view text) {
 }
 
 }  // namespace
+
+std::from_chars_result read_number(std::string_view text, double& value) {
+#ifdef __cpp_lib_to_chars
+  return std::from_chars(text.data(), text.data() + text.size(), value);
+#else
+  // strtod also takes leading blanks, '+' and hexadecimal digits, which from_chars leaves alone.
+  const std::string copy(text.substr(0, 400));
+  const std::size_t sign = copy.starts_with('-') ? 1 : 0;
+  const bool begins = copy.size() > sign && (std::isalnum(static_cast<unsigned char>(copy[sign])) || copy[sign] == '.');
+  const bool hexadecimal = copy.size() > sign + 1 && copy[sign] == '0' && (copy[sign + 1] | 0x20) == 'x';
+  if (!begins) return {text.data(), std::errc::invalid_argument};
+  if (hexadecimal) return value = sign != 0 ? -0.0 : 0.0, std::from_chars_result{text.data() + sign + 1, std::errc()};
+  char* end = nullptr;
+  const double read = std::strtod(copy.c_str(), &end);
+  const char* rest = text.data() + (end - copy.c_str());
+  if (end == copy.c_str()) return {text.data(), std::errc::invalid_argument};
+  if (std::isinf(read) && (copy[sign] | 0x20) != 'i') return {rest, std::errc::result_out_of_range};
+  value = read;
+  return {rest, std::errc()};
+#endif
+}
 
 Result<Bytes> parse_bytes(std::string_view text) {
   std::int64_t value = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,9 @@
 #include "base/units.h"
 
 namespace weft {
+
+// The number that the text begins with: std::from_chars, also where the standard library lacks it for double.
+std::from_chars_result read_number(std::string_view text, double& value);
 
 // "8", "64K", "1M", "1G", "1T" (binary; an optional "iB" or "B" may follow) to bytes.
 // Errors: not a number, negative, or not representable.

@@ -6,6 +6,12 @@
 #include "base/text.h"
 
 namespace weft {
+
+bool file_exists(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
+
 Result<std::string> read_text_file(const std::filesystem::path& file, std::uintmax_t largest) {
   std::error_code error;
   if (!std::filesystem::exists(file, error))

@@ -10,6 +10,9 @@ namespace weft {
 
 constexpr std::uintmax_t kLargestTextFile = std::uintmax_t{64} << 20;  // bytes; a dump of a node has about 20 KB
 
+// True for anything that the path leads to.
+bool file_exists(const std::filesystem::path& file);
+
 // Reads a whole regular file of at most `largest` bytes. Devices, FIFOs and sockets are refused: they have no end, or
 // block.
 // Errors (bad input): names the file and what is wrong with it.

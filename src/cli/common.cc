@@ -89,26 +89,6 @@ Status check_channels(std::int64_t channels) {
   return {};
 }
 
-schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
-  const Bytes blocks = schedule::blocks(collective, ranks);
-  const Bytes unit = schedule::message_parts(collective, ranks);
-  schedule::Task task{.collective = collective,
-                      .ranks = ranks,
-                      .ranks_per_node = ranks_per_node,
-                      .elements = std::max<Bytes>(1, bytes / size_of(type) / unit) * unit,
-                      .element_bytes = size_of(type)};
-  if (collective == Collective::kBarrier) task.elements = 0;
-  if (schedule::uneven(collective)) {
-    auto counts = std::make_shared<std::vector<Bytes>>();
-    Bytes sum = 0;
-    for (Bytes b = 0; b < blocks; ++b)
-      sum += counts->emplace_back(std::max<Bytes>(1, task.elements / ranks / 2 * (1 + (b + b / ranks) % 3)));
-    task.elements = sum / (blocks / ranks);
-    task.counts = std::move(counts);
-  }
-  return task;
-}
-
 Status write_text(const std::string& file, const std::string& text) {
   if (file != "-") return write_file(file, text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())

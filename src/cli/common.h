@@ -53,9 +53,7 @@ Result<Rank> ranks_on(const Machine& machine, std::int64_t asked);
 // Errors (bad input): a forced number of channels that no machine has; 0 forces none.
 Status check_channels(std::int64_t channels);
 
-// A message of about `bytes`: whole elements, and whole parts where ranks own parts, at least one each. Parts of the
-// uneven collectives are one, two and three times as large in turn. A barrier's message is empty.
-schedule::Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type);
+using schedule::task_of;
 
 // Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.
 Status write_json(const std::string& file, const nlohmann::json& json);

@@ -1,15 +1,19 @@
 #include "explore/explore.h"
+
+#include "base/env.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/serve_page.h"
+#include "explore/ask.h"
+#include "topology/detect/record.h"
 
 namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective = "all_reduce", on = "dgx-h100", bytes = "1M", type = "float", algorithm, protocol, out, json;
-  std::int64_t ranks = -1, root = 0;
+  explore::Words words;
+  std::string out, json;
 };
 
 constexpr const char* kExamples = R"(
@@ -26,21 +30,12 @@ Examples:
 )";
 
 Result<int> run(const Spec& spec) {
-  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
-  WEFT_TRY(const DataType type, parse_type(spec.type));
-  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   if (!spec.out.empty() && spec.out != "-") WEFT_CHECK(check_writable(spec.out));
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
-  if (!machine.simulated) return bad_input("explore shows modelled machines: --on needs a preset or a file");
-  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  if (spec.root < 0 || spec.root >= ranks) return bad_input("--root {} is not one of {} ranks", spec.root, ranks);
-  schedule::Task task = task_of(collective, ranks, machine.view->ranks_per_node(ranks), bytes, type);
-  task.root = static_cast<Rank>(spec.root);
-  WEFT_TRY(const report::Explorer report,
-           explore::answer(*machine.view, {machine.name, task, spec.algorithm, spec.protocol}));
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(const report::Explorer report, explore::answer(spec.words, settings.calibration, topology::read_recorded));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, explore::page(report)));
-  if (spec.json == "-" || spec.out == "-") return report.proved ? 0 : kBadAnswer;
+  if (spec.json == "-" || spec.out == "-") return report.proved || !report.played ? 0 : kBadAnswer;
   fmt::print("{}: {}\n", report.question, report.answer);
   if (!spec.out.empty()) fmt::print("written: {}\n", spec.out);
   std::fflush(stdout);
@@ -49,7 +44,7 @@ Result<int> run(const Spec& spec) {
       fmt::print("open {} in a browser; Ctrl-C ends\n", url);
       std::fflush(stdout);
     }));
-  return report.proved ? 0 : kBadAnswer;
+  return report.proved || !report.played ? 0 : kBadAnswer;
 }
 
 }  // namespace
@@ -57,15 +52,17 @@ Result<int> run(const Spec& spec) {
 Command add_explore(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("explore", "Show a machine, a schedule in motion and the choice in a browser");
-  sub->add_option("collective", spec->collective, "all_reduce, broadcast, … (weft algorithms lists them)")
+  sub->add_option("collective", spec->words.collective, "all_reduce, broadcast, … (weft algorithms lists them)")
       ->capture_default_str();
-  sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->capture_default_str();
-  sub->add_option("--ranks,-n", spec->ranks, "ranks (default: every GPU of the machine; at most 64)");
-  sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
-  sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
-  sub->add_option("--root", spec->root, "rank that a rooted collective comes from or goes to")->capture_default_str();
-  sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
-  sub->add_option("--proto", spec->protocol, "only this protocol");
+  sub->add_option("--on", spec->words.on, "the machine: a preset, a preset with options, or a file")
+      ->capture_default_str();
+  sub->add_option("--ranks,-n", spec->words.ranks, "ranks (default: every GPU of the machine; at most 64)");
+  sub->add_option("--bytes", spec->words.bytes, "message size")->capture_default_str();
+  sub->add_option("--dtype", spec->words.type, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--root", spec->words.root, "rank that a rooted collective comes from or goes to")
+      ->capture_default_str();
+  sub->add_option("--algo", spec->words.algorithm, "only this algorithm, or this file's schedule");
+  sub->add_option("--proto", spec->words.protocol, "only this protocol");
   sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout");
   sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout");
   sub->footer(kExamples);

@@ -17,8 +17,8 @@ struct Question {
 
 // Answers one question for the explorer's page: draws the machine, runs the schedule of the chosen algorithm in the
 // simulator and in the verifier, and asks the cost model for the candidates' curves from 1 KiB to 1 GiB.
-// The stepper shows at most kMostRanks ranks and kMostMoves moves on one channel; the answer's time is that of the
-// chosen plan. Errors: bad input of the choice; kUnsupported: more ranks or moves, with their number.
+// The stepper shows at most kMostRanks ranks and kMostMoves moves on one channel, otherwise `played` is false; the
+// answer's time is that of the chosen plan. Errors: bad input of the choice.
 inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);

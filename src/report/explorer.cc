@@ -45,6 +45,15 @@ nlohmann::json to_json(const Explorer& e) {
                       {"busbw_GBps", points}});
   }
   return {{"schema", "weft.explorer/1"},
+          {"words",
+           {{"collective", e.words.collective},
+            {"on", e.words.on},
+            {"bytes", e.words.bytes},
+            {"dtype", e.words.type},
+            {"algo", e.words.algorithm},
+            {"proto", e.words.protocol},
+            {"ranks", e.words.ranks},
+            {"root", e.words.root}}},
           {"question", e.question},
           {"answer", e.answer},
           {"command", e.command},
@@ -61,6 +70,7 @@ nlohmann::json to_json(const Explorer& e) {
             {"when", e.when},
             {"source", e.source},
             {"verdict", e.verdict},
+            {"played", e.played},
             {"proved", e.proved},
             {"ranks", e.ranks},
             {"chunks", e.chunks},

@@ -12,6 +12,13 @@ namespace weft::report {
 // What the explorer's page shows for one question: a machine, a schedule in simulated time, and curves. Sentences are
 // made here and not in the page, so that page and command say the same.
 struct Explorer {
+  // The question as it is typed, with the words of `weft explore`. Sizes as in "64M".
+  struct Words {
+    std::string collective = "all_reduce", on = "dgx-h100", bytes = "1M", type = "float";
+    std::string algorithm, protocol;  // empty: weft's choice; an algorithm may be a schedule's file
+    std::int64_t ranks = -1;          // -1: every GPU of the machine
+    std::int64_t root = 0;
+  };
   struct Device {
     std::string name, kind, model;
   };
@@ -46,6 +53,7 @@ struct Explorer {
     std::vector<std::pair<Bytes, double>> busbw_GBps;  // predicted by the cost model
   };
 
+  Words words;
   std::string question, answer, command;
   std::string machine, machine_svg;
   std::vector<Device> devices;
@@ -58,6 +66,7 @@ struct Explorer {
   std::int64_t chunks = 0;
   Bytes bytes = 0;
   bool timed = false;
+  bool played = true;  // false: too many ranks or moves for the stepper, as the verdict says; there are no moves
   bool proved = false;
   double total_us = 0;
   std::vector<Move> moves;  // in order of their beginning

@@ -1,6 +1,6 @@
 #include "simulate/words.h"
 
-#include <charconv>
+#include "base/text.h"
 
 namespace weft::simulate {
 
@@ -22,7 +22,7 @@ std::pair<std::string_view, std::string_view> next_pair(std::string_view& text) 
 
 std::optional<double> number_with(std::string_view text, std::span<const Unit> units) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = read_number(text, value);
   if (error != std::errc() || !(value > 0) || value > 1e15) return std::nullopt;
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   for (const Unit& u : units)

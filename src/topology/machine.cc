@@ -6,6 +6,7 @@
 
 #include "base/embedded.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "topology/catalog/catalog.h"
 #include "topology/catalog/switches.h"
 #include "topology/cluster/cluster.h"
@@ -27,14 +28,9 @@ struct Spec {
   std::string_view options;
 };
 
-bool is_there(std::string_view text) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::path(text), ignored);
-}
-
 // A path may contain ':' and '='; the whole text is tried as a file first.
 Spec split(std::string_view machine) {
-  if (is_there(machine)) return {machine, {}};
+  if (file_exists(std::filesystem::path(machine))) return {machine, {}};
   const std::size_t equals = machine.find('=');
   const std::size_t colon = equals == std::string_view::npos ? machine.find(':') : machine.rfind(':', equals);
   if (colon == std::string_view::npos) return {machine, {}};
@@ -166,7 +162,7 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
 bool looks_like_file(std::string_view name) {
   for (const embedded::File& file : preset_files(embedded::files()))
     if (preset_name(file) == name) return false;
-  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || is_there(name);
+  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || file_exists(std::filesystem::path(name));
 }
 
 Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options,

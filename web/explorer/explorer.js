@@ -2,8 +2,8 @@
 // plays the moves at the times that the simulator gave them and counts contributions that the verifier found.
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const { machine, schedule, curves } = data;
+  let data = JSON.parse(document.getElementById("data").textContent);
+  let { machine, schedule, curves } = data;
   const $ = (id) => document.getElementById(id);
   const make = (tag, text, className) => {
     const e = document.createElement(tag);
@@ -16,12 +16,18 @@
     : b >= 1024 ? `${three(b / 1024)} KiB` : `${b} B`);
   const hue = (rank) => `var(--r${rank % 8})`;
 
-  $("question").textContent = data.question;
-  $("answer").textContent = data.answer;
-  $("command").textContent = data.command;
-  document.title = `${data.question} | weft explorer`;
+  const say = (text, wrong) => {
+    $("answer").textContent = text;
+    $("answer").classList.toggle("wrong", Boolean(wrong));
+  };
+  const drawSentences = () => {
+    $("question").textContent = data.question;
+    say(data.answer);
+    $("command").textContent = data.command;
+    document.title = `${data.question} | weft explorer`;
+  };
 
-  // ---- state in the link: view, time, rank ----
+  // ---- state in the link: the question's words, view, time, rank ----
   const views = ["machine", "stepper", "curves"];
   const state = { view: "stepper", at: 0, rank: 0 };
   const read = () => {
@@ -31,7 +37,23 @@
     if (Number.isFinite(at)) state.at = Math.min(Math.max(at, 0), schedule.total_us);
     if (Number.isInteger(rank) && rank >= 0 && rank < schedule.ranks) state.rank = rank;
   };
-  const link = () => `#view=${state.view}&at=${Number(state.at.toFixed(3))}&rank=${state.rank}`;
+  // Words of the question, as `weft explore` takes them. Dropped files stay here: a link cannot name them.
+  const keys = { collective: "collective", on: "on", bytes: "bytes", dtype: "dtype", algo: "algo", proto: "proto", ranks: "ranks" };
+  const dropped = new Set();
+  const given = () => {
+    const all = new URLSearchParams(location.hash.slice(1)), words = {};
+    for (const [key, name] of Object.entries(keys))
+      if (all.has(name)) words[key] = key === "ranks" ? Number(all.get(name)) : all.get(name);
+    return words;
+  };
+  const link = () => {
+    const all = new URLSearchParams({ view: state.view, at: Number(state.at.toFixed(3)), rank: state.rank });
+    for (const [key, name] of Object.entries(keys)) {
+      const word = data.words[key];
+      if (word !== "" && word !== -1 && !dropped.has(word)) all.set(name, word);
+    }
+    return "#" + all;
+  };
   const remember = (push) => history[push ? "pushState" : "replaceState"](null, "", link());
 
   const show = (view, push) => {
@@ -79,26 +101,29 @@
     for (const bad of svg.querySelectorAll("script, foreignObject")) bad.remove();
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", `${machine.name}; the table below lists every link`);
-    $("picture").append(document.importNode(svg, true));
+    $("picture").replaceChildren(document.importNode(svg, true));
     const ends = [...new Set(machine.paths.flatMap((p) => [p.from, p.to]))];
-    for (const id of ["from", "to"]) for (const e of ends) $(id).append(new Option(e, e));
+    for (const id of ["from", "to"]) $(id).replaceChildren(...ends.map((e) => new Option(e, e)));
     if (ends.length > 1) $("to").value = ends[ends.length - 1];
     $("left-out").textContent = machine.left_out;
-    $("find").addEventListener("input", drawLinks);
-    for (const id of ["from", "to"]) $(id).addEventListener("change", drawPath);
     drawLinks();
     drawPath();
   };
 
   // ---- stepper ----
-  const ends = [...new Set(schedule.moves.map((m) => m.end_us))].sort((a, b) => a - b);
-  const most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 0);
+  let programOf = -1;
+  let ends = [], most = 0, swatches = [];
   const whole = (holds) => holds.length >= most;
-  let swatches = [];
   const buildStepper = () => {
-    $("verdict").textContent = schedule.verdict + "." + (schedule.timed ? "" : " Times are steps, not microseconds.");
-    $("verdict").classList.toggle("wrong", !schedule.proved);
-    for (let r = 0; r < schedule.ranks; ++r) {
+    ends = [...new Set(schedule.moves.map((m) => m.end_us))].sort((a, b) => a - b);
+    most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 0);
+    swatches = [];
+    programOf = -1;
+    $("ranks").replaceChildren();
+    $("verdict").textContent = schedule.verdict + "." + (schedule.timed || !schedule.played ? "" : " Times are steps, not microseconds.");
+    $("verdict").classList.toggle("wrong", schedule.played && !schedule.proved);
+    $("strip").hidden = !schedule.played;
+    for (let r = 0; r < (schedule.played ? schedule.ranks : 0); ++r) {
       const row = make("div", undefined, "rank");
       row.tabIndex = r === 0 ? 0 : -1;
       row.setAttribute("role", "button");
@@ -138,6 +163,11 @@
   };
   // What every rank's memory holds at a time: the values of the moves that have ended by then.
   const drawTime = () => {
+    if (!schedule.played) {
+      $("now").textContent = $("program-title").textContent = "";
+      $("program").replaceChildren();
+      return;
+    }
     const held = swatches.map(() => new Map());
     let last = null;
     const moving = [];
@@ -167,7 +197,6 @@
     $("time").value = schedule.total_us > 0 ? Math.round((1000 * state.at) / schedule.total_us) : 0;
     drawProgram();
   };
-  let programOf = -1;
   const drawProgram = () => {
     const mine = schedule.moves.filter((m) => m.rank === state.rank);
     if (programOf !== state.rank) {
@@ -188,6 +217,7 @@
     drawTime();
   };
   const choose = (rank) => {
+    if (!schedule.played) return;
     swatches[state.rank].row.tabIndex = -1;
     state.rank = (rank + schedule.ranks) % schedule.ranks;
     swatches[state.rank].row.tabIndex = 0;
@@ -226,6 +256,8 @@
   const buildCurves = () => {
     const width = 900, height = 420, left = 64, right = 200, top = 16, bottom = 40;
     const points = curves.candidates.flatMap((c) => c.busbw_GBps).filter((p) => p[1] > 0);
+    $("plot").replaceChildren();
+    $("candidates").replaceChildren();
     if (!points.length) { $("plot").append(make("p", "No candidate has a curve.")); return; }
     const log = Math.log10;
     const [x0, x1] = [Math.min(...points.map((p) => p[0])), Math.max(...points.map((p) => p[0]))];
@@ -272,13 +304,159 @@
       curves.candidates.map((c) => (c.chosen ? "chosen" : "")));
   };
 
-  buildMachine();
-  buildStepper();
-  buildCurves();
-  read();
-  show(state.view, false);
-  drawTime();
+  const draw = (answer) => {
+    pause();
+    data = answer;
+    ({ machine, schedule, curves } = data);
+    state.at = Math.min(state.at, schedule.total_us);
+    state.rank = Math.min(state.rank, schedule.ranks - 1);
+    drawSentences();
+    buildMachine();
+    buildStepper();
+    buildCurves();
+    drawTime();
+  };
 
+  // ---- the core in a worker: other questions, dropped files ----
+  const text = (id) => document.getElementById(id).textContent.trim();
+  const core = { worker: null, module: null, waiting: new Map(), next: 0, files: new Map() };
+  const post = (message) => new Promise((done, failed) => {
+    const id = ++core.next;
+    core.waiting.set(id, { done, failed });
+    core.worker.postMessage({ id, ...message });
+  });
+  const startCore = async () => {
+    if (!core.module) {
+      const packed = Uint8Array.from(atob(text("core")), (c) => c.charCodeAt(0));
+      const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+      core.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
+    }
+    const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
+    core.worker = new Worker(url);
+    URL.revokeObjectURL(url);
+    core.worker.onmessage = ({ data: m }) => {
+      const { done, failed } = core.waiting.get(m.id) || {};
+      core.waiting.delete(m.id);
+      if (m.failed !== undefined) failed?.(new Error(m.failed));
+      else done?.(m.answer);
+    };
+    await post({ core: core.module });
+    for (const [file, content] of core.files) await post({ file, text: content });
+  };
+  const stopCore = () => {
+    core.worker?.terminate();
+    core.worker = null;
+    for (const { failed } of core.waiting.values()) failed(new Error("cancelled"));
+    core.waiting.clear();
+  };
+  const askCore = async (question) => {
+    try {
+      if (!core.worker) await startCore();
+      return JSON.parse(await post({ ask: JSON.stringify(question) }));
+    } catch (problem) {
+      stopCore();  // the core may be in any state: the next question starts another
+      return { schema: "weft.error/1", message: problem.message === "cancelled" ? "Cancelled."
+        : `The core stopped at this question (${problem.message}). The next one starts it again.` };
+    }
+  };
+  let asking = 0;
+  const question = async (words, push) => {
+    const mine = ++asking;
+    if (core.waiting.size) stopCore();  // the answer to the last question is not wanted any more
+    pause();
+    $("cancel").hidden = false;
+    say("Computing …");
+    const answer = await askCore({ ask: "answer", ...words });
+    if (mine !== asking) return;
+    $("cancel").hidden = true;
+    if (answer.schema !== "weft.explorer/1") {
+      say(answer.message, true);
+      return;
+    }
+    if (push) state.at = 0;
+    draw(answer);
+    fillWords();
+    remember(push);
+  };
+
+  // ---- the question's words ----
+  let choices = null;
+  const fill_ = (id, options, value) => {
+    const select = $(id);
+    select.replaceChildren(...options.map(([v, t]) => new Option(t, v)));
+    if (![...select.options].some((o) => o.value === String(value))) select.append(new Option(String(value), value));
+    select.value = value;
+  };
+  const fillWords = () => {
+    if (!choices) return;
+    const w = data.words;
+    fill_("w-collective", choices.collectives.map((c) => [c.name, c.name]), w.collective);
+    const sizes = [];
+    for (let b = 8; b <= 2 ** 30; b *= 8) sizes.push(b);
+    const short = (b) => (b >= 2 ** 30 ? `${b / 2 ** 30}G` : b >= 2 ** 20 ? `${b / 2 ** 20}M` : b >= 1024 ? `${b / 1024}K` : `${b}`);
+    fill_("w-bytes", [...new Set([8, 64, 512, 4096, 32768, 65536, 262144, 2 ** 20, 2 ** 22, 2 ** 24, 2 ** 26, 2 ** 28, 2 ** 30])].map((b) => [short(b), sizeText(b)]), w.bytes);
+    fill_("w-dtype", choices.types.map((t) => [t, t]), w.dtype);
+    $("w-on").value = w.on;
+    $("machines").replaceChildren(...choices.machines.map((m) => new Option(m.summary, m.name)));
+    $("w-ranks").value = w.ranks < 0 ? "" : w.ranks;
+    $("w-ranks").placeholder = schedule.ranks;
+    const here = choices.collectives.find((c) => c.name === w.collective);
+    fill_("w-algo", [["", "weft's choice"], ...(here ? here.algorithms : []).map((a) => [a, a])], w.algo);
+    fill_("w-proto", [["", "weft's choice"], ...choices.protocols.map((p) => [p, p])], w.proto);
+  };
+  const wordsOfForm = () => {
+    const collective = $("w-collective").value;
+    const same = collective === data.words.collective;
+    return { collective, on: $("w-on").value.trim(), bytes: $("w-bytes").value, dtype: $("w-dtype").value,
+      ranks: $("w-ranks").value === "" ? -1 : Number($("w-ranks").value),
+      algo: same ? $("w-algo").value : "", proto: same ? $("w-proto").value : "" };
+  };
+  const other = (words) => Object.keys(words).some((key) => String(words[key]) !== String(data.words[key]));
+  const openCore = async () => {
+    if (!text("core")) return;
+    if (typeof WebAssembly !== "object" || typeof DecompressionStream !== "function") {
+      $("no-core").hidden = false;
+      return;
+    }
+    const words = given();
+    const got = await askCore({ ask: "words" });
+    if (got.schema !== "weft.explorer.words/1") { $("no-core").hidden = false; return; }
+    choices = got;
+    $("words").hidden = false;
+    fillWords();
+    $("words").addEventListener("change", () => question(wordsOfForm(), true));
+    $("words").addEventListener("submit", (e) => { e.preventDefault(); if (other(wordsOfForm())) question(wordsOfForm(), true); });
+    $("cancel").addEventListener("click", () => { ++asking; stopCore(); $("cancel").hidden = true; draw(data); fillWords(); });
+    if (other(words)) await question({ ...words }, false);
+  };
+  const kMostFile = 64 * 2 ** 20;
+  const take = async (file) => {
+    if (!choices) return;
+    if (file.size > kMostFile) { say(`${file.name}: ${sizeText(file.size)} are more than the 64 MiB that are read at most.`, true); return; }
+    const content = await file.text();
+    if (file.name.endsWith(".json")) {
+      try { JSON.parse(content); } catch (problem) { say(`${file.name} is no JSON: ${problem.message}`, true); return; }
+    }
+    // A name with a dot is a file's for the core.
+    const name = file.name.includes(".") ? file.name : `${file.name}.txt`;
+    core.files.set(name, content);
+    dropped.add(name);
+    if (!core.worker) await startCore();
+    else await post({ file: name, text: content });
+    const isSchedule = /<algo[\s>]/.test(content) || /"schema"\s*:\s*"weft\.schedule/.test(content);
+    await question(isSchedule ? { ...data.words, algo: name, proto: "" } : { ...data.words, on: name, ranks: -1 }, true);
+  };
+  addEventListener("dragover", (e) => e.preventDefault());
+  addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files[0]) take(e.dataTransfer.files[0]); });
+  $("file").addEventListener("change", () => { if ($("file").files[0]) take($("file").files[0]); });
+
+  read();
+  draw(data);
+  show(state.view, false);
+  openCore();
+
+  $("find").addEventListener("input", drawLinks);
+  for (const id of ["from", "to"]) $(id).addEventListener("change", drawPath);
   for (const b of document.querySelectorAll("nav [data-view]")) b.addEventListener("click", () => show(b.dataset.view, true));
   $("play").addEventListener("click", play);
   $("back").addEventListener("click", () => step(-1));
@@ -292,8 +470,14 @@
     try { await navigator.clipboard.writeText(data.command); $("copy").textContent = "Copied"; }
     catch { $("copy").textContent = "Select and copy"; }
   });
-  addEventListener("popstate", () => { read(); show(state.view, false); drawTime(); });
-  addEventListener("hashchange", () => { read(); show(state.view, false); drawTime(); });
+  const follow = () => {
+    read();
+    show(state.view, false);
+    drawTime();
+    if (choices && other(given())) question({ ...given() }, false);
+  };
+  addEventListener("popstate", follow);
+  addEventListener("hashchange", follow);
   addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || $("help").open) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== "range";
@@ -303,8 +487,8 @@
       "?": () => $("help").showModal(), "/": () => { show("machine", true); $("find").focus(); },
     }[e.key] || (state.view === "stepper" && {
       ArrowRight: () => step(1), ArrowLeft: () => step(-1), Home: () => { pause(); seek(0); }, End: () => { pause(); seek(schedule.total_us); },
-      ArrowUp: () => { choose(state.rank - 1); swatches[state.rank].row.focus(); },
-      ArrowDown: () => { choose(state.rank + 1); swatches[state.rank].row.focus(); },
+      ArrowUp: () => { choose(state.rank - 1); swatches[state.rank]?.row.focus(); },
+      ArrowDown: () => { choose(state.rank + 1); swatches[state.rank]?.row.focus(); },
       " ": e.target.tagName === "BUTTON" ? undefined : play, Enter: undefined,
     }[e.key]);
     if (act) { e.preventDefault(); act(); }

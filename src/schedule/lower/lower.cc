@@ -46,6 +46,26 @@ Bytes part_bytes(const Layout& layout, const Task& task, const Plan& plan) {
 
 }  // namespace
 
+Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
+  const Bytes blocks = schedule::blocks(collective, ranks);
+  const Bytes unit = message_parts(collective, ranks);
+  Task task{.collective = collective,
+            .ranks = ranks,
+            .ranks_per_node = ranks_per_node,
+            .elements = std::max<Bytes>(1, bytes / size_of(type) / unit) * unit,
+            .element_bytes = size_of(type)};
+  if (collective == Collective::kBarrier) task.elements = 0;
+  if (uneven(collective)) {
+    auto counts = std::make_shared<std::vector<Bytes>>();
+    Bytes sum = 0;
+    for (Bytes b = 0; b < blocks; ++b)
+      sum += counts->emplace_back(std::max<Bytes>(1, task.elements / ranks / 2 * (1 + (b + b / ranks) % 3)));
+    task.elements = sum / (blocks / ranks);
+    task.counts = std::move(counts);
+  }
+  return task;
+}
+
 RankContext context_of(const Task& task, const Plan& plan) {
   RankContext context = any_size(task, plan);
   if (plan.algorithm->parts != nullptr && plan.slice_bytes > 0) {

@@ -26,6 +26,10 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
+// A message of about `bytes`: whole elements, and whole parts where ranks own parts, at least one each. Parts of the
+// uneven collectives are one, two and three times as large by rank. A barrier's message is empty.
+Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type);
+
 // The layout of the message in the ranks' buffers, by the blocks that the collective defines.
 Layout layout_of(const Task& task);
 

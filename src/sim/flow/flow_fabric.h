@@ -68,7 +68,7 @@ class FlowFabric : private Carrier::SimulationHost {
   FlowFabric(const topology::Topology& topology, const topology::Routes& routes, Rank ranks, FlowOptions options);
   ~FlowFabric();
 
-  Endpoint& endpoint(Rank rank) { return endpoints_[static_cast<std::size_t>(rank)]; }
+  Endpoint& endpoint(Rank rank);
   // The ranks that are carried out: all of them, or those that stand for all.
   Rank representatives() const { return fold_.representatives(); }
   int strands() const { return options_.strands; }
@@ -322,6 +322,8 @@ class FlowFabric::Endpoint {
   fabric::Call call_;
   std::vector<std::byte> scratch_;
 };
+
+inline FlowFabric::Endpoint& FlowFabric::endpoint(Rank rank) { return endpoints_[static_cast<std::size_t>(rank)]; }
 
 static_assert(fabric::Endpoint<FlowFabric::Endpoint>);
 

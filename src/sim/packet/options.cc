@@ -1,7 +1,6 @@
 #include "sim/packet/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/text.h"
@@ -18,7 +17,7 @@ Result<bool> parse_switch(std::string_view key, std::string_view value) {
 
 Result<double> parse_probability(std::string_view key, std::string_view value) {
   double p = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), p);
+  const auto [end, error] = read_number(value, p);
   // Above, packets of some KiB would hardly ever arrive.
   constexpr double kMost = 1e-5;
   if (error != std::errc() || end != value.data() + value.size() || !(p >= 0 && p <= kMost))

@@ -1,9 +1,9 @@
 #include "topology/import/nccl_graph.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
+#include "base/text.h"
 #include "base/xml_file.h"
 #include "topology/import/matrix_machine.h"
 
@@ -23,7 +23,7 @@ std::string pattern_name(std::int64_t pattern) {
 Result<BytesPerSecond> speed(const XmlFile& file, pugi::xml_node node, const char* key) {
   const std::string_view text = node.attribute(key).value();
   double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [rest, error] = read_number(text, value);
   if (text.empty() || error != std::errc{} || !(value >= 0) || value > 1e6)
     return bad_input("{}: {} '{}' is no rate in GB/s", file.where(node), key, text);
   return BytesPerSecond::gigabytes(value);

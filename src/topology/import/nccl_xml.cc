@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "base/text.h"
 #include "base/text_file.h"
 #include "base/xml_file.h"
 
@@ -232,7 +232,7 @@ class Importer {
     const std::string_view text = pci.attribute("link_speed").value();
     if (text.empty() || text.starts_with("Unknown")) return std::string(kUnknownPcie);
     double transfers = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), transfers);
+    const auto [rest, error] = read_number(text, transfers);
     const bool unit =
         std::string_view(rest, static_cast<std::size_t>(text.data() + text.size() - rest)).starts_with(" GT/s");
     if (error == std::errc{} && unit)

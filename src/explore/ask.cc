@@ -1,0 +1,113 @@
+#include "explore/ask.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "base/text_file.h"
+#include "collectives/registry.h"
+#include "cost/shipped.h"
+#include "explore/explore.h"
+#include "protocol/protocol.h"
+#include "schedule/collective.h"
+#include "schedule/element.h"
+
+namespace weft::explore {
+namespace {
+
+using nlohmann::json;
+
+Result<std::string> word(const json& question, const char* key, std::string otherwise) {
+  const auto at = question.find(key);
+  if (at == question.end() || at->is_null()) return otherwise;
+  if (!at->is_string()) return bad_input("{}: {} is not a text", key, at->dump());
+  return at->get<std::string>();
+}
+
+Result<std::int64_t> number(const json& question, const char* key, std::int64_t otherwise) {
+  const auto at = question.find(key);
+  if (at == question.end() || at->is_null()) return otherwise;
+  if (!at->is_number_integer()) return bad_input("{}: {} is not a whole number", key, at->dump());
+  return at->get<std::int64_t>();
+}
+
+Result<Words> words_of(const json& question) {
+  static constexpr std::string_view kKeys[] = {"ask",  "collective", "on",    "bytes", "dtype",
+                                               "algo", "proto",      "ranks", "root"};
+  for (const auto& [key, value] : question.items())
+    if (std::ranges::find(kKeys, key) == std::end(kKeys)) return bad_input("'{}' is no word of a question", key);
+  Words w;
+  WEFT_TRY(w.collective, word(question, "collective", w.collective));
+  WEFT_TRY(w.on, word(question, "on", w.on));
+  WEFT_TRY(w.bytes, word(question, "bytes", w.bytes));
+  WEFT_TRY(w.type, word(question, "dtype", w.type));
+  WEFT_TRY(w.algorithm, word(question, "algo", ""));
+  WEFT_TRY(w.protocol, word(question, "proto", ""));
+  WEFT_TRY(w.ranks, number(question, "ranks", w.ranks));
+  WEFT_TRY(w.root, number(question, "root", w.root));
+  return w;
+}
+
+json words_there_are() {
+  json machines = json::array(), collectives = json::array(), types = json::array(), protocols = json::array();
+  for (const topology::PresetInfo& preset : topology::presets())
+    machines.push_back({{"name", preset.name}, {"summary", preset.summary}});
+  for (const Collective collective : schedule::kCollectives) {
+    json algorithms = json::array();
+    for (const schedule::Algorithm* a : collectives::algorithms_for(collective)) algorithms.push_back(a->name);
+    collectives.push_back({{"name", schedule::name(collective)}, {"algorithms", algorithms}});
+  }
+  for (int type = 0; type < kDataTypes; ++type) types.push_back(schedule::name(static_cast<DataType>(type)));
+  for (const protocol::Protocol protocol : protocol::kProtocols) protocols.push_back(protocol::traits(protocol).name);
+  return {{"schema", "weft.explorer.words/1"},
+          {"machines", machines},
+          {"collectives", collectives},
+          {"types", types},
+          {"protocols", protocols}};
+}
+
+Result<json> answer_to(std::string_view text) {
+  const json question = json::parse(text, nullptr, false);
+  if (!question.is_object()) return bad_input("the question is not a JSON object");
+  WEFT_TRY(const std::string asked, word(question, "ask", ""));
+  if (asked == "words") return words_there_are();
+  if (asked != "answer") return bad_input("ask: '{}' is neither answer nor words", asked);
+  WEFT_TRY(const Words words, words_of(question));
+  WEFT_TRY(const report::Explorer report, answer(words));
+  return to_json(report);
+}
+
+}  // namespace
+
+Result<report::Explorer> answer(const Words& words, const std::string& calibration,
+                                const topology::FileReader& reader) {
+  WEFT_TRY(const Collective collective, schedule::parse_collective(words.collective));
+  WEFT_TRY(const DataType type, schedule::parse_type(words.type));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", words.bytes));
+  if (words.on.empty() || words.on == "this")
+    return bad_input("explore shows modelled machines: --on needs a preset or a file");
+  WEFT_TRY(auto topology, topology::load_machine(words.on, reader));
+  cost::CalibrationText constants{calibration, ""};
+  if (!calibration.empty()) {
+    WEFT_TRY(constants.text, read_text_file(calibration));
+  }
+  WEFT_TRY(const cost::MachineView machine, cost::shipped_view(std::move(topology), constants));
+  const Rank there = machine.endpoints();
+  if (words.ranks == 0) return bad_input("--ranks 0: at least one rank is needed");
+  if (words.ranks > there)
+    return bad_input("--ranks {}: {} has {} {}s", words.ranks, words.on, there, machine.costs().gpu() ? "GPU" : "core");
+  const Rank ranks = words.ranks < 0 ? there : static_cast<Rank>(words.ranks);
+  if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
+  schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
+  task.root = static_cast<Rank>(words.root);
+  WEFT_TRY(report::Explorer report, answer(machine, {words.on, task, words.algorithm, words.protocol}));
+  report.words = words;
+  return report;
+}
+
+std::string ask(std::string_view question) {
+  const auto answer = answer_to(question);
+  return (answer ? *answer : json{{"schema", "weft.error/1"}, {"message", answer.error().message}})
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace weft::explore

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "report/explorer.h"
+#include "topology/machine.h"
+
+namespace weft::explore {
+
+using Words = report::Explorer::Words;
+
+// Answers the question on the machine that `on` names. `calibration`: a file with the constants of modelled machines;
+// empty: as shipped. Errors (bad input): names the word that cannot be understood, or why there is no answer.
+Result<report::Explorer> answer(const Words& words, const std::string& calibration = {},
+                                const topology::FileReader& reader = {});
+
+// The same from JSON to JSON, for the page's worker. {"ask": "answer", "collective": …, "on": …, "bytes": …, "dtype":
+// …, "algo": …, "proto": …, "ranks": …, "root": …}, where all but "ask" may be missing, gives weft.explorer/1.
+// {"ask": "words"} gives weft.explorer.words/1: the machines, collectives, types, protocols and algorithms that there
+// are. What fails gives {"schema": "weft.error/1", "message": …}.
+std::string ask(std::string_view question);
+
+}  // namespace weft::explore

@@ -1,0 +1,64 @@
+// Compares the core in WebAssembly with the command, byte by byte.
+//   node web/test/core.mjs build/web/weft.wasm build/weft
+// Exit: 0 all answers are equal, 1 some differ.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+const [wasm, weft] = process.argv.slice(2);
+if (!wasm || !weft) {
+  console.error("usage: node web/test/core.mjs WASM WEFT");
+  process.exit(2);
+}
+// The page's own worker, without its messages.
+const worker = readFileSync(new URL("../explorer/worker.js", import.meta.url), "utf8");
+const { start, ask, put, exports } = new Function(`${worker}; return { start, ask, put, exports: () => core.exports };`)();
+await start(await WebAssembly.compile(readFileSync(wasm)));
+
+const command = (words) => {
+  const options = ["explore", words.collective || "all_reduce", "--json", "-"];
+  for (const [key, option] of Object.entries({ on: "--on", bytes: "--bytes", dtype: "--dtype", algo: "--algo", proto: "--proto",
+    ranks: "--ranks", root: "--root" }))
+    if (words[key] !== undefined) options.push(option, String(words[key]));
+  return execFileSync(weft, options, { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] });
+};
+
+const questions = [
+  {},
+  { collective: "all_gather", bytes: "64M", algo: "pat" },
+  { collective: "all_to_all", bytes: "4M", on: "dgx-h100:nodes=2,net=ib-ndr" },
+  { collective: "all_reduce", bytes: "1G", on: "dgx-h100:nodes=4,net=roce-400", algo: "ring" },
+  { collective: "reduce_scatter", bytes: "64K", on: "dgx-a100" },
+  { collective: "broadcast", bytes: "1K", on: "mi300x", root: 3 },
+  { collective: "all_reduce", bytes: "16M", on: "two-pcie-cards", dtype: "bfloat16" },
+  { collective: "barrier", on: "dgx-h100", ranks: 4 },
+];
+let failed = 0;
+for (const words of questions) {
+  const started = performance.now();
+  const here = ask(JSON.stringify({ ask: "answer", ...words }));
+  const took = performance.now() - started;
+  const there = JSON.stringify(JSON.parse(command(words)));
+  const same = JSON.stringify(JSON.parse(here)) === there;
+  console.log(`${same ? "equal" : "DIFFER"} ${JSON.stringify(words)}: ${here.length} bytes, ${took.toFixed(0)} ms`);
+  if (!same) ++failed;
+}
+
+// Bad input is one sentence, and the next question is answered.
+for (const [question, words] of [["no JSON", "JSON"], ['{"ask": "answer", "on": "dgx"}', "dgx"], ['{"ask": "answer", "ranks": 900}', "900"],
+  ['{"ask": "answer", "size": "1M"}', "size"], ['{"ask": "answer", "bytes": 4}', "bytes"]]) {
+  const answer = JSON.parse(ask(question));
+  const fine = answer.schema === "weft.error/1" && answer.message.includes(words);
+  console.log(`${fine ? "refused" : "WRONG"} ${question}: ${answer.message}`);
+  if (!fine) ++failed;
+}
+
+// A dropped file is a machine.
+put("broken.xml" + "<system><cpu");
+exports().weft_drop_file(new TextEncoder().encode("broken.xml").length);
+const broken = JSON.parse(ask('{"ask": "answer", "on": "broken.xml"}'));
+console.log(`${broken.schema === "weft.error/1" ? "refused" : "WRONG"} broken.xml: ${broken.message}`);
+if (broken.schema !== "weft.error/1") ++failed;
+const words = JSON.parse(ask('{"ask": "words"}'));
+if (words.machines.length < 20) ++failed;
+console.log(failed ? `${failed} answers differ from the command's` : `core: ${questions.length} answers equal to the command's, bad input refused`);
+process.exit(failed ? 1 : 0);
