@@ -105,7 +105,7 @@ TEST(Uneven, AllToAllVMovesEveryPartWhereItBelongs) {
 }
 
 TEST(Uneven, RanksThatKnowDifferentSizesOfAnAllToAllVChooseAlike) {
-  // Whoever chooses by size: ranks whose sizes differ must still see the same.
+  // A rank that chooses by size: ranks whose sizes differ must still see the same.
   const session::Chooser by_size = [](const schedule::Task& task, const Request& request,
                                       const protocol::Capabilities& can, bool registered) {
     Request forced = request;

@@ -13,8 +13,8 @@ class Lane {
 
   // Of one message.
   virtual Bytes max_bytes() const = 0;
-  // Takes the next message of `peer`, of so many bytes (1 … max_bytes()). False: it is not there yet; parts of `to` may
-  // be written until it is, so ask again with the same arguments, or not at all.
+  // Takes the next message of `peer`, of this many bytes (1 … max_bytes()). False: it is not there yet; parts of `to`
+  // may be written until it is, so ask again with the same arguments, or not at all.
   virtual bool receive(Rank peer, std::byte* to, Bytes bytes) = 0;
   // False: there is no room; nothing was done. True: `from` must not change until reads() says so.
   virtual bool send(Rank peer, const std::byte* from, Bytes bytes) = 0;

@@ -147,7 +147,7 @@ bool PointToPoint::flush(Rank r, Peer& p) {
     if (!o.begun) {
       o.envelope.taken = p.taken;
       if (!lane_.send(r, reinterpret_cast<const std::byte*>(&o.envelope), sizeof o.envelope)) break;
-      p.told = p.taken;
+      p.announced = p.taken;
       o.begun = moved = true;
     }
     for (Bytes piece; o.left > 0; o.at += piece, o.left -= piece) {
@@ -238,7 +238,7 @@ void PointToPoint::free_eager(Rank r, Peer& p, const Envelope& e) {
   p.taken += cost(e);
   if (r == rank_) {
     p.freed = p.taken;
-  } else if (p.taken - p.told >= kBudget / 4) {
+  } else if (p.taken - p.announced >= kBudget / 4) {
     say(r, Kind::kCredit, 0);
   }
 }

@@ -17,7 +17,7 @@
 
 namespace weft::session {
 
-// What goes ahead of every message with a tag, and what ranks tell each other about them. One cache line of LL64.
+// What goes ahead of every message with a tag, and the control messages about them. One cache line of LL64.
 struct Envelope {
   enum class Kind : std::uint8_t {
     kEager = 1,  // a message; its bytes are in `small` or follow
@@ -126,7 +126,7 @@ class PointToPoint final : public fabric::Background {
     // In.
     std::deque<Unexpected> unexpected;
     std::map<std::uint64_t, Operation> granted;  // receives that wait for kBytes; null: the bytes are dropped
-    std::uint64_t taken = 0, told = 0;           // cost of eager messages freed here, and what the peer knows of that
+    std::uint64_t taken = 0, announced = 0;      // cost of eager messages freed here, and what the peer knows of that
     int awaited = 0;                             // receives of this rank by name, unfinished
     Envelope envelope;                           // that is read, or whose bytes are
     bool reading = false;                        // bytes

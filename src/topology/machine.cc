@@ -162,7 +162,8 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
 bool looks_like_file(std::string_view name) {
   for (const embedded::File& file : preset_files(embedded::files()))
     if (preset_name(file) == name) return false;
-  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos || file_exists(std::filesystem::path(name));
+  return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos ||
+         file_exists(std::filesystem::path(name));
 }
 
 Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options,
