@@ -39,9 +39,10 @@
   };
   // Words of the question, as `weft explore` takes them. Dropped files stay here: a link cannot name them.
   const keys = { collective: "collective", on: "on", bytes: "bytes", dtype: "dtype", algo: "algo", proto: "proto", ranks: "ranks" };
+  const first = data.words;  // what a link means that names none
   const dropped = new Set();
   const given = () => {
-    const all = new URLSearchParams(location.hash.slice(1)), words = {};
+    const all = new URLSearchParams(location.hash.slice(1)), words = { ...first };
     for (const [key, name] of Object.entries(keys))
       if (all.has(name)) words[key] = key === "ranks" ? Number(all.get(name)) : all.get(name);
     return words;

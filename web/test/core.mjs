@@ -29,7 +29,7 @@ const questions = [
   { collective: "all_reduce", bytes: "1G", on: "dgx-h100:nodes=4,net=roce-400", algo: "ring" },
   { collective: "reduce_scatter", bytes: "64K", on: "dgx-a100" },
   { collective: "broadcast", bytes: "1K", on: "mi300x", root: 3 },
-  { collective: "all_reduce", bytes: "16M", on: "two-pcie-cards", dtype: "bfloat16" },
+  { collective: "all_reduce", bytes: "16M", on: "pcie-2x4090", dtype: "bfloat16" },
   { collective: "barrier", on: "dgx-h100", ranks: 4 },
 ];
 let failed = 0;
