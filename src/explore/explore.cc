@@ -90,7 +90,7 @@ Result<std::map<std::pair<Rank, int>, std::vector<Span>>> spans_of(const cost::M
   const nlohmann::json root = nlohmann::json::parse(trace, nullptr, false);
   if (root.is_discarded()) return failure(Code::kInternal, Blame::kOperation, "the timeline is no JSON");
   for (const auto& event : root.at("traceEvents"))
-    if (event.value("ph", "") == "X")
+    if (event.value("ph", "") == "X" && event.at("pid").is_number())  // not the critical path
       spans[{event.at("pid").get<Rank>(), event.at("tid").get<int>()}].push_back(
           {event.at("ts").get<double>(), event.at("ts").get<double>() + event.at("dur").get<double>()});
   for (auto& [strand, list] : spans) std::ranges::sort(list, {}, &Span::begin);
