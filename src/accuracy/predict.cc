@@ -24,9 +24,6 @@ schedule::Task task_of(const cost::MachineView& machine, Collective collective, 
 
 // nccl-tests starts 20 calls (its -n), waits for the last and divides.
 constexpr int kCalls = 20;
-// Simulations of more steps take seconds a row, and minutes where many GPUs use each other's switches at once: then
-// the estimate stands for them.
-constexpr double kMostSteps = 1e5;
 
 bool told(const Point& point, const tune::nccl::Row& row) {
   return (point.algorithm.empty() || name(row.algorithm) == point.algorithm) &&
@@ -62,7 +59,7 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   Prediction prediction;
   WEFT_TRY(const auto row, ask_nccl(task, point));
   predict::Query query{.question = row ? tune::nccl::forced(question, *row) : question, .calls = kCalls};
-  query.options.most_steps = kMostSteps;
+  query.options.most_steps = most_steps_;
   auto answer = predict::predict(machine_, query);
   if (!answer && answer.error().code == Code::kNoResources) {
     WEFT_TRY(const tune::Candidate choice, tune::choose(machine_, query.question));

@@ -33,12 +33,16 @@ class Predictor {
   const cost::MachineView& machine() const { return machine_; }
   // From now on with these costs.
   void set_costs(protocol::HopCosts costs) { machine_.set_costs(std::move(costs)); }
+  // Plans of more simulated steps are judged by their estimates. A fit, which predicts every row some hundred times,
+  // takes fewer.
+  void set_most_steps(double steps) { most_steps_ = steps; }
 
  private:
   // NCCL's choice, or nothing on other GPUs.
   Result<std::optional<tune::nccl::Row>> ask_nccl(const schedule::Task& task, const Point& point);
 
   cost::MachineView machine_;
+  double most_steps_ = 1e5;
   std::optional<tune::nccl::System> system_;  // for the last number of ranks
 };
 
