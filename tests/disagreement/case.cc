@@ -240,8 +240,11 @@ Case Case::draw(std::uint64_t seed, Over over) {
       if (random.below(2) == 0) c.calls[r][0] = mine[0];
   const auto& first = c.calls[0][0];
   const auto means_the_same = [&](const auto& calls) {
-    const bool barriers = first.collective == Collective::kBarrier && calls[0].collective == Collective::kBarrier;
-    return calls[0].salt == first.salt || barriers;  // which have nothing to differ in
+    // Barriers have nothing to differ in but how they are made.
+    const bool barriers = first.collective == Collective::kBarrier && calls[0].collective == Collective::kBarrier &&
+                          calls[0].algorithm == first.algorithm && calls[0].protocol == first.protocol &&
+                          calls[0].channels == first.channels;
+    return calls[0].salt == first.salt || barriers;
   };
   c.agrees = c.change != "counts of a pair" && std::ranges::all_of(c.calls, means_the_same);
   return c;
