@@ -19,14 +19,7 @@ endfunction()
 # The variable WEFT_APART lists files that are compiled alone also where WEFT_UNITY is on, because names that are local
 # to them stand in another file, too.
 function(weft_module name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  file(GLOB_RECURSE nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
-  foreach(list IN LISTS nested)
-    get_filename_component(folder ${list} DIRECTORY)
-    if(NOT folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
-      list(FILTER sources EXCLUDE REGEX "^${folder}/")
-    endif()
-  endforeach()
+  weft_module_sources(sources)
   set(tests ${sources})
   set(benches ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -59,6 +52,7 @@ function(weft_module name)
 endfunction()
 
 include(${CMAKE_CURRENT_LIST_DIR}/embed_function.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/module_sources.cmake)
 
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

@@ -69,7 +69,8 @@ TEST(Explorer, ThePageHoldsTheReportAndNoTextCanEndItsElement) {
   const std::string html = explore::page(e);
   EXPECT_EQ(html.find("</script><b>"), std::string::npos);
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
-  for (const char* mark : {"/*STYLE*/", "/*SCRIPT*/", "/*DATA*/"}) EXPECT_EQ(html.find(mark), std::string::npos);
+  for (const char* mark : {"/*STYLE*/", "/*SCRIPT*/", "/*DATA*/", "/*POLICY*/", "/*WORKER*/", "/*CORE*/"})
+    EXPECT_EQ(html.find(mark), std::string::npos);
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const std::size_t at = html.find(open) + open.size();
   const auto data = nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at), nullptr, false);

@@ -7,8 +7,6 @@
 namespace weft::accuracy {
 namespace {
 
-constexpr Bytes kElement = 4;
-
 std::string text_of(const schedule::Plan& plan) {
   return fmt::format("{} {} x{}", plan.algorithm->name, protocol::traits(plan.protocol).name, plan.channels);
 }
@@ -21,18 +19,14 @@ Result<std::vector<Regret>> regrets(const cost::MachineView& machine, std::span<
   const Rank ranks = machine.endpoints();
   for (const Collective collective : collectives)
     for (const Bytes bytes : sizes) {
-      const Bytes unit = schedule::message_parts(collective, ranks);
-      const schedule::Task task{.collective = collective,
-                                .ranks = ranks,
-                                .ranks_per_node = machine.ranks_per_node(ranks),
-                                .elements = std::max<Bytes>(1, bytes / kElement / unit) * unit,
-                                .element_bytes = kElement};
+      const schedule::Task task =
+          schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, DataType::kFloat32);
       const tune::Question question{.task = task, .can = sim::flow_capabilities(machine.topology())};
       const auto answer = predict::predict(machine, {.question = question});
       if (!answer && answer.error().code == Code::kUnsupported) continue;
       if (!answer) return tl::make_unexpected(answer.error());
       Regret regret{.collective = collective,
-                    .bytes = task.elements * kElement,
+                    .bytes = task.elements * task.element_bytes,
                     .ranks = ranks,
                     .chosen = text_of(answer->choice.plan),
                     .best = text_of(answer->choice.plan),

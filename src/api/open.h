@@ -52,10 +52,10 @@ struct Opened {
   net::mixed::World* mixed = nullptr;                // of transports shm+tcp and shm+ucx; likewise
 };
 
-// As the settings say, else as measured on this machine, now or before. Ranks that only follow rank 0's need none: then
-// typical ones. Errors (bad input): an unreadable WEFT_RATES.
+// The rates of WEFT_RATES; without it, those measured on this machine, now or before. A rank that `follows` takes rank
+// 0's later and gets typical ones. Errors (bad input): an unreadable WEFT_RATES.
 Result<calibrate::Rates> rates_of(const env::Settings& settings, bool follows = false);
-// Where measured rates are kept.
+// The folder in which measured rates are kept.
 calibrate::Cache cache_of(const env::Settings& settings);
 Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine);
 net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);

@@ -37,9 +37,8 @@ constexpr Variable kTable[] = {
     {"WEFT_STORE", "text", "none", "where ranks of other launchers meet: file:PATH or tcp:HOST:PORT"},
     {"WEFT_KEY", "text", "by place",
      "a secret of the job, the same on all ranks: at least 32 hexadecimal digits (openssl rand -hex 32), or file:PATH "
-     "of "
-     "a file that has them; none: everybody who reaches the meeting place may join; unset: on one host the user's own "
-     "key"},
+     "of a file that has them; none: everybody who reaches the meeting place may join; unset: on one host the user's "
+     "own key"},
     {"WEFT_SECURE", "text", "off",
      "what tcp sends: mac (authenticated), encrypt (also encrypted), off; the same on all ranks"},
     {"WEFT_JOIN", "text", "none", "unique id of the job, with its key; set by `weft run --transport tcp`"},

@@ -16,30 +16,16 @@
 #include <set>
 #include <thread>
 
+#include "base/own_folder.h"
+#include "base/unique_fd.h"
 #include "calibrate/cpus.h"
 
 namespace weft::calibrate {
 namespace {
 
 constexpr char kSchema[] = "weft.cached-rates/1";
-constexpr std::uintmax_t kLargest = 64 << 10;
+constexpr std::size_t kLargest = 64 << 10;       // bytes; a usual file has 700
 constexpr std::chrono::seconds kForAnother{10};  // that measures
-
-struct Descriptor {
-  int fd;
-  explicit Descriptor(int opened) : fd(opened) {}
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
-
-// Empty, or why it is not this user's alone.
-std::string fault_of(const struct stat& s) {
-  if (s.st_uid != geteuid()) return "belongs to another user";
-  return (s.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? "may be written by others" : "";
-}
 
 std::string make_own(const std::string& folder) {
   std::error_code ignored;
@@ -48,7 +34,7 @@ std::string make_own(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   struct stat s {};
   if (lstat(folder.c_str(), &s) != 0) return std::strerror(errno);
-  return S_ISDIR(s.st_mode) ? fault_of(s) : "is no folder";
+  return S_ISDIR(s.st_mode) ? fault_of_own(s, kOthersWrite) : "is no folder";
 }
 
 std::uint64_t hash_of(const std::string& text) {  // FNV-1a: the same in every process and version
@@ -96,26 +82,21 @@ std::optional<Rates> Cache::find(bool ucx) const {
   if (!usable_) return std::nullopt;
   const std::string path = file(ucx);
   const auto refuse = [&](const std::string& why) {
-    if (say_) say_(fmt::format("rates are measured again: {}: {}", path, why));
+    if (say_) say_("rates are measured again: " + why);
     return std::nullopt;
   };
-  const Descriptor opened(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (opened.fd < 0) return errno == ENOENT ? std::nullopt : refuse(std::strerror(errno));
-  struct stat s {};
-  if (fstat(opened.fd, &s) != 0) return refuse(std::strerror(errno));
-  if (!S_ISREG(s.st_mode) || s.st_size > static_cast<off_t>(kLargest)) return refuse("is no file of rates");
-  if (const std::string fault = fault_of(s); !fault.empty()) return refuse(fault);
-  std::string text(static_cast<std::size_t>(s.st_size), '\0');
-  if (read(opened.fd, text.data(), text.size()) != s.st_size) return refuse("was cut short");
+  const auto text = read_own_file(path, kOthersWrite, kLargest);
+  if (!text) return refuse(text.error().message);
+  if (!*text) return std::nullopt;
   try {
-    const auto json = nlohmann::json::parse(text);
-    if (json.at("schema") != kSchema) return refuse(fmt::format("its schema is not {}", kSchema));
-    if (json.at("machine") != fingerprint()) return refuse("is of another machine");
+    const auto json = nlohmann::json::parse(**text);
+    if (json.at("schema") != kSchema) return refuse(fmt::format("{}: its schema is not {}", path, kSchema));
+    if (json.at("machine") != fingerprint()) return refuse(path + ": of another machine");
     const auto rates = from_text(json.at("rates").dump());
-    if (!rates) return refuse(rates.error().message);
+    if (!rates) return refuse(path + ": " + rates.error().message);
     return *rates;
   } catch (const std::exception& problem) {
-    return refuse(problem.what());
+    return refuse(path + ": " + problem.what());
   }
 }
 
@@ -125,9 +106,9 @@ bool Cache::keep(bool ucx, const Rates& rates) const {
       {"schema", kSchema}, {"machine", fingerprint()}, {"rates", nlohmann::json::parse(to_text(rates))}};
   const std::string text = json.dump(1) + "\n", path = file(ucx);
   std::string draft = path + ".XXXXXX";
-  const Descriptor opened(mkostemp(draft.data(), O_CLOEXEC));  // for this user alone, and never through a link
-  if (opened.fd < 0) return false;
-  const bool written = write(opened.fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const UniqueFd opened(mkostemp(draft.data(), O_CLOEXEC));  // for this user alone, and never through a link
+  if (!opened.open()) return false;
+  const bool written = write(opened.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (written && rename(draft.c_str(), path.c_str()) == 0) return true;
   unlink(draft.c_str());
   return false;
@@ -136,9 +117,9 @@ bool Cache::keep(bool ucx, const Rates& rates) const {
 Rates Cache::find_or(bool ucx, const std::function<Rates()>& measure) const {
   if (const auto known = find(ucx)) return *known;
   if (!usable_) return measure();
-  const Descriptor lock(open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd lock(open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   const auto until = std::chrono::steady_clock::now() + kForAnother;
-  while (lock.fd >= 0 && flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < until)
+  while (lock.open() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   // Its last holder may have measured since this one looked.
   if (const Cache silent(folder_, nullptr); const auto known = silent.find(ucx)) return *known;

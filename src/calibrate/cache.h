@@ -33,7 +33,7 @@ class Cache {
   bool usable_ = false;
 };
 
-// What rates depend on: processors, memory, kernel, weft's version. One line.
+// One line that names all that rates depend on: processors, memory, kernel, weft's version.
 std::string fingerprint();
 
 }  // namespace weft::calibrate

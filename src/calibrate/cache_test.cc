@@ -25,7 +25,7 @@ class Caches : public testing::Test {
   Cache cache() {
     return Cache(folder_, [this](const std::string& line) { said_.push_back(line); });
   }
-  // Of text all digits of a rate come back but the last ones.
+  // A rate in text loses its last digits.
   static long core(const std::optional<Rates>& r) { return r ? std::lround(r->core.gb()) : -1; }
   static Rates rates(double core) {
     Rates r = typical();

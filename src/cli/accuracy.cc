@@ -13,8 +13,8 @@ using accuracy::Score;
 using accuracy::Scored;
 
 struct Spec {
-  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits, regret,
-                                              sizes = "8,4K,256K,4M,64M,1G";
+  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits;
+  std::vector<std::string> regret, sizes = {"8", "4K", "256K", "4M", "64M", "1G"};
   std::int64_t ranks = 0, together = 0, steps = 2'000'000;
 };
 
@@ -134,16 +134,6 @@ Status write_plots(const std::string& folder, const std::vector<Scored>& all) {
   return {};
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 // How much longer weft's choices take than the best plan by its own simulator. Exit status 1 above kMostRegret.
 Result<int> run_regret(const Spec& spec) {
   constexpr double kMostRegret = 1.1;
@@ -155,7 +145,7 @@ Result<int> run_regret(const Spec& spec) {
     collectives = {one};
   }
   std::vector<Bytes> sizes;
-  for (const std::string& size : split(spec.sizes, ',')) {
+  for (const std::string& size : spec.sizes) {
     WEFT_TRY(sizes.emplace_back(), parse_message("--sizes", size));
   }
   nlohmann::json rows = nlohmann::json::array();
@@ -164,7 +154,7 @@ Result<int> run_regret(const Spec& spec) {
                "size (B)", "chosen (us)", "best (us)", "ratio", "plans", "skipped", "chosen", "best");
   double worst = 1;
   int above = 0, all = 0;
-  for (const std::string& name : split(spec.regret, ';')) {
+  for (const std::string& name : spec.regret) {
     WEFT_TRY(const Machine machine, load_machine(name, spec.calibration));
     for (const Collective collective : collectives)
       for (const Bytes size : sizes) {
@@ -240,8 +230,13 @@ Command add_accuracy(CLI::App& app) {
   sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table");
   sub->add_option("--regret", spec->regret,
                   "instead: compare weft's choices with every other plan by weft's own simulator, on these machines, "
-                  "separated by semicolons; --collective all: all of them");
-  sub->add_option("--sizes", spec->sizes, "with --regret: message sizes")->capture_default_str();
+                  "separated by semicolons; --collective all: all of them")
+      ->delimiter(';')
+      ->allow_extra_args(false);
+  sub->add_option("--sizes", spec->sizes, "with --regret: message sizes, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
   sub->add_option("--steps", spec->steps, "with --regret: plans that take more simulated steps than this are skipped")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -83,7 +83,7 @@ Result<int> fit_to_tables(const Spec& spec) {
   WEFT_TRY(const auto conditions, cost::conditions_of(machine.view->topology()));
   accuracy::Predictor predictor(
       cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
-  predictor.set_most_steps(3000);
+  predictor.set_most_steps(3000);  // some milliseconds a row; a fit predicts each row some hundred times
   WEFT_TRY(const accuracy::Fit fit, accuracy::fit(predictor, conditions, tables));
   std::string names;
   for (const accuracy::Table& t : tables) names += (names.empty() ? "" : ", ") + t.name;

@@ -54,14 +54,12 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
   say_what_has_no_effect(on, topology);
-  cost::CalibrationText constants{calibration, ""};
-  if (calibration.empty()) {
+  std::string file = calibration;
+  if (file.empty()) {
     WEFT_TRY(const env::Settings settings, env::read());
-    constants.file = settings.calibration;
+    file = settings.calibration;
   }
-  if (!constants.file.empty()) {
-    WEFT_TRY(constants.text, read_text_file(constants.file));
-  }
+  WEFT_TRY(const auto constants, cost::read_calibration(file));
   WEFT_TRY(auto view, cost::shipped_view(std::move(topology), constants));
   machine.view = std::make_shared<cost::MachineView>(std::move(view));
   return machine;
@@ -72,14 +70,11 @@ protocol::Capabilities capabilities_of(const Machine& machine) {
 }
 
 Result<Rank> ranks_on(const Machine& machine, std::int64_t asked) {
-  const Rank there = machine.view->endpoints();
+  if (machine.simulated) return cost::ranks_on(*machine.view, machine.name, asked);
   constexpr std::int64_t kMost = 512;  // processes on one machine
-  if (asked < 0) return machine.simulated ? there : 2;
+  if (asked < 0) return 2;
   if (asked == 0) return bad_input("--ranks 0: at least one rank is needed");
-  if (machine.simulated && asked > there)
-    return bad_input("--ranks {}: {} has {} {}s", asked, machine.name, there,
-                     machine.view->costs().gpu() ? "GPU" : "core");
-  if (!machine.simulated && asked > kMost) return bad_input("--ranks {}: at most {} on one machine", asked, kMost);
+  if (asked > kMost) return bad_input("--ranks {}: at most {} on one machine", asked, kMost);
   return static_cast<Rank>(asked);
 }
 

@@ -152,7 +152,7 @@ Result<Asked> ask(const Spec& spec) {
   return Asked{std::move(machine), std::move(question)};
 }
 
-// The simulator decides between plans that the estimates do not tell apart: what it chose comes first.
+// The simulator decides between plans of nearly equal estimates; its choice comes first.
 void mark_chosen(std::vector<tune::Candidate>& all, const predict::Answer& answer) {
   const tune::Candidate& choice = answer.choice;
   const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {

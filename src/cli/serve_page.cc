@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "explore/explore.h"
 #include "net/bootstrap/socket.h"
 
 namespace weft::cli {
@@ -29,13 +30,9 @@ tl::unexpected<Error> failed(const char* call) {
 std::string answer(std::string_view status, std::string_view type, std::string_view body, bool with_body) {
   return fmt::format(
       "HTTP/1.1 {}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n"
-      "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' "
-      "'wasm-unsafe-eval' "
-      "blob:; worker-src blob:; img-src "
-      "data:; "
-      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+      "Content-Security-Policy: {}; frame-ancestors 'none'\r\n"
       "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n{}",
-      status, type, body.size(), with_body ? body : "");
+      status, type, body.size(), explore::kContentPolicy, with_body ? body : "");
 }
 
 // The value of a header, in lower case; empty: none, or several.

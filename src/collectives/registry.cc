@@ -58,7 +58,7 @@ std::vector<const schedule::Algorithm*> algorithms_for(schedule::Collective coll
 }
 
 // NCCL writes CollnetChain and NVLSTree for what is collnet_chain and nvls_tree here.
-bool same_name(std::string_view ours, std::string_view given) {
+static bool same_name(std::string_view ours, std::string_view given) {
   std::size_t i = 0;
   for (const char c : given) {
     if (c == '_' || c == '-') continue;

@@ -1,10 +1,28 @@
 #include "cost/shipped.h"
 
+#include "base/text_file.h"
 #include "topology/catalog/catalog.h"
 
 namespace weft::cost {
 
 using topology::DeviceKind;
+
+Result<CalibrationText> read_calibration(const std::string& file) {
+  CalibrationText calibration{file, ""};
+  if (!file.empty()) {
+    WEFT_TRY(calibration.text, read_text_file(file));
+  }
+  return calibration;
+}
+
+Result<Rank> ranks_on(const MachineView& machine, std::string_view name, std::int64_t asked) {
+  const Rank there = machine.endpoints();
+  if (asked < 0) return there;
+  if (asked == 0) return bad_input("--ranks 0: at least one rank is needed");
+  if (asked > there)
+    return bad_input("--ranks {}: {} has {} {}s", asked, name, there, machine.costs().gpu() ? "GPU" : "core");
+  return static_cast<Rank>(asked);
+}
 
 Result<std::vector<std::string>> conditions_of(const topology::Topology& topology) {
   WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));

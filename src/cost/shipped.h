@@ -9,6 +9,13 @@ struct CalibrationText {
   std::string file, text;
 };
 
+// The file's text; with an empty name, none. Errors (bad input): of read_text_file.
+Result<CalibrationText> read_calibration(const std::string& file);
+
+// How many ranks a job of `asked` has on a modelled machine; below 0: one for each GPU or core. Errors (bad input):
+// none, or more than there are, with the option --ranks and the machine's name.
+Result<Rank> ranks_on(const MachineView& machine, std::string_view name, std::int64_t asked);
+
 // What cost entries may be for: "sm90" or "gcn942" of the GPUs, the network's name. See HopCosts::parse.
 Result<std::vector<std::string>> conditions_of(const topology::Topology& topology);
 

@@ -139,21 +139,10 @@ Status Evidence::add_path(const std::string& path) {
   }
   for (const fs::path& file : files) {
     const auto text = read_text_file(file, kLargestFile);
-    std::string problem;
-    if (!text)
-      problem = text.error().message;
-    else if (is_pickle(*text))
-      problem = add_pickle(file.string(), *text);
-    else if (binary(*text))
-      problem = fmt::format("{}: a binary file", file.string());
-    if (problem.empty() && !is_pickle(*text))
-      add_text(file.string(), *text);
-    else if (problem.empty())
-      continue;
-    else if (!folder)
-      return bad_input("{}", problem);
-    else
-      left_out_.push_back(problem);
+    const std::string problem = !text ? text.error().message : add_file(file.string(), *text);
+    if (problem.empty()) continue;
+    if (!folder) return bad_input("{}", problem);
+    left_out_.push_back(problem);
   }
   return {};
 }
@@ -228,6 +217,13 @@ void Evidence::add_table_row(const std::string& file, int number, const std::str
       found("F155", {.file = file, .text = line, .source = "table", .line = number});
       return;
     }
+}
+
+std::string Evidence::add_file(const std::string& file, std::string_view text) {
+  if (is_pickle(text)) return add_pickle(file, text);
+  if (binary(text)) return fmt::format("{}: a binary file", file);
+  add_text(file, text);
+  return {};
 }
 
 std::string Evidence::add_pickle(const std::string& file, std::string_view text) {

@@ -55,8 +55,10 @@ class Evidence {
   };
   void add_line(const std::string& file, int number, const std::string& line);
   void add_table_row(const std::string& file, int number, const std::string& line);
-  bool add_dump(const std::string& file, const nlohmann::json& dump);      // false: it is none
-  std::string add_pickle(const std::string& file, std::string_view text);  // what is wrong with it; empty: nothing
+  bool add_dump(const std::string& file, const nlohmann::json& dump);  // false: it is none
+  // Both say what is wrong with the file; empty: nothing.
+  std::string add_file(const std::string& file, std::string_view text);
+  std::string add_pickle(const std::string& file, std::string_view text);
   void found(std::string_view id, Fact fact);
 
   std::vector<Rule> rules_;

@@ -147,7 +147,7 @@ TEST(Recorder, ARankBehindTheOthersOrWithoutADumpIsSuspected) {
   EXPECT_EQ(report.roots[0].ranks, (std::vector<int>{1, 2}));
 }
 
-// Of the same entries as dump() by Python's pickle module, as protocol 2: python3 -c 'import pickle, json; …'.
+// The value as Python's pickle module writes it with protocol 2, without the memo..
 std::string pickled(const nlohmann::json& value) {
   using namespace std::string_literals;
   const auto length = [](std::size_t n) {

@@ -48,14 +48,14 @@ class Executor {
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  // What ranks send each other beside the programs.
+  // Messages between ranks beside the programs.
   virtual fabric::Lane& lane() = 0;
   // A wait for something on the lane, between looks: `awaited` says for whom; empty: the caller can go on. Errors: as
   // wait(), the executor's own timeout included.
   virtual Status pause(const std::function<std::vector<Rank>()>& awaited) = 0;
   // Something has moved on the lane: the next pause is a wait of its own.
   virtual void moved() = 0;
-  // What moves on while programs wait. Owns: the caller, as long as this lives.
+  // Work that moves on while programs wait. Owns: the caller, as long as the executor lives.
   void beside(fabric::Background* background) { background_ = background; }
 
   // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.

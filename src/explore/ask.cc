@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "base/text_file.h"
 #include "collectives/registry.h"
 #include "cost/shipped.h"
 #include "explore/explore.h"
@@ -86,16 +85,9 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
   if (words.on.empty() || words.on == "this")
     return bad_input("explore shows modelled machines: --on needs a preset or a file");
   WEFT_TRY(auto topology, topology::load_machine(words.on, reader));
-  cost::CalibrationText constants{calibration, ""};
-  if (!calibration.empty()) {
-    WEFT_TRY(constants.text, read_text_file(calibration));
-  }
+  WEFT_TRY(const auto constants, cost::read_calibration(calibration));
   WEFT_TRY(const cost::MachineView machine, cost::shipped_view(std::move(topology), constants));
-  const Rank there = machine.endpoints();
-  if (words.ranks == 0) return bad_input("--ranks 0: at least one rank is needed");
-  if (words.ranks > there)
-    return bad_input("--ranks {}: {} has {} {}s", words.ranks, words.on, there, machine.costs().gpu() ? "GPU" : "core");
-  const Rank ranks = words.ranks < 0 ? there : static_cast<Rank>(words.ranks);
+  WEFT_TRY(const Rank ranks, cost::ranks_on(machine, words.on, words.ranks));
   if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
   task.root = static_cast<Rank>(words.root);

@@ -98,23 +98,28 @@ Result<std::map<std::pair<Rank, int>, std::vector<Span>>> spans_of(const cost::M
 }
 
 // The other views are shown all the same.
-Status leave_out(const schedule::Plan& plan, Rank ranks, std::string_view has, Explorer& e) {
+void leave_out(const schedule::Plan& plan, Rank ranks, std::string_view has, Explorer& e) {
   e.played = false;
   e.verdict = fmt::format("The stepper shows at most {} ranks and {} moves; {} on {} ranks has {}. Ask for fewer ranks",
                           kMostRanks, kMostMoves, plan.algorithm->name, ranks, has);
-  return {};
 }
 
 // Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
 Status play(const cost::MachineView& machine, const schedule::Task& task, schedule::Plan plan, Explorer& e) {
-  if (task.ranks > kMostRanks) return leave_out(plan, task.ranks, "more ranks", e);
+  if (task.ranks > kMostRanks) {
+    leave_out(plan, task.ranks, "more ranks", e);
+    return {};
+  }
   const int channels = std::exchange(plan.channels, 1);
   const schedule::Schedule schedule = schedule::write_out(*plan.algorithm, schedule::context_of(task, plan));
   std::size_t moves = 0;
   for (const auto& strand : schedule.strands)
     moves += static_cast<std::size_t>(
         std::ranges::count_if(strand, [](const schedule::Step& s) { return s.kind == schedule::Step::Kind::kMove; }));
-  if (moves > kMostMoves) return leave_out(plan, task.ranks, fmt::format("{} moves", moves), e);
+  if (moves > kMostMoves) {
+    leave_out(plan, task.ranks, fmt::format("{} moves", moves), e);
+    return {};
+  }
   const auto proof = schedule::verify(
       schedule, {.slots = plan.algorithm->slots, .on_move = [&](const schedule::Moved& m) {
                    const schedule::Step& step = schedule.strand(m.rank, m.lane)[static_cast<std::size_t>(m.step)];
@@ -253,6 +258,7 @@ Result<Explorer> answer(const cost::MachineView& machine, const Question& q) {
 
 std::string page(const Explorer& report) {
   std::string html(embedded_text("index.html"));
+  replace(html, "/*POLICY*/", kContentPolicy);
   replace(html, "/*STYLE*/", embedded_text("style.css"));
   replace(html, "/*CORE*/", embedded_text("weft.wasm.gz.base64"));  // empty where it was not built: make web
   replace(html, "/*WORKER*/", embedded_text("worker.js"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cost/machine_view.h"
 #include "protocol/capabilities.h"
@@ -22,6 +23,12 @@ struct Question {
 inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
+
+// What the page may do, as the value of Content-Security-Policy: run its own script and the core in a worker made of
+// its own text, and nothing else. It stands in the page and in the server's answer.
+inline constexpr std::string_view kContentPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
+    "worker-src blob:; img-src data:; base-uri 'none'; form-action 'none'";
 
 // The page that shows `report`, one file that needs no server and no network.
 std::string page(const report::Explorer& report);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-
 #include <string>
 
 namespace weft::protocol {

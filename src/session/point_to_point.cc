@@ -1,6 +1,7 @@
 #include "session/point_to_point.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "schedule/element.h"
@@ -13,6 +14,17 @@ constexpr int kAtOnce = 16;  // messages read from one peer before the next has 
 constexpr std::uint64_t kEnvelopeCost = 64;
 
 std::string name_of(DataType type) { return std::string(schedule::name(type)); }
+
+// Of a message that the receive cannot take: `calls` are the sender's or the receiver's, in the order of `ranks`.
+Error misfit(std::array<Rank, 2> ranks, std::array<std::string, 2> calls, bool same_type) {
+  Error error{Code::kMismatch, Blame::kOperation, ""};
+  error.ranks = {ranks[0], ranks[1]};
+  error.message = fmt::format("rank {} called {}, rank {} called {}: {}", ranks[0], calls[0], ranks[1], calls[1],
+                              same_type ? "the buffer is too small" : "type differs");
+  error.calls = {std::move(calls[0]), std::move(calls[1])};
+  error.field = same_type ? "count" : "type";
+  return error;
+}
 
 bool is_type(DataType type) { return static_cast<int>(type) < kDataTypes; }
 
@@ -206,14 +218,8 @@ bool PointToPoint::bind(Rank r, const Envelope& e, const Operation& receive) {
   receive->received = {.count = static_cast<std::size_t>(e.count), .source = r, .tag = e.tag};
   const bool same_type = e.type == receive->type;
   if (same_type && e.count <= receive->count) return true;
-  Error error{Code::kMismatch, Blame::kOperation, ""};
-  error.ranks = {r, rank_};
-  error.calls = {fmt::format("send of {} {} to rank {} with tag {}", e.count, name_of(e.type), rank_, e.tag),
-                 receive->text()};
-  error.field = same_type ? "count" : "type";
-  error.message = fmt::format("rank {} called {}, rank {} called {}: {}", r, error.calls[0], rank_, error.calls[1],
-                              same_type ? "the buffer is too small" : "type differs");
-  finish(receive, tl::make_unexpected(std::move(error)));
+  std::string send = fmt::format("send of {} {} to rank {} with tag {}", e.count, name_of(e.type), rank_, e.tag);
+  finish(receive, tl::make_unexpected(misfit({r, rank_}, {std::move(send), receive->text()}, same_type)));
   return false;
 }
 
@@ -395,13 +401,9 @@ void PointToPoint::closed(Rank r, Peer& p) {
     case Kind::kRefuse: {
       const Operation send = taken_from(p.asked);
       if (!send) return;
-      Error error{Code::kMismatch, Blame::kOperation, ""};
-      error.ranks = {r, rank_};
-      error.field = e.type == send->type ? "count" : "type";
-      error.calls = {fmt::format("receive of up to {} {}", e.count, name_of(e.type)), send->text()};
-      error.message = fmt::format("rank {} called {}, rank {} called {}: {}", r, error.calls[0], rank_, error.calls[1],
-                                  error.field == "count" ? "the buffer is too small" : "type differs");
-      return finish(send, tl::make_unexpected(std::move(error)));
+      std::string receive = fmt::format("receive of up to {} {}", e.count, name_of(e.type));
+      return finish(send,
+                    tl::make_unexpected(misfit({r, rank_}, {std::move(receive), send->text()}, e.type == send->type)));
     }
     case Kind::kCancel:
       std::erase_if(p.unexpected, [&](const Unexpected& u) {

@@ -17,7 +17,7 @@
 
 namespace weft::session {
 
-// What goes ahead of every message with a tag, and the control messages about them. One cache line of LL64.
+// A header that precedes every message with a tag, or a control message about one. Fits one cache line of LL64.
 struct Envelope {
   enum class Kind : std::uint8_t {
     kEager = 1,  // a message; its bytes are in `small` or follow

@@ -182,7 +182,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
     leave_out_idle_copies(*program, *prepared->shift);
   if (task.collective == Collective::kAllToAllV) {
     tag_pairs(*program, task, executor_->rank());
-    // Where peers load and store, they exchange no messages but signals.
+    // Load/store algorithms exchange signals and no messages.
     if (prepared->plan.protocol != protocol::Protocol::kDirect)
       add_empty_messages(*program, task, prepared->plan.protocol, executor_->rank());
   }
@@ -280,14 +280,25 @@ void Session::set_timeout(std::chrono::milliseconds timeout) {
   apply_timeout();
 }
 
-inline void Session::note_end(const Order& o) {
-  if (recorder_) recorder_->end(true);
+// No operation runs any more: the communicator's own timeout counts again.
+inline void Session::stop_running() {
   running_ = false;
   if (running_timeout_) [[unlikely]] {
     running_timeout_.reset();
     apply_timeout();
   }
+}
+
+inline void Session::note_end(const Order& o) {
+  if (recorder_) recorder_->end(true);
+  stop_running();
   complete(o);
+}
+
+// A program's end, after which peers' memory that it has read must still be whole.
+inline Status Session::ended(const Prepared& prepared, Status status) {
+  if (status && prepared.call.publishes) return executor_->still_whole();
+  return status;
 }
 
 Status Session::finish(const Order& o, Status status) {
@@ -296,11 +307,7 @@ Status Session::finish(const Order& o, Status status) {
     return status;
   }
   if (recorder_ && running_) recorder_->end(false);
-  running_ = false;
-  if (running_timeout_) {
-    running_timeout_.reset();
-    apply_timeout();
-  }
+  stop_running();
   status = tl::make_unexpected(in_context(o, std::move(status.error())));
   if (status.error().blame != Blame::kOperation && broken_) {
     broken_ = status;
@@ -335,7 +342,7 @@ Status Session::run(const Request& request) {
 Status Session::run_now(const Order& order) {
   Status status;
   if (!begin(order)) status = executor_->wait();
-  if (status && order.prepared->call.publishes) status = executor_->still_whole();
+  status = ended(*order.prepared, std::move(status));
   if (!status) [[unlikely]]
     return finish(order, std::move(status));
   note_end(order);
@@ -368,9 +375,7 @@ void Session::poll(const Pending& wanted) {
       if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
-      Status status = moved ? Status{} : tl::make_unexpected(moved.error());
-      if (status && front.prepared->call.publishes) status = executor_->still_whole();
-      finish(front, std::move(status));
+      finish(front, ended(*front.prepared, moved ? Status{} : tl::make_unexpected(moved.error())));
     }
     queue_.pop_front();
   }
@@ -383,9 +388,7 @@ Status Session::wait(const Pending& wanted) {
       finish(front, broken_);
     } else {
       if (!running_) begin(front.order());
-      Status status = executor_->wait();
-      if (status && front.prepared->call.publishes) status = executor_->still_whole();
-      finish(front, std::move(status));
+      finish(front, ended(*front.prepared, executor_->wait()));
     }
     queue_.pop_front();
   }

@@ -178,6 +178,8 @@ class Session {
   void complete(const Order& order);
   // After the executor: of an operation that went well.
   void note_end(const Order& order);
+  void stop_running();
+  Status ended(const Prepared& prepared, Status status);
   // … and what the caller is told.
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);

@@ -428,7 +428,7 @@ Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const
   return with_least_work(machine, task, plan, options, carried_out);
 }
 
-// Parts of what was carried out stand for all of it.
+// The shares of a run that stands for a longer one add up to the longer one's time.
 void scale_to(Duration total, std::vector<sim::PathShare>& shares) {
   double sum = 0;
   for (const sim::PathShare& share : shares) sum += share.time.s();

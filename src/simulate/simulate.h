@@ -71,8 +71,8 @@ struct Outcome {
   Bytes enlarged = 0;            // the message was simulated this much larger, so that all ranks' chunks are equal
   std::string busiest_link;      // what carried most, e.g. "gpu3 -> nvswitch0" …
   double busiest_share = 0;      // … and how much of its capacity it used
-  // With `why`: the critical path's time by cause, the largest first; adds up to the time. Of the last run, scaled
-  // where that stands for more. Empty: too many steps to be kept.
+  // With `why`: the critical path's time by cause, the largest first; adds up to the time. Where a shorter run stands
+  // for the whole, its shares are scaled. Empty: too many steps to be kept.
   std::vector<sim::PathShare> why = {};
   std::int64_t path_steps = 0;  // of that path
   sim::PacketStatistics packets = {};

@@ -382,7 +382,7 @@
 
   // ---- the question's words ----
   let choices = null;
-  const fill_ = (id, options, value) => {
+  const fillSelect = (id, options, value) => {
     const select = $(id);
     select.replaceChildren(...options.map(([v, t]) => new Option(t, v)));
     if (![...select.options].some((o) => o.value === String(value))) select.append(new Option(String(value), value));
@@ -391,19 +391,18 @@
   const fillWords = () => {
     if (!choices) return;
     const w = data.words;
-    fill_("w-collective", choices.collectives.map((c) => [c.name, c.name]), w.collective);
-    const sizes = [];
-    for (let b = 8; b <= 2 ** 30; b *= 8) sizes.push(b);
+    fillSelect("w-collective", choices.collectives.map((c) => [c.name, c.name]), w.collective);
     const short = (b) => (b >= 2 ** 30 ? `${b / 2 ** 30}G` : b >= 2 ** 20 ? `${b / 2 ** 20}M` : b >= 1024 ? `${b / 1024}K` : `${b}`);
-    fill_("w-bytes", [...new Set([8, 64, 512, 4096, 32768, 65536, 262144, 2 ** 20, 2 ** 22, 2 ** 24, 2 ** 26, 2 ** 28, 2 ** 30])].map((b) => [short(b), sizeText(b)]), w.bytes);
-    fill_("w-dtype", choices.types.map((t) => [t, t]), w.dtype);
+    const sizes = [8, 64, 512, 4096, 32768, 65536, 262144, 2 ** 20, 2 ** 22, 2 ** 24, 2 ** 26, 2 ** 28, 2 ** 30];
+    fillSelect("w-bytes", sizes.map((b) => [short(b), sizeText(b)]), w.bytes);
+    fillSelect("w-dtype", choices.types.map((t) => [t, t]), w.dtype);
     $("w-on").value = w.on;
     $("machines").replaceChildren(...choices.machines.map((m) => new Option(m.summary, m.name)));
     $("w-ranks").value = w.ranks < 0 ? "" : w.ranks;
     $("w-ranks").placeholder = schedule.ranks;
     const here = choices.collectives.find((c) => c.name === w.collective);
-    fill_("w-algo", [["", "weft's choice"], ...(here ? here.algorithms : []).map((a) => [a, a])], w.algo);
-    fill_("w-proto", [["", "weft's choice"], ...choices.protocols.map((p) => [p, p])], w.proto);
+    fillSelect("w-algo", [["", "weft's choice"], ...(here ? here.algorithms : []).map((a) => [a, a])], w.algo);
+    fillSelect("w-proto", [["", "weft's choice"], ...choices.protocols.map((p) => [p, p])], w.proto);
   };
   const wordsOfForm = () => {
     const collective = $("w-collective").value;

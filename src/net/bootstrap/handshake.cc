@@ -110,7 +110,7 @@ void Handshake::take(const Greeting& got) {
     refused_ = got.claim.detail;
     return fail(got.claim.detail == kRefusedVersion
                     ? fmt::format("it speaks version {} of weft's greeting, this is version {}", got.version, kVersion)
-                : got.claim.detail == kRefusedProof     ? std::string("it has another key: it belongs to another job")
+                : got.claim.detail == kRefusedProof     ? std::string(kOtherKey)
                 : got.claim.detail == kRefusedDuplicate ? std::string("another process has claimed this rank")
                 : got.claim.detail == kRefusedRanks     ? std::string("it has another number of ranks")
                                                         : std::string("it refused the connection"));
@@ -125,7 +125,7 @@ void Handshake::take(const Greeting& got) {
       return queue(kOpenerProof);
     }
     if (got.kind == kAcceptorProof && out_.kind == kOpenerProof) {
-      if (!equal(got.mac, proof(kAcceptorProof))) return fail("it has another key: it belongs to another job");
+      if (!equal(got.mac, proof(kAcceptorProof))) return fail(std::string(kOtherKey));
       state_ = State::kDone;
       return;
     }

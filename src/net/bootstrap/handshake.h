@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "net/bootstrap/key.h"
 
@@ -23,6 +24,8 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 inline constexpr std::uint32_t kMeeting = 1, kData = 2, kOneSided = 4;
+// The problem of a peer whose key differs, in words that callers look for.
+inline constexpr std::string_view kOtherKey = "it has another key: it belongs to another job";
 inline constexpr std::uint16_t kVersion = 4;  // changes with whatever is said over such a connection, windows included
 
 struct Greeting {

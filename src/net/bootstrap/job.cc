@@ -287,7 +287,7 @@ Result<Meeting> meet(const Job& job, const env::Settings& s) {
   auto meeting = meet_as_described(job, s);
   if (meeting) {
     env::hide_secrets();
-  } else if (meeting.error().message.find("another key") != std::string::npos) {
+  } else if (meeting.error().message.find(kOtherKey) != std::string::npos) {
     Error error = meeting.error();
     error.message += job.advice;
     return tl::make_unexpected(error);

@@ -10,7 +10,7 @@
 
 struct evp_cipher_ctx_st;
 
-// What protects the bytes that ranks send each other over TCP after the greeting (WEFT_SECURE, decision 0167).
+// Sealers protect the bytes that ranks send over TCP after the greeting (WEFT_SECURE, decision 0167).
 namespace weft::net::bootstrap {
 
 enum class Protection : std::uint8_t { kOff = 0, kMac = 1, kEncrypt = 2 };
@@ -34,9 +34,8 @@ struct Sealing {
 // One direction of one connection: records, each followed by a tag of 16 bytes. With kMac the bytes of a record are
 // authenticated only (GMAC, or Poly1305 under ChaCha20), with kEncrypt also encrypted.
 //   Keys:   HKDF-Expand (RFC 5869, one block of SHA-256) of the connection's session key, another for each direction.
-//   Nonces: the number of the record, 96 bits, on both sides; it is never sent. A record that is changed, repeated,
-//   left
-//           out or exchanged for another does not fit its tag.
+//   Nonces: the number of the record, 96 bits, on both sides; it is never sent. A record that is changed, repeated or
+//           left out, or that takes another's place, does not fit its tag.
 //   After 2^20 records both sides go on with the next key, derived from the last: records have at most 128 KiB, so one
 //   key protects at most 128 GiB, with an advantage below 2^-60 for who attacks AES-GCM (RFC 8446, 5.5).
 // Thread: one at a time.

@@ -67,11 +67,11 @@ Result<Secret> secret_of(const env::Settings& s) {
   return Secret{.kind = Secret::Kind::kKey, .key = key};
 }
 
-std::string user_key_path() { return fmt::format("/dev/shm/weft-{}/key", geteuid()); }
+std::string user_key_path() { return own_folder_path() + "/key"; }
 
 Result<Key> user_key() {
-  WEFT_TRY(const std::string folder, own_folder());
-  const std::string path = folder + "/key";
+  WEFT_CHECK(own_folder());
+  const std::string path = user_key_path();
   WEFT_TRY(std::string text, read_private_file("the user's key", path));
   if (text.empty()) {
     WEFT_CHECK(leave_key(path));

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "net/bootstrap/key.h"
 
-// What ranks know in common before they meet, and where it comes from (decision 0165).
+// Keys that ranks know before they meet, and their sources (decision 0165).
 namespace weft::net::bootstrap {
 
 // A key as text: at least 32 hexadecimal digits, 128 bits, as `openssl rand -hex 32` prints. Other texts are refused:

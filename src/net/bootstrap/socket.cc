@@ -81,11 +81,6 @@ std::vector<Interface> interfaces() {
 
 }  // namespace
 
-void UniqueFd::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 bool Address::loopback() const {
   if (family == 4) return ip[0] == 127;
   static constexpr std::uint8_t kLoopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};

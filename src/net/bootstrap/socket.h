@@ -6,31 +6,14 @@
 #include <chrono>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace weft::net::bootstrap {
 
-// Owns: a file descriptor.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  ~UniqueFd() { reset(); }
-  UniqueFd(UniqueFd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& o) noexcept {
-    std::swap(fd_, o.fd_);
-    return *this;
-  }
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
+using weft::UniqueFd;
 
 // An IPv4 or IPv6 address with a port. A value of fixed size, as it stands in unique ids and records.
 struct Address {

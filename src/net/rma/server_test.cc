@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <thread>
 
@@ -72,6 +73,9 @@ class Relay {
           for (ssize_t sent = 0; sent < n;) {
             const ssize_t more = send(ends[1 - from], bytes + sent, static_cast<std::size_t>(n - sent), MSG_NOSIGNAL);
             if (more > 0) sent += more;
+            if (more >= 0 || errno == EAGAIN) continue;
+            open = false;  // the other end has gone, with what it had not read
+            break;
           }
         }
       }

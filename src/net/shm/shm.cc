@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "base/unique_fd.h"
 #include "net/memory/group.h"
 
 namespace weft::net::shm {
@@ -24,19 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using memory::RankState;
 using memory::Segment;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(FileDescriptor&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string name_of(const std::string& id) { return "/weft-" + id; }
 
@@ -70,7 +58,7 @@ struct Sizes {
 
 // Is this the file of that name, not one of a later job?
 bool still_names(const std::string& id, int fd) {
-  const FileDescriptor named(shm_open(name_of(id).c_str(), O_RDWR | O_CLOEXEC, 0600));
+  const UniqueFd named(shm_open(name_of(id).c_str(), O_RDWR | O_CLOEXEC, 0600));
   struct stat own {
   }, other{};
   return named.get() >= 0 && fstat(fd, &own) == 0 && fstat(named.get(), &other) == 0 && own.st_ino == other.st_ino &&
@@ -78,9 +66,9 @@ bool still_names(const std::string& id, int fd) {
 }
 
 // The lock says that the name is in use, until the descriptor is closed or its process has ended: see sweep_names().
-Result<FileDescriptor> create(const Options& options, std::size_t bytes) {
+Result<UniqueFd> create(const Options& options, std::size_t bytes) {
   const std::string name = name_of(options.id);
-  FileDescriptor fd(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  UniqueFd fd(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
   if (fd.get() < 0 && errno == EEXIST)
     return bad_input("job id '{}' is in use: shared memory {} exists; give every job its own WEFT_ID", options.id,
                      name);
@@ -130,14 +118,14 @@ Status check_owner(const std::string& name, const struct stat& info) {
 }
 
 // Waits for rank 0's file to exist at its full size.
-Result<FileDescriptor> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
+Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
   for (Wait wait;;) {
     // Asked before the file is: a rank that came and then ended has left the file there, and rank 0 still waits for
     // this one. As long as it has not come, nobody's end can go unnoticed: rank 0 gives up for each who has not.
     Status absent;
     for (Rank r = 0; r < options.ranks && absent; ++r) absent = check_absent(options, r);
-    FileDescriptor fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
+    UniqueFd fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 && errno != ENOENT) return system_failure("shm_open", name);
     if (fd.get() >= 0 && fstat(fd.get(), &info) == 0) WEFT_CHECK(check_owner(name, info));
@@ -286,7 +274,7 @@ Result<std::unique_ptr<World>> attach(const Options& options) {
   const auto deadline = Clock::now() + options.limits.timeout;
   const Sizes sizes = Sizes::of(options);
   const std::size_t bytes = Segment::total_bytes(options.ranks, sizes.heap, sizes.room);
-  Result<FileDescriptor> fd = options.rank == 0 ? create(options, bytes) : find(options, bytes, deadline);
+  Result<UniqueFd> fd = options.rank == 0 ? create(options, bytes) : find(options, bytes, deadline);
   if (!fd) return tl::make_unexpected(fd.error());
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd->get(), 0);
   if (base == MAP_FAILED) {
@@ -320,7 +308,7 @@ void sweep_names() {
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
     const std::string file = entry.path().filename();
     if (!file.starts_with("weft-")) continue;
-    const FileDescriptor fd(shm_open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    const UniqueFd fd(shm_open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
     if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && still_names(file.substr(5), fd.get())) shm_unlink(file.c_str());

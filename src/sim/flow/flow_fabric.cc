@@ -152,7 +152,7 @@ void FlowFabric::flap(std::int32_t number, bool down) {
 CriticalPath::Walked FlowFabric::critical_path() const {
   if (!path_) return {};
   const std::vector<double> bytes = carried();
-  // Of a way's links the busiest one, over the whole run.
+  // The link of a path that was busiest over the whole run.
   const auto link_of = [&](MaxMin::Way way) {
     MaxMin::Resource busiest = -1;
     double most = -1;
