@@ -355,9 +355,9 @@
       if (!core.worker) await startCore();
       return JSON.parse(await post({ ask: JSON.stringify(question) }));
     } catch (problem) {
+      if (problem.message === "cancelled") return { schema: "weft.error/1", message: "Cancelled." };
       stopCore();  // the core may be in any state: the next question starts another
-      return { schema: "weft.error/1", message: problem.message === "cancelled" ? "Cancelled."
-        : `The core stopped at this question (${problem.message}). The next one starts it again.` };
+      return { schema: "weft.error/1", message: `The core stopped at this question (${problem.message}). The next one starts it again.` };
     }
   };
   let asking = 0;
@@ -476,8 +476,7 @@
     drawTime();
     if (choices && other(given())) question({ ...given() }, false);
   };
-  addEventListener("popstate", follow);
-  addEventListener("hashchange", follow);
+  addEventListener("popstate", follow);  // of Back, and of an address that was edited
   addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || $("help").open) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== "range";

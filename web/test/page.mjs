@@ -100,7 +100,10 @@ const schedule = execFileSync(weft, ["schedule", "all_reduce", "--algo", "ring",
 await drop("mine.json", schedule);
 await sleep(300);
 await settled();
-check("a dropped schedule", await answer(), "mine.json");
+const mine = join(work, "mine.json");
+writeFileSync(mine, schedule);
+check("a dropped schedule", await answer(), command("all_reduce", "--algo", mine).answer);
+check("its name among the words", await run(`document.getElementById("w-algo").value`), "mine.json");
 await drop("broken.xml", "<system><cpu");
 await sleep(300);
 await settled();
