@@ -118,6 +118,63 @@ TEST(Explorer, AskRefusesWhatItCannotUnderstandInOneSentence) {
   }
 }
 
+TEST(Explorer, AFaultKeepsTheOldValueBesideEveryChangedNumber) {
+  const explore::Words words{.on = "dgx-h100:nodes=2", .bytes = "64M", .faults = {"nic:0/3=down"}};
+  const auto e = explore::answer(words);
+  ASSERT_TRUE(e) << e.error().message;
+  EXPECT_GT(*e->slowdown, 1.05);
+  EXPECT_NEAR(*e->slowdown, e->time_us / *e->healthy_us, 1e-9);
+  int gone = 0;
+  for (const auto& l : e->links) {
+    const bool of_nic = l.a == "node0/nic3" || l.b == "node0/nic3";
+    ASSERT_EQ(l.healthy.has_value(), of_nic) << l.a << " to " << l.b;
+    if (!of_nic) continue;
+    ++gone;
+    EXPECT_EQ(l.ab_GBps, 0);
+    EXPECT_GT(l.healthy->ab_GBps, 0);
+  }
+  EXPECT_EQ(gone, 2);  // to its PCIe switch and to the leaf
+  EXPECT_NE(e->command.find("--fault nic:0/3=down"), std::string::npos);
+  const auto half =
+      explore::answer({.on = "dgx-h100:nodes=2", .bytes = "64M", .faults = {"link:node0/nic3-switch0=50%"}});
+  ASSERT_TRUE(half) << half.error().message;
+  EXPECT_GE(*half->slowdown, 1.0);
+  EXPECT_LE(*half->slowdown, *e->slowdown * 1.001);  // half a link is never worse than none
+  EXPECT_FALSE(explore::answer({.faults = {"nic:77=down"}}));
+}
+
+TEST(Explorer, MeasurementsOfThisCollectiveOnThisMachineAreBesideTheCurves) {
+  const auto e = explore::answer({.on = "dgx-a100"});
+  ASSERT_TRUE(e) << e.error().message;
+  EXPECT_GE(e->measured.size(), 2u);
+  for (const auto& m : e->measured) {
+    EXPECT_FALSE(m.about.empty());
+    for (const auto& [bytes, rate] : m.busbw_GBps) EXPECT_GT(rate, 0) << m.name << " at " << bytes;
+  }
+  const auto four = explore::answer({.on = "dgx-a100", .ranks = 4});
+  ASSERT_TRUE(four);
+  for (const auto& m : four->measured) EXPECT_NE(m.name, "a100x8_hgx_40g_1node_allreduce");  // of eight ranks
+}
+
+TEST(Explorer, ATrainingStepIsWhatTheTrainingModelSays) {
+  const auto asked = [](const std::string& question) { return nlohmann::json::parse(explore::ask(question)); };
+  const auto e = asked(R"({"ask": "train", "model": "llama3-8b", "on": "dgx-h100", "pp": 2, "zero": 1})");
+  ASSERT_EQ(e.at("schema"), "weft.explorer.train/1") << e.dump();
+  ASSERT_EQ(e.at("lanes").size(), 2u);
+  const double step = e.at("report").at("rows")[0].at("step_s");
+  for (const auto& lane : e.at("lanes")) {
+    EXPECT_EQ(lane.at("passes").size(), 2u * 64 / 4);  // forward and backward of every micro-batch of one replica
+    for (const auto& pass : lane.at("passes")) EXPECT_LE(pass.at("s")[1].get<double>(), step * 1.000001);
+  }
+  EXPECT_EQ(asked(R"({"ask": "train", "tp": 3})").at("schema"), "weft.error/1");
+  EXPECT_EQ(asked(R"({"ask": "train", "colour": "red"})").at("message"),
+            "'colour' is no word of a question about training");
+  const auto plans = asked(R"({"ask": "plans", "model": "llama3-8b", "on": "dgx-h100"})");
+  ASSERT_EQ(plans.at("schema"), "weft.explorer.plans/1") << plans.dump();
+  EXPECT_EQ(plans.at("rows")[0].at("reason"), "");
+  EXPECT_NE(plans.at("rows")[1].at("reason"), "");
+}
+
 TEST(Explorer, TheWordsThereAreCanAllBeAsked) {
   const auto words = nlohmann::json::parse(explore::ask(R"({"ask": "words"})"));
   EXPECT_EQ(words.at("schema"), "weft.explorer.words/1");

@@ -193,9 +193,12 @@ TEST_P(Lifecycle, AnAbortEndsACallOfItsOwnRankToo) {
                       });
                       const Status s = c.barrier();
                       aborts.join();
-                      return s ? "well" : s.error().message;
+                      return s ? "well"
+                             : s.error().ranks.size() != 1
+                                 ? "who?"
+                                 : s.error().message + fmt::format(", {}", s.error().ranks[0]);
                     }).join();
-  EXPECT_TRUE(contains(said[0], "this rank has aborted")) << said[0];
+  EXPECT_TRUE(contains(said[0], "this rank has aborted, 0")) << said[0];
   EXPECT_TRUE(contains(said[1], "rank 0 aborted")) << said[1];
 }
 

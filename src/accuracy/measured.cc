@@ -1,6 +1,5 @@
 #include "accuracy/measured.h"
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,7 +8,6 @@
 #include "accuracy/csv.h"
 #include "base/embedded.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "schedule/collective.h"
 
 namespace weft::embedded {
@@ -20,8 +18,6 @@ namespace weft::accuracy {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::string_view kList = "tables.json";
 
 // A name that stands for a file of its own folder: no separator, no "..", no control character.
 bool plain_name(std::string_view name) {
@@ -78,7 +74,7 @@ Result<Table> table_of(std::string_view file, std::string_view text, const json&
   WEFT_TRY(const Csv csv, Csv::parse(file, text));
   Table table;
   table.about = csv.about;
-  table.name = entry.value("name", std::filesystem::path(file).stem().string());
+  table.name = entry.value("name", std::string(file.substr(0, file.rfind('.'))));
   if (!plain_name(table.name))
     return bad_input("{}: name '{}' is not usable as a file's name", shown(file), shown(table.name));
   table.machine = entry.at("on");
@@ -109,9 +105,27 @@ Result<Table> table_of(std::string_view file, std::string_view text, const json&
   return table;
 }
 
-// `text_of(file)`: its text, or nothing if it is not there.
-template <class TextOf>
-Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_view list, TextOf&& text_of,
+Result<std::optional<std::string>> embedded_text(const std::string& file) {
+  for (const embedded::File& f : embedded::measured_files())
+    if (f.path == "data/measured/" + file) return std::optional(std::string(f.text));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(Use use) {
+  static constexpr std::string_view kNames[] = {"fit", "judge", "show"};
+  return kNames[static_cast<int>(use)];
+}
+
+Result<Table> parse_table(std::string_view file, std::string_view text, const Description& d) {
+  json entry = {{"on", d.machine}, {"collective", schedule::name(d.collective)}, {"ranks", d.ranks}};
+  if (!d.name.empty()) entry["name"] = d.name;
+  if (d.gpus_per_thread > 0) entry["gpus_per_thread"] = d.gpus_per_thread;
+  return table_of(file, text, entry);
+}
+
+Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_view list, const TextOf& text_of,
                                      std::set<std::string>* described) {
   std::vector<Table> tables;
   try {
@@ -133,55 +147,8 @@ Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_vie
   return tables;
 }
 
-Result<std::optional<std::string>> embedded_text(std::string_view file) {
-  for (const embedded::File& f : embedded::measured_files())
-    if (f.path == "data/measured/" + std::string(file)) return std::optional(std::string(f.text));
-  return std::nullopt;
-}
+std::string shipped_list() { return **embedded_text(kTableList); }
 
-}  // namespace
-
-std::string_view name(Use use) {
-  static constexpr std::string_view kNames[] = {"fit", "judge", "show"};
-  return kNames[static_cast<int>(use)];
-}
-
-Result<Table> parse_table(std::string_view file, std::string_view text, const Description& d) {
-  json entry = {{"on", d.machine}, {"collective", schedule::name(d.collective)}, {"ranks", d.ranks}};
-  if (!d.name.empty()) entry["name"] = d.name;
-  if (d.gpus_per_thread > 0) entry["gpus_per_thread"] = d.gpus_per_thread;
-  return table_of(file, text, entry);
-}
-
-Result<std::vector<Table>> shipped_tables() { return tables_in(kList, **embedded_text(kList), embedded_text, nullptr); }
-
-Result<std::vector<Table>> tables_of(const std::filesystem::path& folder, std::vector<std::string>& unknown) {
-  std::error_code problem;
-  if (!std::filesystem::is_directory(folder, problem)) return bad_input("{} is not a folder", shown(folder.string()));
-  const bool own = std::filesystem::exists(folder / kList, problem);
-  std::string list;
-  if (own) {
-    WEFT_TRY(list, read_text_file(folder / kList));
-  } else {
-    list = **embedded_text(kList);
-  }
-  std::set<std::string> described;
-  WEFT_TRY(auto tables, tables_in(
-                            own ? (folder / kList).string() : std::string(kList), list,
-                            [&](const std::string& file) -> Result<std::optional<std::string>> {
-                              std::error_code absent;
-                              if (!std::filesystem::exists(folder / file, absent)) return std::nullopt;
-                              WEFT_TRY(std::string text, read_text_file(folder / file));
-                              return text;
-                            },
-                            &described));
-  for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
-       entry.increment(problem))
-    if (entry->path().extension() == ".csv" && !described.contains(entry->path().filename().string()))
-      unknown.push_back(entry->path().filename().string());
-  if (problem) return bad_input("{}: {}", shown(folder.string()), problem.message());
-  std::ranges::sort(unknown);
-  return tables;
-}
+Result<std::vector<Table>> shipped_tables() { return tables_in(kTableList, shipped_list(), embedded_text, nullptr); }
 
 }  // namespace weft::accuracy

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +56,15 @@ Result<Table> parse_table(std::string_view file, std::string_view text, const De
 
 // The tables that the project ships (data/measured), in the order of their list.
 Result<std::vector<Table>> shipped_tables();
+std::string shipped_list();  // the list itself
+inline constexpr const char* kTableList = "tables.json";
+
+// Tables that a list (weft.measured/1) describes. `text_of(file)`: a file's text, or nothing: then its tables are left
+// out. `described`: null, or receives the files that were there. Errors (bad input): names the file.
+using TextOf = std::function<Result<std::optional<std::string>>(const std::string& file)>;
+Result<std::vector<Table>> tables_in(std::string_view list_name, std::string_view list, const TextOf& text_of,
+                                     std::set<std::string>* described);
+
 // Those of a folder: as its own tables.json says, or as the shipped one says of files with the same names. `unknown`
 // receives the files that neither describes. Errors (bad input): names the file.
 Result<std::vector<Table>> tables_of(const std::filesystem::path& folder, std::vector<std::string>& unknown);

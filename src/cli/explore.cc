@@ -26,6 +26,7 @@ Examples:
   weft explore all_gather --on dgx-h100 --algo pat --out pat.html
   weft explore all_reduce --on two-pcie-cards --bytes 64M --out box.html
   weft explore all_reduce --on dgx-h100 --algo mine.json                a schedule of your own
+  weft explore all_reduce --on dgx-h100:nodes=2 --fault nic:0/3=down    what a dead NIC changes
   weft explore --json -                                                 what the page shows, as weft.explorer/1
 )";
 
@@ -63,6 +64,8 @@ Command add_explore(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--algo", spec->words.algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->words.protocol, "only this protocol");
+  sub->add_option("--fault", spec->words.faults,
+                  "what is broken, as in bench; may be given several times (docs/faults.md)");
   sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout");
   sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout");
   sub->footer(kExamples);

@@ -3,21 +3,21 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "report/train.h"
+#include "workload/training/answer.h"
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
 
 namespace weft::cli {
 namespace {
 
-using training::Plan;
 using training::Step;
 
 constexpr double kGiB = 1073741824.0;
 
 struct Spec {
-  std::string model, on, recompute = "none", schedule = "1f1b", precision = "bf16", json, timeline, compare;
-  Plan plan;
-  std::int64_t dp = 0, shown = 10;
+  training::Words words{.model = "", .on = ""};
+  std::string json, timeline, compare;
+  std::int64_t shown = 10;
   bool best = false;
 };
 
@@ -40,50 +40,11 @@ void progress(std::int64_t tried, std::int64_t all) {
   if (isatty(STDERR_FILENO) != 0 && tried % 16 == 0) fmt::print(stderr, "\rplan {} of {} …", tried, all);
 }
 
-report::TrainRow row_of(const Plan& plan, const Step& step, const training::Card& card) {
-  report::TrainRow row{.plan = describe(plan),
-                       .seconds = step.seconds,
-                       .tokens_per_gpu = step.tokens_per_gpu,
-                       .tflops = step.tflops,
-                       .mfu = step.mfu};
-  const auto& p = step.parts;
-  row.parts = {{"gemm", p.gemm},
-               {"attention", p.attention},
-               {"memory_bound", p.memory_bound},
-               {"tensor_exposed", p.tensor},
-               {"context_exposed", p.context},
-               {"expert_exposed", p.expert},
-               {"bubble", p.bubble},
-               {"data_exposed", p.data},
-               {"optimizer", p.optimizer}};
-  const auto& m = step.peak;
-  row.memory = {{"parameters", m.parameters},   {"gradients", m.gradients}, {"optimizer", m.optimizer},
-                {"activations", m.activations}, {"logits", m.logits},       {"other", m.other}};
-  for (const auto& stage : step.stages) row.stage_memory.push_back(stage.total());
-  row.capacity = card.memory;
-  row.fits = step.fits;
-  row.limit = step.limit();
-  return row;
-}
-
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
 
 void print_step(const report::TrainReport& report) {
   const report::TrainRow& row = report.rows.front();
-  double need = 0;
-  for (const auto& [name, bytes] : row.memory) need += bytes;
-  fmt::print(
-      "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % "
-      "computes, the largest loss is {}.\n",
-      report.model, report.gpus, report.machine, as_time(row.seconds), 100 * row.mfu, row.tokens_per_gpu, need / kGiB,
-      row.capacity / kGiB, row.fits ? "" : " (does not fit)",
-      100 * (row.parts[0].second + row.parts[1].second + row.parts[2].second) / row.seconds, row.limit);
-  if (!row.fits) {
-    if (row.remedy.empty())
-      fmt::print("No single change or pair of changes of the plan makes it fit.\n");
-    else
-      fmt::print("It would fit with {}.\n", row.remedy);
-  }
+  fmt::print("{}\n", in_a_sentence(report));
   fmt::print("plan: {}; {} on {}, software of {}\n", row.plan, report.precision, report.card, report.software);
   for (const std::string& key : report.not_modelled) fmt::print("left out: {} of the model's config\n", key);
   fmt::print("\n{:<18} {:>10} {:>7}\n", "part of the step", "time s", "share %");
@@ -126,14 +87,18 @@ nlohmann::json timeline_of(const Step& step) {
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }
 
-Result<int> best(const Spec& spec, const training::Model& model, const Plan& base, const training::Card& card,
-                 training::Traffic& traffic, report::TrainReport& report) {
+Result<int> best(const Spec& spec, const training::Model& model, const cost::MachineView& machine,
+                 const training::Words& words) {
+  training::Traffic traffic(machine);
+  WEFT_TRY(const auto question, training::understand(model, machine, words));
+  report::TrainReport report = training::report_of(model, words, question, traffic.gpus());
+  const training::Card& card = question.card;
   constexpr int kSimulated = 3;
-  const auto found = training::best_plans(model, base, card, traffic, kSimulated, progress);
+  const auto found = training::best_plans(model, question.plan, card, traffic, kSimulated, progress);
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
   WEFT_TRY(const training::Plans plans, found);
   for (const auto& ranked : plans.ranked) {
-    report.rows.push_back(row_of(ranked.plan, ranked.step, card));
+    report.rows.push_back(training::row_of(ranked.plan, ranked.step, card));
     report.rows.back().reason = ranked.reason;
   }
   if (spec.json != "-") {
@@ -161,6 +126,7 @@ Result<int> best(const Spec& spec, const training::Model& model, const Plan& bas
     row.capacity = card.memory;
     report.rows.push_back(std::move(row));
   }
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   return 0;
 }
 
@@ -178,51 +144,20 @@ Result<int> compare(const Spec& spec) {
 
 Result<int> run(const Spec& spec) {
   if (!spec.compare.empty()) return compare(spec);
-  if (spec.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
-  if (spec.on.empty() || spec.on == "this")
+  if (spec.words.model.empty())
+    return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
+  if (spec.words.on.empty() || spec.words.on == "this")
     return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
-  WEFT_TRY(const training::Model model, training::load_model(spec.model));
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
-  if (!machine.view->costs().gpu()) return bad_input("--on {}: it has no GPUs", spec.on);
-  training::Traffic traffic(*machine.view);
-  WEFT_TRY(const training::Card card,
-           training::load_card(machine.view->topology().device(machine.view->device(0)).model, spec.precision));
-  Plan plan = spec.plan;
-  plan.precision = spec.precision;
-  WEFT_TRY(plan.recompute, training::parse_recompute(spec.recompute));
-  WEFT_TRY(plan.schedule, training::parse_schedule(spec.schedule));
-  if (plan.seq == 0) plan.seq = model.seq;
-  report::TrainReport report{.model = model.name,
-                             .machine = machine.name,
-                             .card = card.name,
-                             .precision = spec.precision,
-                             .flops_formula = training::kFlopsFormula,
-                             .gpus = traffic.gpus(),
-                             .software = plan.software,
-                             .not_modelled = model.not_modelled,
-                             .rows = {}};
-  if (spec.best) {
-    WEFT_TRY(const int code, best(spec, model, plan, card, traffic, report));
-    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-    return code;
-  }
-  const std::int64_t others = plan.tp * plan.pp * plan.cp;
-  if (others <= 0) return bad_input("--tp, --pp and --cp are at least 1");
-  if (spec.dp == 0 && others > traffic.gpus())
-    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {}), {} has {}", others, plan.tp, plan.pp, plan.cp,
-                     machine.name, traffic.gpus());
-  if (spec.dp == 0 && traffic.gpus() % others != 0)
-    return bad_input("{} GPUs of {} do not divide by tp {} x pp {} x cp {}", traffic.gpus(), machine.name, plan.tp,
-                     plan.pp, plan.cp);
-  plan.dp = spec.dp > 0 ? spec.dp : traffic.gpus() / others;
-  WEFT_CHECK(check_plan(model, plan));
-  report.gpus = plan.ranks();
-  WEFT_TRY(const Step step, simulate_step(model, plan, card, traffic));
-  report.rows.push_back(row_of(plan, step, card));
-  if (!step.fits) report.rows.back().remedy = training::what_would_fit(model, plan, card);
+  WEFT_TRY(const training::Model model, training::load_model(spec.words.model));
+  WEFT_TRY(const Machine machine, load_machine(spec.words.on));
+  training::Words words = spec.words;
+  words.on = machine.name;
+  if (spec.best) return best(spec, model, *machine.view, words);
+  WEFT_TRY(const training::Answer answer, training::answer(model, *machine.view, words));
+  const report::TrainReport& report = answer.report;
   if (spec.json != "-") print_step(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(step)));
+  if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
   return 0;
 }
 
@@ -230,23 +165,24 @@ Result<int> run(const Spec& spec) {
 
 Command add_train(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
-  Plan& plan = spec->plan;
+  training::Plan& plan = spec->words.plan;
   CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
-  sub->add_option("model", spec->model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option("--on", spec->on, "the machine, as for weft bench");
+  sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
+  sub->add_option("--on", spec->words.on, "the machine, as for weft bench");
   sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
   sub->add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
   sub->add_option("--vp", plan.vp, "chunks of layers per stage (interleaved 1F1B)")->capture_default_str();
-  sub->add_option("--dp", spec->dp, "replicas (default: what is left of the machine)")->check(CLI::NonNegativeNumber);
+  sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
   sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
   sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
   sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
   sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
   sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's)");
-  sub->add_option("--recompute", spec->recompute, "none, selective or full")->capture_default_str();
-  sub->add_option("--schedule", spec->schedule, "1f1b or zb-1p")->capture_default_str();
-  sub->add_option("--precision", spec->precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
+  sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
+  sub->add_option("--schedule", spec->words.schedule, "1f1b or zb-1p")->capture_default_str();
+  sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
   sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
       ->check(CLI::IsMember({2, 4}))
       ->capture_default_str();

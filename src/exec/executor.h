@@ -276,7 +276,7 @@ class WorldExecutor final : public Executor {
   Status check_intact() {
     if (aborted()) [[unlikely]] {
       break_off(rank(), fabric::Cause::kAborted);
-      return failure(Code::kAborted, Blame::kCommunicator, "this rank has aborted");
+      return failure_of(rank(), Code::kAborted, Blame::kCommunicator, "this rank has aborted");
     }
     const Rank other = world_->endpoint.mismatched();
     if (other < 0 || world_->endpoint.awaits_reason(other)) return {};

@@ -1,11 +1,13 @@
 #include "explore/ask.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "collectives/registry.h"
 #include "cost/shipped.h"
 #include "explore/explore.h"
+#include "explore/train.h"
 #include "protocol/protocol.h"
 #include "schedule/collective.h"
 #include "schedule/element.h"
@@ -31,7 +33,7 @@ Result<std::int64_t> number(const json& question, const char* key, std::int64_t 
 
 Result<Words> words_of(const json& question) {
   static constexpr std::string_view kKeys[] = {"ask",  "collective", "on",    "bytes", "dtype",
-                                               "algo", "proto",      "ranks", "root"};
+                                               "algo", "proto",      "ranks", "root",  "faults"};
   for (const auto& [key, value] : question.items())
     if (std::ranges::find(kKeys, key) == std::end(kKeys)) return bad_input("'{}' is no word of a question", key);
   Words w;
@@ -43,6 +45,13 @@ Result<Words> words_of(const json& question) {
   WEFT_TRY(w.protocol, word(question, "proto", ""));
   WEFT_TRY(w.ranks, number(question, "ranks", w.ranks));
   WEFT_TRY(w.root, number(question, "root", w.root));
+  if (const auto faults = question.find("faults"); faults != question.end()) {
+    if (!faults->is_array()) return bad_input("faults: {} is not a list of texts", faults->dump());
+    for (const json& fault : *faults) {
+      if (!fault.is_string()) return bad_input("faults: {} is not a text", fault.dump());
+      w.faults.push_back(fault.get<std::string>());
+    }
+  }
   return w;
 }
 
@@ -61,7 +70,39 @@ json words_there_are() {
           {"machines", machines},
           {"collectives", collectives},
           {"types", types},
-          {"protocols", protocols}};
+          {"protocols", protocols},
+          {"models", training::model_names()}};
+}
+
+Result<training::Words> train_words_of(const json& question) {
+  training::Words w;
+  w.plan.zero = 3;
+  w.plan.global_batch = 64;
+  WEFT_TRY(w.model, word(question, "model", w.model));
+  WEFT_TRY(w.on, word(question, "on", w.on));
+  WEFT_TRY(w.recompute, word(question, "recompute", w.recompute));
+  WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
+  WEFT_TRY(w.precision, word(question, "precision", w.precision));
+  std::int64_t zero = w.plan.zero;
+  const std::pair<const char*, std::int64_t*> numbers[] = {{"tp", &w.plan.tp},
+                                                           {"pp", &w.plan.pp},
+                                                           {"vp", &w.plan.vp},
+                                                           {"ep", &w.plan.ep},
+                                                           {"cp", &w.plan.cp},
+                                                           {"zero", &zero},
+                                                           {"micro_batch", &w.plan.micro_batch},
+                                                           {"global_batch", &w.plan.global_batch},
+                                                           {"seq", &w.plan.seq}};
+  for (const auto& [key, value] : numbers) {
+    WEFT_TRY(*value, number(question, key, *value));
+  }
+  w.plan.zero = static_cast<int>(std::clamp<std::int64_t>(zero, -1, 4));
+  static constexpr std::string_view kKeys[] = {"ask", "model", "on", "recompute", "schedule", "precision"};
+  for (const auto& [key, value] : question.items())
+    if (std::ranges::find(kKeys, key) == std::end(kKeys) &&
+        std::ranges::none_of(numbers, [&key = key](const auto& n) { return key == n.first; }))
+      return bad_input("'{}' is no word of a question about training", key);
+  return w;
 }
 
 Result<json> answer_to(std::string_view text) {
@@ -69,7 +110,11 @@ Result<json> answer_to(std::string_view text) {
   if (!question.is_object()) return bad_input("the question is not a JSON object");
   WEFT_TRY(const std::string asked, word(question, "ask", ""));
   if (asked == "words") return words_there_are();
-  if (asked != "answer") return bad_input("ask: '{}' is neither answer nor words", asked);
+  if (asked == "train" || asked == "plans") {
+    WEFT_TRY(const training::Words words, train_words_of(question));
+    return asked == "train" ? train(words) : plans(words);
+  }
+  if (asked != "answer") return bad_input("ask: '{}' is none of answer, train, plans, words", asked);
   WEFT_TRY(const Words words, words_of(question));
   WEFT_TRY(const report::Explorer report, answer(words));
   return to_json(report);
@@ -91,7 +136,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
   if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
   task.root = static_cast<Rank>(words.root);
-  WEFT_TRY(report::Explorer report, answer(machine, {words.on, task, words.algorithm, words.protocol}));
+  WEFT_TRY(report::Explorer report, answer(machine, {words.on, task, words.algorithm, words.protocol, words.faults}));
   report.words = words;
   return report;
 }

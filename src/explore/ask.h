@@ -19,6 +19,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
 
 // The same from JSON to JSON, for the page's worker. {"ask": "answer", "collective": …, "on": …, "bytes": …, "dtype":
 // …, "algo": …, "proto": …, "ranks": …, "root": …}, where all but "ask" may be missing, gives weft.explorer/1.
+// "faults" is a list. {"ask": "train", "model": …, "on": …, "tp": …, …} and {"ask": "plans", …} give explore/train.h's.
 // {"ask": "words"} gives weft.explorer.words/1: the machines, collectives, types, protocols and algorithms that there
 // are. What fails gives {"schema": "weft.error/1", "message": …}.
 std::string ask(std::string_view question);

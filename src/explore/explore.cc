@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 #include <utility>
 
+#include "accuracy/measured.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "cost/limit.h"
@@ -13,6 +16,7 @@
 #include "schedule/schedule.h"
 #include "schedule/verify/verify.h"
 #include "sim/flow/flow_fabric.h"
+#include "simulate/faults.h"
 #include "simulate/simulate.h"
 #include "topology/render/svg.h"
 #include "topology/routes.h"
@@ -32,15 +36,86 @@ constexpr std::size_t kMostDevices = 40;  // of the first node; their pairs have
 
 double gigabytes(BytesPerSecond rate) { return rate.gb(); }
 
-// The first node with what it hangs at, as tables.
-void describe(const cost::MachineView& machine, Explorer& e) {
+using LinkName = std::tuple<std::string, std::string, std::string, int>;  // ends, kind, which of several equal ones
+
+// The links of the first node and its way to the network, by name: ids change where a fault takes a device out.
+std::vector<std::pair<LinkName, const topology::Link*>> named_links(const topology::Topology& t) {
+  std::vector<std::pair<LinkName, const topology::Link*>> named;
+  std::map<LinkName, int> equal;
+  for (const topology::Link& l : t.links()) {
+    if (t.device(l.a).node != 0 && t.device(l.b).node != 0) continue;
+    LinkName name{t.name_of(l.a), t.name_of(l.b), std::string(topology::name(l.kind)), 0};
+    std::get<3>(name) = equal[name]++;
+    named.emplace_back(std::move(name), &l);
+  }
+  return named;
+}
+
+void describe_links(const topology::Topology& whole, const topology::Topology& left, Explorer& e) {
+  std::map<LinkName, const topology::Link*> there;
+  for (const auto& [name, link] : named_links(left)) there.emplace(name, link);
+  for (const auto& [name, was] : named_links(whole)) {
+    const auto& [a, b, kind, number] = name;
+    const Explorer::Link::Rates healthy{gigabytes(was->rate_ab), gigabytes(was->rate_ba), was->latency.us() * 1e3};
+    Explorer::Link link{a, b, kind, was->count, 0, 0, healthy.latency_ns};
+    if (const auto now = there.find(name); now != there.end()) {
+      const topology::Link& l = *now->second;
+      link.ab_GBps = gigabytes(l.rate_ab), link.ba_GBps = gigabytes(l.rate_ba), link.latency_ns = l.latency.us() * 1e3;
+    }
+    if (link.ab_GBps != healthy.ab_GBps || link.ba_GBps != healthy.ba_GBps || link.latency_ns != healthy.latency_ns)
+      link.healthy = healthy;
+    e.links.push_back(std::move(link));
+  }
+}
+
+using Ids = std::map<std::string, DeviceId>;
+Ids ids_of_first_node(const topology::Topology& t) {
+  Ids ids;
+  for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
+    if (t.device(id).node == 0) ids.emplace(t.name_of(id), id);
+  return ids;
+}
+
+// The path between two devices, by their names. No type: there is none.
+Explorer::Path path_between(const cost::MachineView& machine, const Ids& ids, const std::string& from,
+                            const std::string& to) {
   const topology::Topology& t = machine.topology();
-  const auto shown = [&](DeviceId id) { return t.device(id).node == 0; };
-  std::vector<DeviceId> ends;
+  Explorer::Path found{.from = from, .to = to, .type = {}, .bottleneck = {}};
+  const auto a = ids.find(from), b = ids.find(to);
+  if (a == ids.end() || b == ids.end()) return found;
+  const topology::Path path = machine.routes().path(a->second, b->second);
+  if (path.hops.empty()) return found;
+  const auto rate_of = [&](const topology::Hop& h) {
+    return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
+  };
+  const topology::Hop& slowest = *std::ranges::min_element(path.hops, {}, rate_of);
+  const topology::Link& l = t.link(slowest.link);
+  found.type = topology::name(path.type);
+  found.bottleneck = t.name_of(slowest.forward ? l.a : l.b) + " to " + t.name_of(slowest.forward ? l.b : l.a);
+  found.GBps = gigabytes(path.rate);
+  found.latency_ns = path.latency.us() * 1e3;
+  found.hops = static_cast<int>(path.hops.size());
+  return found;
+}
+
+// The task on the ranks that faults have left.
+schedule::Task on_ranks(schedule::Task task, Rank left, const cost::MachineView& machine) {
+  task.ranks = left;
+  task.ranks_per_node = machine.ranks_per_node(left);
+  task.root = std::min(task.root, left - 1);
+  const Bytes unit = schedule::message_parts(task.collective, left);
+  task.elements = std::max<Bytes>(1, task.elements / unit) * unit;
+  return task;
+}
+
+// The first node with what it hangs at, as tables. `left`: what faults have left of the whole machine.
+void describe(const cost::MachineView& whole, const cost::MachineView& left, Explorer& e) {
+  const topology::Topology& t = whole.topology();
+  std::vector<std::string> ends;
   std::size_t left_out = 0;
   for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id) {
     const topology::Device& d = t.device(id);
-    if (!shown(id)) {
+    if (d.node != 0) {
       ++left_out;
       continue;
     }
@@ -48,25 +123,17 @@ void describe(const cost::MachineView& machine, Explorer& e) {
     if ((d.kind == topology::DeviceKind::kGpu || d.kind == topology::DeviceKind::kNic ||
          d.kind == topology::DeviceKind::kCore) &&
         ends.size() < kMostDevices)
-      ends.push_back(id);
+      ends.push_back(t.name_of(id));
   }
-  for (const topology::Link& l : t.links())
-    if (shown(l.a) || shown(l.b))
-      e.links.push_back({t.name_of(l.a), t.name_of(l.b), std::string(topology::name(l.kind)), l.count,
-                         gigabytes(l.rate_ab), gigabytes(l.rate_ba), l.latency.us() * 1e3});
-  for (const DeviceId from : ends)
-    for (const DeviceId to : ends) {
-      if (from >= to) continue;
-      const topology::Path path = machine.routes().path(from, to);
-      if (path.hops.empty()) continue;
-      const auto rate_of = [&](const topology::Hop& h) {
-        return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
-      };
-      const topology::Hop& slowest = *std::ranges::min_element(path.hops, {}, rate_of);
-      const topology::Link& l = t.link(slowest.link);
-      e.paths.push_back({t.name_of(from), t.name_of(to), std::string(topology::name(path.type)),
-                         t.name_of(slowest.forward ? l.a : l.b) + " to " + t.name_of(slowest.forward ? l.b : l.a),
-                         gigabytes(path.rate), path.latency.us() * 1e3, static_cast<int>(path.hops.size())});
+  describe_links(t, left.topology(), e);
+  const Ids ids = ids_of_first_node(t), ids_left = ids_of_first_node(left.topology());
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    for (std::size_t j = i + 1; j < ends.size(); ++j) {
+      const Explorer::Path healthy = path_between(whole, ids, ends[i], ends[j]);
+      if (healthy.type.empty()) continue;
+      Explorer::Path path = &whole == &left ? healthy : path_between(left, ids_left, ends[i], ends[j]);
+      if (path.GBps != healthy.GBps) path.healthy_GBps = healthy.GBps;
+      e.paths.push_back(std::move(path));
     }
   if (t.nodes() > 1)
     e.left_out = fmt::format("Node 0 of {} is listed; {} more devices are in the other nodes and the network.",
@@ -80,11 +147,13 @@ struct Span {
 
 // The times at which each strand's operations ran: by rank and strand, in their order.
 Result<std::map<std::pair<Rank, int>, std::vector<Span>>> spans_of(const cost::MachineView& machine,
+                                                                   const sim::Disturbances& disturbances,
                                                                    const schedule::Task& task,
                                                                    const schedule::Plan& plan, double& total) {
   std::string trace;
   WEFT_TRY(const simulate::Outcome outcome,
-           simulate::simulate(machine, task, plan, {.fold = false, .fast_forward = false, .trace = &trace}));
+           simulate::simulate(machine, task, plan,
+                              {.fold = false, .fast_forward = false, .disturbances = disturbances, .trace = &trace}));
   total = outcome.time.us();
   std::map<std::pair<Rank, int>, std::vector<Span>> spans;
   const nlohmann::json root = nlohmann::json::parse(trace, nullptr, false);
@@ -105,7 +174,8 @@ void leave_out(const schedule::Plan& plan, Rank ranks, std::string_view has, Exp
 }
 
 // Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
-Status play(const cost::MachineView& machine, const schedule::Task& task, schedule::Plan plan, Explorer& e) {
+Status play(const cost::MachineView& machine, const sim::Disturbances& disturbances, const schedule::Task& task,
+            schedule::Plan plan, Explorer& e) {
   if (task.ranks > kMostRanks) {
     leave_out(plan, task.ranks, "more ranks", e);
     return {};
@@ -144,7 +214,7 @@ Status play(const cost::MachineView& machine, const schedule::Task& task, schedu
                                        proof.remote_accesses)
                          : "counterexample: " + proof.counterexample->text;
   e.chunks = schedule.shape.chunks;
-  WEFT_TRY(const auto spans, spans_of(machine, task, plan, e.total_us));
+  WEFT_TRY(const auto spans, spans_of(machine, disturbances, task, plan, e.total_us));
   if (channels > 1)
     e.verdict += fmt::format(". One channel is shown, which alone takes {}; the answer's {} channels share the message",
                              format_duration(Duration::microseconds(e.total_us)), channels);
@@ -205,6 +275,38 @@ Status curves(const cost::MachineView& machine, const tune::Question& question, 
   return {};
 }
 
+// A machine's name with its options in order, so that equal machines have equal names: "dgx-h100:net=…,nodes=2".
+std::string in_order(std::string_view machine) {
+  const std::size_t colon = machine.find(':');
+  if (colon == std::string_view::npos) return std::string(machine);
+  std::vector<std::string_view> options;
+  for (std::size_t at = colon + 1; at < machine.size();) {
+    const std::size_t comma = std::min(machine.find(',', at), machine.size());
+    options.push_back(machine.substr(at, comma - at));
+    at = comma + 1;
+  }
+  std::erase(options, "nodes=1");
+  std::ranges::sort(options);
+  std::string name(machine.substr(0, colon));
+  for (const std::string_view option : options) name += fmt::format(",{}", option);
+  return name;
+}
+
+// Published measurements of this collective on this machine.
+Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
+  WEFT_TRY(const auto tables, accuracy::shipped_tables());
+  const double factor = schedule::bus_factor(task.collective, task.ranks);
+  for (const accuracy::Table& t : tables) {
+    if (t.collective != task.collective || in_order(t.machine) != in_order(e.machine)) continue;
+    Explorer::Measured found{t.name, t.about, {}};
+    for (const accuracy::Point& p : t.points)
+      if ((p.ranks == 0 ? machine_ranks : p.ranks) == task.ranks)
+        found.busbw_GBps.emplace_back(p.bytes, static_cast<double>(p.bytes) / p.time.s() * 1e-9 * factor);
+    if (!found.busbw_GBps.empty()) e.measured.push_back(std::move(found));
+  }
+  return {};
+}
+
 std::string_view embedded_text(std::string_view file) {
   for (const embedded::File& f : embedded::explorer_files())
     if (f.path.ends_with(file)) return f.text;
@@ -217,14 +319,25 @@ void replace(std::string& text, std::string_view mark, std::string_view by) {
 
 }  // namespace
 
-Result<Explorer> answer(const cost::MachineView& machine, const Question& q) {
-  const schedule::Task& task = q.task;
+Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
+  schedule::Task task = q.task;
   Explorer e;
-  const tune::Question question{.task = task,
-                                .can = sim::flow_capabilities(machine.topology()),
-                                .algorithm = q.algorithm,
-                                .protocol = q.protocol};
-  WEFT_TRY(const predict::Answer found, predict::predict(machine, {.question = question}));
+  sim::Disturbances disturbances;
+  std::optional<cost::MachineView> faulted;
+  if (!q.faults.empty()) {
+    WEFT_TRY(simulate::Faulted faults, simulate::apply_faults(whole.topology(), q.faults));
+    disturbances = std::move(faults.disturbances);
+    faulted.emplace(std::move(faults.machine), whole.costs());
+    if (const Rank left = faulted->endpoints(); left < task.ranks) task = on_ranks(task, left, *faulted);
+  }
+  const cost::MachineView& machine = faulted ? *faulted : whole;
+  const auto ask = [&](const cost::MachineView& on, const schedule::Task& of) {
+    return tune::Question{
+        .task = of, .can = sim::flow_capabilities(on.topology()), .algorithm = q.algorithm, .protocol = q.protocol};
+  };
+  const tune::Question question = ask(machine, task);
+  WEFT_TRY(const predict::Answer found,
+           predict::predict(machine, {.question = question, .options = {.disturbances = disturbances}}));
   const tune::Candidate& choice = found.choice;
   const simulate::Outcome& outcome = found.outcome;
   const Bytes bytes = task.elements * task.element_bytes;
@@ -239,20 +352,34 @@ Result<Explorer> answer(const cost::MachineView& machine, const Question& q) {
   e.bytes = bytes;
   e.limit = limit.resource;
   e.limit_GBps = static_cast<double>(bytes) / limit.time.s() * 1e-9 * factor;
+  e.time_us = outcome.time.us();
+  e.busbw_GBps = static_cast<double>(bytes) / outcome.time.s() * 1e-9 * factor;
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
   e.question = fmt::format("{} of {} on {} ranks of {}", e.collective, format_bytes(bytes), task.ranks, q.machine);
-  e.answer = fmt::format(
-      "{} by {}, {}, {} channel{}: {:.3g} GB/s of bus bandwidth, {:.0f} % of the limit ({}).",
-      format_duration(outcome.time), e.algorithm, protocol, choice.plan.channels, choice.plan.channels == 1 ? "" : "s",
-      static_cast<double>(bytes) / outcome.time.s() * 1e-9 * factor, 100 * (limit.time / outcome.time), limit.resource);
+  e.answer = fmt::format("{} by {}, {}, {} channel{}: {:.3g} GB/s of bus bandwidth, {:.0f} % of the limit ({}).",
+                         format_duration(outcome.time), e.algorithm, protocol, choice.plan.channels,
+                         choice.plan.channels == 1 ? "" : "s", e.busbw_GBps, 100 * (limit.time / outcome.time),
+                         limit.resource);
   e.command =
       fmt::format("weft bench {} --on {} --ranks {} --min {} --max {} --algo {} --proto {} --channels {}", e.collective,
                   q.machine, task.ranks, bytes, bytes, e.algorithm, protocol, choice.plan.channels);
-  describe(machine, e);
-  WEFT_CHECK(play(machine, task, choice.plan, e));
+  if (!q.faults.empty()) {
+    WEFT_TRY(const predict::Answer healthy,
+             predict::predict(whole, {.question = ask(whole, q.task),
+                                      .options = {.extrapolate = outcome.method == simulate::Method::kExtrapolated}}));
+    e.healthy_us = healthy.outcome.time.us();
+    e.slowdown = outcome.time / healthy.outcome.time;
+    e.question += fmt::format(" with {}", fmt::join(q.faults, ", "));
+    e.answer += fmt::format(" That is {:.2f} times the {} without the fault{}.", *e.slowdown,
+                            format_duration(healthy.outcome.time), q.faults.size() == 1 ? "" : "s");
+    for (const std::string& fault : q.faults) e.command += fmt::format(" --fault {}", fault);
+  }
+  describe(whole, machine, e);
+  WEFT_CHECK(play(machine, disturbances, task, choice.plan, e));
   tune::Question free = question;
   free.algorithm.clear(), free.protocol.clear();
   WEFT_CHECK(curves(machine, free, e));
+  WEFT_CHECK(measured(task, whole.endpoints(), e));
   return e;
 }
 
@@ -262,7 +389,9 @@ std::string page(const Explorer& report) {
   replace(html, "/*STYLE*/", embedded_text("style.css"));
   replace(html, "/*CORE*/", embedded_text("weft.wasm.gz.base64"));  // empty where it was not built: make web
   replace(html, "/*WORKER*/", embedded_text("worker.js"));
-  replace(html, "/*SCRIPT*/", embedded_text("explorer.js"));
+  std::string scripts;  // explorer.js first, tour.js, which starts the page, last
+  for (const char* file : {"explorer.js", "curves.js", "training.js", "tour.js"}) scripts += embedded_text(file);
+  replace(html, "/*SCRIPT*/", scripts);
   // The data stand in a script element that is not executed; "<" is written as an escape, so that no text of a file
   // can end the element.
   std::string data = to_json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

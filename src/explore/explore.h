@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cost/machine_view.h"
 #include "protocol/capabilities.h"
@@ -14,6 +15,8 @@ struct Question {
   std::string machine;  // as given on the command line
   schedule::Task task;
   std::string algorithm, protocol;  // empty: weft's choice
+  // What is broken, as simulate::apply_faults reads it. The machine is the whole one.
+  std::vector<std::string> faults = {};
 };
 
 // Answers one question for the explorer's page: draws the machine, runs the schedule of the chosen algorithm in the

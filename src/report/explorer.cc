@@ -4,10 +4,16 @@ namespace weft::report {
 
 nlohmann::json to_json(const Explorer& e) {
   using nlohmann::json;
+  json measured = json::array();
+  for (const auto& m : e.measured) {
+    json points = json::array();
+    for (const auto& [bytes, rate] : m.busbw_GBps) points.push_back({bytes, rate});
+    measured.push_back({{"name", m.name}, {"about", m.about}, {"busbw_GBps", points}});
+  }
   json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array(),
        curves = json::array();
   for (const auto& d : e.devices) devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}});
-  for (const auto& l : e.links)
+  for (const auto& l : e.links) {
     links.push_back({{"a", l.a},
                      {"b", l.b},
                      {"kind", l.kind},
@@ -15,7 +21,11 @@ nlohmann::json to_json(const Explorer& e) {
                      {"ab_GBps", l.ab_GBps},
                      {"ba_GBps", l.ba_GBps},
                      {"latency_ns", l.latency_ns}});
-  for (const auto& p : e.paths)
+    if (l.healthy)
+      links.back()["healthy"] = {
+          {"ab_GBps", l.healthy->ab_GBps}, {"ba_GBps", l.healthy->ba_GBps}, {"latency_ns", l.healthy->latency_ns}};
+  }
+  for (const auto& p : e.paths) {
     paths.push_back({{"from", p.from},
                      {"to", p.to},
                      {"type", p.type},
@@ -23,6 +33,8 @@ nlohmann::json to_json(const Explorer& e) {
                      {"latency_ns", p.latency_ns},
                      {"hops", p.hops},
                      {"bottleneck", p.bottleneck}});
+    if (p.healthy_GBps) paths.back()["healthy_GBps"] = *p.healthy_GBps;
+  }
   for (const auto& m : e.moves)
     moves.push_back({{"rank", m.rank},
                      {"lane", m.lane},
@@ -44,41 +56,47 @@ nlohmann::json to_json(const Explorer& e) {
                       {"reason", c.reason},
                       {"busbw_GBps", points}});
   }
-  return {{"schema", "weft.explorer/1"},
-          {"words",
-           {{"collective", e.words.collective},
-            {"on", e.words.on},
-            {"bytes", e.words.bytes},
-            {"dtype", e.words.type},
-            {"algo", e.words.algorithm},
-            {"proto", e.words.protocol},
-            {"ranks", e.words.ranks},
-            {"root", e.words.root}}},
-          {"question", e.question},
-          {"answer", e.answer},
-          {"command", e.command},
-          {"machine",
-           {{"name", e.machine},
-            {"svg", e.machine_svg},
-            {"devices", devices},
-            {"links", links},
-            {"paths", paths},
-            {"left_out", e.left_out}}},
-          {"schedule",
-           {{"collective", e.collective},
-            {"algorithm", e.algorithm},
-            {"when", e.when},
-            {"source", e.source},
-            {"verdict", e.verdict},
-            {"played", e.played},
-            {"proved", e.proved},
-            {"ranks", e.ranks},
-            {"chunks", e.chunks},
-            {"bytes", e.bytes},
-            {"timed", e.timed},
-            {"total_us", e.total_us},
-            {"moves", moves}}},
-          {"curves", {{"candidates", curves}, {"limit_GBps", e.limit_GBps}, {"limit", e.limit}}}};
+  return {
+      {"schema", "weft.explorer/1"},
+      {"words",
+       {{"collective", e.words.collective},
+        {"on", e.words.on},
+        {"bytes", e.words.bytes},
+        {"dtype", e.words.type},
+        {"algo", e.words.algorithm},
+        {"proto", e.words.protocol},
+        {"ranks", e.words.ranks},
+        {"root", e.words.root},
+        {"faults", e.words.faults}}},
+      {"question", e.question},
+      {"answer", e.answer},
+      {"command", e.command},
+      {"time_us", e.time_us},
+      {"busbw_GBps", e.busbw_GBps},
+      {"healthy_us", e.healthy_us ? json(*e.healthy_us) : json(nullptr)},
+      {"slowdown", e.slowdown ? json(*e.slowdown) : json(nullptr)},
+      {"machine",
+       {{"name", e.machine},
+        {"svg", e.machine_svg},
+        {"devices", devices},
+        {"links", links},
+        {"paths", paths},
+        {"left_out", e.left_out}}},
+      {"schedule",
+       {{"collective", e.collective},
+        {"algorithm", e.algorithm},
+        {"when", e.when},
+        {"source", e.source},
+        {"verdict", e.verdict},
+        {"played", e.played},
+        {"proved", e.proved},
+        {"ranks", e.ranks},
+        {"chunks", e.chunks},
+        {"bytes", e.bytes},
+        {"timed", e.timed},
+        {"total_us", e.total_us},
+        {"moves", moves}}},
+      {"curves", {{"candidates", curves}, {"limit_GBps", e.limit_GBps}, {"limit", e.limit}, {"measured", measured}}}};
 }
 
 }  // namespace weft::report

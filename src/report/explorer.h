@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Explorer {
     std::string algorithm, protocol;  // empty: weft's choice; an algorithm may be a schedule's file
     std::int64_t ranks = -1;          // -1: every GPU of the machine
     std::int64_t root = 0;
+    std::vector<std::string> faults;  // as `weft bench --fault` takes them
   };
   struct Device {
     std::string name, kind, model;
@@ -27,12 +29,18 @@ struct Explorer {
     int count = 1;                    // links or lanes that the rates include
     double ab_GBps = 0, ba_GBps = 0;  // each direction
     double latency_ns = 0;
+    // Without the faults, where that differs. A link that is gone has rates of 0.
+    struct Rates {
+      double ab_GBps = 0, ba_GBps = 0, latency_ns = 0;
+    };
+    std::optional<Rates> healthy = {};
   };
   // Between two devices of the first node.
   struct Path {
-    std::string from, to, type, bottleneck;
+    std::string from, to, type, bottleneck;  // no type: there is no path
     double GBps = 0, latency_ns = 0;
     int hops = 0;
+    std::optional<double> healthy_GBps = {};  // where that differs
   };
   // A move of one rank. Times of moves in simulated time; in units of steps where `timed` is false.
   struct Move {
@@ -55,6 +63,9 @@ struct Explorer {
 
   Words words;
   std::string question, answer, command;
+  double time_us = 0, busbw_GBps = 0;
+  std::optional<double> healthy_us = {},
+                        slowdown = {};  // where there are faults: without them, and how many times that
   std::string machine, machine_svg;
   std::vector<Device> devices;
   std::vector<Link> links;  // of the first node and its way to the network
@@ -71,7 +82,13 @@ struct Explorer {
   double total_us = 0;
   std::vector<Move> moves;  // in order of their beginning
 
+  // A published measurement of this collective on this machine.
+  struct Measured {
+    std::string name, about;  // about: machine, versions, source
+    std::vector<std::pair<Bytes, double>> busbw_GBps;
+  };
   std::vector<Curve> curves;
+  std::vector<Measured> measured;
   double limit_GBps = 0;  // bus bandwidth that the machine allows at the question's size
   std::string limit;
 };

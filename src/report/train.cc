@@ -1,6 +1,27 @@
 #include "report/train.h"
 
+#include <fmt/format.h>
+
+#include "base/text.h"
+
 namespace weft::report {
+
+std::string in_a_sentence(const TrainReport& report) {
+  constexpr double kGiB = 1073741824.0;
+  const TrainRow& row = report.rows.front();
+  double need = 0;
+  for (const auto& [name, bytes] : row.memory) need += bytes;
+  std::string sentence = fmt::format(
+      "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % "
+      "computes, the largest loss is {}.",
+      report.model, report.gpus, report.machine, format_duration(Duration::seconds(row.seconds)), 100 * row.mfu,
+      row.tokens_per_gpu, need / kGiB, row.capacity / kGiB, row.fits ? "" : " (does not fit)",
+      100 * (row.parts[0].second + row.parts[1].second + row.parts[2].second) / row.seconds, row.limit);
+  if (!row.fits)
+    sentence += row.remedy.empty() ? " No single change or pair of changes of the plan makes it fit."
+                                   : fmt::format(" It would fit with {}.", row.remedy);
+  return sentence;
+}
 
 nlohmann::json to_json(const TrainReport& report) {
   nlohmann::json rows = nlohmann::json::array();

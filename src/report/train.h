@@ -28,6 +28,9 @@ struct TrainReport {
   std::vector<TrainRow> rows;  // the best first
 };
 
+// The first row: step time, memory, and the largest loss; what would make it fit.
+std::string in_a_sentence(const TrainReport& report);
+
 // weft.train/1, the stable form.
 nlohmann::json to_json(const TrainReport& report);
 

@@ -7,7 +7,8 @@ namespace weft::session {
 Status Session::intact() {
   if (!broken_) return broken_;
   if (executor_->aborted()) [[unlikely]]
-    broken_ = failure(Code::kAborted, Blame::kCommunicator, "rank {}: this rank has aborted", executor_->rank());
+    broken_ = failure_of(executor_->rank(), Code::kAborted, Blame::kCommunicator, "rank {}: this rank has aborted",
+                         executor_->rank());
   return broken_;
 }
 

@@ -195,6 +195,45 @@ std::string Call::text() const {
   return text + kPlaces[static_cast<int>(place)];
 }
 
+std::string Fate::text() const {
+  constexpr const char* kNamesOf[] = {"lives", "is killed", "exits", "leaves", "aborts", "is stopped"};
+  return fmt::format("{} in call {}{}", kNamesOf[static_cast<int>(kind)], call,
+                     after_us > 0 ? fmt::format(" + {} us", after_us) : "");
+}
+
+int Case::steps(std::size_t rank) const {
+  return before + static_cast<int>(calls[rank].size()) + (letters.empty() ? 0 : 2) + after;
+}
+
+bool Case::all_live() const {
+  return std::ranges::all_of(
+      fates, [](const Fate& f) { return f.kind == Fate::Kind::kLives || f.kind == Fate::Kind::kStopped; });
+}
+
+Case Case::draw_with_deaths(std::uint64_t seed, Over over) {
+  Case c = draw(seed, over);
+  Random random(seed * 11 + static_cast<std::uint64_t>(over));
+  // Half of the cases have nothing but deaths.
+  if (random.below(2) == 0) {
+    for (std::uint64_t other = seed; !c.agrees || c.change == "overlap";) c = draw(other += 1000003, over);
+    c.seed = seed;
+  }
+  const auto n = static_cast<std::size_t>(c.ranks);
+  c.recovers = random.below(2) == 0, c.arbiter = random.below(2) == 0, c.splits = random.below(5) == 0;
+  for (std::uint64_t fated = 1 + random.below(random.below(3) == 0 ? n - 1 : 1); fated > 0; --fated) {
+    const std::size_t r = random.below(n);
+    constexpr Fate::Kind kKinds[] = {Fate::Kind::kKilled, Fate::Kind::kKilled, Fate::Kind::kExits,
+                                     Fate::Kind::kLeaves, Fate::Kind::kAborts, Fate::Kind::kStopped};
+    Fate& fate = c.fates[r];
+    fate = {.kind = pick(random, kKinds),
+            .call = static_cast<int>(random.below(static_cast<std::uint64_t>(c.steps(r)) + 1))};
+    if (fate.kind != Fate::Kind::kKilled) continue;
+    if (c.recovers && random.below(4) == 0) fate.call = c.steps(r) + 1;
+    fate.after_us = random.below(3) == 0 ? 0 : static_cast<std::int64_t>(random.below(4000));
+  }
+  return c;
+}
+
 Case Case::draw(std::uint64_t seed, Over over) {
   Random random(seed * 5 + static_cast<std::uint64_t>(over));
   Case c{.seed = seed, .over = over, .ranks = 2 + static_cast<Rank>(random.below(random.below(4) == 0 ? 7 : 3))};
@@ -202,7 +241,8 @@ Case Case::draw(std::uint64_t seed, Over over) {
   c.protocol = carries_messages(over) ? "Simple" : pick(random, kProtocols);
   c.before = pick(random, kBefore), c.after = pick(random, kAfter);
   const auto n = static_cast<std::size_t>(c.ranks);
-  c.calls.resize(n), c.late_ms.resize(n);
+  c.calls.resize(n), c.late_ms.resize(n), c.fates.resize(n);
+  c.splits = Random(seed * 13 + static_cast<std::uint64_t>(over)).below(12) == 0;
   if (random.below(8) == 0) c.late_ms[random.below(n)] = static_cast<int>(random.below(60));
   if (Random letters(seed * 7 + static_cast<std::uint64_t>(over)); letters.below(4) == 0) draw_letters(letters, c);
   if (random.below(8) == 0) {
@@ -254,8 +294,11 @@ std::string Case::text() const {
   std::string text = fmt::format("seed {} over {}, {} ranks, {} calls by {} before, {} after; {}", seed,
                                  kNames[static_cast<int>(over)], ranks, before, protocol, after,
                                  change.empty() ? "nothing differs" : change + " differs");
+  if (splits) text += ", on a communicator that was split off";
+  if (recovers) text += arbiter ? ", then recovers by an arbiter" : ", then recovers";
   for (std::size_t r = 0; r < calls.size(); ++r) {
     text += fmt::format("\n  rank {} ({} ms late):", r, late_ms[r]);
+    if (fates[r].kind != Fate::Kind::kLives) text += fmt::format(" {};", fates[r].text());
     for (const Call& call : calls[r]) text += " [" + call.text() + "]";
   }
   for (const Letter& l : letters) text += "\n  message " + l.text();

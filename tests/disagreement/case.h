@@ -42,11 +42,21 @@ struct Letter {
   std::string text() const;
 };
 
+// What becomes of a rank that is about to make its call number `call`: its number of calls is before finalize(), one
+// more in its recovery.
+struct Fate {
+  enum class Kind : std::uint8_t { kLives, kKilled, kExits, kLeaves, kAborts, kStopped };
+  Kind kind = Kind::kLives;
+  int call = 0;
+  std::int64_t after_us = 0;  // killed: so much later, wherever it is then
+  std::string text() const;
+};
+
 enum class Over : std::uint8_t { kThreads, kShm, kTcp, kMixed, kUcx };
 inline constexpr const char* kNames[] = {"threads", "shm", "tcp", "shm+tcp", "ucx"};
 
 // A life of one communicator: `before` equal sums, what every rank calls, messages with tags around an equal sum,
-// `after` equal sums, finalize.
+// `after` equal sums; then finalize, or agree and shrink and equal sums of those who are left.
 struct Case {
   std::uint64_t seed = 0;
   Over over = Over::kThreads;
@@ -57,9 +67,17 @@ struct Case {
   std::vector<Letter> letters = {};
   std::vector<int> late_ms = {};  // by rank: before its calls
   std::string change = {};        // what differs; empty: nothing
-  bool agrees = true;             // all ranks must get ok
+  bool agrees = true;             // all ranks must get ok, if all live
+  std::vector<Fate> fates = {};   // by rank
+  bool splits = false;            // all this on a communicator that was split off, with all ranks
+  bool recovers = false;
+  bool arbiter = false;  // an arbiter outside the ranks decides who goes on
 
   static Case draw(std::uint64_t seed, Over over);
+  // One with ranks that are killed, exit, leave, abort or are stopped; not over threads.
+  static Case draw_with_deaths(std::uint64_t seed, Over over);
+  int steps(std::size_t rank) const;  // calls before finalize()
+  bool all_live() const;              // no rank ends, leaves or aborts
   std::string text() const;
 };
 
@@ -71,9 +89,12 @@ struct Verdict {
   std::vector<std::string> said = {};  // by rank: its error, or empty
 };
 
-// Lives through a case on threads of this process, and judges every rank's answers: a result that came with ok is what
-// the call specifies for ranks that have all made it, no byte beside the output was written, equal calls are served,
-// and a disagreement is an error on a rank by the end of finalize().
+// Lives through a case and judges every rank's answers: a result that came with ok is what the call specifies for ranks
+// that have all made it, no byte beside the output was written, equal calls are served, a disagreement or a death is an
+// error on a rank by the end of finalize() and names who is at fault, and all who recover agree on who they are.
+// Ranks are threads of this process …
 Verdict live(const Case& c);
+// … or processes. The calling process must have no other threads.
+Verdict live_in_processes(const Case& c);
 
 }  // namespace weft::disagreement

@@ -16,12 +16,22 @@ struct Share {
   int cases;
 };
 
+std::uint64_t first_seed() {
+  const char* given = std::getenv("WEFT_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+std::string name_of(const testing::TestParamInfo<Share>& info) {
+  std::string name = kNames[static_cast<int>(info.param.over)];
+  std::erase(name, '+');
+  return name;
+}
+
 class Disagreement : public testing::TestWithParam<Share> {};
 
 TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
   if (GetParam().over == Over::kUcx && !net::ucx::available()) GTEST_SKIP() << "no UCX here";
-  const char* given = std::getenv("WEFT_TEST_SEED");
-  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  const std::uint64_t first = first_seed();
   const auto begin = std::chrono::steady_clock::now();
   int differing = 0, mismatched = 0, explained = 0;
   for (int i = 0; i < GetParam().cases; ++i) {
@@ -41,11 +51,25 @@ TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
 INSTANTIATE_TEST_SUITE_P(Over, Disagreement,
                          testing::Values(Share{Over::kThreads, 500}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
                                          Share{Over::kMixed, 50}, Share{Over::kUcx, 20}),
-                         [](const auto& info) {
-                           std::string name = kNames[static_cast<int>(info.param.over)];
-                           std::erase(name, '+');
-                           return name;
-                         });
+                         name_of);
+
+class Deaths : public testing::TestWithParam<Share> {};
+
+TEST_P(Deaths, AreNamedAndNobodyGoesOnAlone) {
+  if (GetParam().over == Over::kUcx && !net::ucx::available()) GTEST_SKIP() << "no UCX here";
+  const std::uint64_t first = first_seed();
+  for (int i = 0; i < GetParam().cases; ++i) {
+    const Case c = Case::draw_with_deaths(first + static_cast<std::uint64_t>(i), GetParam().over);
+    const Verdict v = live_in_processes(c);
+    ASSERT_EQ(v.wrong, "") << c.text() << "\n" << testing::PrintToString(v.said);
+  }
+  std::printf("seed %llu: %d cases\n", static_cast<unsigned long long>(first), GetParam().cases);
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Deaths,
+                         testing::Values(Share{Over::kShm, 100}, Share{Over::kTcp, 60}, Share{Over::kMixed, 40},
+                                         Share{Over::kUcx, 10}),
+                         name_of);
 
 }  // namespace
 }  // namespace weft::disagreement

@@ -1,5 +1,6 @@
 // Ranks that call different things, as long as you like.
-//   weft_disagreement [--cases N] [--seed S] [--over threads|shm|tcp|shm+tcp|ucx]
+//   weft_disagreement [--cases N] [--seed S] [--over threads|shm|tcp|shm+tcp|ucx] [--deaths 1]
+// --deaths 1: ranks are processes, which are killed, exit, leave, abort or are stopped at any step, and recover.
 // Exit: 0 all answers were allowed; 1 one was not, a line says which, with its seed; 2 bad usage.
 #include <fmt/format.h>
 
@@ -15,7 +16,9 @@ namespace {
 using namespace weft::disagreement;
 
 int usage(const char* argument) {
-  fmt::print(stderr, "weft_disagreement: {}: --cases N, --seed S, --over threads|shm|tcp|shm+tcp|ucx, --keep-going 1\n",
+  fmt::print(stderr,
+             "weft_disagreement: {}: --cases N, --seed S, --over threads|shm|tcp|shm+tcp|ucx, --keep-going 1, "
+             "--deaths 1\n",
              argument);
   return 2;
 }
@@ -23,11 +26,11 @@ int usage(const char* argument) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::int64_t cases = 10000, seed = 1, keep_going = 0;
+  std::int64_t cases = 10000, seed = 1, keep_going = 0, deaths = 0;
   std::vector<Over> over = {Over::kThreads, Over::kShm, Over::kTcp, Over::kMixed};
   if (weft::net::ucx::available()) over.push_back(Over::kUcx);
   const std::map<std::string_view, std::int64_t*> numbers{
-      {"--cases", &cases}, {"--seed", &seed}, {"--keep-going", &keep_going}};
+      {"--cases", &cases}, {"--seed", &seed}, {"--keep-going", &keep_going}, {"--deaths", &deaths}};
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return usage(argv[i]);
     if (std::strcmp(argv[i], "--over") == 0) {
@@ -46,11 +49,15 @@ int main(int argc, char** argv) {
     }
     *found->second = *value;
   }
+  if (deaths != 0) std::erase(over, Over::kThreads);
+  if (over.empty()) return usage("--deaths: threads do not die alone");
   std::int64_t wrong = 0, differing = 0, mismatched = 0, explained = 0;
   std::map<std::string, int> by_change;
   for (std::int64_t i = 0; i < cases; ++i) {
-    const Case c = Case::draw(static_cast<std::uint64_t>(seed + i), over[static_cast<std::size_t>(i) % over.size()]);
-    const Verdict v = live(c);
+    const auto drawn = static_cast<std::uint64_t>(seed + i);
+    const Over transport = over[static_cast<std::size_t>(i) % over.size()];
+    const Case c = deaths != 0 ? Case::draw_with_deaths(drawn, transport) : Case::draw(drawn, transport);
+    const Verdict v = deaths != 0 ? live_in_processes(c) : live(c);
     differing += c.agrees ? 0 : 1, mismatched += v.mismatched ? 1 : 0, explained += v.explained ? 1 : 0;
     if (v.wrong.empty()) continue;
     ++wrong, ++by_change[c.change];

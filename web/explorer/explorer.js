@@ -1,9 +1,12 @@
 // Draws what the core computed (weft.explorer/1 in the element "data"). The page holds no rate, formula or algorithm: it
 // plays the moves at the times that the simulator gave them and counts contributions that the verifier found.
 "use strict";
-(() => {
+const page = (() => {
+  // What the other scripts of this page add: called with every new answer, when the core can be asked, with every new
+  // view, and for their part of the link.
+  const hooks = { draw: [], core: [], show: [], link: [] };
   let data = JSON.parse(document.getElementById("data").textContent);
-  let { machine, schedule, curves } = data;
+  let { machine, schedule } = data;
   const $ = (id) => document.getElementById(id);
   const make = (tag, text, className) => {
     const e = document.createElement(tag);
@@ -16,6 +19,7 @@
     : b >= 1024 ? `${three(b / 1024)} KiB` : `${b} B`);
   const hue = (rank) => `var(--r${rank % 8})`;
 
+  let choices = null;  // the words that the core knows; null: there is no core
   const say = (text, wrong) => {
     $("answer").textContent = text;
     $("answer").classList.toggle("wrong", Boolean(wrong));
@@ -28,7 +32,7 @@
   };
 
   // ---- state in the link: the question's words, view, time, rank ----
-  const views = ["machine", "stepper", "curves"];
+  const views = ["machine", "stepper", "curves", "training"];
   const state = { view: "stepper", at: 0, rank: 0 };
   const read = () => {
     const given = new URLSearchParams(location.hash.slice(1));
@@ -45,6 +49,7 @@
     const all = new URLSearchParams(location.hash.slice(1)), words = { ...first };
     for (const [key, name] of Object.entries(keys))
       if (all.has(name)) words[key] = key === "ranks" ? Number(all.get(name)) : all.get(name);
+    if (all.has("fault")) words.faults = all.getAll("fault").filter(Boolean);
     return words;
   };
   const link = () => {
@@ -53,6 +58,9 @@
       const word = data.words[key];
       if (word !== "" && word !== -1 && !dropped.has(word)) all.set(name, word);
     }
+    for (const fault of data.words.faults) all.append("fault", fault);
+    if (first.faults.length && !data.words.faults.length) all.set("fault", "");  // mended
+    for (const hook of hooks.link) hook(all);
     return "#" + all;
   };
   const remember = (push) => history[push ? "pushState" : "replaceState"](null, "", link());
@@ -64,6 +72,7 @@
       if (b.dataset.view === view) b.setAttribute("aria-current", "page");
       else b.removeAttribute("aria-current");
     if (view !== "stepper") pause();
+    for (const hook of hooks.show) hook(view);
     if (push) remember(true);
   };
 
@@ -80,20 +89,84 @@
     rows.forEach((row, i) => {
       const tr = body.insertRow();
       if (classes && classes[i]) tr.className = classes[i];
-      row.forEach((cell, c) => tr.append(make("td", cell, columns[c][1] ? "n" : "")));
+      row.forEach((cell, c) => {
+        const td = make("td", cell instanceof Node ? undefined : cell, columns[c][1] ? "n" : "");
+        if (cell instanceof Node) td.append(cell);
+        tr.append(td);
+      });
     });
+  };
+  // "25", or "0, was 25" where a fault has changed it.
+  const rateCell = (now, was) => (was === undefined || was === now ? three(now) : `${three(now)}, was ${three(was)}`);
+  const faultsOn = (l) => data.words.faults.filter((f) => f.startsWith(`link:${l.a}-${l.b}=`) || f.startsWith(`link:${l.b}-${l.a}=`));
+  // Breaks, halves or mends one link: the same question with other faults.
+  const fault = (l, how) => {
+    const others = data.words.faults.filter((f) => !faultsOn(l).includes(f));
+    question({ ...data.words, faults: how ? [...others, `link:${l.a}-${l.b}=${how}`] : others }, true);
+  };
+  const faultButtons = (l) => {
+    const cell = make("span", undefined, "faults");
+    const button = (word, how) => {
+      const b = make("button", word);
+      b.setAttribute("aria-label", `${word} the link from ${l.a} to ${l.b}`);
+      b.addEventListener("click", (e) => { e.stopPropagation(); fault(l, how); });
+      cell.append(b);
+    };
+    if (faultsOn(l).length) button("Mend", "");
+    else { button("Break", "down"); button("Half", "50%"); }
+    return cell;
   };
   const drawLinks = () => {
     const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = machine.links.filter((l) => words.every((w) => `${l.a} ${l.b} ${l.kind}`.toLowerCase().includes(w)));
-    table($("links"), [["From"], ["To"], ["Kind"], ["Links or lanes", 1], ["GB/s there", 1], ["GB/s back", 1], ["ns", 1]],
-      rows.map((l) => [l.a, l.b, l.kind, l.count, three(l.ab_GBps), three(l.ba_GBps), three(l.latency_ns)]));
+    const columns = [["From"], ["To"], ["Kind"], ["Links or lanes", 1], ["GB/s there", 1], ["GB/s back", 1], ["ns", 1]];
+    if (choices) columns.push(["Fault"]);
+    table($("links"), columns,
+      rows.map((l) => [l.a, l.b, l.kind, l.count, rateCell(l.ab_GBps, l.healthy?.ab_GBps), rateCell(l.ba_GBps, l.healthy?.ba_GBps),
+        rateCell(l.latency_ns, l.healthy?.latency_ns), ...(choices ? [faultButtons(l)] : [])]),
+      rows.map((l) => (l.healthy ? "broken" : "")));
+  };
+  const drawFaults = () => {
+    $("faults").hidden = !data.words.faults.length;
+    $("faults").replaceChildren(make("span", "Broken: "), ...data.words.faults.map((f) => {
+      const b = make("button", `${f} ×`);
+      b.setAttribute("aria-label", `Mend ${f}`);
+      b.disabled = !choices;
+      b.addEventListener("click", () => question({ ...data.words, faults: data.words.faults.filter((o) => o !== f) }, true));
+      return b;
+    }));
+  };
+  // What was clicked in the picture: a device's links, or a link with what can be done to it.
+  const select = (element) => {
+    const { a, b } = element.dataset;
+    for (const e of $("picture").querySelectorAll(".selected")) e.classList.remove("selected");
+    for (const e of $("picture").querySelectorAll("[data-a]"))
+      if (e.dataset.a === a && e.dataset.b === b && !e.classList.contains("hit")) e.classList.add("selected");
+    if (b === undefined) {
+      const device = machine.devices.find((d) => d.name === a);
+      $("slip").replaceChildren(make("strong", a), make("span", device ? `, ${device.kind}${device.model ? " " + device.model : ""}: ` : ": "),
+        make("span", `${machine.links.filter((l) => l.a === a || l.b === a).length} links, listed below.`));
+      $("find").value = a;
+      drawLinks();
+      if ([...$("from").options].some((o) => o.value === a)) {
+        // The second device that is clicked ends the path that the first one began.
+        if (select.last && select.last !== a) { $("from").value = select.last; $("to").value = a; drawPath(); }
+        select.last = a;
+      }
+      return;
+    }
+    const l = machine.links.find((x) => x.a === a && x.b === b);
+    if (!l) return;
+    $("slip").replaceChildren(make("strong", `${a} to ${b}`),
+      make("span", `: ${l.count} × ${l.kind}, ${rateCell(l.ab_GBps, l.healthy?.ab_GBps)} GB/s there, ${rateCell(l.ba_GBps, l.healthy?.ba_GBps)} back, ${rateCell(l.latency_ns, l.healthy?.latency_ns)} ns. `),
+      ...(choices ? [faultButtons(l)] : []));
   };
   const drawPath = () => {
     const a = $("from").value, b = $("to").value;
     const p = machine.paths.find((x) => (x.from === a && x.to === b) || (x.from === b && x.to === a));
     $("path").textContent = a === b ? "Choose two devices."
-      : p ? `${a} to ${b}: ${p.type}, ${three(p.GBps)} GB/s each way, ${three(p.latency_ns)} ns in ${p.hops} hops; the slowest is ${p.bottleneck}.`
+      : p && !p.type ? `${a} to ${b}: no path is left; it had ${three(p.healthy_GBps)} GB/s.`
+      : p ? `${a} to ${b}: ${p.type}, ${rateCell(p.GBps, p.healthy_GBps)} GB/s each way, ${three(p.latency_ns)} ns in ${p.hops} hops; the slowest is ${p.bottleneck}.`
         : `${a} to ${b}: no path.`;
   };
   const buildMachine = () => {
@@ -102,7 +175,19 @@
     for (const bad of svg.querySelectorAll("script, foreignObject")) bad.remove();
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", `${machine.name}; the table below lists every link`);
+    // Thin lines are hit within 24 pixels.
+    for (const line of svg.querySelectorAll("[data-b]")) {
+      const l = machine.links.find((x) => x.a === line.dataset.a && x.b === line.dataset.b);
+      if (l?.healthy) line.classList.add(l.ab_GBps === 0 ? "gone" : "slowed");
+      const hit = line.cloneNode();
+      hit.setAttribute("class", "hit");
+      hit.setAttribute("stroke-width", "24");
+      hit.setAttribute("opacity", "0");
+      line.after(hit);
+    }
     $("picture").replaceChildren(document.importNode(svg, true));
+    $("slip").textContent = choices ? "Click a link to break it, two devices for the path between them." : "Click a link or a device.";
+    drawFaults();
     const ends = [...new Set(machine.paths.flatMap((p) => [p.from, p.to]))];
     for (const id of ["from", "to"]) $(id).replaceChildren(...ends.map((e) => new Option(e, e)));
     if (ends.length > 1) $("to").value = ends[ends.length - 1];
@@ -253,68 +338,16 @@
     timer = requestAnimationFrame(frame);
   };
 
-  // ---- curves: bus bandwidth against size, both logarithmic ----
-  const buildCurves = () => {
-    const width = 900, height = 420, left = 64, right = 200, top = 16, bottom = 40;
-    const points = curves.candidates.flatMap((c) => c.busbw_GBps).filter((p) => p[1] > 0);
-    $("plot").replaceChildren();
-    $("candidates").replaceChildren();
-    if (!points.length) { $("plot").append(make("p", "No candidate has a curve.")); return; }
-    const log = Math.log10;
-    const [x0, x1] = [Math.min(...points.map((p) => p[0])), Math.max(...points.map((p) => p[0]))];
-    const y0 = 10 ** Math.floor(log(Math.min(...points.map((p) => p[1]))));
-    const y1 = Math.max(curves.limit_GBps, ...points.map((p) => p[1])) * 1.3;
-    const x = (b) => left + ((log(b) - log(x0)) / (log(x1) - log(x0))) * (width - left - right);
-    const y = (v) => height - bottom - ((log(v) - log(y0)) / (log(y1) - log(y0))) * (height - top - bottom);
-    const space = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(space, "svg");
-    const add = (tag, attributes, text) => {
-      const e = document.createElementNS(space, tag);
-      for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-      if (text !== undefined) e.textContent = text;
-      svg.append(e);
-    };
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.setAttribute("width", width);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", "Predicted bus bandwidth of every candidate against message size; the table below has the numbers");
-    for (let v = y0; v <= y1; v *= 10) {
-      add("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), stroke: "var(--hair)" });
-      add("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", fill: "var(--ink-2)" }, three(v));
-    }
-    for (let b = x0; b <= x1 * 1.01; b *= 16)
-      add("text", { x: x(b), y: height - bottom + 18, "text-anchor": "middle", fill: "var(--ink-2)" }, sizeText(b));
-    add("text", { x: left, y: height - 4, fill: "var(--ink-3)" }, "message size; vertical: bus bandwidth, GB/s, predicted by the cost model");
-    add("line", { x1: x(schedule.bytes), x2: x(schedule.bytes), y1: top, y2: height - bottom, stroke: "var(--you)", "stroke-dasharray": "3 3" });
-    const labels = [];
-    curves.candidates.forEach((c) => {
-      const colour = c.chosen ? "var(--model)" : "var(--ink-3)";
-      add("path", { d: "M" + c.busbw_GBps.filter((p) => p[1] > 0).map((p) => `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("L"),
-        fill: "none", stroke: colour, "stroke-width": c.chosen ? 3 : 1.2 });
-      const end = c.busbw_GBps[c.busbw_GBps.length - 1];
-      labels.push({ at: y(end[1]), text: `${c.algorithm} ${c.protocol}`, colour });
-    });
-    labels.sort((a, b) => a.at - b.at).forEach((l, i) => {
-      if (i > 0) l.at = Math.max(l.at, labels[i - 1].at + 14);
-      add("text", { x: width - right + 8, y: l.at + 4, fill: l.colour }, l.text);
-    });
-    $("plot").append(svg);
-    const at = (c) => c.busbw_GBps.reduce((best, p) => (Math.abs(log(p[0] / schedule.bytes)) < Math.abs(log(best[0] / schedule.bytes)) ? p : best));
-    table($("candidates"), [["Algorithm"], ["Protocol"], ["Channels", 1], [`GB/s near ${sizeText(schedule.bytes)}`, 1], ["Why"]],
-      curves.candidates.map((c) => [c.algorithm, c.protocol, c.channels, three(at(c)[1]), c.reason]),
-      curves.candidates.map((c) => (c.chosen ? "chosen" : "")));
-  };
-
   const draw = (answer) => {
     pause();
     data = answer;
-    ({ machine, schedule, curves } = data);
+    ({ machine, schedule } = data);
     state.at = Math.min(state.at, schedule.total_us);
     state.rank = Math.min(state.rank, schedule.ranks - 1);
     drawSentences();
     buildMachine();
     buildStepper();
-    buildCurves();
+    for (const hook of hooks.draw) hook(data);
     drawTime();
   };
 
@@ -381,7 +414,6 @@
   };
 
   // ---- the question's words ----
-  let choices = null;
   const fillSelect = (id, options, value) => {
     const select = $(id);
     select.replaceChildren(...options.map(([v, t]) => new Option(t, v)));
@@ -409,7 +441,8 @@
     const same = collective === data.words.collective;
     return { collective, on: $("w-on").value.trim(), bytes: $("w-bytes").value, dtype: $("w-dtype").value,
       ranks: $("w-ranks").value === "" ? -1 : Number($("w-ranks").value),
-      algo: same ? $("w-algo").value : "", proto: same ? $("w-proto").value : "" };
+      algo: same ? $("w-algo").value : "", proto: same ? $("w-proto").value : "",
+      faults: $("w-on").value.trim() === data.words.on ? data.words.faults : [] };
   };
   const other = (words) => Object.keys(words).some((key) => String(words[key]) !== String(data.words[key]));
   const openCore = async () => {
@@ -424,6 +457,8 @@
     choices = got;
     $("words").hidden = false;
     fillWords();
+    buildMachine();
+    for (const hook of hooks.core) hook(choices);
     $("words").addEventListener("change", () => question(wordsOfForm(), true));
     $("words").addEventListener("submit", (e) => { e.preventDefault(); if (other(wordsOfForm())) question(wordsOfForm(), true); });
     $("cancel").addEventListener("click", () => { ++asking; stopCore(); $("cancel").hidden = true; draw(data); fillWords(); });
@@ -444,18 +479,21 @@
     if (!core.worker) await startCore();
     else await post({ file: name, text: content });
     const isSchedule = /<algo[\s>]/.test(content) || /"schema"\s*:\s*"weft\.schedule/.test(content);
-    await question(isSchedule ? { ...data.words, algo: name, proto: "" } : { ...data.words, on: name, ranks: -1 }, true);
+    await question(isSchedule ? { ...data.words, algo: name, proto: "" } : { ...data.words, on: name, ranks: -1, faults: [] }, true);
   };
   addEventListener("dragover", (e) => e.preventDefault());
   addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files[0]) take(e.dataTransfer.files[0]); });
   $("file").addEventListener("change", () => { if ($("file").files[0]) take($("file").files[0]); });
 
-  read();
-  draw(data);
-  show(state.view, false);
-  openCore();
+  const start = () => {
+    read();
+    draw(data);
+    show(state.view, false);
+    openCore();
+  };
 
   $("find").addEventListener("input", drawLinks);
+  $("picture").addEventListener("click", (e) => { const hit = e.target.closest("[data-a]"); if (hit) select(hit); });
   for (const id of ["from", "to"]) $(id).addEventListener("change", drawPath);
   for (const b of document.querySelectorAll("nav [data-view]")) b.addEventListener("click", () => show(b.dataset.view, true));
   $("play").addEventListener("click", play);
@@ -482,7 +520,7 @@
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== "range";
     if (typing) { if (e.key === "Escape") e.target.blur(); return; }
     const act = {
-      1: () => show("machine", true), 2: () => show("stepper", true), 3: () => show("curves", true),
+      1: () => show("machine", true), 2: () => show("stepper", true), 3: () => show("curves", true), 4: () => show("training", true), 5: () => $("tour-open").click(),
       "?": () => $("help").showModal(), "/": () => { show("machine", true); $("find").focus(); },
     }[e.key] || (state.view === "stepper" && {
       ArrowRight: () => step(1), ArrowLeft: () => step(-1), Home: () => { pause(); seek(0); }, End: () => { pause(); seek(schedule.total_us); },
@@ -492,4 +530,5 @@
     }[e.key]);
     if (act) { e.preventDefault(); act(); }
   });
+  return { $, make, three, sizeText, table, fillSelect, askCore, question, show, remember, hooks, start, state, words: () => data.words };
 })();

@@ -108,17 +108,45 @@ await drop("broken.xml", "<system><cpu");
 await sleep(300);
 await settled();
 check("a dropped file that is broken", await answer(), "broken.xml:1: not XML");
+// Faults by a click, dots, the training view, the tour.
+await open("view=machine&on=dgx-h100:nodes=2&bytes=64M");
+await run(`document.querySelector('#picture [data-a="node0/nic3"][data-b]').dispatchEvent(new MouseEvent("click", { bubbles: true }))`);
+check("a clicked link says its rate", await run(`document.getElementById("slip").textContent`), "GB/s there");
+await run(`document.querySelector("#slip button").click()`);
+await sleep(200);
+await settled();
+const link = (await run("location.hash")).match(/fault=([^&]*)/)?.[1];
+const broken = command("all_reduce", "--on", "dgx-h100:nodes=2", "--bytes", "64M", "--fault", decodeURIComponent(link ?? "none").replaceAll("+", " "));
+check("a broken link changes the answer", await answer(), broken.answer);
+check("the old value stands beside the new one", await run(`document.querySelector("#links tr.broken").textContent`), "0, was ");
+await run(`document.querySelector("#faults button").click()`);
+await sleep(200);
+await settled();
+check("mended", await answer(), command("all_reduce", "--on", "dgx-h100:nodes=2", "--bytes", "64M").answer);
+await open("view=curves&on=dgx-a100");
+check("measurements are dots", await run(`document.querySelectorAll("#plot circle").length`), (n) => n > 5);
+await open("view=training&t.model=llama3-8b&t.on=dgx-h100&t.pp=2&t.zero=1");
+for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
+const trained = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100", "--pp", "2", "--zero", "1", "--global-batch", "64"], { encoding: "utf8" });
+check("the training step", trained, await run(`document.getElementById("t-answer").textContent`));
+await open("tour=8");
+await sleep(300);
+await settled();
+await run(`document.getElementById("tour-see").click()`);
+check("the tour's last answer", await run(`document.getElementById("tour-result").textContent`), command("all_reduce", "--on", "dgx-h100:nodes=2,net=ib-ndr", "--bytes", "1G", "--fault", "nic:0/3=down").answer);
 check("nothing was refused by the content policy, no script failed", said.join("; "), (x) => x === "");
 
 if (pictures) {
   mkdirSync(pictures, { recursive: true });
   for (const theme of ["light", "dark"])
-    for (const view of ["machine", "stepper", "curves"])
+    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down"])
       for (const width of [1440, 820, 390]) {
         await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
         await call("Emulation.setDeviceMetricsOverride", { width, height: 1100, deviceScaleFactor: 1, mobile: width < 500 });
         await open(`view=${view}&at=6`);
-        writeFileSync(join(pictures, `${view}-${width}-${theme}.png`), Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
+        await sleep(800);
+        await settled();
+        writeFileSync(join(pictures, `${view.replaceAll(/[^a-z0-9]+/g, "-")}-${width}-${theme}.png`), Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
       }
 }
 browser.kill();

@@ -51,6 +51,23 @@ class Picture {
   }
 
  private:
+  // The links of this picture are drawn by these, so that each carries its ends' names.
+  void line(const Link& link, double x1, double y1, double x2, double y2) {
+    canvas_.about(topology_.name_of(link.a), topology_.name_of(link.b));
+    canvas_.line(x1, y1, x2, y2, link.kind, link.rate_ab);
+    canvas_.about();
+  }
+  void arc(const Link& link, double x1, double x2, double y, double depth) {
+    canvas_.about(topology_.name_of(link.a), topology_.name_of(link.b));
+    canvas_.arc(x1, x2, y, depth, link.kind, link.rate_ab);
+    canvas_.about();
+  }
+  void box(DeviceId device, double x, double y, double width, double height) {
+    canvas_.about(topology_.name_of(device));
+    canvas_.box(x, y, width, height, fill_of(topology_.device(device).kind));
+    canvas_.about();
+  }
+
   bool here(DeviceId id) const { return topology_.device(id).node == node_; }
 
   void build() {
@@ -145,7 +162,7 @@ class Picture {
 
   void draw_cpu(const Branch& cpu, double y) {
     if (cpu.device >= 0) {
-      canvas_.box(cpu.x, y, cpu.width, kCpuHeight, fill_of(kCpu));
+      box(cpu.device, cpu.x, y, cpu.width, kCpuHeight);
       std::string memory;
       for (const LinkId l : topology_.links_of(cpu.device))
         if (topology_.device(topology_.other_end(l, cpu.device)).kind == kMemory)
@@ -171,12 +188,12 @@ class Picture {
     const double y = bar ? from_y + kDrop : leaf_y_;
     if (b.up >= 0) {
       const Link& link = topology_.link(b.up);
-      canvas_.line(middle, from_y, middle, y, link.kind, link.rate_ab);
+      line(link, middle, from_y, middle, y);
       canvas_.text(middle + 7, from_y + kDrop / 2 + 4, rate_label(link.rate_ab), 10, Align::kLeft);
     }
     if (bar) {
       const double inset = (kColumn - kBox) / 2;
-      canvas_.box(b.x + inset, y, b.width - 2 * inset, kSwitchHeight, fill_of(kPcieSwitch));
+      box(b.device, b.x + inset, y, b.width - 2 * inset, kSwitchHeight);
       canvas_.text(middle, y + 16, b.width > kColumn ? "PCIe switch" : "PCIe sw", 11, Align::kMiddle,
                    b.width - 2 * inset - 6);
       for (const Branch& child : b.below) draw_below(child, y + kSwitchHeight);
@@ -193,7 +210,7 @@ class Picture {
       return;
     }
     const Device& d = topology_.device(b.device);
-    canvas_.box(x, leaf_y_, kBox, kLeafHeight, fill_of(d.kind));
+    box(b.device, x, leaf_y_, kBox, kLeafHeight);
     canvas_.text(middle, leaf_y_ + (model_text(d).empty() ? 30 : 21), fmt::format("{}{}", name(d.kind), d.index), 13,
                  Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
@@ -218,11 +235,10 @@ class Picture {
           const Link& link = topology_.link(l);
           if (j == i + 1) {
             const double x1 = cpus_[i].x + cpus_[i].width, x2 = cpus_[j].x, y = top + kCpuHeight / 2;
-            canvas_.line(x1, y, x2, y, link.kind, link.rate_ab);
+            line(link, x1, y, x2, y);
             canvas_.text((x1 + x2) / 2, y - 9, rate_label(link.rate_ab), 10, Align::kMiddle);
           } else {
-            canvas_.arc(cpus_[i].x + cpus_[i].width * 0.6, cpus_[j].x + cpus_[j].width * 0.4, top, -kDrop * 0.8,
-                        link.kind, link.rate_ab);
+            arc(link, cpus_[i].x + cpus_[i].width * 0.6, cpus_[j].x + cpus_[j].width * 0.4, top, -kDrop * 0.8);
           }
         }
       }
@@ -256,13 +272,13 @@ class Picture {
         if (topology_.device(to).kind == kNvSwitch) switches[to].emplace_back(x, link);
         if (const auto nic = nic_x_.find(to); nic != nic_x_.end()) {  // a NIC that hangs at the GPU itself
           const double depth = 16 + std::abs(nic->second - x) * 0.11;
-          canvas_.arc(x, nic->second, from_y, depth, link.kind, link.rate_ab);
+          arc(link, x, nic->second, from_y, depth);
           deepest = std::max(deepest, depth);
         }
         if (to < gpu || !gpu_x_.contains(to)) continue;
         // Deeper the further apart, so that arcs do not hide each other.
         const double depth = 16 + std::abs(gpu_x_.at(to) - x) * 0.11;
-        canvas_.arc(x, gpu_x_.at(to), from_y, depth, link.kind, link.rate_ab);
+        arc(link, x, gpu_x_.at(to), from_y, depth);
         deepest = std::max(deepest, depth);
       }
     }
@@ -271,14 +287,14 @@ class Picture {
       const double y = bottom_ + kDrop;
       double left = ports.front().first, right = left;
       for (const auto& [x, link] : ports) {
-        canvas_.line(x, from_y, x, y, link.kind, link.rate_ab);
+        line(link, x, from_y, x, y);
         canvas_.text(x + 8, from_y + kDrop / 2 + 4, rate_label(link.rate_ab), 10, Align::kLeft);
         left = std::min(left, x);
         right = std::max(right, x);
       }
       left -= kBox / 2;
       right = std::max(right + kBox / 2, left + kCpuLeast);
-      canvas_.box(left, y, right - left, kNvSwitchHeight, fill_of(kNvSwitch));
+      box(device, left, y, right - left, kNvSwitchHeight);
       canvas_.text((left + right) / 2, y + 19, switch_text(device, ports.front().second), 13, Align::kMiddle,
                    right - left - 12, "bold");
       bottom_ = y + kNvSwitchHeight;

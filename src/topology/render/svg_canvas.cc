@@ -91,6 +91,12 @@ std::string rate_label(BytesPerSecond rate) {
   return gb >= 10 ? fmt::format("{:.1f}", gb) : fmt::format("{:.2f}", gb);
 }
 
+void SvgCanvas::about(std::string_view a, std::string_view b) {
+  subject_ = a.empty()   ? ""
+             : b.empty() ? fmt::format(" data-a=\"{}\"", escape(a))
+                         : fmt::format(" data-a=\"{}\" data-b=\"{}\"", escape(a), escape(b));
+}
+
 void SvgCanvas::reach(double x, double y) {
   width_ = std::max(width_, x);
   height_ = std::max(height_, y);
@@ -99,8 +105,8 @@ void SvgCanvas::reach(double x, double y) {
 void SvgCanvas::box(double x, double y, double width, double height, std::string_view fill, bool dashed) {
   boxes_ += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"5\" fill=\"{}\" "
-      "stroke=\"#555555\"{}/>\n",
-      x, y, width, height, fill, dashed ? " stroke-dasharray=\"4 3\"" : "");
+      "stroke=\"#555555\"{}{}/>\n",
+      x, y, width, height, fill, dashed ? " stroke-dasharray=\"4 3\"" : "", subject_);
   reach(x + width, y + height);
 }
 
@@ -113,8 +119,8 @@ void SvgCanvas::cell(double x, double y, double width, double height, std::strin
 void SvgCanvas::line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint) {
   lines_ += fmt::format(
       "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
-      "opacity=\"{}\"/>\n",
-      x1, y1, x2, y2, colour_of(kind), faint ? width_of(rate) * 0.4 : width_of(rate), faint ? 0.6 : 1.0);
+      "opacity=\"{}\"{}/>\n",
+      x1, y1, x2, y2, colour_of(kind), faint ? width_of(rate) * 0.4 : width_of(rate), faint ? 0.6 : 1.0, subject_);
   reach(std::max(x1, x2), std::max(y1, y2));
 }
 
@@ -122,8 +128,8 @@ void SvgCanvas::arc(double x1, double x2, double y, double depth, LinkKind kind,
   // The control point of a quadratic curve lies twice as deep as the curve.
   lines_ += fmt::format(
       "<path d=\"M{:.1f} {:.1f} Q{:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
-      "opacity=\"0.75\"/>\n",
-      x1, y, (x1 + x2) / 2, y + 2 * depth, x2, y, colour_of(kind), width_of(rate));
+      "opacity=\"0.75\"{}/>\n",
+      x1, y, (x1 + x2) / 2, y + 2 * depth, x2, y, colour_of(kind), width_of(rate), subject_);
   reach(std::max(x1, x2), y + std::max(depth, 0.0));
 }
 

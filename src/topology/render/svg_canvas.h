@@ -12,6 +12,10 @@ class SvgCanvas {
  public:
   enum class Align { kLeft, kMiddle, kRight };
 
+  // What is drawn from here on, until the next call: a device, a link between two, or nothing that has a name. It
+  // stands in data-a and data-b of boxes and lines, so that a page knows what was clicked.
+  void about(std::string_view a = {}, std::string_view b = {});
+
   void box(double x, double y, double width, double height, std::string_view fill, bool dashed = false);
   // A rectangle without edge or round corners, as cells of a table are.
   void cell(double x, double y, double width, double height, std::string_view fill);
@@ -30,6 +34,7 @@ class SvgCanvas {
   void reach(double x, double y);
 
   std::string lines_, boxes_, texts_;  // in drawing order: links lie behind boxes, text before both
+  std::string subject_;                // attributes
   double width_ = 0, height_ = 0;
 };
 

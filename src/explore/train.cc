@@ -1,0 +1,110 @@
+#include "explore/train.h"
+
+#include "base/text.h"
+#include "cost/shipped.h"
+#include "workload/training/best.h"
+
+namespace weft::explore {
+namespace {
+
+using nlohmann::json;
+
+Result<cost::MachineView> machine_of(const training::Words& words) {
+  if (words.on.empty() || words.on == "this")
+    return bad_input("explore shows modelled machines: --on needs a preset or a file");
+  WEFT_TRY(auto topology, topology::load_machine(words.on));
+  WEFT_TRY(const auto constants, cost::read_calibration(""));
+  return cost::shipped_view(std::move(topology), constants);
+}
+
+std::string command_of(const training::Model& model, const training::Words& words, const training::Plan& plan) {
+  return fmt::format(
+      "weft train {} --on {} --tp {} --pp {} --vp {} --ep {} --cp {} --zero {} --micro-batch {} --global-batch {} "
+      "--seq {} --recompute {} --schedule {} --precision {}",
+      model.name, words.on, plan.tp, plan.pp, plan.vp, plan.ep, plan.cp, plan.zero, plan.micro_batch, plan.global_batch,
+      plan.seq, words.recompute, words.schedule, words.precision);
+}
+
+json lanes_of(const training::Step& step) {
+  json lanes = json::array();
+  for (std::size_t s = 0; s < step.data_begin.size(); ++s)
+    lanes.push_back({{"passes", json::array()},
+                     {"gradients", {step.data_begin[s], step.data_end[s]}},
+                     {"optimizer", {step.data_end[s], step.data_end[s] + step.parts.optimizer}}});
+  if (step.pipeline.pieces.size() > kMostPieces) return lanes;
+  for (const auto& p : step.pipeline.pieces)
+    lanes[static_cast<std::size_t>(p.stage)]["passes"].push_back({{"pass", std::string(1, p.pass)},
+                                                                  {"micro_batch", p.micro_batch},
+                                                                  {"chunk", p.chunk},
+                                                                  {"s", {p.begin, p.end}}});
+  return lanes;
+}
+
+json words_json(const training::Words& w) {
+  return {{"model", w.model},
+          {"on", w.on},
+          {"tp", w.plan.tp},
+          {"pp", w.plan.pp},
+          {"vp", w.plan.vp},
+          {"ep", w.plan.ep},
+          {"cp", w.plan.cp},
+          {"zero", w.plan.zero},
+          {"micro_batch", w.plan.micro_batch},
+          {"global_batch", w.plan.global_batch},
+          {"seq", w.plan.seq},
+          {"recompute", w.recompute},
+          {"schedule", w.schedule},
+          {"precision", w.precision}};
+}
+
+}  // namespace
+
+Result<json> train(const training::Words& words) {
+  WEFT_TRY(const training::Model model, training::load_model(words.model));
+  WEFT_TRY(const cost::MachineView machine, machine_of(words));
+  WEFT_TRY(const training::Answer answer, training::answer(model, machine, words));
+  WEFT_TRY(const training::Question question, training::understand(model, machine, words));
+  const bool too_many = answer.step.pipeline.pieces.size() > kMostPieces;
+  return json{{"schema", "weft.explorer.train/1"},
+              {"words", words_json(words)},
+              {"answer", in_a_sentence(answer.report)},
+              {"command", command_of(model, words, question.plan)},
+              {"report", to_json(answer.report)},
+              {"lanes", lanes_of(answer.step)},
+              {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
+                                                  answer.step.pipeline.pieces.size(), kMostPieces)
+                                    : std::string()}};
+}
+
+Result<json> plans(const training::Words& words) {
+  constexpr int kSimulated = 3;
+  constexpr std::size_t kShown = 12;
+  WEFT_TRY(const training::Model model, training::load_model(words.model));
+  WEFT_TRY(const cost::MachineView machine, machine_of(words));
+  WEFT_TRY(const training::Question question, training::understand(model, machine, words));
+  training::Traffic traffic(machine);
+  WEFT_TRY(const training::Plans found, training::best_plans(model, question.plan, question.card, traffic, kSimulated));
+  json rows = json::array();
+  for (const training::Ranked& r : found.ranked) {
+    if (rows.size() == kShown) break;
+    training::Words own = words;
+    own.plan = r.plan;
+    own.recompute = name(r.plan.recompute);
+    own.schedule = name(r.plan.schedule);
+    rows.push_back({{"plan", describe(r.plan)},
+                    {"step_s", r.step.seconds},
+                    {"mfu", r.step.mfu},
+                    {"memory_bytes", r.step.peak.total()},
+                    {"reason", r.reason},
+                    {"words", words_json(own)}});
+  }
+  return json{
+      {"schema", "weft.explorer.plans/1"},
+      {"answer", fmt::format("{} plans were tried: {} fit, {} need too much memory. The first {} are simulated, "
+                             "the others estimated.",
+                             found.tried, found.ranked.size(), found.refused.size(),
+                             std::min<std::size_t>(kSimulated, found.ranked.size()))},
+      {"rows", rows}};
+}
+
+}  // namespace weft::explore
