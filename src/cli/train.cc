@@ -1,11 +1,17 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
+#include <optional>
+
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/commands.h"
 #include "report/train.h"
 #include "workload/training/answer.h"
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
+#include "workload/training/config.h"
 
 namespace weft::cli {
 namespace {
@@ -16,9 +22,10 @@ constexpr double kGiB = 1073741824.0;
 
 struct Spec {
   training::Words words{.model = "", .on = ""};
-  std::string json, timeline, compare;
+  std::string json, timeline, compare, config;
+  std::function<bool(const char* option)> given;  // on the command line
   std::int64_t shown = 10;
-  bool best = false;
+  bool best = false, sensitivity = false;
 };
 
 constexpr const char* kExamples = R"(
@@ -32,6 +39,10 @@ Examples:
   weft train llama3-70b --on dgx-h100:nodes=8 --tp 4 --pp 4 --vp 5 --global-batch 128 --seq 8192
   weft train llama3-8b --on dgx-h100 --zero 3 --global-batch 16 --timeline step.json    open it in Perfetto
   weft train llama3-70b --on dgx-h100:nodes=16 --global-batch 512 --seq 4096 --best     all plans, ranked
+  weft train llama3-70b --on dgx-h100:nodes=16 --tp 8 --global-batch 512 --fault nic:0/3=down    what a dead NIC costs
+  weft train llama3-405b --on dgx-h100:nodes=2048 --tp 8 --pp 16 --global-batch 2048 --seq 8192 \
+      --tokens 15.6e12 --price 2 --failures 6.5 --checkpoint-time 30 --spares 16
+  weft train --config pretrain_gpt.sh --on dgx-h100:nodes=16       a run's own file
   weft train --compare steps.csv                           published or own steps against the model
 )";
 
@@ -41,6 +52,25 @@ void progress(std::int64_t tried, std::int64_t all) {
 }
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
+
+void print_budget(const report::TrainReport::Budget& b) {
+  fmt::print("\n{:<18} {:>10}\n", "run", "");
+  const auto line = [](const char* what, const std::string& value) { fmt::print("{:<18} {:>10}\n", what, value); };
+  if (b.tokens > 0) {
+    line("days", fmt::format("{:.1f}", b.days));
+    line("GPU-hours", fmt::format("{:.4g}", b.gpu_hours));
+    if (b.price > 0) line("money", fmt::format("{:.4g}", b.money));
+  }
+  if (b.failures <= 0) return;
+  line("goodput %", fmt::format("{:.2f}", 100 * b.goodput));
+  line("a failure every", as_time(b.mttf_s));
+  if (b.interval_s > 0) line("checkpoint every", as_time(b.interval_s));
+  for (const auto& [what, share] : {std::pair{"  checkpoints %", b.checkpoints},
+                                    {"  lost work %", b.lost},
+                                    {"  restarts %", b.restarts},
+                                    {"  no node left %", b.waiting}})
+    line(what, fmt::format("{:.2f}", 100 * share));
+}
 
 void print_step(const report::TrainReport& report) {
   const report::TrainRow& row = report.rows.front();
@@ -55,6 +85,13 @@ void print_step(const report::TrainReport& report) {
   if (row.stage_memory.size() > 1)
     fmt::print("{:<18} {:>10.2f}\n{:<18} {:>10.2f}\n", "first stage", row.stage_memory.front() / kGiB, "last stage",
                row.stage_memory.back() / kGiB);
+  if (report.budget) print_budget(*report.budget);
+  if (!report.what_if.empty()) fmt::print("\n{:<42} {:>10} {:>8}\n", "what if", "step s", "change");
+  for (const auto& w : report.what_if)
+    if (w.refused.empty())
+      fmt::print("{:<42} {:>10.4f} {:>+7.1f}%\n", w.what, w.seconds, 100 * w.change);
+    else
+      fmt::print("{:<42} {}\n", w.what, w.refused);
   fmt::print("\nMFU counts {} per token, {:.0f} TFLOP/s per GPU.\n", report.flops_formula, row.tflops);
 }
 
@@ -142,19 +179,56 @@ Result<int> compare(const Spec& spec) {
   return 0;
 }
 
+// What a framework's file says, where the command line says nothing.
+Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model) {
+  WEFT_TRY(const std::string text, read_text_file(spec.config));
+  WEFT_TRY(training::Config config, training::parse_config(spec.config, text));
+  training::Plan& plan = words.plan;
+  std::int64_t zero = plan.zero;
+  for (const auto& [field, value] : {std::pair<const char*, std::int64_t*>{"tp", &plan.tp},
+                                     {"pp", &plan.pp},
+                                     {"vp", &plan.vp},
+                                     {"cp", &plan.cp},
+                                     {"ep", &plan.ep},
+                                     {"zero", &zero},
+                                     {"micro-batch", &plan.micro_batch},
+                                     {"global-batch", &plan.global_batch},
+                                     {"seq", &plan.seq}})
+    if (const auto at = config.numbers.find(field); at != config.numbers.end() && !spec.given(field))
+      *value = at->second;
+  plan.zero = static_cast<int>(std::clamp<std::int64_t>(zero, -1, 4));
+  if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
+  if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
+  if (words.model.empty()) words.model = config.model_name;
+  if (words.model.empty() && config.model) {
+    model = std::move(config.model);
+    words.model = model->name;
+  }
+  if (words.model.empty())
+    return bad_input("{}: {} names no model: give one, e.g. weft train llama3-8b --config {}", spec.config,
+                     config.format, spec.config);
+  fmt::print(stderr, "weft: {}: {}{}\n", spec.config, config.format,
+             config.not_modelled.empty() ? "" : fmt::format("; left out: {}", fmt::join(config.not_modelled, ", ")));
+  return {};
+}
+
 Result<int> run(const Spec& spec) {
   if (!spec.compare.empty()) return compare(spec);
-  if (spec.words.model.empty())
-    return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
-  if (spec.words.on.empty() || spec.words.on == "this")
-    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
-  WEFT_TRY(const training::Model model, training::load_model(spec.words.model));
-  WEFT_TRY(const Machine machine, load_machine(spec.words.on));
   training::Words words = spec.words;
+  std::optional<training::Model> own;
+  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own));
+  if (words.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
+  if (words.on.empty() || words.on == "this")
+    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
+  WEFT_TRY(const training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
+  WEFT_TRY(const Machine machine, load_machine(words.on));
   words.on = machine.name;
   if (spec.best) return best(spec, model, *machine.view, words);
-  WEFT_TRY(const training::Answer answer, training::answer(model, *machine.view, words));
-  const report::TrainReport& report = answer.report;
+  WEFT_TRY(training::Answer answer, training::answer(model, *machine.view, words));
+  report::TrainReport& report = answer.report;
+  if (spec.sensitivity) {
+    WEFT_TRY(report.what_if, training::sensitivity(model, *machine.view, words, answer));
+  }
   if (spec.json != "-") print_step(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
@@ -168,6 +242,11 @@ Command add_train(CLI::App& app) {
   training::Plan& plan = spec->words.plan;
   CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
   sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
+  sub->add_option(
+      "--config", spec->config,
+      "a run's own file: Megatron-LM's arguments, NeMo's YAML, torchtitan's TOML, DeepSpeed's JSON; options "
+      "given here count more");
+  spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };
   sub->add_option("--on", spec->words.on, "the machine, as for weft bench");
   sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
   sub->add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
@@ -189,6 +268,21 @@ Command add_train(CLI::App& app) {
   sub->add_option("--software", plan.software,
                   "year of the framework: fused attention from 2023, overlapped TP from 2024")
       ->capture_default_str();
+  training::Run& run_asked = spec->words.run;
+  sub->add_option("--fault", spec->words.faults,
+                  "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/faults.md)");
+  sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");
+  sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15e12: days, GPU-hours, money");
+  sub->add_option("--price", run_asked.price, "of a GPU-hour, in your currency");
+  sub->add_option("--failures", run_asked.failures,
+                  "that end the job, per 1000 node-days; Meta's research clusters had 6.5 (arXiv 2410.21680)");
+  sub->add_option("--checkpoint-time", run_asked.checkpoint_s, "seconds that training stands still for one");
+  sub->add_option("--checkpoint-every", run_asked.checkpoint_every_s,
+                  "seconds between checkpoints (default: what loses least)");
+  sub->add_option("--restart-time", run_asked.restart_s, "seconds from a failure to the next step, with a spare node")
+      ->capture_default_str();
+  sub->add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
+  sub->add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
   sub->add_flag("--best", spec->best, "all plans that use the whole machine, ranked");
   sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
       ->capture_default_str();

@@ -20,8 +20,42 @@ std::string in_a_sentence(const TrainReport& report) {
   if (!row.fits)
     sentence += row.remedy.empty() ? " No single change or pair of changes of the plan makes it fit."
                                    : fmt::format(" It would fit with {}.", row.remedy);
+  if (report.healthy_seconds)
+    sentence +=
+        fmt::format(" That is {:.3f} times the {} without {}.", row.seconds / *report.healthy_seconds,
+                    format_duration(Duration::seconds(*report.healthy_seconds)), fmt::join(report.faults, ", "));
+  if (report.budget && report.budget->tokens > 0) {
+    const auto& b = *report.budget;
+    sentence += fmt::format(" {:.4g} tokens take {:.1f} days and {:.4g} GPU-hours", b.tokens, b.days, b.gpu_hours);
+    if (b.price > 0) sentence += fmt::format(", {:.4g} at {:.4g} an hour", b.money, b.price);
+    sentence += b.goodput < 1 ? fmt::format("; {:.1f} % of the time makes new steps.", 100 * b.goodput) : ".";
+  }
   return sentence;
 }
+
+namespace {
+
+nlohmann::json budget_json(const TrainReport::Budget& b) {
+  return {{"tokens", b.tokens},
+          {"price_per_gpu_hour", b.price},
+          {"failures_per_1000_node_days", b.failures},
+          {"checkpoint_s", b.checkpoint_s},
+          {"restart_s", b.restart_s},
+          {"repair_s", b.repair_s},
+          {"spares", b.spares},
+          {"checkpoint_interval_s", b.interval_s},
+          {"mttf_s", b.mttf_s},
+          {"share_checkpoints", b.checkpoints},
+          {"share_lost", b.lost},
+          {"share_restarts", b.restarts},
+          {"share_waiting", b.waiting},
+          {"goodput", b.goodput},
+          {"days", b.days},
+          {"gpu_hours", b.gpu_hours},
+          {"money", b.money}};
+}
+
+}  // namespace
 
 nlohmann::json to_json(const TrainReport& report) {
   nlohmann::json rows = nlohmann::json::array();
@@ -44,6 +78,9 @@ nlohmann::json to_json(const TrainReport& report) {
                     {"limit", row.limit},
                     {"would_fit", row.remedy},
                     {"reason", row.reason}});
+  nlohmann::json what_if = nlohmann::json::array();
+  for (const auto& w : report.what_if)
+    what_if.push_back({{"what", w.what}, {"step_s", w.seconds}, {"change", w.change}, {"refused", w.refused}});
   return {{"schema", "weft.train/1"},
           {"model", report.model},
           {"machine", report.machine},
@@ -53,6 +90,10 @@ nlohmann::json to_json(const TrainReport& report) {
           {"gpus", report.gpus},
           {"flops_formula", report.flops_formula},
           {"not_modelled", report.not_modelled},
+          {"faults", report.faults},
+          {"healthy_step_s", report.healthy_seconds ? nlohmann::json(*report.healthy_seconds) : nlohmann::json()},
+          {"run", report.budget ? budget_json(*report.budget) : nlohmann::json()},
+          {"what_if", what_if},
           {"rows", rows}};
 }
 

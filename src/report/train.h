@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,25 @@ struct TrainRow {
 };
 
 struct TrainReport {
+  // A whole run; see training::Budget. Shares of the time, hours of GPUs and spares.
+  struct Budget {
+    double tokens = 0, price = 0, failures = 0, checkpoint_s = 0, restart_s = 0, repair_s = 0;
+    std::int64_t spares = 0;
+    double interval_s = 0, mttf_s = 0, checkpoints = 0, lost = 0, restarts = 0, waiting = 0, goodput = 1, days = 0,
+           gpu_hours = 0, money = 0;
+  };
+  struct WhatIf {
+    std::string what;
+    double seconds = 0, change = 0;  // change: of the step, +0.04 is 4 % longer
+    std::string refused;             // why there is no answer
+  };
   std::string model, machine, card, precision, flops_formula;
   std::int64_t gpus = 0, software = 0;
   std::vector<std::string> not_modelled;
+  std::vector<std::string> faults;
+  std::optional<double> healthy_seconds;  // a step without the faults
+  std::optional<Budget> budget;
+  std::vector<WhatIf> what_if;
   std::vector<TrainRow> rows;  // the best first
 };
 

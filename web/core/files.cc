@@ -1,4 +1,5 @@
-// Files in the page: those that the user has dropped on it, which never leave it. Takes the place of base/text_file.cc.
+// Files in the page: those that the user has dropped on it, which never leave it. Takes the place of base/text_file.cc and
+// workload/training/model_file.cc.
 
 #include <map>
 #include <string>
@@ -6,6 +7,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "web/core/files.h"
+#include "workload/training/model.h"
 
 namespace weft {
 namespace {
@@ -31,5 +33,14 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::uintm
                      largest >> 20);
   return at->second;
 }
+
+namespace training {
+Result<Model> load_model_file(const std::string& name) {
+  if (!file_exists(name))
+    return bad_input("model {}: neither a dropped file nor one of {}", shown(name), fmt::join(model_names(), ", "));
+  WEFT_TRY(const std::string text, read_text_file(name));
+  return parse_model(name, text);
+}
+}  // namespace training
 
 }  // namespace weft

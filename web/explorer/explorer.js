@@ -3,8 +3,8 @@
 "use strict";
 const page = (() => {
   // What the other scripts of this page add: called with every new answer, when the core can be asked, with every new
-  // view, and for their part of the link.
-  const hooks = { draw: [], core: [], show: [], link: [] };
+  // view, for their part of the link, and with the name of a dropped model.
+  const hooks = { draw: [], core: [], show: [], link: [], model: [] };
   let data = JSON.parse(document.getElementById("data").textContent);
   let { machine, schedule } = data;
   const $ = (id) => document.getElementById(id);
@@ -478,6 +478,11 @@ const page = (() => {
     dropped.add(name);
     if (!core.worker) await startCore();
     else await post({ file: name, text: content });
+    if (/"num_hidden_layers"|"n_layer"/.test(content)) {  // a model's config.json
+      show("training", false);
+      for (const hook of hooks.model) hook(name);
+      return;
+    }
     const isSchedule = /<algo[\s>]/.test(content) || /"schema"\s*:\s*"weft\.schedule/.test(content);
     await question(isSchedule ? { ...data.words, algo: name, proto: "" } : { ...data.words, on: name, ranks: -1, faults: [] }, true);
   };

@@ -124,6 +124,10 @@
     words = fromLink();
     if (page.state.view === "training") ask(words, false);
   });
+  page.hooks.model.push((name) => {
+    $("t-model").append(new Option(name, name));
+    ask({ ...ofForm(), model: name }, false);
+  });
   page.hooks.show.push((view) => {
     $("t-no-core").hidden = ready;
     $("t-words").hidden = !ready;

@@ -1,5 +1,9 @@
 #include "workload/training/answer.h"
 
+#include <algorithm>
+
+#include "workload/training/trouble.h"
+
 namespace weft::training {
 
 report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
@@ -52,26 +56,115 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   return question;
 }
 
+namespace {
+
+// Fills in what is left of the machine, and checks the plan.
+Status complete(Plan& plan, const Model& model, std::int64_t gpus, const Words& words) {
+  const std::int64_t others = plan.tp * plan.pp * plan.cp;
+  if (others <= 0) return bad_input("--tp, --pp and --cp are at least 1");
+  if (words.dp == 0 && others > gpus)
+    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {}), {} has {}", others, plan.tp, plan.pp, plan.cp,
+                     words.on, gpus);
+  if (words.dp == 0 && gpus % others != 0)
+    return bad_input("{} GPUs of {} do not divide by tp {} x pp {} x cp {}", gpus, words.on, plan.tp, plan.pp, plan.cp);
+  plan.dp = words.dp > 0 ? words.dp : gpus / others;
+  return check_plan(model, plan);
+}
+
+Result<Step> step_with(const Model& model, const Plan& plan, const Card& card, const cost::MachineView& machine,
+                       const std::vector<std::string>& faults) {
+  WEFT_TRY(const Trouble trouble, trouble_of(machine, faults));
+  Traffic traffic(trouble.machine, trouble.nodes);
+  return simulate_step(model, plan, card, traffic, trouble.slow_rank);
+}
+
+}  // namespace
+
 Result<Answer> answer(const Model& model, const cost::MachineView& machine, const Words& words) {
   WEFT_TRY(Question question, understand(model, machine, words));
   Traffic traffic(machine);
   Plan& plan = question.plan;
-  const std::int64_t others = plan.tp * plan.pp * plan.cp;
-  if (others <= 0) return bad_input("--tp, --pp and --cp are at least 1");
-  if (words.dp == 0 && others > traffic.gpus())
-    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {}), {} has {}", others, plan.tp, plan.pp, plan.cp,
-                     words.on, traffic.gpus());
-  if (words.dp == 0 && traffic.gpus() % others != 0)
-    return bad_input("{} GPUs of {} do not divide by tp {} x pp {} x cp {}", traffic.gpus(), words.on, plan.tp, plan.pp,
-                     plan.cp);
-  plan.dp = words.dp > 0 ? words.dp : traffic.gpus() / others;
-  WEFT_CHECK(check_plan(model, plan));
+  WEFT_CHECK(complete(plan, model, traffic.gpus(), words));
   Answer answer{report_of(model, words, question, plan.ranks()), {}};
   WEFT_TRY(answer.step, simulate_step(model, plan, question.card, traffic));
+  if (!words.faults.empty()) {
+    answer.report.faults = words.faults;
+    answer.report.healthy_seconds = answer.step.seconds;
+    WEFT_TRY(answer.step, step_with(model, plan, question.card, machine, words.faults));
+  }
   report::TrainRow row = row_of(plan, answer.step, question.card);
   if (!answer.step.fits) row.remedy = what_would_fit(model, plan, question.card);
   answer.report.rows.push_back(std::move(row));
+  if (words.run.tokens > 0 || words.run.failures > 0) {
+    const std::int64_t nodes = std::max<std::int64_t>(1, plan.ranks() / std::max<Rank>(1, traffic.gpus_per_node()));
+    WEFT_TRY(const Budget b, budget_of(words.run, answer.step.tokens_per_gpu, plan.ranks(), nodes));
+    const Run& r = words.run;
+    answer.report.budget = {r.tokens,  r.price,      r.failures, r.checkpoint_s, r.restart_s, r.repair_s,
+                            r.spares,  b.interval_s, b.mttf_s,   b.checkpoints,  b.lost,      b.restarts,
+                            b.waiting, b.goodput,    b.days,     b.gpu_hours,    b.money};
+  }
   return answer;
+}
+
+namespace {
+
+// The machine with all links of these kinds at another rate.
+topology::Topology scaled(const topology::Topology& machine, bool network, double factor) {
+  topology::Topology other;
+  other.title = machine.title;
+  other.routing = machine.routing;
+  for (const topology::Device& d : machine.devices()) other.add(d);
+  for (topology::Link l : machine.links()) {
+    if (network ? l.kind == topology::LinkKind::kNetwork : topology::is_scale_up(l.kind))
+      l.rate_ab = l.rate_ab * factor, l.rate_ba = l.rate_ba * factor;
+    other.connect(l);
+  }
+  return other;
+}
+
+}  // namespace
+
+Result<std::vector<report::TrainReport::WhatIf>> sensitivity(const Model& model, const cost::MachineView& machine,
+                                                             const Words& words, const Answer& answer) {
+  WEFT_TRY(Question question, understand(model, machine, words));
+  Plan& plan = question.plan;
+  WEFT_CHECK(complete(plan, model, Traffic(machine).gpus(), words));
+  std::vector<report::TrainReport::WhatIf> all;
+  const double own = answer.step.seconds;
+  const auto add = [&](std::string what, const Result<Step>& step) {
+    if (step)
+      all.push_back({std::move(what), step->seconds, step->seconds / own - 1, ""});
+    else
+      all.push_back({std::move(what), 0, 0, step.error().message});
+  };
+  const auto on = [&](topology::Topology other, const Card& card) -> Result<Step> {
+    const cost::MachineView view(std::move(other), machine.costs(), machine.caches());
+    return words.faults.empty() ? [&] {
+      Traffic traffic(view);
+      return simulate_step(model, plan, card, traffic);
+    }() : step_with(model, plan, card, view, words.faults);
+  };
+  const auto with = [&](const char* fault) {
+    std::vector<std::string> faults = words.faults;
+    faults.emplace_back(fault);
+    return step_with(model, plan, question.card, machine, faults);
+  };
+  const bool several = machine.topology().nodes() > 1;
+  if (several) add("network 10 % faster", on(scaled(machine.topology(), true, 1.1), question.card));
+  add("links between GPUs 10 % faster", on(scaled(machine.topology(), false, 1.1), question.card));
+  Card faster = question.card;
+  faster.gemm *= 1.1, faster.attention_forward *= 1.1, faster.attention_backward *= 1.1;
+  add("GPUs compute 10 % faster", on(machine.topology(), faster));
+  faster = question.card;
+  faster.bandwidth *= 1.1;
+  add("GPU memory 10 % faster", on(machine.topology(), faster));
+  add("one GPU 10 % slower (rank:0=slow:1.1x)", with("rank:0=slow:1.1x"));
+  if (several) {
+    add("one NIC less (nic:0/0=down)", with("nic:0/0=down"));
+    add("one NIC at half its rate (nic:0/0=50%)", with("nic:0/0=50%"));
+    add("one leaf switch less (switch:0=down)", with("switch:0=down"));
+  }
+  return all;
 }
 
 }  // namespace weft::training

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cost/machine_view.h"
 #include "report/train.h"
+#include "workload/training/budget.h"
 #include "workload/training/step.h"
 
 namespace weft::training {
@@ -13,6 +15,8 @@ struct Words {
   std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16";
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
+  std::vector<std::string> faults = {};
+  Run run = {};
 };
 
 // The words, understood: the plan as far as it was given, and the machine's card.
@@ -27,9 +31,15 @@ struct Answer {
   report::TrainReport report;  // one row
   Step step;
 };
-// One step by one plan. Errors (bad input): those of understand, check_plan and simulate_step; the plan needs more GPUs
-// than there are, or does not divide them.
+// One step by one plan; with faults beside the step without them, and the run that the words ask for. Errors (bad
+// input): those of understand, check_plan, simulate_step, trouble_of and budget_of; the plan needs more GPUs than there
+// are, or does not divide them.
 Result<Answer> answer(const Model& model, const cost::MachineView& machine, const Words& words);
+
+// What the step would take on machines that differ in one thing: links 10 % faster, a NIC less, a slow GPU, … The
+// answer's own step is the measure. Errors: those of answer.
+Result<std::vector<report::TrainReport::WhatIf>> sensitivity(const Model& model, const cost::MachineView& machine,
+                                                             const Words& words, const Answer& answer);
 
 // Of a report on this question: everything but its rows.
 report::TrainReport report_of(const Model& model, const Words& words, const Question& question, std::int64_t gpus);

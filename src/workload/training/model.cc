@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/text_file.h"
 #include "workload/training/files.h"
 
 namespace weft::training {
@@ -181,16 +179,7 @@ Result<Model> parse_model(std::string_view file, std::string_view text) {
 Result<Model> load_model(const std::string& name) {
   for (const auto& file : embedded::training_files())
     if (file.path == fmt::format("{}{}.json", kModels, name)) return parse_model(file.path, file.text);
-  std::filesystem::path path = name;
-  std::error_code none;
-  if (std::filesystem::is_directory(path, none)) path /= "config.json";
-  if (!std::filesystem::exists(path, none)) {
-    std::string names;
-    for (const auto& known : model_names()) names += (names.empty() ? "" : ", ") + known;
-    return bad_input("model {}: neither a file nor one of {}", name, names);
-  }
-  WEFT_TRY(const std::string text, read_text_file(path));
-  return parse_model(path.string(), text);
+  return load_model_file(name);
 }
 
 std::vector<std::string> model_names() {

@@ -58,5 +58,6 @@ Result<Model> parse_model(std::string_view file, std::string_view text);
 // A name of the catalogue (data/training/models), or a file or folder with a config.json.
 Result<Model> load_model(const std::string& name);
 std::vector<std::string> model_names();
+Result<Model> load_model_file(const std::string& name);  // a file or folder only
 
 }  // namespace weft::training

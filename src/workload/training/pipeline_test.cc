@@ -47,17 +47,19 @@ double bubble_of(const Row& row) {
 
 TEST(Pipeline, BubblesOf1F1BAndZeroBubbleEqualThePublishedTable) {
   for (const Row& row : kTable)
-    if (row.chunks == 1)
+    if (row.chunks == 1) {
       EXPECT_NEAR(bubble_of(row), row.bubble, 0.0005)
           << name(row.schedule) << ", " << row.stages << " stages, " << row.micro_batches << " micro-batches";
+    }
 }
 
 // Megatron-LM's interleaved order, as here, passes one more message per stage than the published one.
 TEST(Pipeline, BubblesOfInterleaved1F1BAreWithin0004OfThePublishedTable) {
   for (const Row& row : kTable)
-    if (row.chunks > 1)
+    if (row.chunks > 1) {
       EXPECT_NEAR(bubble_of(row), row.bubble, 0.004)
           << row.stages << " stages, " << row.micro_batches << " micro-batches";
+    }
 }
 
 // Stages whose passes all take as long and messages that take no time: (p - 1) / (v m) of the computing is added.

@@ -70,8 +70,14 @@ double gathered(std::int64_t layers, double compute, double gather, double scatt
 
 class Builder {
  public:
-  Builder(const Model& m, const Plan& plan, const Card& card, Traffic& traffic)
-      : m_(m), plan_(plan), card_(card), traffic_(traffic) {}
+  Builder(const Model& m, const Plan& plan, const Card& card, Traffic& traffic, const std::vector<double>& slow_rank)
+      : m_(m), plan_(plan), card_(card), traffic_(traffic), slow_stage_(static_cast<std::size_t>(plan.pp), 1) {
+    // All ranks of a stage wait for its slowest: at each layer within a tensor group, at the gradients otherwise.
+    for (std::size_t r = 0; r < slow_rank.size() && static_cast<std::int64_t>(r) < plan.ranks(); ++r) {
+      double& stage = slow_stage_[r / static_cast<std::size_t>(plan.tp * plan.cp * plan.dp)];
+      stage = std::max(stage, slow_rank[r]);
+    }
+  }
 
   Result<Step> step() {
     WEFT_CHECK(times());
@@ -112,6 +118,8 @@ class Builder {
         ChunkTime time{sum.forward.total(), sum.backward.total(), 0};
         if (plan_.zero == 3) WEFT_CHECK(gather_weights(time, count, sum));
         if (plan_.schedule != Schedule::k1F1B) time.weight = sum.weight, time.backward -= sum.weight;
+        const double slow = slow_stage_[static_cast<std::size_t>(s)];
+        time = {time.forward * slow, time.backward * slow, time.weight * slow};
         pipeline_.times.push_back(time);
         passes_[static_cast<std::size_t>(s)] += sum.forward;
         passes_[static_cast<std::size_t>(s)] += sum.backward;
@@ -214,7 +222,7 @@ class Builder {
       if (reduced + optimizers[s] > end) end = reduced + optimizers[s], slowest = s;
     }
     const double m = d(plan_.micro_batches());
-    const PassTime all = passes_[slowest] * m;
+    const PassTime all = passes_[slowest] * (m * slow_stage_[slowest]);
     step.seconds = end;
     step.parts = {.gemm = all.gemm,
                   .attention = all.attention,
@@ -245,6 +253,7 @@ class Builder {
   const Card& card_;
   Traffic& traffic_;
   LayerTime dense_, moe_, output_;
+  std::vector<double> slow_stage_;  // how many times as long a stage's slowest rank computes
   Pipeline pipeline_;
   std::vector<PassTime> passes_;  // by stage, of one micro-batch, both passes
   std::vector<StageParameters> parameters_;
@@ -268,11 +277,12 @@ std::string Step::limit() const {
   return fmt::format("{} ({:.1f} %)", worst.first, 100 * worst.second / seconds);
 }
 
-Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
+Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic,
+                           const std::vector<double>& slow_rank) {
   if (plan.ranks() > traffic.gpus())
     return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {} x dp {}), the machine has {}", plan.ranks(),
                      plan.tp, plan.pp, plan.cp, plan.dp, traffic.gpus());
-  return Builder(model, plan, card, traffic).step();
+  return Builder(model, plan, card, traffic, slow_rank).step();
 }
 
 }  // namespace weft::training

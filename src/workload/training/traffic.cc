@@ -36,10 +36,15 @@ topology::Topology part_of(const topology::Topology& whole, const std::vector<De
     member[static_cast<std::size_t>(id)] = 1;
     ++per_node[static_cast<std::size_t>(whole.device(id).node)];
   }
-  for (const Device& d : whole.devices()) {
+  for (DeviceId id = 0; id < static_cast<DeviceId>(whole.devices().size()); ++id) {
+    const Device& d = whole.device(id);
     if (d.node < 0) continue;
     if (d.kind == DeviceKind::kGpu) ++gpus[static_cast<std::size_t>(d.node)];
-    if (d.kind == DeviceKind::kNic) ++nics[static_cast<std::size_t>(d.node)];
+    // A NIC whose cable or switch is gone carries nothing.
+    if (d.kind == DeviceKind::kNic && std::ranges::any_of(whole.links_of(id), [&](topology::LinkId l) {
+          return whole.device(whole.other_end(l, id)).node != d.node;
+        }))
+      ++nics[static_cast<std::size_t>(d.node)];
   }
   for (int n = 0, next = 0; n < whole.nodes(); ++n)
     number[static_cast<std::size_t>(n)] = per_node[static_cast<std::size_t>(n)] > 0 ? next++ : -1;
@@ -66,7 +71,8 @@ topology::Topology part_of(const topology::Topology& whole, const std::vector<De
       const auto node = static_cast<std::size_t>(whole.device(nic).node);
       const int groups = std::max(1, gpus[node] / std::max(1, per_node[node]));
       const int needed = groups * std::min(nics[node], per_node[node]);
-      const double share = std::min(1.0, static_cast<double>(nics[node]) / std::max(1, needed));
+      // Groups cannot be divided between NICs: where they do not divide evenly, the fullest NIC has one more.
+      const double share = 1.0 / std::max(1, (needed + nics[node] - 1) / std::max(1, nics[node]));
       link.rate_ab = link.rate_ab * share;
       link.rate_ba = link.rate_ba * share;
     }
@@ -84,15 +90,31 @@ Rank Traffic::gpus_per_node() const {
   return n;
 }
 
-Result<const cost::MachineView*> Traffic::part_for(Group group) {
-  const auto found = parts_.find(group);
+std::vector<Rank> Traffic::firsts(Group group) const {
+  constexpr std::size_t kMost = 16;  // a node has no more GPUs in any machine of the catalogue but racks
+  std::vector<Rank> firsts{0};
+  if (troubled_.empty()) return firsts;
+  const Rank span = group.ranks * group.stride;
+  for (Rank r = 0; r < machine_->endpoints() && firsts.size() < kMost; ++r) {
+    const int node = machine_->topology().device(machine_->device(r)).node;
+    if (!std::ranges::binary_search(troubled_, node)) continue;
+    const Rank first = r / span * span + r % group.stride;
+    if (first + (group.ranks - 1) * group.stride < machine_->endpoints() &&
+        std::ranges::find(firsts, first) == firsts.end())
+      firsts.push_back(first);
+  }
+  return firsts;
+}
+
+Result<const cost::MachineView*> Traffic::part_for(Group group, Rank first) {
+  const auto found = parts_.find({group, first});
   if (found != parts_.end()) return found->second.get();
   std::vector<DeviceId> members;
-  for (Rank i = 0; i < group.ranks; ++i) members.push_back(machine_->device(i * group.stride));
+  for (Rank i = 0; i < group.ranks; ++i) members.push_back(machine_->device(first + i * group.stride));
   topology::Topology part = part_of(machine_->topology(), members);
   WEFT_CHECK(part.validate());
   auto view = std::make_unique<cost::MachineView>(std::move(part), machine_->costs(), machine_->caches());
-  return parts_.emplace(group, std::move(view)).first->second.get();
+  return parts_.emplace(std::pair(group, first), std::move(view)).first->second.get();
 }
 
 Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, Bytes bytes) {
@@ -102,7 +124,17 @@ Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, By
                      machine_->endpoints());
   const auto key = std::tuple(collective, group, bytes, estimate_only_);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
-  WEFT_TRY(const cost::MachineView* view, part_for(group));
+  Cost slowest;
+  for (const Rank first : firsts(group)) {
+    WEFT_TRY(const Cost cost, of_group(collective, group, first, bytes));
+    if (cost.seconds >= slowest.seconds) slowest = cost;
+  }
+  known_.emplace(key, slowest);
+  return slowest;
+}
+
+Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank first, Bytes bytes) {
+  WEFT_TRY(const cost::MachineView* view, part_for(group, first));
   const Bytes unit = schedule::message_parts(collective, group.ranks);
   const schedule::Task task{.collective = collective,
                             .ranks = group.ranks,
@@ -117,7 +149,6 @@ Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, By
     cost.seconds = outcome.time.s();
     cost.simulated = true;
   }
-  known_.emplace(key, cost);
   return cost;
 }
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cost/machine_view.h"
 #include "weft/types.h"
@@ -14,7 +16,10 @@ namespace weft::training {
 // a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
 class Traffic {
  public:
-  explicit Traffic(const cost::MachineView& machine) : machine_(&machine) {}
+  // `troubled`: nodes that are worse than the others. Of the groups that touch one the slowest counts, as all groups
+  // wait for each other; without any, all groups of a kind are alike and the first one stands for them.
+  explicit Traffic(const cost::MachineView& machine, std::vector<int> troubled = {})
+      : machine_(&machine), troubled_(std::move(troubled)) {}
 
   // `ranks` GPUs, `stride` apart. All other groups of that kind run at the same time: NICs that several of them need
   // are shared.
@@ -38,11 +43,15 @@ class Traffic {
   const cost::MachineView& machine() const { return *machine_; }
 
  private:
-  Result<const cost::MachineView*> part_for(Group group);
+  Result<const cost::MachineView*> part_for(Group group, Rank first);
+  // The first ranks of the groups that are looked at.
+  std::vector<Rank> firsts(Group group) const;
+  Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
 
   const cost::MachineView* machine_;
+  std::vector<int> troubled_;
   bool estimate_only_ = false;
-  std::map<Group, std::unique_ptr<cost::MachineView>> parts_;
+  std::map<std::pair<Group, Rank>, std::unique_ptr<cost::MachineView>> parts_;
   std::map<std::tuple<Collective, Group, Bytes, bool>, Cost> known_;
 };
 
