@@ -236,6 +236,34 @@ TEST(Command, ReadsAMalformedFileAsBadInputWithItsLine) {
   EXPECT_NE(a.err.find("torn.xml:3"), std::string::npos) << a.err;
 }
 
+TEST(Command, TheDoctorSaysWhatTheNamedNicCostsATrainingStepAndADay) {
+  const std::string file = testing::TempDir() + "/nic-" + std::to_string(getpid()) + ".log";
+  std::ofstream(file)
+      << "node1:4242:4301 [3] NCCL WARN NET/IB : mlx5_2:1 async fatal event: local catastrophic error\n";
+  const std::string on = "doctor " + file + " --on dgx-h100:nodes=4 ";
+  const Answer found = weft(on + "--workload llama3-8b:tp=4,global-batch=64,seq=4096 --price 2");
+  EXPECT_EQ(found.code, 1);
+  EXPECT_NE(found.out.find("a step of llama3-8b on dgx-h100:nodes=4"), std::string::npos) << found.out;
+  EXPECT_NE(found.out.find("with nic:0/2=down"), std::string::npos) << found.out;
+  EXPECT_NE(found.out.find("a day at 2 per GPU-hour"), std::string::npos) << found.out;
+  const Answer wrong = weft(on + "--workload llama3-8b:tq=4");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("'tq' is none of"), std::string::npos) << wrong.err;
+  EXPECT_EQ(weft("doctor " + file + " --workload llama3-8b").code, 2);  // on which machine?
+}
+
+TEST(Command, ATrainingRunsOwnFileIsReadAndOptionsCountMore) {
+  const std::string file = testing::TempDir() + "/pretrain-" + std::to_string(getpid()) + ".sh";
+  std::ofstream(file) << "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --group-query-attention "
+                         "--num-query-groups 8 --ffn-hidden-size 14336 --swiglu --vocab-size 128256 --seq-length 4096\n"
+                         "--untie-embeddings-and-output-weights --tensor-model-parallel-size 4 --global-batch-size 64 "
+                         "--use-distributed-optimizer --bf16\n";
+  const std::string own = weft("train --config " + file + " --on dgx-h100").out;
+  const std::string typed = weft("train llama3-8b --on dgx-h100 --tp 4 --global-batch 64 --seq 4096").out;
+  EXPECT_EQ(own.substr(own.find(" on 8 GPUs")), typed.substr(typed.find(" on 8 GPUs")));
+  EXPECT_NE(weft("train --config " + file + " --on dgx-h100 --tp 2").out.find("plan: tp 2"), std::string::npos);
+}
+
 TEST(Command, SimulatesWithCheckedResultsAsJson) {
   const Answer a = weft("bench all_reduce --on dgx-h100 --min 8 --max 1M --factor 16 --check --json -");
   ASSERT_EQ(a.code, 0) << a.err;

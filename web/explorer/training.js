@@ -118,8 +118,13 @@
         return [r.plan, time(r.step_s), `${three(100 * r.mfu)} %`, gib(r.memory_bytes), r.reason || "the best", use];
       }), got.rows.map((r) => (r.reason ? "" : "chosen")));
   };
+  const update = () => {
+    $("t-no-core").hidden = ready;
+    $("t-words").hidden = !ready;
+  };
   page.hooks.core.push((choices) => {
     ready = true;
+    update();
     fillSelect("t-model", choices.models.map((m) => [m, m]), "llama3-8b");
     words = fromLink();
     if (page.state.view === "training") ask(words, false);
@@ -129,8 +134,9 @@
     ask({ ...ofForm(), model: name }, false);
   });
   page.hooks.show.push((view) => {
-    $("t-no-core").hidden = ready;
-    $("t-words").hidden = !ready;
+    update();
+    // This view has a question of its own.
+    document.body.classList.toggle("trains", view === "training");
     if (view === "training" && ready && !answer) ask(words ?? {}, false);
   });
   $("t-words").addEventListener("change", () => ask(ofForm(), true));

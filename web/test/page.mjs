@@ -127,6 +127,7 @@ await open("view=curves&on=dgx-a100");
 check("measurements are dots", await run(`document.querySelectorAll("#plot circle").length`), (n) => n > 5);
 await open("view=training&t.model=llama3-8b&t.on=dgx-h100&t.pp=2&t.zero=1");
 for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
+check("its words can be changed", await run(`document.getElementById("t-words").offsetHeight > 0 && document.getElementById("t-no-core").hidden`), (x) => x === true);
 const trained = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100", "--pp", "2", "--zero", "1", "--global-batch", "64"], { encoding: "utf8" });
 check("the training step", trained, await run(`document.getElementById("t-answer").textContent`));
 await open("tour=8");

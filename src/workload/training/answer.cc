@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "workload/training/trouble.h"
 
 namespace weft::training {
@@ -42,6 +43,47 @@ report::TrainReport report_of(const Model& model, const Words& words, const Ques
           .software = question.plan.software,
           .not_modelled = model.not_modelled,
           .rows = {}};
+}
+
+Result<Words> parse_words(std::string_view text) {
+  Words words;
+  const std::size_t colon = text.find(':');
+  words.model = std::string(text.substr(0, colon));
+  if (words.model.empty()) return bad_input("'{}': a model is expected, e.g. llama3-70b:tp=8,pp=2", shown(text));
+  Plan& plan = words.plan;
+  std::int64_t zero = plan.zero;
+  for (std::size_t at = colon == std::string_view::npos ? text.size() : colon + 1; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view option = text.substr(at, comma - at);
+    at = comma + 1;
+    const std::size_t equals = option.find('=');
+    if (equals == std::string_view::npos)
+      return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
+    const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
+    if (key == "recompute" || key == "schedule" || key == "precision") {
+      (key == "recompute" ? words.recompute : key == "schedule" ? words.schedule : words.precision) = value;
+      continue;
+    }
+    const std::pair<std::string_view, std::int64_t*> numbers[] = {{"tp", &plan.tp},
+                                                                  {"pp", &plan.pp},
+                                                                  {"vp", &plan.vp},
+                                                                  {"dp", &words.dp},
+                                                                  {"ep", &plan.ep},
+                                                                  {"cp", &plan.cp},
+                                                                  {"zero", &zero},
+                                                                  {"micro-batch", &plan.micro_batch},
+                                                                  {"global-batch", &plan.global_batch},
+                                                                  {"seq", &plan.seq}};
+    const auto* const known = std::ranges::find(numbers, key, &std::pair<std::string_view, std::int64_t*>::first);
+    if (known == std::end(numbers))
+      return bad_input(
+          "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, recompute, "
+          "schedule, precision",
+          shown(text), shown(key));
+    WEFT_TRY(*known->second, parse_integer(key, value, 0, std::int64_t{1} << 31));
+  }
+  plan.zero = static_cast<int>(std::min<std::int64_t>(zero, 4));
+  return words;
 }
 
 Result<Question> understand(const Model& model, const cost::MachineView& machine, const Words& words) {

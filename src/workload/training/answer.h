@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/machine_view.h"
@@ -18,6 +19,10 @@ struct Words {
   std::vector<std::string> faults = {};
   Run run = {};
 };
+
+// "llama3-70b:tp=8,pp=2,global-batch=512": a model and what of its plan is not as usual. Errors (bad input): names the
+// key or its value.
+Result<Words> parse_words(std::string_view text);
 
 // The words, understood: the plan as far as it was given, and the machine's card.
 struct Question {
