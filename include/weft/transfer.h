@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,12 @@ struct Registration {
 struct Rows {
   std::uint32_t region = 0;
   std::int64_t offset = 0, bytes = 0, stride = 0, count = 1;
+};
+
+// `count` elements of `bytes` bytes, `stride` bytes apart, from an address in the process that registered the memory.
+struct Extent {
+  std::uint64_t address = 0;
+  std::int64_t bytes = 0, stride = 0, count = 1;
 };
 
 // A page of a fenced region, as its owner has given it out. `generation` holds the owner's tag in its upper 16 bits.
@@ -91,6 +98,7 @@ class Request {
   const Error& error() const;        // why it ended in failed, cancelled or expired, with the peer's name
   std::int64_t moved_bytes() const;  // progress of the last post
   std::chrono::steady_clock::time_point progressed() const;  // when moved_bytes() last grew
+  std::chrono::steady_clock::time_point posted() const;      // the last time
 
  private:
   friend class Agent;
@@ -114,8 +122,9 @@ class Agent {
   Result<Registration> allocate(std::int64_t bytes, std::int64_t page_bytes = 0);
   // The caller's memory, which must stay until deregister(). Errors: it overlaps a region that is registered.
   Result<Registration> add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0);
-  // A file that exists, for this agent's own requests. Errors: it cannot be opened for reading and writing.
-  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0);
+  // A file that exists, for this agent's own requests. A file of less than `bytes` bytes is extended to them. Errors:
+  // it cannot be opened for reading and writing, or extended.
+  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0, std::int64_t bytes = 0);
   // From here on no peer begins a copy; waits for those under way. Errors: kTimeout after `limit`, naming the peer: the
   // region is closed, and the call may be made again; no such region.
   Status deregister(const Registration& region, std::chrono::milliseconds limit = std::chrono::seconds(2));
@@ -134,6 +143,8 @@ class Agent {
 
   // Everything a peer needs to reach this agent: bytes for the caller to carry. Call again after registering more.
   Result<std::string> metadata() const;
+  // The same with these regions only; who loads it keeps those that it knows besides. Errors: one is not registered.
+  Result<std::string> metadata(std::span<const Registration> regions) const;
   // Reads a peer's metadata; returns its name. A peer that has restarted replaces its former self: lists and requests
   // made before fail. Errors: malformed, another key, another layout, another version.
   Result<std::string> load(std::string_view metadata);
@@ -144,10 +155,14 @@ class Agent {
   // Checks a list once; costs O(rows). `peer` empty: this agent's own regions. Errors: no such peer or region, a row
   // that ends past its region, overlapping elements, an element across pages of a fenced region.
   Result<Prepared> prepare(const std::string& peer, std::span<const Rows> rows) const;
+  // The same from addresses, of memory only; elements at equal distances become one row. Errors: kNotFound where no
+  // region has the memory of an element; else as above.
+  Result<Prepared> prepare_addresses(const std::string& peer, std::span<const Extent> extents) const;
   // `local`: of this agent's memory. Errors: the lists do not match.
   Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
-  // Starts it, or starts it again after its end. Errors: it is running; else failures are in the request's state.
-  Status post(Request& request);
+  // Starts it, or starts it again after its end. `notify` replaces the notification that it was made with. Errors: it
+  // is running; else failures are in the request's state.
+  Status post(Request& request, std::optional<std::string_view> notify = {});
   State poll(Request& request);
   State wait(Request& request);
   // Ends a running request as cancelled: its local memory is not touched afterwards. Errors: it is not running.
@@ -161,6 +176,7 @@ class Agent {
 
  private:
   explicit Agent(std::unique_ptr<detail::AgentState> state);
+  Result<std::string> metadata_of(const std::span<const Registration>* some) const;
   std::unique_ptr<detail::AgentState> state_;
 };
 

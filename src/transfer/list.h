@@ -17,7 +17,7 @@ struct Target {
   std::uint32_t region = 0;
   Path path = Path::kDirect;
   std::byte* base = nullptr;  // direct, mapped
-  std::uint64_t address = 0;  // kernel: in the peer's process
+  std::uint64_t address = 0;  // in the process that registered it
   int fd = -1;                // file; the agent's region owns it
   Mapping mapping;            // mapped
   Bytes bytes = 0, page_bytes = 0;

@@ -53,6 +53,7 @@ Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& 
   target->region = r.region;
   target->bytes = r.bytes;
   target->page_bytes = r.page_bytes;
+  target->address = r.address;
   target->generation = r.generation;
   if (peer.control != nullptr) target->pages = &peer.control->page(r.first_page);
   std::string why_not = no_control;
@@ -77,7 +78,6 @@ Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& 
   }
   if (peer.control != nullptr && no_copies.empty()) {
     target->path = Path::kKernel;
-    target->address = r.address;
     target->why = fmt::format("process_vm_readv: no shared memory ({})", why_not);
     return target;
   }
@@ -144,6 +144,7 @@ Status add_targets(Peer& peer, const Metadata& metadata, const MeetOptions& opti
     if (peer.targets.count(r.region) != 0) continue;
     WEFT_TRY(peer.targets[r.region], target_of(peer, r, options, peer.unmapped, no_copies));
   }
+  if (metadata.partial) return {};
   std::erase_if(peer.targets, [&](const auto& known) {
     return std::none_of(metadata.regions.begin(), metadata.regions.end(),
                         [&](const RegionRecord& r) { return r.region == known.first; });
