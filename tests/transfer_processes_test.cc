@@ -146,6 +146,33 @@ TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
   }
 }
 
+TEST(TransferProcesses, TheCheapestOfSeveralPathsIsTakenAndTheOthersSayWhatTheyWouldCost) {
+  Child server("serve");
+  const std::string metadata = server.receive();
+  Costs costs;
+  costs.of(Path::kMapped) = {.points = {{kPage, 50}, {1 << 20, 500}}};
+  costs.of(Path::kKernel) = {.points = {{kPage, 5}, {1 << 20, 100}}};
+  costs.of(Path::kTcp) = {.points = {{kPage, 40}, {1 << 20, 900}}};
+  auto agent = Agent::open({.name = "careful", .key = "k", .costs = costs});
+  ASSERT_TRUE(agent->load(metadata));
+  const Registration mine = *agent->allocate(kPage);
+  auto request = agent->make(Op::kRead, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kPage}}),
+                             *agent->prepare("server", std::vector<Rows>{{0, kPage, kPage}}));
+  ASSERT_TRUE(request);
+  if (agent->explain("server")->find("region 0: shared memory") == 0)
+    GTEST_SKIP() << "no copies between processes here";
+  EXPECT_EQ(agent->explain(*request),
+            "read of 1 elements, 4096 B: peer 'server'\n"
+            "region 0, 1 elements, 4096 B: process_vm_readv, 5.0 us\n"
+            "  not direct: the peer is another process\n"
+            "  not shared memory: 50.0 us, 45.0 us more\n"
+            "  not tcp: 40.0 us, 35.0 us more\n"
+            "  not file: a peer's files are its own\n");
+  ASSERT_TRUE(agent->post(*request));
+  ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
+  for (std::int64_t i = 0; i < kPage; ++i) ASSERT_EQ(mine.data[i], byte_at(kPage + i)) << i;
+}
+
 TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
   Child server("serve");
   auto agent = Agent::open({.name = "reader", .key = "k"});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +55,39 @@ struct Notification {
   std::string bytes;
 };
 
+// How a region is reached.
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kFile };
+std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "tcp", "file"
+
+// What requests cost over one path: measured times of whole requests with one element, between which the bytes are
+// interpolated, and what each further element adds. A value.
+struct PathCost {
+  struct Point {
+    std::int64_t bytes = 0;
+    double us = 0;
+  };
+  std::vector<Point> points;  // by growing bytes; empty: not known
+  double element_us = 0;
+  double error = 0;  // the largest relative distance of a repetition from its point
+
+  bool known() const { return !points.empty(); }
+  // Requires: known().
+  double us(std::int64_t elements, std::int64_t bytes) const;
+};
+struct Costs {
+  std::array<PathCost, 5> paths;  // by Path
+  const PathCost& of(Path path) const { return paths[static_cast<std::size_t>(path)]; }
+  PathCost& of(Path path) { return paths[static_cast<std::size_t>(path)]; }
+};
+// Measures this machine's paths between two agents of this process: about a second of a core. `folder`: where a file of
+// 16 MiB may be for a moment; empty: files are not measured. Errors: kNoResources, the folder cannot be written to.
+Result<Costs> measure_costs(const std::string& folder = "");
+
+struct Estimate {
+  double us = 0;
+  double error = 0;  // relative: that of the paths' measurements
+};
+
 struct Options {
   std::string name;    // 1 to 64 bytes; how peers name this agent
   std::string key;     // peers must have the same; empty: metadata is not authenticated
@@ -61,6 +95,9 @@ struct Options {
   std::string layout;  // what pages hold (model, type, heads, packing, parallel rank): peers must have the same
   std::int64_t pages = 1 << 20;  // of all fenced regions together
   bool only_tcp = false;         // reach peers by TCP although they are on this machine
+  // For estimates, and for the choice between several paths to a region; unknown: shared memory, the kernel, TCP in
+  // this order.
+  Costs costs = {};
 };
 
 namespace detail {
@@ -110,6 +147,7 @@ class Request {
 // with a thread of its own. Thread: any; calls of one agent exclude each other.
 class Agent {
  public:
+  class Probe;  // of measure_costs()
   // Errors: a bad name, a `listen` without a key or that cannot be bound, no shared memory.
   static Result<Agent> open(Options options);
   Agent(Agent&&) noexcept;
@@ -160,6 +198,10 @@ class Agent {
   Result<Prepared> prepare_addresses(const std::string& peer, std::span<const Extent> extents) const;
   // `local`: of this agent's memory. Errors: the lists do not match.
   Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
+  // What the request will take. Errors: kUnsupported where Options::costs has not a path that it uses.
+  Result<Estimate> estimate(const Request& request) const;
+  // Its path per remote region, and the others: what they would take, or why they are not there.
+  std::string explain(const Request& request) const;
   // Starts it, or starts it again after its end. `notify` replaces the notification that it was made with. Errors: it
   // is running; else failures are in the request's state.
   Status post(Request& request, std::optional<std::string_view> notify = {});

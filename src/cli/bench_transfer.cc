@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "cli/bench_one_sided.h"
+#include "cli/tiers.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
 #include "report/transfer.h"
@@ -40,8 +41,12 @@ struct Plan {
 
 Result<Plan> plan_of(const BenchSpec& spec) {
   Plan plan;
-  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0 || !spec.ranks_text.empty())
-    return bad_input("bench transfer: --algo, --proto, --channels and --ranks are for collectives");
+  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
+    return bad_input("bench transfer: --algo, --proto and --channels are for collectives");
+  if (!spec.ranks_text.empty() && spec.from.empty())
+    return bad_input("bench transfer: --ranks goes with --on and --from");
+  if (spec.on.empty() && !spec.from.empty())
+    return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
   if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
   if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
@@ -264,6 +269,7 @@ Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
     return bad_input(
         "bench transfer --on {} simulates contiguous lists: without --block, --check, --transport and the like",
         spec.on);
+  if (!spec.from.empty()) return bench_tier(spec);
   BenchSpec one = spec;
   one.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";
   one.op_name = "sum";

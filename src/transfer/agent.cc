@@ -47,7 +47,7 @@ Result<Agent> Agent::open(Options options) {
     return bad_input("{} pages: an agent has 1 to {}", options.pages, kMostPages);
   if (!options.listen.empty() && options.key.empty()) return bad_input("an agent that listens needs a key");
   auto s = std::make_unique<detail::AgentState>();
-  s->meeting = {.self = options.name, .process = this_process(), .only_tcp = options.only_tcp};
+  s->meeting = {.self = options.name, .process = this_process(), .only_tcp = options.only_tcp, .costs = options.costs};
   if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);
   s->layout = net::bootstrap::sha256(options.layout);
   const auto pages = static_cast<std::uint64_t>(options.pages);

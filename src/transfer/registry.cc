@@ -64,6 +64,8 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->page_bytes = r->page_bytes;
   target->generation = r->generation;
   target->pages = &segment.page(r->first_page);
+  target->why_not.fill("the memory is this agent's own");
+  target->why_not[static_cast<std::size_t>(target->path)].clear();
   target->why = r->data == nullptr ? "file: pread and pwrite" : "direct: this agent's memory";
   self->targets[r->id] = std::move(target);
   regions.add(r);
