@@ -26,8 +26,13 @@ nlohmann::json to_json(const KvReplayReport& r) {
                     {"hit_blocks", row.hit_blocks},
                     {"hit_requests", row.hit_requests},
                     {"replay_s", row.seconds}});
-  return {{"schema", "weft.kv_replay/1"}, {"trace", r.trace},   {"capacity_blocks", r.capacity},
-          {"requests", r.requests},       {"blocks", r.blocks}, {"distinct", r.distinct},
+  return {{"schema", "weft.kv_replay/1"},
+          {"trace", r.trace},
+          {"capacity_blocks", r.capacity},
+          {"requests", r.requests},
+          {"blocks", r.blocks},
+          {"distinct", r.distinct},
+          {"form", r.form},
           {"rows", std::move(rows)}};
 }
 

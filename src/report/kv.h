@@ -30,6 +30,7 @@ struct KvReplayReport {
   std::string trace;
   std::int64_t capacity = 0;
   std::uint64_t requests = 0, blocks = 0, distinct = 0;
+  std::string form;  // how the trace gives its blocks
   std::vector<KvReplayRow> rows;
 
   double rate(const KvReplayRow& row) const {
