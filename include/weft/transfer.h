@@ -161,8 +161,10 @@ class Agent {
   // The caller's memory, which must stay until deregister(). Errors: it overlaps a region that is registered.
   Result<Registration> add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0);
   // A file that exists, for this agent's own requests. A file of less than `bytes` bytes is extended to them. Errors:
-  // it cannot be opened for reading and writing, or extended.
-  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0, std::int64_t bytes = 0);
+  // it cannot be opened for reading and writing, or extended. `past_cache`: elements whose memory, size and offset are
+  // multiples of 4 KiB go past the page cache, where the file system allows that.
+  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
+                                bool past_cache = false);
   // From here on no peer begins a copy; waits for those under way. Errors: kTimeout after `limit`, naming the peer: the
   // region is closed, and the call may be made again; no such region.
   Status deregister(const Registration& region, std::chrono::milliseconds limit = std::chrono::seconds(2));

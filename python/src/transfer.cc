@@ -208,8 +208,8 @@ void add_agent(nb::module_& m) {
              return described(check(s->agent.add_memory(reinterpret_cast<void*>(address), bytes, page), "add_memory"));
            })
       .def("add_file",
-           [](const Self& s, const std::string& path, std::int64_t page, std::int64_t bytes) {
-             return described(check(s->agent.add_file(path, page, bytes), "add_file"));
+           [](const Self& s, const std::string& path, std::int64_t page, std::int64_t bytes, bool past_cache) {
+             return described(check(s->agent.add_file(path, page, bytes, past_cache), "add_file"));
            })
       .def("deregister", &deregister)
       .def("acquire",

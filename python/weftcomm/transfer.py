@@ -174,9 +174,10 @@ class Agent:
         self._lent[region.number] = array
         return region
 
-    def add_file(self, path: str, page_bytes: int = 0, bytes: int = 0) -> Region:
-        """A file that exists, for this agent's own requests; a file of less than `bytes` bytes is extended to them."""
-        return Region(*self._core.add_file(path, page_bytes, bytes))
+    def add_file(self, path: str, page_bytes: int = 0, bytes: int = 0, past_cache: bool = False) -> Region:
+        """A file that exists, for this agent's own requests; a file of less than `bytes` bytes is extended to them.
+        past_cache: elements whose address, size and offset are multiples of 4 KiB go past the page cache."""
+        return Region(*self._core.add_file(path, page_bytes, bytes, past_cache))
 
     def deregister(self, region: Region, timeout: float = 2.0) -> None:
         """No peer begins a copy from here on; waits for those under way. Raises: Timeout naming the peer that still copies."""

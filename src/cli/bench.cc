@@ -33,6 +33,7 @@ Examples:
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
   weft bench transfer --block 4K --blocks 15000           a list of 15,000 scattered pages of another process
+  weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
   weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
   weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
   weft bench all_reduce --json results.json               the rows as weft.bench/2
@@ -219,6 +220,10 @@ Command add_bench(CLI::App& app) {
       "transfer with --on: every rank's bytes come from dram, from parts of the catalogue below the host's "
       "processors (nvme-gen5*4, cxl2-x8), from the next GPUs of the node (gpu), or from those of the next node "
       "(node)");
+  sub->add_option(
+      "--file", spec->file,
+      "transfer: blocks of this file past the page cache, instead of another process's memory; made, with the "
+      "largest size, where it is missing");
   sub->add_option("--stack", spec->stack,
                   "transfer with --from node or gpu: weft, or another system's software: mooncake (default: weft)");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");

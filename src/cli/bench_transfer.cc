@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/text.h"
+#include "cli/bench_file.h"
 #include "cli/bench_one_sided.h"
 #include "cli/tiers.h"
 #include "net/bootstrap/socket.h"
@@ -280,7 +281,15 @@ Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
 
 Result<int> bench_transfer(const BenchSpec& spec) {
   WEFT_TRY(const Plan plan, plan_of(spec));
+  if (!spec.on.empty() && !spec.file.empty()) return bad_input("--file {}: is read here, without --on", spec.file);
   if (!spec.on.empty()) return simulated(spec, plan);
+  if (!spec.file.empty()) {
+    if (plan.plain || plan.tcp || plan.verify)
+      return bad_input("--file {}: without --unregistered, --transport and --verify", spec.file);
+    std::vector<FileCase> cases;
+    for (const Case& c : plan.cases) cases.push_back({c.block, c.blocks});
+    return bench_file(spec, plan.op, cases, plan.most);
+  }
   std::array<std::uint8_t, 16> random{};
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);

@@ -80,14 +80,15 @@ Result<Prefill> fit(std::span<const Measured> points) {
 
 std::vector<std::string> shipped_prefills() {
   std::vector<std::string> names;
-  for (const auto& e : nlohmann::json::parse(embedded::prefill_files()[0].text).at("prefills"))
-    names.push_back(e.at("name"));
+  const nlohmann::json shipped = nlohmann::json::parse(embedded::prefill_files()[0].text);
+  for (const auto& e : shipped.at("prefills")) names.push_back(e.at("name"));
   return names;
 }
 
 Result<Prefill> parse_prefill(const std::string& text) {
   std::vector<Measured> points;
-  for (const auto& e : nlohmann::json::parse(embedded::prefill_files()[0].text).at("prefills")) {
+  const nlohmann::json shipped = nlohmann::json::parse(embedded::prefill_files()[0].text);
+  for (const auto& e : shipped.at("prefills")) {
     if (e.at("name") != text) continue;
     for (std::size_t i = 0; i < e.at("tokens").size(); ++i) points.push_back({e.at("tokens")[i], e.at("ms")[i]});
     return fit(points);

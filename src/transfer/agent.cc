@@ -7,8 +7,8 @@ namespace weft::transfer {
 namespace {
 
 constexpr Bytes kMostPages = Bytes{1} << 24;
-constexpr Bytes kPostBudget = 256 << 10;  // post() returns after about so many bytes …
-constexpr Bytes kPollBudget = 2 << 20;    // … poll() and a round of wait() after so many
+constexpr Bytes kPostBudget = 256 << 10;  // post() returns after about this many bytes …
+constexpr Bytes kPollBudget = 2 << 20;    // … poll() and a round of wait() after this many
 
 // "host:port"; port 0: any that is free.
 Result<net::bootstrap::Address> address_to_listen_on(const std::string& text) {

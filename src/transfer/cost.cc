@@ -9,7 +9,7 @@
 #include "net/bootstrap/unique_id.h"
 #include "transfer/state.h"
 
-// What requests cost: measured, and told of requests before they are posted.
+// What requests cost: measured, and estimated before they are posted.
 namespace weft::transfer {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "transfer/file_io.h"
 #include "transfer/segment.h"
 #include "weft/transfer.h"
 
@@ -16,8 +17,10 @@ struct Target {
   Path path = Path::kDirect;
   std::byte* base = nullptr;  // direct, mapped
   std::uint64_t address = 0;  // in the process that registered it
-  int fd = -1;                // file; the agent's region owns it
-  Mapping mapping;            // mapped
+  // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
+  int fd = -1, direct_fd = -1;
+  FileIo* io = nullptr;
+  Mapping mapping;  // mapped
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t generation = 0;        // not fenced: of its one page
   PageWord* pages = nullptr;           // null: over TCP, where the server looks

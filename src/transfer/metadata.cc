@@ -100,7 +100,11 @@ Result<Metadata> decode(std::string_view bytes, const net::bootstrap::Key& key) 
   std::memcpy(mac.data(), bytes.data() + signed_part.size(), kMac);
   if (!net::bootstrap::equal(mac, mac_of(signed_part, key)))
     return bad_input("the metadata is damaged, or its agent has another key");
-  Reader reader(signed_part.substr(kMagic.size() + 1));
+  return decode_contents(signed_part.substr(kMagic.size() + 1));
+}
+
+Result<Metadata> decode_contents(std::string_view bytes) {
+  Reader reader(bytes);
   Metadata m;
   reader.get(m.nonce);
   reader.get(m.process);

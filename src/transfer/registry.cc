@@ -60,13 +60,16 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->base = r->data;
   target->address = reinterpret_cast<std::uint64_t>(r->data);
   target->fd = r->file.get();
+  target->direct_fd = r->direct.open() ? r->direct.get() : -1;
+  target->io = file_io.get();
   target->bytes = r->bytes;
   target->page_bytes = r->page_bytes;
   target->generation = r->generation;
   target->pages = &segment.page(r->first_page);
   target->why_not.fill("the memory is this agent's own");
   target->why_not[static_cast<std::size_t>(target->path)].clear();
-  target->why = r->data == nullptr ? "file: pread and pwrite" : "direct: this agent's memory";
+  target->why = r->data != nullptr ? "direct: this agent's memory"
+                                   : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
   self->targets[r->id] = std::move(target);
   regions.add(r);
   return Registration{r->id, r->data, r->bytes, r->page_bytes};
@@ -117,10 +120,12 @@ Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int6
   return state_->add(std::move(region));
 }
 
-Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes) {
+Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
+                                     bool past_cache) {
   const std::lock_guard guard(state_->mutex);
   auto region = std::make_shared<Region>();
-  region->file = net::bootstrap::UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NONBLOCK;
+  region->file = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags));
   struct stat known {};
   if (!region->file.open() || fstat(region->file.get(), &known) != 0)
     return bad_input("file {}: {}", path, std::strerror(errno));
@@ -130,6 +135,10 @@ Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_
   if (known.st_size < size && ftruncate(region->file.get(), size) != 0)
     return failure(Code::kNoResources, Blame::kInput, "file {} cannot grow to {} bytes: {}", path, size,
                    std::strerror(errno));
+  if (past_cache) region->direct = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags | O_DIRECT));
+  if (state_->file_io == nullptr) {
+    WEFT_TRY(state_->file_io, FileIo::open());
+  }
   region->bytes = size;
   region->page_bytes = page_bytes;
   return state_->add(std::move(region));

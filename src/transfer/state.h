@@ -18,6 +18,7 @@ struct AgentState {
   Segment segment;
   FreeList page_words{0, 0, 1};
   Regions regions;
+  std::unique_ptr<FileIo> file_io;  // from the first file on
   std::uint32_t next_region = 0;
   std::unique_ptr<Server> server;  // ends before what stands above it
   std::shared_ptr<Peer> self;
