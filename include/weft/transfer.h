@@ -208,7 +208,9 @@ class Agent {
   // is running; else failures are in the request's state.
   Status post(Request& request, std::optional<std::string_view> notify = {});
   State poll(Request& request);
+  // Until it has ended, or for at most `limit`; moves data meanwhile, and sleeps while a connection brings nothing.
   State wait(Request& request);
+  State wait(Request& request, std::chrono::milliseconds limit);
   // Ends a running request as cancelled: its local memory is not touched afterwards. Errors: it is not running.
   Status cancel(Request& request);
 
@@ -220,6 +222,7 @@ class Agent {
 
  private:
   explicit Agent(std::unique_ptr<detail::AgentState> state);
+  void rest(const Request& request);
   Result<std::string> metadata_of(const std::span<const Registration>* some) const;
   std::unique_ptr<detail::AgentState> state_;
 };

@@ -89,10 +89,9 @@ class Request {
       State state;
       {
         const nb::gil_scoped_release released;
-        const auto look = Clock::now() + kSignals;
-        do {
-          state = shared_->agent.poll(request_);
-        } while (state == State::kRunning && Clock::now() < look && (seconds < 0 || Clock::now() < until));
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        state = shared_->agent.wait(
+            request_, seconds < 0 ? kSignals : std::clamp<std::chrono::milliseconds>(left, 0ms, kSignals));
       }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       if (state != State::kRunning || (seconds >= 0 && Clock::now() >= until)) return static_cast<int>(state);

@@ -24,7 +24,7 @@ struct Trace {
   }
 };
 
-// One of these forms, told apart by how the file begins:
+// One of these forms; how the file begins says which:
 //   a line of JSON per request with "hash_ids", one for each block of a prefix (Mooncake, Qwen-Bailian)
 //   a line of JSON per request with "input_tok_ids", its prompt's tokens (ShareGPT as LLMServingSim writes it)
 //   JSON: a list of conversations, each with "conversations" of {"from", "value"} (ShareGPT): a request for each turn

@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -201,10 +203,35 @@ State Agent::poll(Request& request) {
   return request.work_->state;
 }
 
-State Agent::wait(Request& request) {
-  for (std::int64_t moved = -1; poll(request) == State::kRunning; moved = request.moved_bytes())
-    if (request.moved_bytes() == moved) std::this_thread::yield();
+State Agent::wait(Request& request) { return wait(request, std::chrono::milliseconds::max()); }
+
+State Agent::wait(Request& request, std::chrono::milliseconds limit) {
+  constexpr int kLooks = 50;
+  const auto begin = std::chrono::steady_clock::now();
+  std::int64_t moved = -1;
+  for (int idle = 0; poll(request) == State::kRunning; ++idle) {
+    if (request.moved_bytes() != moved) idle = 0;
+    moved = request.moved_bytes();
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited) >= limit) break;
+    if (idle > kLooks)
+      rest(request);
+    else if (idle > 0)
+      std::this_thread::yield();
+  }
   return request.state();
+}
+
+// A core that looks in vain may be the one that the peer needs.
+void Agent::rest(const Request& request) {
+  pollfd connection{};
+  {
+    const std::lock_guard guard(state_->mutex);
+    const auto& line = request.work_->remote->peer->line;
+    if (line == nullptr) return std::this_thread::yield();
+    connection = {.fd = line->fd(), .events = static_cast<short>(POLLIN | (line->sends() ? POLLOUT : 0)), .revents = 0};
+  }
+  ::poll(&connection, 1, 1);
 }
 
 Status Agent::cancel(Request& request) {

@@ -15,7 +15,9 @@ namespace {
 namespace bootstrap = net::bootstrap;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostWaiting = 32 << 20;  // bytes of answers of one connection; then it is not read
+// Bytes of answers of one connection, which should stay in a cache until they are sent; then no question is read.
+constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::size_t kSent = 128 << 10;  // these go at once, so that the peer reads while the next are copied
 constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
@@ -38,8 +40,8 @@ void Connection::advance() {
   if (!open() || handshake_) return;
   blocked_ = false;
   send_answers();
-  while (open() && out_.waiting() < kMostWaiting && !blocked_ && receive()) {
-  }
+  while (open() && out_.waiting() < kMostWaiting && !blocked_ && receive())
+    if (out_.waiting() >= kSent) send_answers();
   if (open()) send_answers();
 }
 

@@ -29,6 +29,9 @@ class Line {
   bool has_room() const { return under_way_ < kMostUnderWay; }
   // `data`: copied here, and for a write summed up in the question.
   void ask(Question question, std::span<const std::byte> data, Into into, Done done);
+  // What a caller that has nothing else to do may wait for: a socket, and whether to write to it, too.
+  int fd() const { return fd_.get(); }
+  bool sends() const { return out_.waiting() > 0; }
   // Sends and receives as far as the socket allows. Errors: the connection has broken; it stays so.
   Status advance();
 
