@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +38,12 @@ struct Rows {
   std::int64_t offset = 0, bytes = 0, stride = 0, count = 1;
 };
 
+// `count` elements of `bytes` bytes, `stride` bytes apart, from an address in the process that registered the memory.
+struct Extent {
+  std::uint64_t address = 0;
+  std::int64_t bytes = 0, stride = 0, count = 1;
+};
+
 // A page of a fenced region, as its owner has given it out. `generation` holds the owner's tag in its upper 16 bits.
 struct Page {
   std::uint32_t index = 0;
@@ -47,6 +55,39 @@ struct Notification {
   std::string bytes;
 };
 
+// How a region is reached.
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kFile };
+std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "tcp", "file"
+
+// What requests cost over one path: measured times of whole requests with one element, between which the bytes are
+// interpolated, and what each further element adds. A value.
+struct PathCost {
+  struct Point {
+    std::int64_t bytes = 0;
+    double us = 0;
+  };
+  std::vector<Point> points;  // by growing bytes; empty: not known
+  double element_us = 0;
+  double error = 0;  // the largest relative distance of a repetition from its point
+
+  bool known() const { return !points.empty(); }
+  // Requires: known().
+  double us(std::int64_t elements, std::int64_t bytes) const;
+};
+struct Costs {
+  std::array<PathCost, 5> paths;  // by Path
+  const PathCost& of(Path path) const { return paths[static_cast<std::size_t>(path)]; }
+  PathCost& of(Path path) { return paths[static_cast<std::size_t>(path)]; }
+};
+// Measures this machine's paths between two agents of this process: about a second of a core. `folder`: where a file of
+// 16 MiB may be for a moment; empty: files are not measured. Errors: kNoResources, the folder cannot be written to.
+Result<Costs> measure_costs(const std::string& folder = "");
+
+struct Estimate {
+  double us = 0;
+  double error = 0;  // relative: that of the paths' measurements
+};
+
 struct Options {
   std::string name;    // 1 to 64 bytes; how peers name this agent
   std::string key;     // peers must have the same; empty: metadata is not authenticated
@@ -54,6 +95,9 @@ struct Options {
   std::string layout;  // what pages hold (model, type, heads, packing, parallel rank): peers must have the same
   std::int64_t pages = 1 << 20;  // of all fenced regions together
   bool only_tcp = false;         // reach peers by TCP although they are on this machine
+  // For estimates, and for the choice between several paths to a region; unknown: shared memory, the kernel, TCP in
+  // this order.
+  Costs costs = {};
 };
 
 namespace detail {
@@ -91,6 +135,7 @@ class Request {
   const Error& error() const;        // why it ended in failed, cancelled or expired, with the peer's name
   std::int64_t moved_bytes() const;  // progress of the last post
   std::chrono::steady_clock::time_point progressed() const;  // when moved_bytes() last grew
+  std::chrono::steady_clock::time_point posted() const;      // the last time
 
  private:
   friend class Agent;
@@ -102,6 +147,7 @@ class Request {
 // with a thread of its own. Thread: any; calls of one agent exclude each other.
 class Agent {
  public:
+  class Probe;  // of measure_costs()
   // Errors: a bad name, a `listen` without a key or that cannot be bound, no shared memory.
   static Result<Agent> open(Options options);
   Agent(Agent&&) noexcept;
@@ -114,8 +160,11 @@ class Agent {
   Result<Registration> allocate(std::int64_t bytes, std::int64_t page_bytes = 0);
   // The caller's memory, which must stay until deregister(). Errors: it overlaps a region that is registered.
   Result<Registration> add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0);
-  // A file that exists, for this agent's own requests. Errors: it cannot be opened for reading and writing.
-  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0);
+  // A file that exists, for this agent's own requests. A file of less than `bytes` bytes is extended to them. Errors:
+  // it cannot be opened for reading and writing, or extended. `past_cache`: elements whose memory, size and offset are
+  // multiples of 4 KiB go past the page cache, where the file system allows that.
+  Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
+                                bool past_cache = false);
   // From here on no peer begins a copy; waits for those under way. Errors: kTimeout after `limit`, naming the peer: the
   // region is closed, and the call may be made again; no such region.
   Status deregister(const Registration& region, std::chrono::milliseconds limit = std::chrono::seconds(2));
@@ -134,6 +183,8 @@ class Agent {
 
   // Everything a peer needs to reach this agent: bytes for the caller to carry. Call again after registering more.
   Result<std::string> metadata() const;
+  // The same with these regions only; who loads it keeps those that it knows besides. Errors: one is not registered.
+  Result<std::string> metadata(std::span<const Registration> regions) const;
   // Reads a peer's metadata; returns its name. A peer that has restarted replaces its former self: lists and requests
   // made before fail. Errors: malformed, another key, another layout, another version.
   Result<std::string> load(std::string_view metadata);
@@ -144,12 +195,22 @@ class Agent {
   // Checks a list once; costs O(rows). `peer` empty: this agent's own regions. Errors: no such peer or region, a row
   // that ends past its region, overlapping elements, an element across pages of a fenced region.
   Result<Prepared> prepare(const std::string& peer, std::span<const Rows> rows) const;
+  // The same from addresses, of memory only; elements at equal distances become one row. Errors: kNotFound where no
+  // region has the memory of an element; else as above.
+  Result<Prepared> prepare_addresses(const std::string& peer, std::span<const Extent> extents) const;
   // `local`: of this agent's memory. Errors: the lists do not match.
   Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
-  // Starts it, or starts it again after its end. Errors: it is running; else failures are in the request's state.
-  Status post(Request& request);
+  // What the request will take. Errors: kUnsupported where Options::costs has not a path that it uses.
+  Result<Estimate> estimate(const Request& request) const;
+  // Its path per remote region, and the others: what they would take, or why they are not there.
+  std::string explain(const Request& request) const;
+  // Starts it, or starts it again after its end. `notify` replaces the notification that it was made with. Errors: it
+  // is running; else failures are in the request's state.
+  Status post(Request& request, std::optional<std::string_view> notify = {});
   State poll(Request& request);
+  // Until it has ended, or for at most `limit`; moves data meanwhile, and sleeps while a connection brings nothing.
   State wait(Request& request);
+  State wait(Request& request, std::chrono::milliseconds limit);
   // Ends a running request as cancelled: its local memory is not touched afterwards. Errors: it is not running.
   Status cancel(Request& request);
 
@@ -161,6 +222,8 @@ class Agent {
 
  private:
   explicit Agent(std::unique_ptr<detail::AgentState> state);
+  void rest(const Request& request);
+  Result<std::string> metadata_of(const std::span<const Registration>* some) const;
   std::unique_ptr<detail::AgentState> state_;
 };
 

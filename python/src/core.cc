@@ -14,9 +14,11 @@
 
 #include "array.h"
 #include "cli/answers.h"
+#include "failed.h"
 #include "lane.h"
 #include "schedule/collective.h"
 #include "schedule/element.h"
+#include "transfer.h"
 #include "weft/unique_id.h"
 
 namespace nb = nanobind;
@@ -30,57 +32,6 @@ constexpr auto kSignals = 50ms;
 
 // Grows in a child that was forked: what the parent has connected is not the child's.
 std::atomic<int> forks{0};
-
-struct Failed : std::exception {
-  Failed(Error e, std::string o) : error(std::move(e)), operation(std::move(o)) {}
-  Error error;
-  std::string operation;
-};
-
-Error invalid(std::string text) { return {Code::kInvalidArgument, Blame::kInput, std::move(text)}; }
-
-constexpr const char* name_of(Code code) {
-  switch (code) {
-    case Code::kInvalidArgument:
-      return "invalid_argument";
-    case Code::kNotFound:
-      return "not_found";
-    case Code::kUnsupported:
-      return "unsupported";
-    case Code::kMismatch:
-      return "mismatch";
-    case Code::kPeerDied:
-      return "peer_died";
-    case Code::kTimeout:
-      return "timeout";
-    case Code::kAborted:
-      return "aborted";
-    case Code::kNoResources:
-      return "no_resources";
-    case Code::kSystem:
-      return "system";
-    case Code::kInternal:
-      return "internal";
-    case Code::kLeftOut:
-      return "left_out";
-    case Code::kNoQuorum:
-      return "no_quorum";
-    case Code::kPeerLeft:
-      return "peer_left";
-  }
-  return "internal";
-}
-
-void check(const Status& status, const char* operation) {
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // a signal's handler raised while the call waited
-  if (!status) throw Failed(status.error(), operation);
-}
-template <class T>
-T check(Result<T> result, const char* operation) {
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  if (!result) throw Failed(result.error(), operation);
-  return std::move(*result);
-}
 
 // A call of a queue. Its arrays are kept until it has ended.
 struct Queued {
@@ -473,6 +424,7 @@ NB_MODULE(_core, m) {
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"));
+  add_transfer(m);
   m.def("from_environment", [] {
     return std::make_unique<Comm>(check(released([] { return Communicator::from_environment(); }), "init"));
   });

@@ -33,6 +33,9 @@ Examples:
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
   weft bench put_signal                                   against put, quiet, put, and against plain stores
   weft bench transfer --block 4K --blocks 15000           a list of 15,000 scattered pages of another process
+  weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
+  weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
+  weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
   weft bench all_reduce --json results.json               the rows as weft.bench/2
 )";
 
@@ -212,6 +215,17 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");
+  sub->add_option(
+      "--from", spec->from,
+      "transfer with --on: every rank's bytes come from dram, from parts of the catalogue below the host's "
+      "processors (nvme-gen5*4, cxl2-x8), from the next GPUs of the node (gpu), or from those of the next node "
+      "(node)");
+  sub->add_option(
+      "--file", spec->file,
+      "transfer: blocks of this file past the page cache, instead of another process's memory; made, with the "
+      "largest size, where it is missing");
+  sub->add_option("--stack", spec->stack,
+                  "transfer with --from node or gpu: weft, or another system's software: mooncake (default: weft)");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};

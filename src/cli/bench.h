@@ -39,6 +39,9 @@ struct BenchSpec {
   std::string block;        // transfer: bytes of a descriptor; empty: one descriptor
   std::int64_t blocks = 0;  // transfer: how many, instead of --min and --max
   bool verify = false;      // transfer: checksums
+  std::string from;         // transfer with --on: the tier; empty: one GPU's memory by another
+  std::string file;         // transfer: instead of another process's memory
+  std::string stack;        // transfer with --on --from node: whose software
 };
 
 // The sizes to measure, in bytes of the message. Errors (bad input).

@@ -11,7 +11,9 @@
 #include <random>
 
 #include "base/text.h"
+#include "cli/bench_file.h"
 #include "cli/bench_one_sided.h"
+#include "cli/tiers.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
 #include "report/transfer.h"
@@ -40,8 +42,12 @@ struct Plan {
 
 Result<Plan> plan_of(const BenchSpec& spec) {
   Plan plan;
-  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0 || !spec.ranks_text.empty())
-    return bad_input("bench transfer: --algo, --proto, --channels and --ranks are for collectives");
+  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
+    return bad_input("bench transfer: --algo, --proto and --channels are for collectives");
+  if (!spec.ranks_text.empty() && spec.from.empty())
+    return bad_input("bench transfer: --ranks goes with --on and --from");
+  if (spec.on.empty() && !spec.from.empty())
+    return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
   if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
   if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
@@ -264,6 +270,7 @@ Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
     return bad_input(
         "bench transfer --on {} simulates contiguous lists: without --block, --check, --transport and the like",
         spec.on);
+  if (!spec.from.empty()) return bench_tier(spec);
   BenchSpec one = spec;
   one.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";
   one.op_name = "sum";
@@ -274,7 +281,15 @@ Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
 
 Result<int> bench_transfer(const BenchSpec& spec) {
   WEFT_TRY(const Plan plan, plan_of(spec));
+  if (!spec.on.empty() && !spec.file.empty()) return bad_input("--file {}: is read here, without --on", spec.file);
   if (!spec.on.empty()) return simulated(spec, plan);
+  if (!spec.file.empty()) {
+    if (plan.plain || plan.tcp || plan.verify)
+      return bad_input("--file {}: without --unregistered, --transport and --verify", spec.file);
+    std::vector<FileCase> cases;
+    for (const Case& c : plan.cases) cases.push_back({c.block, c.blocks});
+    return bench_file(spec, plan.op, cases, plan.most);
+  }
   std::array<std::uint8_t, 16> random{};
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);

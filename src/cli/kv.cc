@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
+#include "cli/kv_fetch.h"
 #include "kv/model.h"
 #include "kv/replay.h"
 #include "report/kv.h"
@@ -60,12 +61,13 @@ Result<int> replay(const Spec& spec) {
     policies = {one};
   }
   WEFT_TRY(const std::string text, read_text_file(spec.trace, kLargestTrace));
-  WEFT_TRY(const kv::Trace trace, kv::parse_trace(text, spec.trace));
+  WEFT_TRY(const kv::Trace trace, kv::parse_trace(text, spec.trace, spec.block_tokens));
   report::KvReplayReport r{.trace = spec.trace,
                            .capacity = spec.blocks,
                            .requests = trace.requests(),
                            .blocks = trace.blocks.size(),
-                           .distinct = trace.distinct};
+                           .distinct = trace.distinct,
+                           .form = trace.form};
   for (const kv::Policy policy : policies) {
     const auto begin = std::chrono::steady_clock::now();
     const kv::Hits hits = kv::replay(trace, spec.blocks, policy);
@@ -75,8 +77,8 @@ Result<int> replay(const Spec& spec) {
   if (spec.json != "-") {
     fmt::print("A cache of {} blocks serves {:.3f} of this trace's blocks with {}.\n", spec.blocks, r.rate(r.rows[0]),
                r.rows[0].policy);
-    fmt::print("# {} requests, {} blocks, {} distinct\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", r.requests, r.blocks,
-               r.distinct, "policy", "hit rate", "hit blocks", "hit requests", "replayed (req/s)");
+    fmt::print("# {} requests, {} blocks, {} distinct; {}\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", r.requests, r.blocks,
+               r.distinct, r.form, "policy", "hit rate", "hit blocks", "hit requests", "replayed (req/s)");
     for (const auto& row : r.rows)
       fmt::print("  {:<8} {:>9.3f} {:>12} {:>13} {:>18.3g}\n", row.policy, r.rate(row), row.hit_blocks,
                  row.hit_requests, row.seconds > 0 ? static_cast<double>(r.requests) / row.seconds : 0);
@@ -100,15 +102,41 @@ Command add_kv(CLI::App& app) {
   sizes->add_option("--dtype", spec->type, "elements of the cache, if not the model's: bfloat16, float16, fp8, int8");
   sizes->add_option("--json", spec->json, "write weft.kv_size/1 to this file; - is stdout instead of text");
   CLI::App* replays = sub->add_subcommand("replay", "What a cache would have served of a trace");
-  replays->add_option("trace", spec->trace, "a line of JSON per request, with hash_ids (Mooncake's form)")->required();
+  replays->add_option("trace", spec->trace, "requests in Mooncake's, Azure's or ShareGPT's form (docs/transfers.md)")
+      ->required();
+  replays->add_option("--block-tokens", spec->block_tokens, "tokens of a block, where the trace has tokens or text")
+      ->capture_default_str();
   replays->add_option("--blocks", spec->blocks, "capacity of the cache in blocks")->required();
   replays->add_option("--policy", spec->policy, "lru, lfu, s3fifo, optimum (knows the future), or all")
       ->capture_default_str();
   replays->add_option("--json", spec->json, "write weft.kv_replay/1 to this file; - is stdout instead of text");
+  auto fetch = std::make_shared<KvFetchSpec>();
+  CLI::App* fetches =
+      sub->add_subcommand("fetch", "On a modelled machine: fetch a prompt's cache, compute it again, or both");
+  fetches->add_option("config", fetch->config, "the model's config.json")->required();
+  fetches->add_option("--on", fetch->on, "the machine: a preset, a preset with options, or a file");
+  fetches->add_option("--calibration", fetch->calibration, "constants from this file (weft calibrate --from)");
+  fetches
+      ->add_option(
+          "--from", fetch->from,
+          "where the cache is: node (the next node's GPUs), gpu (the node's next GPUs), dram, nvme-gen5*4, cxl2-x8")
+      ->capture_default_str();
+  fetches->add_option("--stack", fetch->stack, "whose software hands over: weft, mooncake (default: weft)");
+  fetches->add_option("--prefill", fetch->prefill,
+                      "how long computing takes: TOKENS:MS,TOKENS:MS,..., or a name such as llama2-70b/H100-SXM5/tp8");
+  fetches->add_option("--tokens", fetch->tokens, "lengths of prompts")->capture_default_str();
+  fetches->add_option("--block-tokens", fetch->block_tokens, "tokens of a block")->capture_default_str();
+  fetches->add_option("--tp", fetch->tp, "ranks of tensor parallelism, all at once")->capture_default_str();
+  fetches->add_option("--dtype", fetch->type,
+                      "elements of the cache, if not the model's: bfloat16, float16, fp8, int8");
+  fetches->add_option("--json", fetch->json, "write weft.kv_fetch/1 to this file; - is stdout instead of text");
   sub->footer(
       "\nExamples:\n  weft kv size config.json --tokens 100000 --tp 8\n  weft kv replay trace.jsonl --blocks 10000 "
-      "--policy lru\n");
-  return {sub, [spec, sizes] { return sizes->parsed() ? size(*spec) : replay(*spec); }};
+      "--policy lru\n  weft kv fetch config.json --on dgx-h100:nodes=2 --tp 8 --prefill llama2-70b/H100-SXM5/tp8\n");
+  return {sub, [spec, fetch, sizes, fetches] {
+            if (fetches->parsed()) return kv_fetch(*fetch);
+            return sizes->parsed() ? size(*spec) : replay(*spec);
+          }};
 }
 
 }  // namespace weft::cli

@@ -61,12 +61,31 @@ Duration OneSidedView::round_trip(Rank from, Rank to, Rank ranks) const {
   return type == PathType::kNet ? latency(from, to, ranks) * 2 : load_latency(costs.gpu(), type);
 }
 
-Result<OneSidedView> one_sided_view(const MachineView& machine) {
+namespace {
+
+Result<OneSidedView> view_with(const MachineView& machine, const json& paths) {
   const auto kind = machine.costs().gpu() ? HopCosts::Endpoint::kGpu : HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(machine.topology()));
-  const json over = {{"schema", "weft.calibration/1"}, {"hops", table().at("hops")}, {"local", table().at("local")}};
+  const json over = {
+      {"schema", "weft.calibration/1"}, {"paths", paths}, {"hops", table().at("hops")}, {"local", table().at("local")}};
   WEFT_TRY(HopCosts costs, HopCosts::calibrated(kind, conditions, "access_costs.json", over.dump()));
   return OneSidedView{machine, std::move(costs)};
+}
+
+}  // namespace
+
+Result<OneSidedView> one_sided_view(const MachineView& machine) { return view_with(machine, json::array()); }
+
+Result<Stack> stack_view(const MachineView& machine, const std::string& name) {
+  std::string known;
+  for (const json& stack : table().at("stacks")) {
+    if (stack.at("name") == name) {
+      WEFT_TRY(OneSidedView view, view_with(machine, json::array({stack})));
+      return Stack{std::move(view), Duration::microseconds(stack.at("start_us").get<double>())};
+    }
+    known += (known.empty() ? "" : ", ") + stack.at("name").get<std::string>();
+  }
+  return bad_input("there is no stack '{}'; there are weft, {}", name, known);
 }
 
 }  // namespace weft::cost

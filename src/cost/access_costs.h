@@ -27,4 +27,12 @@ struct OneSidedView {
 // Errors: see HopCosts::parse. `machine` must outlive the result.
 Result<OneSidedView> one_sided_view(const MachineView& machine);
 
+// The same where another system moves the data ("mooncake": "stacks" of access_costs.json), and that system's own time
+// before the first byte. Errors (bad input): there is none of this name.
+struct Stack {
+  OneSidedView view;
+  Duration start;
+};
+Result<Stack> stack_view(const MachineView& machine, const std::string& name);
+
 }  // namespace weft::cost

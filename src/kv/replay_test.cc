@@ -92,6 +92,51 @@ TEST(KvReplay, ABrokenLineIsNamed) {
   EXPECT_EQ(error(""), "t: no requests");
 }
 
+// Four tokens to a block. The second prompt begins as the first, the third with another token.
+TEST(KvReplay, TokensAreCutIntoBlocksThatEqualPrefixesShare) {
+  const auto trace = parse_trace(
+      "{\"input_tok_ids\":[1,2,3,4,5,6,7,8,9],\"output_toks\":3}\n"
+      "{\"input_tok_ids\":[1,2,3,4,5,6,7,0]}\n{\"input_tok_ids\":[0,2,3,4,5,6,7,8]}\n",
+      "t", 4);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->blocks, (std::vector<std::uint32_t>{0, 1, 0, 2, 3, 4}));
+  EXPECT_EQ(trace->distinct, 5U);
+  EXPECT_EQ(replay(*trace, 100, Policy::kLru).hit_blocks, 1U);
+  EXPECT_EQ(parse_trace("{\"input_tok_ids\":[1,-2]}\n", "t", 4).error().message,
+            "t:1: input_tok_ids holds something that is no number from 0");
+}
+
+// A turn of a person asks with all that was said before: 8 bytes, then 8 + 4 + 4. A token is 4 bytes, a block 2 tokens.
+TEST(KvReplay, EveryTurnOfAConversationIsARequestWithAllBeforeIt) {
+  const char* const text = R"([{"id": "a", "conversations": [{"from": "human", "value": "12345678"},
+    {"from": "gpt", "value": "abcd"}, {"from": "human", "value": "efgh"}, {"from": "gpt", "value": "x"}]}])";
+  const auto trace = parse_trace(text, "t", 2);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->blocks, (std::vector<std::uint32_t>{0, 0, 1}));
+  EXPECT_EQ(trace->requests(), 2U);
+  const auto error = [](const std::string& t) { return parse_trace(t, "t").error().message; };
+  EXPECT_EQ(error("[{\"id\": 1}]"), "t: conversation 1: conversations is missing, or no list");
+  EXPECT_EQ(error("[{\"conversations\": [{\"from\": 1, \"value\": \"\"}]}]"),
+            "t: conversation 1: a turn has \"from\" and \"value\", both text");
+}
+
+TEST(KvReplay, LengthsAloneShareNothing) {
+  const auto trace = parse_trace(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9,374,44\r\n"
+      "2023-11-16 18:17:04.0,33,5\r\n",
+      "t");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->blocks.size(), 25U);  // 374 / 16 = 23, 33 / 16 = 2
+  EXPECT_EQ(trace->distinct, 25U);
+  EXPECT_EQ(replay(*trace, 1000, Policy::kLru).hit_blocks, 0U);
+  const auto error = [](const std::string& rows) {
+    return parse_trace("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows, "t").error().message;
+  };
+  EXPECT_EQ(error("x,374\n"), "t:2: 2 columns, not 3");
+  EXPECT_NE(error("x,-1,4\n").find("t:2: ContextTokens"), std::string::npos);
+  EXPECT_EQ(error(""), "t: no requests");
+}
+
 // The published trace stands beside the repository on machines that have it.
 TEST(KvReplay, TheConversationTraceOfMooncakeHasTheKnownHitRates) {
   std::ifstream file(WEFT_TRACES "/conversation_trace.jsonl");

@@ -36,12 +36,10 @@ Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
   if (options.policy == Policy::kLfu) kept = Lfu(pages, options.pages);
   if (options.policy == Policy::kS3Fifo) kept = S3Fifo(pages, options.pages);
   Store store(agent, options, region, std::move(kept));
-  if (options.file.empty()) return store;
-  WEFT_TRY(const auto file, agent.add_file(options.file, options.page_bytes));
-  const auto slots = file.bytes / options.page_bytes;
-  if (slots > kMostPages) return bad_input("{}: {} pages; a tier has at most {}", options.file, slots, kMostPages);
-  store.tier_.emplace(Tier{file, Lru(static_cast<std::uint32_t>(slots), slots), {}, {}});
-  store.tier_->entries.resize(static_cast<std::size_t>(slots));
+  if (options.tier.file.empty()) return store;
+  TierOptions below = options.tier;
+  below.page_bytes = options.page_bytes;
+  WEFT_TRY(store.tier_, Tier::open(agent, below));
   return store;
 }
 
@@ -80,6 +78,7 @@ Result<transfer::Page> Store::page() {
   const std::uint32_t victim = std::visit([&](auto& kept) { return kept.evict(leased); }, kept_);
   if (victim == kNone)
     return failure(Code::kNoResources, Blame::kOperation, "every page of {} is being read or written", options_.pages);
+  if (options_.write == StoreOptions::Write::kBack) write_down(entries_[victim].key, victim);
   index_.erase(entries_[victim].key);
   ++evicted_;
   WEFT_CHECK(agent_->release(region_, entries_[victim].page));
@@ -113,63 +112,46 @@ void Store::enter(const BlockKey& key, transfer::Page page) {
   std::visit([&](auto& kept) { kept.touch(page.index); }, kept_);
 }
 
-// Between a page of memory and one of the file, with the checksum that the agent keeps of pages.
-Status Store::move(transfer::Op op, std::uint32_t page, transfer::Page in_file) {
-  const auto row = [&](const transfer::Registration& region, std::uint32_t index) {
-    return std::vector<transfer::Rows>{{region.region, index * options_.page_bytes, options_.page_bytes}};
-  };
-  WEFT_TRY(const auto local, agent_->prepare("", row(region_, page)));
-  WEFT_TRY(const auto remote, agent_->prepare("", row(tier_->region, in_file.index)));
-  WEFT_TRY(auto request, agent_->make(op, local, remote, {.generations = {&in_file.generation, 1}, .verify = true}));
-  WEFT_CHECK(agent_->post(request));
-  if (agent_->wait(request) != transfer::State::kDone) return tl::make_unexpected(request.error());
-  return {};
-}
-
-void Store::drop(std::uint32_t in_file) {
-  auto& [key, page] = tier_->entries[in_file];
-  tier_->index.erase(key);
-  (void)agent_->release(tier_->region, page);
-}
-
 // A block that the file cannot take is lost to it alone.
-void Store::write_through(const BlockKey& key, std::uint32_t page) {
-  if (!tier_ || tier_->index.count(key) != 0) return;
-  auto slot = agent_->acquire(tier_->region, kOwner);
-  if (!slot) {
-    const std::uint32_t victim = tier_->kept.evict([](std::uint32_t) { return false; });
-    if (victim != kNone) drop(victim);
-    slot = agent_->acquire(tier_->region, kOwner);
-  }
-  if (!slot || !move(transfer::Op::kWrite, page, *slot)) {
-    if (slot) (void)agent_->release(tier_->region, *slot);
-    ++lost_;
-    return;
-  }
-  tier_->entries[slot->index] = {key, *slot};
-  tier_->index[key] = slot->index;
-  tier_->kept.touch(slot->index);
+void Store::write_down(const BlockKey& key, std::uint32_t page) {
+  if (!tier_) return;
+  const Status written = tier_->put(key, region_, page);
+  if (written) return;
+  ++lost_;
+  tier_status_ = written;
 }
 
 // From the file into memory. False: it is not there, damaged, or no page is free.
 bool Store::reload(const BlockKey& key) {
-  if (!tier_) return false;
-  const auto found = tier_->index.find(key);
-  if (found == tier_->index.end()) return false;
-  const std::uint32_t slot = found->second;
+  if (!tier_ || !tier_->holds(key)) return false;
   const auto taken = page();
   if (!taken) return false;
-  if (!move(transfer::Op::kRead, taken->index, tier_->entries[slot].second) || !agent_->seal(region_, *taken)) {
+  // Another block was written back for this page: it may have taken the place of this one.
+  if (!tier_->holds(key)) {
     (void)agent_->release(region_, *taken);
-    tier_->kept.remove(slot);
-    drop(slot);
-    ++lost_;
     return false;
   }
-  tier_->kept.touch(slot);
+  Status read = tier_->get(key, region_, taken->index);
+  if (read) read = agent_->seal(region_, *taken);
+  if (!read) {
+    (void)agent_->release(region_, *taken);
+    ++lost_;
+    tier_status_ = read;
+    return false;
+  }
   enter(key, *taken);
   ++reloaded_;
   return true;
+}
+
+Status Store::flush() {
+  Status first;
+  for (const auto& [key, page] : index_) {
+    if (!tier_ || tier_->holds(key)) continue;
+    write_down(key, page);
+    if (!tier_->holds(key) && first) first = tier_status_;
+  }
+  return first;
 }
 
 void Store::commit(Writing& writing) {
@@ -180,7 +162,7 @@ void Store::commit(Writing& writing) {
       continue;
     }
     enter(writing.keys[i], page);
-    write_through(writing.keys[i], page.index);
+    if (options_.write == StoreOptions::Write::kThrough) write_down(writing.keys[i], page.index);
   }
   writing = {};
 }

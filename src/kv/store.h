@@ -9,6 +9,7 @@
 
 #include "kv/policy.h"
 #include "kv/replay.h"
+#include "kv/tier.h"
 #include "net/bootstrap/key.h"
 #include "weft/transfer.h"
 
@@ -16,7 +17,6 @@
 namespace weft::kv {
 
 using Token = std::int32_t;
-using BlockKey = net::bootstrap::Digest;
 
 // The keys of all whole blocks of a prompt: SHA-256 over the key before and the block's tokens; the first follows from
 // the tenant's salt. So equal keys mean equal prefixes of one tenant, and no tenant can guess another's.
@@ -27,14 +27,16 @@ struct StoreOptions {
   Bytes page_bytes = 0;  // of one block
   std::int64_t block_tokens = 16;
   Policy policy = Policy::kLru;  // not the optimum
-  // A second tier, written through: a file that exists, whose size is a multiple of page_bytes. Empty: none.
-  std::string file;
+  // A second tier in TierOptions::file, which a later store goes on with; page_bytes are the store's. Empty: none.
+  TierOptions tier = {};
+  // Blocks go to the tier when they are committed (through), or when their page is given up and by flush() (back).
+  enum class Write : std::uint8_t { kThrough, kBack } write = Write::kThrough;
 };
 
 // Thread: one at a time. The agent must outlive the store.
 class Store {
  public:
-  // Errors: sizes, no memory, a policy that needs the future.
+  // Errors: sizes, no memory, a policy that needs the future; those of Tier::open.
   static Result<Store> open(transfer::Agent& agent, const StoreOptions& options);
 
   // Pages that are read: they are neither evicted nor written until end().
@@ -60,6 +62,8 @@ class Store {
   void commit(Writing& writing);
   // Gives the pages back; a writer that still writes is rejected.
   void abandon(Writing& writing);
+  // Written back: brings all blocks that the tier has not into it. Errors: the first one's, after all were tried.
+  Status flush();
 
   const transfer::Registration& region() const { return region_; }
   std::int64_t blocks() const { return static_cast<std::int64_t>(index_.size()); }
@@ -67,6 +71,9 @@ class Store {
   // Of the second tier: blocks read back; blocks that could not be written, or were damaged, and have been dropped.
   std::int64_t reloaded() const { return reloaded_; }
   std::int64_t lost() const { return lost_; }
+  // Why the last of them was lost; good: none was.
+  const Status& tier_status() const { return tier_status_; }
+  const Tier* tier() const { return tier_ ? &*tier_ : nullptr; }
 
  private:
   using Kept = std::variant<Lru, Lfu, S3Fifo>;
@@ -75,20 +82,11 @@ class Store {
     transfer::Page page;
     std::int32_t leases = 0;
   };
-  // The file: which of its pages holds which block.
-  struct Tier {
-    transfer::Registration region;
-    Lru kept;
-    std::vector<std::pair<BlockKey, transfer::Page>> entries;  // by page
-    std::map<BlockKey, std::uint32_t> index;
-  };
   Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept);
   Result<transfer::Page> page();
   void enter(const BlockKey& key, transfer::Page page);
-  Status move(transfer::Op op, std::uint32_t page, transfer::Page in_file);
-  void write_through(const BlockKey& key, std::uint32_t page);
+  void write_down(const BlockKey& key, std::uint32_t page);
   bool reload(const BlockKey& key);
-  void drop(std::uint32_t in_file);
 
   transfer::Agent* agent_;
   StoreOptions options_;
@@ -97,6 +95,7 @@ class Store {
   std::vector<Entry> entries_;               // by page
   std::map<BlockKey, std::uint32_t> index_;  // -> page
   std::optional<Tier> tier_;
+  Status tier_status_;
   std::int64_t evicted_ = 0, reloaded_ = 0, lost_ = 0;
 };
 

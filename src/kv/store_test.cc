@@ -125,8 +125,8 @@ class KvTier : public KvStore {
     ASSERT_EQ(ftruncate(fd, 32 * kPage), 0);
     agent.emplace(*transfer::Agent::open({.name = "store"}));
     engine.emplace(*transfer::Agent::open({.name = "engine"}));
-    auto opened =
-        Store::open(*agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam(), .file = path});
+    auto opened = Store::open(
+        *agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam(), .tier = {.file = path}});
     ASSERT_TRUE(opened) << opened.error().message;
     store.emplace(std::move(*opened));
     mine = *engine->allocate(8 * kPage);
@@ -135,6 +135,7 @@ class KvTier : public KvStore {
   void TearDown() override {
     close(fd);
     unlink(path);
+    unlink((std::string(path) + ".index").c_str());
   }
   void expect_block(const Store::Lease& lease, std::size_t block, int value) {
     ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);

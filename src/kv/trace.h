@@ -15,6 +15,7 @@ struct Trace {
   std::vector<std::uint32_t> blocks;  // of all requests
   std::vector<std::uint64_t> ends;    // of each request's, in `blocks`
   std::uint32_t distinct = 0;
+  std::string form;  // how the blocks were found, in a few words
 
   std::size_t requests() const { return ends.size(); }
   std::span<const std::uint32_t> of(std::size_t request) const {
@@ -23,8 +24,15 @@ struct Trace {
   }
 };
 
-// Mooncake's form: a line per request, a JSON object with "hash_ids", one for each block of a prefix. Errors (bad
-// input): names file and line.
-Result<Trace> parse_trace(std::string_view text, const std::string& file);
+// One of these forms; how the file begins says which:
+//   a line of JSON per request with "hash_ids", one for each block of a prefix (Mooncake, Qwen-Bailian)
+//   a line of JSON per request with "input_tok_ids", its prompt's tokens (ShareGPT as LLMServingSim writes it)
+//   JSON: a list of conversations, each with "conversations" of {"from", "value"} (ShareGPT): a request for each turn
+//   of
+//     a person, whose prompt is everything before it; four bytes of text count as one token
+//   CSV with the columns ContextTokens and GeneratedTokens (Azure): lengths only, so that no block comes twice
+// `block_tokens`: where tokens are cut into blocks; whole blocks only, as a store keeps them. Errors (bad input): names
+// file and line.
+Result<Trace> parse_trace(std::string_view text, const std::string& file, std::int64_t block_tokens = 16);
 
 }  // namespace weft::kv

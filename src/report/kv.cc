@@ -26,9 +26,37 @@ nlohmann::json to_json(const KvReplayReport& r) {
                     {"hit_blocks", row.hit_blocks},
                     {"hit_requests", row.hit_requests},
                     {"replay_s", row.seconds}});
-  return {{"schema", "weft.kv_replay/1"}, {"trace", r.trace},   {"capacity_blocks", r.capacity},
-          {"requests", r.requests},       {"blocks", r.blocks}, {"distinct", r.distinct},
+  return {{"schema", "weft.kv_replay/1"},
+          {"trace", r.trace},
+          {"capacity_blocks", r.capacity},
+          {"requests", r.requests},
+          {"blocks", r.blocks},
+          {"distinct", r.distinct},
+          {"form", r.form},
           {"rows", std::move(rows)}};
+}
+
+nlohmann::json to_json(const KvFetchReport& report) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const KvFetchRow& r : report.rows) {
+    rows.push_back({{"tokens", r.tokens}, {"bytes", r.bytes}, {"fetch_us", r.fetch.us()}, {"bound", r.bound}});
+    if (report.prefill.empty()) continue;
+    rows.back().update({{"recompute_us", r.recompute.us()},
+                        {"both_us", r.both.us()},
+                        {"computed_tokens", r.computed},
+                        {"choice", r.choice}});
+  }
+  nlohmann::json json = {{"schema", "weft.kv_fetch/1"},
+                         {"world", "simulated"},
+                         {"config", report.config},
+                         {"machine", report.machine},
+                         {"from", report.from},
+                         {"tp", report.tp},
+                         {"rank_token_bytes", report.rank_token_bytes},
+                         {"rows", std::move(rows)}};
+  if (!report.stack.empty()) json["stack"] = report.stack;
+  if (!report.prefill.empty()) json["prefill"] = {{"times", report.prefill}, {"error", report.prefill_error}};
+  return json;
 }
 
 }  // namespace weft::report

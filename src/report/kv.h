@@ -30,6 +30,7 @@ struct KvReplayReport {
   std::string trace;
   std::int64_t capacity = 0;
   std::uint64_t requests = 0, blocks = 0, distinct = 0;
+  std::string form;  // how the trace gives its blocks
   std::vector<KvReplayRow> rows;
 
   double rate(const KvReplayRow& row) const {
@@ -37,7 +38,27 @@ struct KvReplayReport {
   }
 };
 
+// What it takes to fetch a prompt's cache on a modelled machine, and, where `prefill` says how long computing takes, to
+// compute it again, or to do both until they meet.
+struct KvFetchRow {
+  std::int64_t tokens = 0;
+  Bytes bytes = 0;  // of all ranks
+  Duration fetch;
+  std::string bound;  // the busiest link or part
+  Duration recompute, both;
+  std::int64_t computed = 0;  // tokens from the front, when both are done
+  std::string choice;         // fetch, recompute, both
+};
+struct KvFetchReport {
+  std::string config, machine, from, stack, prefill;
+  double prefill_error = 0;  // relative
+  std::int64_t tp = 1;
+  Bytes rank_token_bytes = 0;
+  std::vector<KvFetchRow> rows;
+};
+
 nlohmann::json to_json(const KvSizeReport& report);    // weft.kv_size/1
+nlohmann::json to_json(const KvFetchReport& report);   // weft.kv_fetch/1
 nlohmann::json to_json(const KvReplayReport& report);  // weft.kv_replay/1
 
 }  // namespace weft::report

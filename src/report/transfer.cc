@@ -20,4 +20,22 @@ nlohmann::json to_json(const TransferReport& report) {
           {"rows", std::move(rows)}};
 }
 
+nlohmann::json to_json(const TierReport& report) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const TierRow& r : report.rows)
+    rows.push_back({{"rank_bytes", r.rank_bytes},
+                    {"bytes", report.bytes(r)},
+                    {"time_us", r.time.us()},
+                    {"GBps", report.gb_per_second(r)},
+                    {"bound", r.bound}});
+  nlohmann::json json = {{"schema", "weft.transfer_tier/1"},
+                         {"world", "simulated"},
+                         {"machine", report.machine},
+                         {"from", report.from},
+                         {"ranks", report.ranks},
+                         {"rows", std::move(rows)}};
+  if (!report.stack.empty()) json["stack"] = report.stack;
+  return json;
+}
+
 }  // namespace weft::report

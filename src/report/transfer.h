@@ -29,6 +29,24 @@ struct TransferReport {
   std::vector<TransferRow> rows;
 };
 
+// Every rank of a modelled machine gets as many bytes out of a tier, all at once.
+struct TierRow {
+  Bytes rank_bytes = 0;
+  Duration time;
+  std::string bound;  // the busiest link or part
+};
+struct TierReport {
+  std::string machine, from, stack;  // stack: empty where no system's software is in it
+  Rank ranks = 1;
+  std::vector<TierRow> rows;
+
+  Bytes bytes(const TierRow& row) const { return row.rank_bytes * ranks; }
+  double gb_per_second(const TierRow& row) const {
+    return row.time.ps() > 0 ? static_cast<double>(bytes(row)) / row.time.s() * 1e-9 : 0;
+  }
+};
+
 nlohmann::json to_json(const TransferReport& report);  // weft.transfer/1
+nlohmann::json to_json(const TierReport& report);      // weft.transfer_tier/1
 
 }  // namespace weft::report

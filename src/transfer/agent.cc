@@ -1,29 +1,16 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <thread>
 
-#include "net/tcp/crc32c.h"
-#include "transfer/server.h"
-#include "transfer/work.h"
+#include "transfer/state.h"
 
 namespace weft::transfer {
 namespace {
 
 constexpr Bytes kMostPages = Bytes{1} << 24;
-constexpr std::uint64_t kCount = (std::uint64_t{1} << 48) - 1;  // of a generation; above it stands the owner's tag
-constexpr Bytes kPostBudget = 256 << 10;                        // post() returns after about so many bytes …
-constexpr Bytes kPollBudget = 2 << 20;                          // … poll() and a round of wait() after so many
-
-std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
-  const std::uint64_t next = tag << 48 | ((page.generation.load() + 1) & kCount);
-  page.generation.store(next);
-  return next;
-}
+constexpr Bytes kPostBudget = 256 << 10;  // post() returns after about this many bytes …
+constexpr Bytes kPollBudget = 2 << 20;    // … poll() and a round of wait() after this many
 
 // "host:port"; port 0: any that is free.
 Result<net::bootstrap::Address> address_to_listen_on(const std::string& text) {
@@ -35,119 +22,6 @@ Result<net::bootstrap::Address> address_to_listen_on(const std::string& text) {
 
 }  // namespace
 
-namespace detail {
-
-struct AgentState {
-  Options options;
-  MeetOptions meeting;
-  net::bootstrap::Digest layout{};
-  net::bootstrap::UniqueFd control_fd;
-  Segment segment;
-  FreeList page_words{0, 0, 1};
-  Regions regions;
-  std::uint32_t next_region = 0;
-  std::unique_ptr<Server> server;  // ends before what stands above it
-  std::shared_ptr<Peer> self;
-  std::map<std::string, std::shared_ptr<Peer>> peers;
-  std::vector<std::weak_ptr<Work>> works;
-  std::mutex mutex;
-
-  PinWord& pin_of(std::uint32_t slot) const { return segment.slot(slot).pin; }
-  bool ended(std::uint32_t slot) const {
-    const std::uint64_t owner = segment.slot(slot).owner.load();
-    return slot > kOwnSlot && (owner == 0 || process_ended(owner));
-  }
-  Grace begin_grace(std::uint32_t region) const {
-    return Grace::begin(kSlots, region, [this](std::uint32_t slot) -> PinWord& { return pin_of(slot); });
-  }
-  bool over(Grace& grace) const {
-    return grace.over([this](std::uint32_t slot) -> PinWord& { return pin_of(slot); },
-                      [this](std::uint32_t slot) { return ended(slot); });
-  }
-  Result<std::shared_ptr<Region>> region(const Registration& known) const {
-    auto found = regions.find(known.region);
-    if (found == nullptr) return bad_input("region {} is not registered", known.region);
-    return found;
-  }
-  Result<std::shared_ptr<Peer>> peer(const std::string& name) const {
-    if (name.empty()) return self;
-    const auto found = peers.find(name);
-    if (found == peers.end()) return bad_input("no peer is called '{}': load its metadata first", name);
-    return found->second;
-  }
-  Status check_new(const void* data, Bytes bytes, Bytes page_bytes) const;
-  Result<Registration> add(std::shared_ptr<Region> region);
-  void drain(Region& region) const;
-  void sweep() const;
-};
-
-Status AgentState::check_new(const void* data, Bytes bytes, Bytes page_bytes) const {
-  if (bytes <= 0 || page_bytes < 0 || (page_bytes > 0 && bytes % page_bytes != 0))
-    return bad_input("{} bytes in pages of {}: both must be positive, and the pages whole", bytes, page_bytes);
-  if (next_region >= kMostRegions) return bad_input("this agent has registered {} regions", kMostRegions);
-  if (data == nullptr) return {};
-  const auto begin = reinterpret_cast<std::uintptr_t>(data), end = begin + static_cast<std::uintptr_t>(bytes);
-  if (end < begin) return bad_input("{} bytes at {} leave the address space", bytes, data);
-  for (const auto& r : regions.all()) {
-    const auto first = reinterpret_cast<std::uintptr_t>(r->data), last = first + static_cast<std::uintptr_t>(r->bytes);
-    if (r->data != nullptr && begin < last && first < end)
-      return bad_input("{} bytes at {} overlap region {} of {} bytes at {}", bytes, data, r->id, r->bytes,
-                       static_cast<const void*>(r->data));
-  }
-  return {};
-}
-
-Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
-  r->pages = r->fenced() ? static_cast<std::uint64_t>(r->bytes / r->page_bytes) : 1;
-  const auto place = page_words.allocate(static_cast<Bytes>(r->pages));
-  if (!place)
-    return failure(Code::kNoResources, Blame::kInput, "{} pages: this agent has been opened for {} in all regions",
-                   r->pages, options.pages);
-  r->first_page = static_cast<std::uint64_t>(*place);
-  r->id = next_region++;
-  if (!r->fenced()) {
-    r->generation = next_generation(segment.page(r->first_page), 0xffff);
-  } else {
-    for (std::uint64_t i = r->pages; i-- > 0;) r->free.push_back(static_cast<std::uint32_t>(i));
-  }
-  auto target = std::make_shared<Target>();
-  target->region = r->id;
-  target->path = r->data == nullptr ? Path::kFile : Path::kDirect;
-  target->base = r->data;
-  target->fd = r->file.get();
-  target->bytes = r->bytes;
-  target->page_bytes = r->page_bytes;
-  target->generation = r->generation;
-  target->pages = &segment.page(r->first_page);
-  target->why = r->data == nullptr ? "file: pread and pwrite" : "direct: this agent's memory";
-  self->targets[r->id] = std::move(target);
-  regions.add(r);
-  return Registration{r->id, r->data, r->bytes, r->page_bytes};
-}
-
-void AgentState::drain(Region& region) const {
-  while (!region.draining.empty() && over(region.draining.front().grace)) {
-    region.free.push_back(region.draining.front().page);
-    region.draining.pop_front();
-  }
-}
-
-// Places of peers that have left or ended become free again, when their notifications have been taken.
-void AgentState::sweep() const {
-  for (std::uint32_t i = kOwnSlot + 1; i < kSlots; ++i) {
-    Slot& slot = segment.slot(i);
-    const std::uint64_t owner = slot.owner.load();
-    if (owner == 0 || slot.head.load() != slot.tail.load()) continue;
-    if (slot.left.load() == 0 && !process_ended(owner)) continue;
-    if (slot.head.load() != slot.tail.load()) continue;  // the last words before it left
-    if ((slot.pin.load() & 0xffff) != 0) unpin(slot.pin);
-    slot.left.store(0);
-    slot.owner.store(0);
-  }
-}
-
-}  // namespace detail
-
 std::string_view name(State state) {
   constexpr std::string_view kNames[] = {"prepared", "running", "done", "failed", "cancelled", "expired"};
   return kNames[static_cast<int>(state)];
@@ -158,6 +32,7 @@ State Request::state() const { return work_->state; }
 const Error& Request::error() const { return work_->error; }
 std::int64_t Request::moved_bytes() const { return work_->moved; }
 std::chrono::steady_clock::time_point Request::progressed() const { return work_->progressed; }
+std::chrono::steady_clock::time_point Request::posted() const { return work_->started; }
 
 Agent::Agent(std::unique_ptr<detail::AgentState> state) : state_(std::move(state)) {}
 Agent::Agent(Agent&&) noexcept = default;
@@ -174,7 +49,7 @@ Result<Agent> Agent::open(Options options) {
     return bad_input("{} pages: an agent has 1 to {}", options.pages, kMostPages);
   if (!options.listen.empty() && options.key.empty()) return bad_input("an agent that listens needs a key");
   auto s = std::make_unique<detail::AgentState>();
-  s->meeting = {.self = options.name, .process = this_process(), .only_tcp = options.only_tcp};
+  s->meeting = {.self = options.name, .process = this_process(), .only_tcp = options.only_tcp, .costs = options.costs};
   if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);
   s->layout = net::bootstrap::sha256(options.layout);
   const auto pages = static_cast<std::uint64_t>(options.pages);
@@ -212,132 +87,10 @@ Agent::~Agent() {
   state_->self->gone = closed;
 }
 
-Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes) {
-  const std::lock_guard guard(state_->mutex);
-  WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
-  auto region = std::make_shared<Region>();
-  WEFT_TRY(region->memory, make_shared_memory(bytes, true));
-  region->data = region->memory.mapping.data();
-  region->bytes = bytes;
-  region->page_bytes = page_bytes;
-  return state_->add(std::move(region));
-}
+Result<std::string> Agent::metadata() const { return metadata_of(nullptr); }
+Result<std::string> Agent::metadata(std::span<const Registration> regions) const { return metadata_of(&regions); }
 
-Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
-  const std::lock_guard guard(state_->mutex);
-  if (data == nullptr) return bad_input("memory at address 0");
-  WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
-  auto region = std::make_shared<Region>();
-  region->data = static_cast<std::byte*>(data);
-  region->bytes = bytes;
-  region->page_bytes = page_bytes;
-  return state_->add(std::move(region));
-}
-
-Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes) {
-  const std::lock_guard guard(state_->mutex);
-  auto region = std::make_shared<Region>();
-  region->file = net::bootstrap::UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  struct stat known {};
-  if (!region->file.open() || fstat(region->file.get(), &known) != 0)
-    return bad_input("file {}: {}", path, std::strerror(errno));
-  if (!S_ISREG(known.st_mode)) return bad_input("file {} is not a regular file", path);
-  WEFT_CHECK(state_->check_new(nullptr, known.st_size, page_bytes));
-  region->bytes = known.st_size;
-  region->page_bytes = page_bytes;
-  return state_->add(std::move(region));
-}
-
-Status Agent::deregister(const Registration& registration, std::chrono::milliseconds limit) {
-  std::unique_lock guard(state_->mutex);
-  WEFT_TRY(const auto region, state_->region(registration));
-  if (!region->closing) {
-    for (std::uint64_t i = 0; i < region->pages; ++i) next_generation(state_->segment.page(region->first_page + i), 0);
-    region->closing = state_->begin_grace(region->id);
-  }
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!state_->over(*region->closing)) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      const std::uint64_t owner = state_->segment.slot(region->closing->seen().front().slot).owner.load();
-      return failure(Code::kTimeout, Blame::kOperation, "region {}: process {} is still copying", region->id,
-                     pid_of(owner));
-    }
-    guard.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    guard.lock();
-  }
-  state_->self->targets.erase(region->id);
-  state_->regions.remove(region->id);
-  state_->page_words.release(static_cast<Bytes>(region->first_page));
-  return {};
-}
-
-Result<Rows> Agent::rows_at(const void* data, std::int64_t bytes) const {
-  const auto at = reinterpret_cast<std::uintptr_t>(data);
-  for (const auto& r : state_->regions.all()) {
-    const auto first = reinterpret_cast<std::uintptr_t>(r->data);
-    if (r->data == nullptr || at < first || at - first >= static_cast<std::uintptr_t>(r->bytes)) continue;
-    const auto offset = static_cast<std::int64_t>(at - first);
-    if (bytes <= 0 || bytes > r->bytes - offset)
-      return bad_input("{} bytes at {} end past region {} of {} bytes", bytes, data, r->id, r->bytes);
-    return Rows{.region = r->id, .offset = offset, .bytes = bytes};
-  }
-  return bad_input("the memory at {} is not registered", data);
-}
-
-Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag) {
-  const std::lock_guard guard(state_->mutex);
-  WEFT_TRY(const auto region, state_->region(registration));
-  if (!region->fenced() || region->closing || tag == 0)
-    return bad_input("region {}: pages are of fenced regions that are open, for owners from 1", region->id);
-  if (region->free.empty()) state_->drain(*region);
-  if (region->free.empty())
-    return failure(Code::kNoResources, Blame::kOperation, "region {}: no page is free, {} are still being copied",
-                   region->id, region->draining.size());
-  const std::uint32_t index = region->free.back();
-  region->free.pop_back();
-  PageWord& page = state_->segment.page(region->first_page + index);
-  page.sealed.store(0);
-  return Page{index, next_generation(page, tag)};
-}
-
-Status Agent::release(const Registration& registration, Page page) {
-  const std::lock_guard guard(state_->mutex);
-  WEFT_TRY(const auto region, state_->region(registration));
-  if (!region->fenced() || page.index >= region->pages)
-    return bad_input("region {} has no page {}", region->id, page.index);
-  PageWord& word = state_->segment.page(region->first_page + page.index);
-  if (page.generation >> 48 == 0 || word.generation.load() != page.generation)
-    return bad_input("page {} of region {} is not out with this generation", page.index, region->id);
-  next_generation(word, 0);
-  region->draining.push_back({page.index, state_->begin_grace(region->id)});
-  state_->drain(*region);
-  return {};
-}
-
-std::int64_t Agent::free_pages(const Registration& registration) {
-  const std::lock_guard guard(state_->mutex);
-  const auto region = state_->regions.find(registration.region);
-  if (region == nullptr) return 0;
-  state_->drain(*region);
-  return static_cast<std::int64_t>(region->free.size());
-}
-
-Status Agent::seal(const Registration& registration, Page page) {
-  const std::lock_guard guard(state_->mutex);
-  WEFT_TRY(const auto region, state_->region(registration));
-  if (!region->fenced() || page.index >= region->pages || region->data == nullptr)
-    return bad_input("region {} has no page {} in memory", region->id, page.index);
-  PageWord& word = state_->segment.page(region->first_page + page.index);
-  if (word.generation.load() != page.generation)
-    return bad_input("page {} of region {} is not out with this generation", page.index, region->id);
-  const auto size = static_cast<std::size_t>(region->page_bytes);
-  word.checksum.store(net::tcp::crc32c(0, region->data + size * page.index, size));
-  word.sealed.store(1);
-  return {};
-}
-
-Result<std::string> Agent::metadata() const {
+Result<std::string> Agent::metadata_of(const std::span<const Registration>* some) const {
   const std::lock_guard guard(state_->mutex);
   const detail::AgentState& s = *state_;
   Metadata m;
@@ -349,8 +102,15 @@ Result<std::string> Agent::metadata() const {
   if (s.server != nullptr) m.address = s.server->address();
   m.layout = s.layout;
   m.name = s.options.name;
+  m.partial = some != nullptr;
+  if (some != nullptr)
+    for (const Registration& one : *some) WEFT_CHECK(s.region(one));
+  const auto asked = [&](std::uint32_t id) {
+    return some == nullptr ||
+           std::any_of(some->begin(), some->end(), [&](const auto& one) { return one.region == id; });
+  };
   for (const auto& r : s.regions.all()) {
-    if (r->data == nullptr || r->closing) continue;
+    if (r->data == nullptr || r->closing || !asked(r->id)) continue;
     m.regions.push_back({r->id, reinterpret_cast<std::uint64_t>(r->data), r->bytes, r->page_bytes, r->memory.fd.get(),
                          r->first_page, r->generation});
   }
@@ -371,7 +131,7 @@ Result<std::string> Agent::load(std::string_view bytes) {
   }
   WEFT_TRY(auto peer, meet(m, s.meeting));
   if (known != s.peers.end())
-    known->second->gone = Error{Code::kPeerDied, Blame::kOperation,
+    known->second->gone = Error{Code::kNotFound, Blame::kOperation,
                                 fmt::format("{} has restarted since this list was prepared", known->second->name)};
   s.peers[m.name] = std::move(peer);
   return m.name;
@@ -381,7 +141,7 @@ Status Agent::forget(const std::string& name) {
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (peer->is_self) return bad_input("an agent cannot forget itself");
-  peer->gone = Error{Code::kPeerLeft, Blame::kOperation, peer->name + " has been forgotten"};
+  peer->gone = Error{Code::kNotFound, Blame::kOperation, peer->name + " has been forgotten"};
   state_->peers.erase(name);
   return {};
 }
@@ -392,29 +152,6 @@ Result<std::string> Agent::explain(const std::string& name) const {
   std::string text;
   for (const auto& [region, target] : peer->targets) text += fmt::format("region {}: {}\n", region, target->why);
   return text;
-}
-
-Result<Prepared> Agent::prepare(const std::string& name, std::span<const Rows> rows) const {
-  const std::lock_guard guard(state_->mutex);
-  WEFT_TRY(const auto peer, state_->peer(name));
-  if (const auto problem = peer->problem()) return tl::make_unexpected(*problem);
-  if (rows.empty()) return bad_input("a list without rows");
-  auto list = std::make_shared<detail::List>();
-  list->peer = peer;
-  for (const Rows& row : rows) {
-    const auto target = peer->targets.find(row.region);
-    if (target == peer->targets.end())
-      return bad_input("{}: region {} is not registered, or was not when its metadata was loaded", peer->name,
-                       row.region);
-    WEFT_CHECK(check_row(row, *target->second, peer->name));
-    list->rows.push_back(row);
-    list->targets.push_back(target->second);
-    list->first.push_back(list->elements);
-    list->elements += row.count;
-  }
-  Prepared prepared;
-  prepared.list_ = std::move(list);
-  return prepared;
 }
 
 Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options) {
@@ -447,11 +184,14 @@ Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote
   return request;
 }
 
-Status Agent::post(Request& request) {
+Status Agent::post(Request& request, std::optional<std::string_view> notify) {
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
   if (request.work_->state == State::kRunning)
     return bad_input("the request is running: it can be posted again after its end");
+  if (notify && notify->size() > kMostNotification)
+    return bad_input("a notification of {} bytes; at most {} fit", notify->size(), kMostNotification);
+  if (notify) request.work_->notify = *notify;
   start(request.work_);
   step(request.work_, state_->options.name, kPostBudget);
   return {};
@@ -463,10 +203,35 @@ State Agent::poll(Request& request) {
   return request.work_->state;
 }
 
-State Agent::wait(Request& request) {
-  for (std::int64_t moved = -1; poll(request) == State::kRunning; moved = request.moved_bytes())
-    if (request.moved_bytes() == moved) std::this_thread::yield();
+State Agent::wait(Request& request) { return wait(request, std::chrono::milliseconds::max()); }
+
+State Agent::wait(Request& request, std::chrono::milliseconds limit) {
+  constexpr int kLooks = 50;
+  const auto begin = std::chrono::steady_clock::now();
+  std::int64_t moved = -1;
+  for (int idle = 0; poll(request) == State::kRunning; ++idle) {
+    if (request.moved_bytes() != moved) idle = 0;
+    moved = request.moved_bytes();
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited) >= limit) break;
+    if (idle > kLooks)
+      rest(request);
+    else if (idle > 0)
+      std::this_thread::yield();
+  }
   return request.state();
+}
+
+// A core that looks in vain may be the one that the peer needs.
+void Agent::rest(const Request& request) {
+  pollfd connection{};
+  {
+    const std::lock_guard guard(state_->mutex);
+    const auto& line = request.work_->remote->peer->line;
+    if (line == nullptr) return std::this_thread::yield();
+    connection = {.fd = line->fd(), .events = static_cast<short>(POLLIN | (line->sends() ? POLLOUT : 0)), .revents = 0};
+  }
+  ::poll(&connection, 1, 1);
 }
 
 Status Agent::cancel(Request& request) {

@@ -326,7 +326,8 @@ TEST(TransferFiles, AFileIsReadAndWrittenAsTheRemoteSide) {
     ASSERT_EQ(ftruncate(fd, 100), 0);
     ASSERT_TRUE(a.post(*read));
     ASSERT_EQ(a.wait(*read), State::kFailed);
-    EXPECT_EQ(read->error().message, "file region 1 at 100: the file has become shorter");
+    EXPECT_EQ(read->error().message.find("file region 1: reading "), 0U);
+    EXPECT_NE(read->error().message.find(": the file has become shorter"), std::string::npos) << read->error().message;
     EXPECT_FALSE(a.add_file("/nonexistent/file"));
   }
   close(fd);

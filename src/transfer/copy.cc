@@ -15,6 +15,8 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool large) {
     std::memcpy(to, from, bytes);
 }
 
+std::uint32_t checksum(const std::byte* data, std::size_t bytes) { return net::tcp::crc32c(0, data, bytes); }
+
 std::uint32_t copy_with_checksum(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kBlock = 8 << 10;  // the second pass finds it in the first cache
   std::uint32_t sum = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "net/tcp/crc32c.h"
+#include "transfer/copy.h"
 
 namespace weft::transfer {
 
@@ -31,7 +32,7 @@ Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const boo
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   bootstrap::end_when_cut(fd.get(), timeout);
-  auto line = std::unique_ptr<Line>(new Line(std::move(fd)));
+  auto line = over(std::move(fd));
   std::vector<std::byte> hello(sizeof peer + self.size());
   std::memcpy(hello.data(), peer.data(), sizeof peer);
   std::memcpy(hello.data() + sizeof peer, self.data(), self.size());
@@ -49,14 +50,13 @@ Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const boo
   return line;
 }
 
-void Line::ask(const Question& question, std::span<const std::byte> data, Into into, Done done) {
-  const auto* from = reinterpret_cast<const std::byte*>(&question);
-  if (sent_ == out_.size()) {
-    out_.clear();
-    sent_ = 0;
-  }
-  out_.insert(out_.end(), from, from + sizeof question);
-  out_.insert(out_.end(), data.begin(), data.end());
+void Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {
+  std::byte* const place = out_.grow(sizeof question + data.size());
+  if (question.ask == Ask::kWrite)
+    question.checksum = copy_with_checksum(place + sizeof question, data.data(), data.size());
+  else if (!data.empty())
+    std::memcpy(place + sizeof question, data.data(), data.size());
+  std::memcpy(place, &question, sizeof question);
   const std::int64_t bytes = question.bytes + static_cast<std::int64_t>(sizeof question);
   under_way_ += bytes;
   waiting_.push_back({bytes, std::move(into), std::move(done)});
@@ -72,15 +72,15 @@ Status Line::advance() {
 }
 
 Status Line::send() {
-  while (sent_ < out_.size()) {
-    const ssize_t n = ::send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (out_.waiting() > 0) {
+    const ssize_t n = ::send(fd_.get(), out_.data(), out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return {};
     if (n < 0) {
       broken_ = true;
       return failure(Code::kPeerDied, Blame::kOperation, "the connection has broken: {}", std::strerror(errno));
     }
-    sent_ += static_cast<std::size_t>(n);
+    out_.take(static_cast<std::size_t>(n));
   }
   return {};
 }

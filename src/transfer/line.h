@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "net/bootstrap/handshake.h"
+#include "transfer/outbox.h"
 #include "transfer/segment.h"
 #include "transfer/wire.h"
 
@@ -20,10 +21,17 @@ class Line {
   static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
                                             const Nonce& peer, const std::string& self,
                                             std::chrono::milliseconds timeout);
+  // Over a connection whose both ends have greeted each other.
+  static std::unique_ptr<Line> over(net::bootstrap::UniqueFd fd) {
+    return std::unique_ptr<Line>(new Line(std::move(fd)));
+  }
   // Is there room for another question with so many bytes under way?
   bool has_room() const { return under_way_ < kMostUnderWay; }
-  // `data`: copied here.
-  void ask(const Question& question, std::span<const std::byte> data, Into into, Done done);
+  // `data`: copied here, and for a write summed up in the question.
+  void ask(Question question, std::span<const std::byte> data, Into into, Done done);
+  // What a caller that has nothing else to do may wait for: a socket, and whether to write to it, too.
+  int fd() const { return fd_.get(); }
+  bool sends() const { return out_.waiting() > 0; }
   // Sends and receives as far as the socket allows. Errors: the connection has broken; it stays so.
   Status advance();
 
@@ -40,8 +48,9 @@ class Line {
   void finish(bool whole);
 
   net::bootstrap::UniqueFd fd_;
-  std::vector<std::byte> out_, scratch_;
-  std::size_t sent_ = 0, got_ = 0;
+  Outbox out_;
+  std::vector<std::byte> scratch_;
+  std::size_t got_ = 0;
   Answer answer_;
   bool have_answer_ = false;
   std::byte* into_ = nullptr;

@@ -5,25 +5,27 @@
 #include <string>
 #include <vector>
 
+#include "transfer/file_io.h"
 #include "transfer/segment.h"
 #include "weft/transfer.h"
 
 namespace weft::transfer {
-
-enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kFile };
 
 // A region as a requester sees it: its own, or a peer's.
 struct Target {
   std::uint32_t region = 0;
   Path path = Path::kDirect;
   std::byte* base = nullptr;  // direct, mapped
-  std::uint64_t address = 0;  // kernel: in the peer's process
-  int fd = -1;                // file; the agent's region owns it
-  Mapping mapping;            // mapped
+  std::uint64_t address = 0;  // in the process that registered it
+  // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
+  int fd = -1, direct_fd = -1;
+  FileIo* io = nullptr;
+  Mapping mapping;  // mapped
   Bytes bytes = 0, page_bytes = 0;
-  std::uint64_t generation = 0;  // not fenced: of its one page
-  PageWord* pages = nullptr;     // null: over TCP, where the server looks
-  std::string why;               // the path, and why not the others
+  std::uint64_t generation = 0;        // not fenced: of its one page
+  PageWord* pages = nullptr;           // null: over TCP, where the server looks
+  std::string why;                     // the path, and why not the others
+  std::array<std::string, 5> why_not;  // by Path; empty: this path is there
 
   bool fenced() const { return page_bytes > 0; }
   std::uint32_t page_at(Bytes offset) const { return fenced() ? static_cast<std::uint32_t>(offset / page_bytes) : 0; }

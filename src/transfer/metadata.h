@@ -29,6 +29,7 @@ struct Metadata {
   net::bootstrap::Address address;  // where it serves by TCP; family 0: it does not
   net::bootstrap::Digest layout{};
   std::string name;
+  bool partial = false;  // regions that are missing are still there
   std::vector<RegionRecord> regions;
 
   bool operator==(const Metadata&) const = default;
@@ -37,5 +38,7 @@ struct Metadata {
 std::string encode(const Metadata& metadata, const net::bootstrap::Key& key);
 // Errors (bad input): no metadata, cut off, of another version, or made with another key.
 Result<Metadata> decode(std::string_view bytes, const net::bootstrap::Key& key);
+// What stands between the version and the MAC. Errors (bad input): it makes no sense.
+Result<Metadata> decode_contents(std::string_view bytes);
 
 }  // namespace weft::transfer

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectTime{5000};
 
-bool same_process(const Metadata& metadata, const MeetOptions& options) { return metadata.process == options.process; }
+bool same_process(const Metadata& metadata, const MeetOptions& options) {
+  return metadata.process == options.process && !options.as_strangers;
+}
 
 // Maps the segment and proves by its nonce that this process is the one that is meant.
 Status attach(Peer& peer, const MeetOptions& options) {
@@ -47,53 +49,94 @@ std::optional<std::string> refuses_copies(const Metadata& m) {
   return found == m.nonce ? std::nullopt : std::optional<std::string>("other memory is there");
 }
 
+Status open_line(Peer& peer, const net::bootstrap::Address& address, const MeetOptions& options) {
+  if (peer.line != nullptr) return {};
+  auto line = Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime);
+  if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer.name, line.error().message);
+  peer.line = std::move(*line);
+  return {};
+}
+
+// Which paths are there. Maps the region if it can be.
+void look_for_paths(Target& t, const Peer& peer, const RegionRecord& r, const MeetOptions& options,
+                    const std::string& no_copies) {
+  const auto why_not = [&](Path path) -> std::string& { return t.why_not[static_cast<std::size_t>(path)]; };
+  why_not(Path::kFile) = "a peer's files are its own";
+  if (peer.metadata.address.family == 0) why_not(Path::kTcp) = "it does not listen";
+  const bool same = same_process(peer.metadata, options);
+  if (peer.control == nullptr) {
+    why_not(Path::kDirect) = why_not(Path::kMapped) = why_not(Path::kKernel) = peer.unmapped;
+    return;
+  }
+  why_not(Path::kDirect) = same ? "" : "the peer is another process";
+  why_not(Path::kMapped) = why_not(Path::kKernel) = same ? "the peer is in this process" : "";
+  if (same) return;
+  why_not(Path::kKernel) = no_copies;
+  if (r.fd < 0) {
+    why_not(Path::kMapped) = "not from the agent's allocator";
+  } else if (auto mapping = map_of_process(pid_of(peer.metadata.process), r.fd, r.bytes, true)) {
+    t.mapping = std::move(*mapping);
+  } else {
+    why_not(Path::kMapped) = mapping.error().message;
+  }
+}
+
+// The cheapest of those that are there, for a request of this size; where costs are not known, in the order of `Path`.
+std::optional<Path> cheapest(const Target& t, const Costs& costs) {
+  constexpr Bytes kUsual = 1 << 20;
+  std::optional<Path> best;
+  for (std::size_t i = 0; i < t.why_not.size(); ++i) {
+    const auto path = static_cast<Path>(i);
+    if (!t.why_not[i].empty()) continue;
+    const bool both = best && costs.of(path).known() && costs.of(*best).known();
+    if (!best || (both && costs.of(path).us(1, kUsual) < costs.of(*best).us(1, kUsual))) best = path;
+  }
+  return best;
+}
+
+std::string reason(const Target& t, const Peer& peer) {
+  const auto& why_not = t.why_not;
+  const std::string& not_mapped = why_not[static_cast<std::size_t>(Path::kMapped)];
+  const std::string& not_copied = why_not[static_cast<std::size_t>(Path::kKernel)];
+  const std::string memory = not_mapped.empty() ? "it costs more" : not_mapped;
+  switch (t.path) {
+    case Path::kDirect:
+      return "direct: the peer is in this process";
+    case Path::kMapped:
+      return "shared memory: the peer's allocator made it, and it is mapped here";
+    case Path::kKernel:
+      return fmt::format("process_vm_readv: no shared memory ({})", memory);
+    default:
+      return fmt::format(
+          "tcp to {}: no shared memory ({}{})", peer.metadata.address.text(), memory,
+          peer.control == nullptr ? "" : "; process_vm_readv: " + (not_copied.empty() ? "it costs more" : not_copied));
+  }
+}
+
 Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& r, const MeetOptions& options,
-                                                const std::string& no_control, const std::string& no_copies) {
+                                                const std::string& no_copies) {
   auto target = std::make_shared<Target>();
   target->region = r.region;
   target->bytes = r.bytes;
   target->page_bytes = r.page_bytes;
+  target->address = r.address;
   target->generation = r.generation;
   if (peer.control != nullptr) target->pages = &peer.control->page(r.first_page);
-  std::string why_not = no_control;
-  if (peer.control != nullptr && same_process(peer.metadata, options)) {
-    target->path = Path::kDirect;
-    target->base = reinterpret_cast<std::byte*>(r.address);
-    target->why = "direct: the peer is in this process";
-    return target;
+  look_for_paths(*target, peer, r, options, no_copies);
+  const auto path = cheapest(*target, options.costs);
+  if (!path)
+    return failure(Code::kUnsupported, Blame::kInput, "{}, region {}: no path: no shared memory ({}{}), and {}",
+                   peer.name, r.region, target->why_not[static_cast<std::size_t>(Path::kMapped)],
+                   peer.control == nullptr ? "" : "; process_vm_readv: " + no_copies,
+                   target->why_not[static_cast<std::size_t>(Path::kTcp)]);
+  target->path = *path;
+  if (*path == Path::kDirect) target->base = reinterpret_cast<std::byte*>(r.address);
+  if (*path == Path::kMapped) target->base = target->mapping.data();
+  if (*path == Path::kTcp) {
+    target->pages = nullptr;
+    WEFT_CHECK(open_line(peer, peer.metadata.address, options));
   }
-  if (peer.control != nullptr && r.fd >= 0) {
-    auto mapping = map_of_process(pid_of(peer.metadata.process), r.fd, r.bytes, true);
-    if (mapping) {
-      target->path = Path::kMapped;
-      target->mapping = std::move(*mapping);
-      target->base = target->mapping.data();
-      target->why = "shared memory: the peer's allocator made it, and it is mapped here";
-      return target;
-    }
-    why_not = mapping.error().message;
-  } else if (peer.control != nullptr) {
-    why_not = "not from the agent's allocator";
-  }
-  if (peer.control != nullptr && no_copies.empty()) {
-    target->path = Path::kKernel;
-    target->address = r.address;
-    target->why = fmt::format("process_vm_readv: no shared memory ({})", why_not);
-    return target;
-  }
-  const std::string both =
-      peer.control == nullptr ? why_not : fmt::format("{}; process_vm_readv: {}", why_not, no_copies);
-  if (peer.metadata.address.family == 0)
-    return failure(Code::kUnsupported, Blame::kInput,
-                   "{}, region {}: no path: no shared memory ({}), and it does not listen", peer.name, r.region, both);
-  target->path = Path::kTcp;
-  target->pages = nullptr;
-  target->why = fmt::format("tcp to {}: no shared memory ({})", peer.metadata.address.text(), both);
-  if (peer.line == nullptr) {
-    auto line = Line::open(peer.metadata.address, options.key, peer.metadata.nonce, options.self, kConnectTime);
-    if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer.name, line.error().message);
-    peer.line = std::move(*line);
-  }
+  target->why = reason(*target, peer);
   return target;
 }
 
@@ -129,11 +172,7 @@ Result<std::shared_ptr<Peer>> meet(const Metadata& metadata, const MeetOptions& 
     peer->unmapped = attached.error().message;
   }
   WEFT_CHECK(add_targets(*peer, metadata, options));
-  if (peer->control == nullptr && peer->line == nullptr) {
-    auto line = Line::open(metadata.address, options.key, metadata.nonce, options.self, kConnectTime);
-    if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer->name, line.error().message);
-    peer->line = std::move(*line);
-  }
+  if (peer->control == nullptr) WEFT_CHECK(open_line(*peer, metadata.address, options));
   return peer;
 }
 
@@ -142,8 +181,9 @@ Status add_targets(Peer& peer, const Metadata& metadata, const MeetOptions& opti
   if (peer.control != nullptr && !same_process(metadata, options)) no_copies = refuses_copies(metadata).value_or("");
   for (const RegionRecord& r : metadata.regions) {
     if (peer.targets.count(r.region) != 0) continue;
-    WEFT_TRY(peer.targets[r.region], target_of(peer, r, options, peer.unmapped, no_copies));
+    WEFT_TRY(peer.targets[r.region], target_of(peer, r, options, no_copies));
   }
+  if (metadata.partial) return {};
   std::erase_if(peer.targets, [&](const auto& known) {
     return std::none_of(metadata.regions.begin(), metadata.regions.end(),
                         [&](const RegionRecord& r) { return r.region == known.first; });

@@ -31,6 +31,8 @@ struct MeetOptions {
   net::bootstrap::Key key{};
   std::uint64_t process = 0;
   bool only_tcp = false;
+  bool as_strangers = false;  // agents of this process are reached as those of others are
+  Costs costs = {};
 };
 
 // Reaches the agent of this metadata. Errors: it cannot be reached, naming it and every path's reason.

@@ -17,9 +17,9 @@ struct Region {
   std::byte* data = nullptr;  // null: a file
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t first_page = 0, pages = 1;
-  std::uint64_t generation = 0;  // not fenced: of its one page
-  SharedMemory memory;           // of allocate()
-  net::bootstrap::UniqueFd file;
+  std::uint64_t generation = 0;           // not fenced: of its one page
+  SharedMemory memory;                    // of allocate()
+  net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
 
   // The rest: by the agent's mutex.
   struct Draining {

@@ -1,6 +1,5 @@
 #include "transfer/server.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,205 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "net/tcp/crc32c.h"
-#include "transfer/copy.h"
+#include "transfer/connection.h"
 
 namespace weft::transfer {
 namespace {
 
 namespace bootstrap = net::bootstrap;
-using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostInbox = 4096;        // notifications that nobody has taken; then their senders wait
-constexpr std::size_t kMostWaiting = 32 << 20;  // bytes of answers of one connection; then it is not read
+constexpr std::size_t kMostInbox = 4096;  // notifications that nobody has taken; then their senders wait
 constexpr std::size_t kMostConnections = 256;
-constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
-
-// One peer: a stranger until it has proved that it has the key and has said whom it means.
-class Server::Connection {
- public:
-  Connection(bootstrap::UniqueFd fd, Server& server) : fd_(std::move(fd)), server_(server) {
-    handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, server.key_);
-    const int on = 1;
-    setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
-  int fd() const { return fd_.get(); }
-  bool open() const { return fd_.open(); }
-  bool stranger() const { return peer_.empty(); }
-  short events() const {
-    return static_cast<short>((waiting() < kMostWaiting && !blocked_ ? POLLIN : 0) | (waiting() > 0 ? POLLOUT : 0));
-  }
-  bool blocked() const { return blocked_; }
-
-  void advance() {
-    if (handshake_) greet();
-    if (stranger() && Clock::now() - since_ > kGreeting) fd_.reset();
-    if (!open() || handshake_) return;
-    blocked_ = false;
-    send_answers();
-    while (open() && waiting() < kMostWaiting && !blocked_ && receive()) {
-    }
-    if (open()) send_answers();
-  }
-
- private:
-  std::size_t waiting() const { return out_.size() - sent_; }
-
-  void greet() {
-    using State = bootstrap::Handshake::State;
-    State state = handshake_->advance(fd());
-    if (handshake_->proved() && state == State::kRunning) {
-      if (handshake_->claim().purpose == kPurpose)
-        handshake_->accept();
-      else
-        handshake_->refuse(bootstrap::kRefusedRanks);
-      state = handshake_->advance(fd());
-    }
-    if (state == State::kDone) handshake_.reset();
-    if (state == State::kFailed) fd_.reset();
-  }
-
-  // False: nothing more now.
-  bool receive() {
-    const std::size_t wanted = have_question_ ? static_cast<std::size_t>(question_.bytes) : sizeof question_;
-    std::byte* const into = have_question_ ? data_.data() : reinterpret_cast<std::byte*>(&question_);
-    while (got_ < wanted) {
-      const ssize_t n = recv(fd(), into + got_, wanted - got_, MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return false;
-      if (n <= 0) {
-        fd_.reset();
-        return false;
-      }
-      got_ += static_cast<std::size_t>(n);
-    }
-    if (!have_question_ && !begin_question()) return false;
-    if (have_question_ && got_ == static_cast<std::size_t>(carries_data() ? question_.bytes : 0)) {
-      if (!answer()) {
-        blocked_ = true;
-        return false;
-      }
-      have_question_ = false;
-      got_ = 0;
-    }
-    return true;
-  }
-
-  bool carries_data() const { return question_.ask != Ask::kRead; }
-  bool begin_question() {
-    const bool known = question_.ask <= Ask::kNotify && (stranger() == (question_.ask == Ask::kHello));
-    if (!known || question_.bytes < 0 || question_.bytes > kMostPiece) {
-      fd_.reset();
-      return false;
-    }
-    have_question_ = true;
-    got_ = 0;
-    data_.resize(static_cast<std::size_t>(question_.bytes));
-    return true;
-  }
-
-  // False: the inbox is full; to be tried again.
-  bool answer() {
-    switch (question_.ask) {
-      case Ask::kHello:
-        hello();
-        return true;
-      case Ask::kNotify:
-        if (!server_.deliver(peer_, std::string(reinterpret_cast<const char*>(data_.data()), data_.size())))
-          return false;
-        reply({});
-        return true;
-      case Ask::kRead:
-      case Ask::kWrite:
-        break;
-    }
-    const std::shared_ptr<Region> region = server_.regions_.find(question_.region);
-    if (region == nullptr || region->data == nullptr) {
-      reply({.verdict = Verdict::kNoRegion});
-    } else if (question_.offset < 0 || question_.offset > region->bytes - question_.bytes) {
-      reply({.verdict = Verdict::kPastEnd});
-    } else {
-      move(*region);
-    }
-    return true;
-  }
-
-  void hello() {
-    Nonce meant{};
-    if (data_.size() <= sizeof meant || data_.size() > sizeof meant + 64) return fd_.reset();
-    std::memcpy(meant.data(), data_.data(), sizeof meant);
-    if (meant != server_.segment_.header().nonce) return reply({.verdict = Verdict::kOtherAgent});
-    peer_.assign(reinterpret_cast<const char*>(data_.data()) + sizeof meant, data_.size() - sizeof meant);
-    reply({});
-  }
-
-  void move(const Region& region) {
-    const auto page_number = region.fenced() ? static_cast<std::uint64_t>(question_.offset / region.page_bytes) : 0;
-    PageWord& page = server_.segment_.page(region.first_page + page_number);
-    PinWord& word = server_.segment_.slot(kServerSlot).pin;
-    const auto bytes = static_cast<std::size_t>(question_.bytes);
-    const bool whole = question_.bytes == region.page_bytes;
-    std::byte* const memory = region.data + question_.offset;
-    const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
-    if (crosses) return reply({.verdict = Verdict::kPastEnd});
-    Answer result;
-    pin(word, region.id);
-    if (!holds(page, question_.generation)) {
-      result.verdict = Verdict::kStale;
-    } else if (question_.ask == Ask::kRead) {
-      data_.resize(bytes);
-      result.checksum = copy_with_checksum(data_.data(), memory, bytes);
-      result.bytes = question_.bytes;
-      if (question_.verify != 0 && page.sealed.load() == 0)
-        result.verdict = Verdict::kUnsealed;
-      else if (question_.verify != 0 && page.checksum.load() != result.checksum)
-        result.verdict = Verdict::kDamaged;
-    } else if (net::tcp::crc32c(0, data_.data(), bytes) != question_.checksum) {
-      result.verdict = Verdict::kDamaged;
-    } else {
-      page.sealed.store(0);
-      std::memcpy(memory, data_.data(), bytes);
-      if (question_.verify != 0 && whole) {
-        page.checksum.store(question_.checksum);
-        page.sealed.store(1);
-      }
-    }
-    if (!holds(page, question_.generation)) result.verdict = Verdict::kStale;
-    unpin(word);
-    if (result.verdict != Verdict::kGood) result.bytes = 0;
-    reply(result);
-    if (result.bytes > 0) out_.insert(out_.end(), data_.begin(), data_.end());
-  }
-
-  void reply(const Answer& answer) {
-    const auto* from = reinterpret_cast<const std::byte*>(&answer);
-    out_.insert(out_.end(), from, from + sizeof answer);
-  }
-  void send_answers() {
-    while (waiting() > 0) {
-      const ssize_t n = send(fd(), out_.data() + sent_, waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return;
-      if (n < 0) return fd_.reset();
-      sent_ += static_cast<std::size_t>(n);
-    }
-    out_.clear();
-    sent_ = 0;
-  }
-
-  bootstrap::UniqueFd fd_;
-  Server& server_;
-  std::optional<bootstrap::Handshake> handshake_;
-  Clock::time_point since_ = Clock::now();
-  std::string peer_;
-  Question question_;
-  bool have_question_ = false, blocked_ = false;
-  std::size_t got_ = 0;
-  std::vector<std::byte> data_, out_;
-  std::size_t sent_ = 0;
-};
 
 Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key,
                                              const Regions& regions, const Segment& segment) {
@@ -242,6 +53,8 @@ std::vector<Notification> Server::take_notifications() {
 }
 
 void Server::run() {
+  const Served served{key_, regions_, segment_,
+                      [this](const std::string& peer, std::string bytes) { return deliver(peer, std::move(bytes)); }};
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> watched;
   for (;;) {
@@ -261,7 +74,7 @@ void Server::run() {
     std::erase_if(connections, [](const auto& c) { return !c->open(); });
     if (watched[1].revents == 0) continue;
     auto fd = bootstrap::accept_from(listener_.get());
-    if (fd && fd->open()) connections.push_back(std::make_unique<Connection>(std::move(*fd), *this));
+    if (fd && fd->open()) connections.push_back(std::make_unique<Connection>(std::move(*fd), served));
     if (!fd) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // no descriptor is left
   }
 }

@@ -21,7 +21,6 @@ class Server {
   std::vector<Notification> take_notifications();
 
  private:
-  class Connection;
   Server(net::bootstrap::UniqueFd listener, const net::bootstrap::Key& key, const Regions& regions,
          const Segment& segment);
   void run();

@@ -1,7 +1,6 @@
 #include "transfer/work.h"
 
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -119,20 +118,25 @@ std::optional<Error> move_by_kernel(const Work& w, Batch& batch) {
   return std::nullopt;
 }
 
+// Pieces of this size keep several under way where one element is large.
+constexpr Bytes kFilePiece = 128 << 10;
+constexpr Bytes kDirectUnit = 4096;
+
 std::optional<Error> move_by_file(const Work& w, Batch& batch) {
-  for (Piece& piece : batch.pieces) {
-    for (Bytes done = 0; done < piece.bytes;) {
-      const auto size = static_cast<std::size_t>(piece.bytes - done);
-      const ssize_t n = w.op == Op::kRead ? pread(batch.target->fd, piece.local + done, size, piece.offset + done)
-                                          : pwrite(batch.target->fd, piece.local + done, size, piece.offset + done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0)
-        return Error{Code::kSystem, Blame::kOperation,
-                     fmt::format("file region {} at {}: {}", batch.target->region, piece.offset + done,
-                                 n == 0 ? "the file has become shorter" : std::strerror(errno))};
-      done += n;
-    }
+  thread_local std::vector<FileIo::Piece> pieces;
+  pieces.clear();
+  const Target& target = *batch.target;
+  for (const Piece& piece : batch.pieces) {
+    const auto place =
+        reinterpret_cast<std::uintptr_t>(piece.local) | static_cast<std::uintptr_t>(piece.offset | piece.bytes);
+    const int fd = target.direct_fd >= 0 && place % kDirectUnit == 0 ? target.direct_fd : target.fd;
+    for (Bytes at = 0; at < piece.bytes; at += kFilePiece)
+      pieces.push_back(
+          {fd, piece.local + at, std::min(kFilePiece, piece.bytes - at), piece.offset + at, w.op == Op::kWrite});
   }
+  if (const Status moved = target.io->run(pieces); !moved)
+    return Error{moved.error().code, Blame::kOperation,
+                 fmt::format("file region {}: {}", target.region, moved.error().message)};
   if (w.verify) sum_local(batch);
   return std::nullopt;
 }
@@ -210,7 +214,7 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
     const std::uint64_t post = w.post;
     const Target* const target = remote.target;
     const std::uint32_t page = target->page_at(remote.offset);
-    Question question{
+    const Question question{
         .ask = w.op == Op::kRead ? Ask::kRead : Ask::kWrite,
         .region = target->region,
         .offset = remote.offset + w.inside,
@@ -218,10 +222,7 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
         .generation = target->fenced() ? w.generations[static_cast<std::size_t>(w.next)] : target->generation,
         .verify = w.verify ? 1U : 0U};
     std::span<const std::byte> data;
-    if (w.op == Op::kWrite) {
-      data = {at, static_cast<std::size_t>(bytes)};
-      question.checksum = net::tcp::crc32c(0, at, data.size());
-    }
+    if (w.op == Op::kWrite) data = {at, static_cast<std::size_t>(bytes)};
     const auto mine = [work, post] { return work->post == post && work->state == State::kRunning; };
     line.ask(
         question, data, [mine, at] { return mine() ? at : nullptr; },

@@ -21,6 +21,7 @@
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
 #include "tests/fuzz/frames.h"
+#include "tests/fuzz/transfers.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -193,6 +194,9 @@ const std::vector<Parser>& parsers() {
       {"doctor", [](std::string_view t) { check_evidence(t); }},
       {"training", [](std::string_view t) { check_training(t); }},
       {"frames", [](std::string_view t) { check_frames(t); }},
+      {"transfer_metadata", [](std::string_view t) { check_transfer_metadata(t); }},
+      {"transfer_questions", [](std::string_view t) { check_transfer_questions(t); }},
+      {"transfer_answers", [](std::string_view t) { check_transfer_answers(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;

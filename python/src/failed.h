@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+#include "weft/result.h"
+
+namespace weft::python {
+
+// A call that failed, on its way to an exception of weftcomm/_errors.py.
+struct Failed : std::exception {
+  Failed(Error e, std::string o) : error(std::move(e)), operation(std::move(o)) {}
+  Error error;
+  std::string operation;
+};
+
+inline Error invalid(std::string text) { return {Code::kInvalidArgument, Blame::kInput, std::move(text)}; }
+
+constexpr const char* name_of(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+      return "invalid_argument";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kMismatch:
+      return "mismatch";
+    case Code::kPeerDied:
+      return "peer_died";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kNoResources:
+      return "no_resources";
+    case Code::kSystem:
+      return "system";
+    case Code::kInternal:
+      return "internal";
+    case Code::kLeftOut:
+      return "left_out";
+    case Code::kNoQuorum:
+      return "no_quorum";
+    case Code::kPeerLeft:
+      return "peer_left";
+  }
+  return "internal";
+}
+
+inline void check(const Status& status, const char* operation) {
+  if (PyErr_Occurred() != nullptr) throw nanobind::python_error();  // a signal's handler raised while the call waited
+  if (!status) throw Failed(status.error(), operation);
+}
+template <class T>
+T check(Result<T> result, const char* operation) {
+  if (PyErr_Occurred() != nullptr) throw nanobind::python_error();
+  if (!result) throw Failed(result.error(), operation);
+  return std::move(*result);
+}
+
+}  // namespace weft::python

@@ -1,0 +1,150 @@
+"""weftcomm.transfer: agents from Python."""
+
+import multiprocessing
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import weftcomm
+from weftcomm.transfer import Agent, Rows
+
+PAGE = 4096
+
+
+def test_a_list_is_read_by_block_table_and_notifies():
+    near, far = Agent("near"), Agent("far")
+    source = np.arange(8, dtype=np.uint8).repeat(PAGE)
+    there = far.add_memory(source)
+    here = near.allocate(4 * PAGE)
+    assert near.load(far.metadata()) == "far"
+    local = near.prepare("", [Rows(here.number, 0, PAGE, PAGE, 4)])
+    remote = near.prepare("far", [Rows(there.number, 0, PAGE, PAGE, 8)])
+    assert (len(local), len(remote)) == (4, 8)
+    request = near.read(local, remote, local_blocks=[0, 1], remote_blocks=np.array([6, 3]), notify=b"there")
+    assert request.state == "prepared" and request.error is None
+    request.run()
+    assert request.state == "done" and request.moved_bytes == 2 * PAGE
+    assert here.array()[::PAGE].tolist() == [6, 3, 0, 0]
+    assert far.notifications() == [("near", b"there")]
+    assert near.explain("far").startswith("region 0: direct")
+
+
+def test_addresses_at_equal_distances_are_one_row():
+    near, far = Agent("near"), Agent("far")
+    source = np.arange(100, dtype=np.uint8).repeat(64)
+    far.add_memory(source)
+    target = np.zeros(6400, dtype=np.uint8)
+    near.add_memory(target)
+    near.load(far.metadata())
+    rows = [(source.ctypes.data + 64 * i, 64) for i in range(0, 100, 2)]
+    local = near.prepare_addresses("", [(target.ctypes.data, 64, 64, 50)])
+    near.read(local, near.prepare_addresses("far", rows)).run()
+    assert target[: 50 * 64].tolist() == source.reshape(100, 64)[::2].reshape(-1).tolist()
+    with pytest.raises(weftcomm.InvalidArgument, match="peer 'far': the memory at 0x10 is not registered"):
+        near.prepare_addresses("far", [(16, 64)])
+
+
+def test_a_stale_page_fails_and_names_itself():
+    owner, writer = Agent("owner"), Agent("writer")
+    pages = owner.allocate(4 * PAGE, PAGE)
+    page = owner.acquire(pages, 7)
+    assert page.generation >> 48 == 7 and owner.free_pages(pages) == 3
+    mine = writer.add_memory(np.ones(PAGE, dtype=np.uint8))
+    writer.load(owner.metadata())
+    request = writer.write(
+        writer.prepare("", [(mine.number, 0, PAGE)]),
+        writer.prepare("owner", [(pages.number, page.number * PAGE, PAGE)]),
+        generations=[page.generation],
+        verify=True,
+    )
+    request.run()
+    assert pages.array()[page.number * PAGE] == 1
+    owner.release(pages, page)
+    with pytest.raises(weftcomm.Mismatch, match="peer 'owner': page 0 of region 0 has been given to another owner"):
+        request.run()
+    assert request.state == "failed"
+
+
+def test_files_grow_to_what_is_asked_for(tmp_path):
+    path = tmp_path / "blocks"
+    path.touch()
+    agent = Agent("filer")
+    file = agent.add_file(str(path), bytes=2 * PAGE)
+    data = np.arange(PAGE, dtype=np.uint16).view(np.uint8)[:PAGE].copy()
+    mine = agent.add_memory(data)
+    agent.write(agent.prepare("", [(mine.number, 0, PAGE)]), agent.prepare("", [(file.number, PAGE, PAGE)])).run()
+    assert path.read_bytes() == bytes(PAGE) + data.tobytes()
+    with pytest.raises(ValueError):
+        file.array()
+
+
+def test_wrong_arguments_are_one_line():
+    agent = Agent("a")
+    with pytest.raises(weftcomm.InvalidArgument, match="an agent's name has 1 to 64 bytes, not 0"):
+        Agent("")
+    with pytest.raises(weftcomm.InvalidArgument, match="needs a key"):
+        Agent("b", listen="127.0.0.1:0")
+    with pytest.raises(ValueError, match="table of 2 to 5 columns"):
+        agent.prepare("", [1, 2, 3])
+    with pytest.raises(weftcomm.InvalidArgument, match="no peer is called 'b'"):
+        agent.prepare("b", [(0, 0, 1)])
+    with pytest.raises(weftcomm.InvalidArgument, match="these 3 bytes are no metadata"):
+        agent.load(b"abc")
+    region = agent.add_memory(np.zeros(64, dtype=np.uint8))
+    rows = agent.prepare("", [(region.number, 0, 8, 8, 8)])
+    with pytest.raises(ValueError, match="block -1 is negative"):
+        agent.read(rows, rows, local_blocks=[-1], remote_blocks=[0])
+    with pytest.raises(ValueError, match="contiguous and writable"):
+        agent.add_memory(np.zeros((4, 4), dtype=np.uint8)[:, ::2])
+
+
+def serve(pipe):
+    agent = Agent("server", key="a key for this test", listen="127.0.0.1:0")
+    region = agent.allocate(1 << 20)
+    region.array()[:] = 9
+    pipe.send_bytes(agent.metadata())
+    pipe.recv()
+
+
+@pytest.mark.parametrize("only_tcp", [False, True])
+def test_another_process_is_read_and_its_end_is_named(only_tcp):
+    context = multiprocessing.get_context("spawn")
+    pipe, far = context.Pipe()
+    server = context.Process(target=serve, args=(far,), daemon=True)
+    server.start()
+    agent = Agent("reader", key="a key for this test", only_tcp=only_tcp)
+    agent.load(pipe.recv_bytes())
+    here = agent.allocate(1 << 20)
+    request = agent.read(agent.prepare("", [(here.number, 0, 1 << 20)]), agent.prepare("server", [(0, 0, 1 << 20)]))
+    request.post()
+    assert request.wait(20) == "done"
+    assert (here.array() == 9).all()
+    os.kill(server.pid, signal.SIGKILL)
+    server.join()
+    request.post()
+    assert request.wait(20) == "failed"
+    assert isinstance(request.error, weftcomm.PeerDied) and "peer 'server'" in str(request.error)
+
+
+def test_ctrl_c_ends_a_wait():
+    """A wait that cannot end: the peer's queue of notifications is full."""
+    near, far = Agent("near"), Agent("far")
+    there, here = far.allocate(PAGE), near.allocate(PAGE)
+    near.load(far.metadata())
+    request = near.read(
+        near.prepare("", [(here.number, 0, 8)]), near.prepare("far", [(there.number, 0, 8)]), notify=bytes(4096)
+    )
+    while request.state != "running":
+        request.post()
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            request.wait()
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert request.state == "running"
+    request.cancel()
+    assert request.state == "cancelled"

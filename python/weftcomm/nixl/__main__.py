@@ -1,0 +1,5 @@
+"""`python -m weftcomm.nixl` prints the folder for PYTHONPATH."""
+
+from . import path
+
+print(path())

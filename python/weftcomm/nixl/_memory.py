@@ -1,0 +1,136 @@
+"""What a nixl_agent has registered: descriptors, and weft's regions behind them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..transfer import Agent, List, Region
+from ._bindings import nixl_mem_t, nixlBackendError, nixlNotFoundError, nixlNotSupportedError, nixlRegDList
+
+_DRAM, _FILE = nixl_mem_t.DRAM_SEG, nixl_mem_t.FILE_SEG
+_Desc = tuple[nixl_mem_t, int, int, int]  # kind, address, bytes, device
+
+
+@dataclass
+class _Shared:
+    """A region, and how many registered descriptors lie within it."""
+
+    region: Region
+    begin: int
+    end: int
+    device: int  # a file's descriptor
+    users: int = 0
+
+
+class Registered:
+    """Descriptors are registered as often as NIXL allows; one that lies within another shares its region."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._counts: Counter[_Desc] = Counter()
+        self._behind: dict[_Desc, _Shared] = {}
+        self._regions: list[_Shared] = []
+
+    def add(self, descs: nixlRegDList) -> None:
+        kind = descs.getType()
+        if kind is nixl_mem_t.VRAM_SEG:
+            raise nixlNotSupportedError("memory of GPUs is not registered by weft's agents yet")
+        if kind not in (_DRAM, _FILE):
+            raise nixlNotFoundError(f"no path moves {kind.name}")
+        added: list[_Desc] = []
+        try:
+            for address, size, device, more in descs:
+                self._add((kind, address, size, device), more)
+                added.append((kind, address, size, device))
+        except Exception:
+            for key in added:
+                self._remove(key)
+            raise
+
+    def _add(self, key: _Desc, more: bytes) -> None:
+        kind, address, size, device = key
+        if size == 0:
+            self._counts[key] += 1
+            return
+        if kind is _DRAM and address == 0:
+            raise nixlBackendError(f"{size} bytes at address 0")
+        if self._counts[key] == 0:
+            shared = self._around(kind, address, size, device)
+            if shared is None:
+                shared = self._opened(kind, address, size, device, more)
+                self._regions.append(shared)
+            self._behind[key] = shared
+        self._behind[key].users += 1
+        self._counts[key] += 1
+
+    def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
+        for r in self._regions:
+            same = (r.region.address == 0) == (kind is _FILE) and (kind is _DRAM or r.device == device)
+            if same and r.begin <= address and address + size <= r.end:
+                return r
+        return None
+
+    def _opened(self, kind: nixl_mem_t, address: int, size: int, device: int, more: bytes) -> _Shared:
+        if kind is _DRAM:
+            return _Shared(self._agent.add_memory((address, size)), address, address + size, device)
+        # "MODES:PATH" in the last column, or an open descriptor as the device.
+        named = more.decode().partition(":")[2]
+        path = named or f"/proc/self/fd/{device}"
+        if named and not os.path.exists(named):
+            with open(named, "ab"):
+                pass
+        region = self._agent.add_file(path, bytes=address + size)
+        return _Shared(region, 0, region.bytes, device)
+
+    def remove(self, descs: nixlRegDList) -> None:
+        keys = [(descs.getType(), d[0], d[1], d[2]) for d in descs]
+        for key, n in Counter(keys).items():
+            if self._counts[key] < n:
+                raise nixlNotFoundError(f"{key[2]} bytes at {key[1]:#x} are not registered")
+        for key in keys:
+            self._remove(key)
+
+    def _remove(self, key: _Desc) -> None:
+        self._counts[key] -= 1
+        shared = self._behind.get(key)
+        if self._counts[key] == 0:
+            del self._counts[key]
+            self._behind.pop(key, None)
+        if shared is None:
+            return
+        shared.users -= 1
+        if shared.users == 0:
+            self._regions.remove(shared)
+            self._agent.deregister(shared.region)
+
+    def regions(self, descs: nixlRegDList) -> list[Region]:
+        found: dict[int, Region] = {}
+        for d in descs:
+            shared = self._behind.get((descs.getType(), d[0], d[1], d[2]))
+            if shared is None:
+                raise nixlNotFoundError(f"{d[1]} bytes at {d[0]:#x} are not registered")
+            found[shared.region.number] = shared.region
+        return list(found.values())
+
+    def prepare(self, peer: str, kind: nixl_mem_t, rows: Any) -> List:
+        """rows: address, bytes, device[, stride, count]."""
+        if kind is _DRAM:
+            columns = [0, 1] if rows.shape[1] == 3 else [0, 1, 3, 4]
+            return self._agent.prepare_addresses(peer, np.ascontiguousarray(rows[:, columns]))
+        if kind is not _FILE:
+            raise nixlNotSupportedError(f"no path moves {kind.name}")
+        table = np.empty((len(rows), 5), dtype=np.int64)
+        table[:, 1] = rows[:, 0]
+        table[:, 2] = rows[:, 1]
+        table[:, 3], table[:, 4] = (0, 1) if rows.shape[1] == 3 else (rows[:, 3], rows[:, 4])
+        for i, row in enumerate(rows):
+            around = self._around(_FILE, int(row[0]), int(row[1]), int(row[2]))
+            if around is None or peer:
+                raise nixlNotFoundError(f"{int(row[1])} bytes at {int(row[0])} of file {int(row[2])} are not registered")
+            table[i, 0] = around.region.number
+        return self._agent.prepare("", table)

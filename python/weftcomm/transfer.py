@@ -1,0 +1,295 @@
+"""Agents that move lists of memory between processes and files, without ranks: weft/transfer.h from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+
+import numpy as np
+
+from . import _core
+from ._errors import Error, _make
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+State = Literal["prepared", "running", "done", "failed", "cancelled", "expired"]
+STATES: tuple[State, ...] = ("prepared", "running", "done", "failed", "cancelled", "expired")
+
+__all__ = ["Agent", "List", "Notification", "Page", "Region", "Request", "Rows", "STATES", "State"]
+
+
+class Rows(NamedTuple):
+    """`elements` pieces of `bytes` bytes, `stride` bytes apart, from `offset` in a region; one element has no stride."""
+
+    region: int
+    offset: int
+    bytes: int
+    stride: int = 0
+    elements: int = 1
+
+
+class Page(NamedTuple):
+    """A page of a fenced region as its owner has given it out; requests name both numbers."""
+
+    number: int
+    generation: int
+
+
+class Notification(NamedTuple):
+    """Bytes that the agent `peer` sent."""
+
+    peer: str
+    bytes: bytes
+
+
+@dataclass(frozen=True)
+class Region:
+    """Memory or a file that an agent has registered. address: 0 for a file. page_bytes: 0 where it is not fenced."""
+
+    number: int
+    address: int
+    bytes: int
+    page_bytes: int
+
+    def array(self) -> NDArray[np.uint8]:
+        """The memory as bytes. It must not be used after the region's deregistration. Raises: ValueError for a file."""
+        if self.address == 0:
+            raise ValueError("a file has no memory")
+        interface = {"data": (self.address, False), "shape": (self.bytes,), "typestr": "|u1", "version": 3}
+        holder = type("Memory", (), {"__array_interface__": interface})()
+        return np.asarray(holder)
+
+
+class List:
+    """A checked list of elements at one side of requests; made once, used often. `len()` counts its elements."""
+
+    def __init__(self, core: _core.TransferList) -> None:
+        self._core = core
+
+    def __len__(self) -> int:
+        return self._core.elements
+
+
+class Request:
+    """One transfer, which may be posted again after each end.
+
+    Each post ends in exactly one of done, failed, cancelled and expired. Data moves inside post(), poll() and wait().
+    """
+
+    def __init__(self, core: _core.TransferRequest) -> None:
+        self._core = core
+
+    def post(self, notify: bytes | None = None) -> State:
+        """Starts it, or starts it again. notify: instead of the notification it was made with. Raises: InvalidArgument
+        while it is running; other failures are a state."""
+        return STATES[self._core.post(notify)]
+
+    def poll(self) -> State:
+        """Moves about 2 MiB and returns the state."""
+        return STATES[self._core.poll()]
+
+    def wait(self, timeout: float | None = None) -> State:
+        """Moves data until the request has ended, at most `timeout` seconds. Ctrl-C raises KeyboardInterrupt."""
+        return STATES[self._core.wait(-1.0 if timeout is None else max(timeout, 0.0))]
+
+    def run(self) -> None:
+        """post() and wait(). Raises: the error of any end but done."""
+        self.post()
+        if self.wait() != "done":
+            error = self.error
+            assert error is not None
+            raise error
+
+    def cancel(self) -> None:
+        """Ends it as cancelled; its local memory is not touched afterwards. Raises: InvalidArgument if it is not running."""
+        self._core.cancel()
+
+    @property
+    def state(self) -> State:
+        return STATES[self._core.state]
+
+    @property
+    def error(self) -> Error | None:
+        """Why it ended in failed, cancelled or expired, with the peer's name; else None."""
+        if self._core.state <= STATES.index("done"):
+            return None
+        code, message = self._core.error
+        return _make(code, message, "transfer", [], [], "")
+
+    @property
+    def moved_bytes(self) -> int:
+        """Progress of the last post."""
+        return self._core.moved_bytes
+
+    @property
+    def seconds_since_progress(self) -> float:
+        """Since moved_bytes last grew."""
+        return self._core.seconds_since_progress
+
+
+Table = Union[Sequence[Sequence[int]], "NDArray[Any]"]
+
+
+class Agent:
+    """Registers memory, exchanges metadata, moves lists.
+
+    name: 1 to 64 bytes; how peers name this agent. key: peers must have the same; without one, metadata is not
+    authenticated. listen: "127.0.0.1:0" also serves peers by TCP and needs a key. layout: what pages hold (model, type,
+    heads, packing, parallel rank); peers must have the same. pages: of all fenced regions together. only_tcp: reach peers by TCP
+    although they are on this machine. Thread: any; calls of one agent exclude each other, and the GIL is released while
+    data moves. Raises: InvalidArgument, NoResources.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: str = "",
+        listen: str = "",
+        layout: str = "",
+        pages: int = 1 << 20,
+        only_tcp: bool = False,
+    ) -> None:
+        self.name = name
+        self._core = _core.open_transfer_agent(name, key, listen, layout, pages, only_tcp)
+        self._lent: dict[int, Any] = {}
+
+    def allocate(self, bytes: int, page_bytes: int = 0) -> Region:
+        """Zeroed memory that peers on this machine map; page_bytes > 0: fenced, in pages of this size. Raises:
+        InvalidArgument, NoResources."""
+        return Region(*self._core.allocate(bytes, page_bytes))
+
+    def add_memory(self, array: Any, page_bytes: int = 0) -> Region:
+        """Registers a contiguous writable array, which is kept until deregister(), or (address, bytes) of memory that
+        must stay until then. Raises: InvalidArgument where it overlaps a registered region."""
+        if isinstance(array, tuple):
+            address, size = array
+        else:
+            view = np.asarray(array)
+            if not view.flags.c_contiguous or not view.flags.writeable:
+                raise ValueError("memory to be registered must be contiguous and writable")
+            address, size = view.ctypes.data, view.nbytes
+        region = Region(*self._core.add_memory(address, size, page_bytes))
+        self._lent[region.number] = array
+        return region
+
+    def add_file(self, path: str, page_bytes: int = 0, bytes: int = 0, past_cache: bool = False) -> Region:
+        """A file that exists, for this agent's own requests; a file of less than `bytes` bytes is extended to them.
+        past_cache: elements whose address, size and offset are multiples of 4 KiB go past the page cache."""
+        return Region(*self._core.add_file(path, page_bytes, bytes, past_cache))
+
+    def deregister(self, region: Region, timeout: float = 2.0) -> None:
+        """No peer begins a copy from here on; waits for those under way. Raises: Timeout naming the peer that still copies."""
+        self._core.deregister(region.number, timeout)
+        self._lent.pop(region.number, None)
+
+    def acquire(self, region: Region, tag: int = 1) -> Page:
+        """Takes a free page of a fenced region for owner `tag` (1 … 65535). Raises: NoResources where none is free."""
+        return Page(*self._core.acquire(region.number, tag))
+
+    def release(self, region: Region, page: Page) -> None:
+        """Requests that name the page's generation fail from here on."""
+        self._core.release(region.number, *page)
+
+    def seal(self, region: Region, page: Page) -> None:
+        """Notes the checksum of a page that this agent has written itself, for readers that verify."""
+        self._core.seal(region.number, *page)
+
+    def free_pages(self, region: Region) -> int:
+        """Pages that can be acquired now."""
+        return self._core.free_pages(region.number)
+
+    def metadata(self, regions: Sequence[Region] | None = None) -> bytes:
+        """What a peer needs to reach this agent, or only these regions of it: bytes for the caller to carry."""
+        return self._core.metadata(None if regions is None else [r.number for r in regions])
+
+    def load(self, metadata: bytes) -> str:
+        """Reads a peer's metadata and returns its name. A peer that has restarted replaces its former self. Raises:
+        InvalidArgument: malformed, another key, layout or version; Error: it cannot be reached."""
+        return self._core.load(metadata)
+
+    def forget(self, peer: str) -> None:
+        """Requests to this peer fail from here on."""
+        self._core.forget(peer)
+
+    def explain(self, peer: str) -> str:
+        """One line per region of the peer: the path that is taken, and why the others are not."""
+        return self._core.explain(peer)
+
+    def prepare(self, peer: str, rows: Table) -> List:
+        """Checks a list once; peer "": this agent's own regions. rows: Rows, or an array of five columns (region, offset,
+        bytes, stride, elements). Raises: InvalidArgument: no such peer or region, a row past its region's end, overlapping elements."""
+        return List(self._core.prepare(peer, _table(rows, np.int64, (0, 0, 0, 0, 1))))
+
+    def prepare_addresses(self, peer: str, extents: Table) -> List:
+        """The same from addresses in the peer's process: rows or columns (address, bytes[, stride, elements])."""
+        return List(self._core.prepare_addresses(peer, _table(extents, np.uint64, (0, 0, 0, 1))))
+
+    def read(self, local: List, remote: List, **options: Any) -> Request:
+        """A request from `remote` into `local`; options as of write()."""
+        return self._made(False, local, remote, **options)
+
+    def write(self, local: List, remote: List, **options: Any) -> Request:
+        """A request from `local` into `remote`.
+
+        local_blocks, remote_blocks: which elements of the lists, in this order. generations: of the page of every
+        remote element, where the remote region is fenced. notify: bytes for the peer after all data. deadline: seconds
+        from post(). verify: write and compare a checksum per page.
+        """
+        return self._made(True, local, remote, **options)
+
+    def _made(
+        self,
+        writes: bool,
+        local: List,
+        remote: List,
+        local_blocks: Any = None,
+        remote_blocks: Any = None,
+        generations: Any = None,
+        notify: bytes = b"",
+        deadline: float = 0.0,
+        verify: bool = False,
+    ) -> Request:
+        local_blocks, remote_blocks = _column(local_blocks, np.uint32), _column(remote_blocks, np.uint32)
+        generations = _column(generations, np.uint64)
+        return Request(
+            self._core.make(
+                writes, local._core, remote._core, local_blocks, remote_blocks, generations, notify, deadline, verify
+            )
+        )
+
+    def notify(self, peer: str, bytes: bytes) -> None:
+        """Sends a notification of its own; those of one agent arrive in their order, each once. Raises: NoResources
+        where the peer's queue is full."""
+        self._core.notify(peer, bytes)
+
+    def notifications(self) -> list[Notification]:
+        """Takes what has arrived."""
+        return [Notification(*n) for n in self._core.notifications()]
+
+
+def _column(numbers: Any, kind: Any) -> Any:
+    if numbers is None:
+        return None
+    given = np.asarray(numbers)
+    if given.dtype.kind == "i" and given.size > 0 and int(given.min()) < 0:
+        raise ValueError(f"block {int(given.min())} is negative")
+    return np.ascontiguousarray(given, dtype=kind).reshape(-1)
+
+
+def _table(rows: Table, kind: Any, defaults: tuple[int, ...]) -> Any:
+    """An array with a column for each default; rows may leave out the last ones."""
+    if not isinstance(rows, np.ndarray):
+        lengths = {len(row) if hasattr(row, "__len__") else 0 for row in rows}
+        if len(lengths) > 1:
+            rows = [tuple(row) + defaults[len(row) :] for row in rows]
+    given = np.asarray(rows)
+    if given.ndim != 2 or not 2 <= given.shape[1] <= len(defaults):
+        raise ValueError(f"a list is a table of 2 to {len(defaults)} columns, not of shape {given.shape}")
+    if given.shape[1] == len(defaults) and given.dtype == kind:
+        return np.ascontiguousarray(given)
+    table = np.empty((given.shape[0], len(defaults)), dtype=kind)
+    table[:] = np.array(defaults, dtype=kind)
+    table[:, : given.shape[1]] = given
+    return table

@@ -1,0 +1,190 @@
+#include "transfer/connection.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "net/tcp/crc32c.h"
+#include "transfer/copy.h"
+
+namespace weft::transfer {
+namespace {
+
+namespace bootstrap = net::bootstrap;
+using Clock = std::chrono::steady_clock;
+
+// Bytes of answers of one connection, which should stay in a cache until they are sent; then no question is read.
+constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::size_t kSent = 128 << 10;  // these go at once, so that the peer reads while the next are copied
+constexpr std::chrono::seconds kGreeting{5};
+
+}  // namespace
+
+Connection::Connection(bootstrap::UniqueFd fd, const Served& served, bool greeted)
+    : fd_(std::move(fd)), served_(served) {
+  if (!greeted) handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, served.key);
+  const int on = 1;
+  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+short Connection::events() const {
+  return static_cast<short>((out_.waiting() < kMostWaiting && !blocked_ ? POLLIN : 0) |
+                            (out_.waiting() > 0 ? POLLOUT : 0));
+}
+
+void Connection::advance() {
+  if (handshake_) greet();
+  if (stranger() && Clock::now() - since_ > kGreeting) fd_.reset();
+  if (!open() || handshake_) return;
+  blocked_ = false;
+  send_answers();
+  while (open() && out_.waiting() < kMostWaiting && !blocked_ && receive())
+    if (out_.waiting() >= kSent) send_answers();
+  if (open()) send_answers();
+}
+
+void Connection::greet() {
+  using State = bootstrap::Handshake::State;
+  State state = handshake_->advance(fd());
+  if (handshake_->proved() && state == State::kRunning) {
+    if (handshake_->claim().purpose == kPurpose)
+      handshake_->accept();
+    else
+      handshake_->refuse(bootstrap::kRefusedRanks);
+    state = handshake_->advance(fd());
+  }
+  if (state == State::kDone) handshake_.reset();
+  if (state == State::kFailed) fd_.reset();
+}
+
+// False: nothing more now.
+bool Connection::receive() {
+  const std::size_t wanted = have_question_ ? static_cast<std::size_t>(question_.bytes) : sizeof question_;
+  std::byte* const into = have_question_ ? data_.data() : reinterpret_cast<std::byte*>(&question_);
+  while (got_ < wanted) {
+    const ssize_t n = recv(fd(), into + got_, wanted - got_, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return false;
+    if (n <= 0) {
+      fd_.reset();
+      return false;
+    }
+    got_ += static_cast<std::size_t>(n);
+  }
+  if (!have_question_ && !begin_question()) return false;
+  if (have_question_ && got_ == static_cast<std::size_t>(carries_data() ? question_.bytes : 0)) {
+    if (!answer()) {
+      blocked_ = true;
+      return false;
+    }
+    have_question_ = false;
+    got_ = 0;
+  }
+  return true;
+}
+
+bool Connection::begin_question() {
+  const bool known = question_.ask <= Ask::kNotify && (stranger() == (question_.ask == Ask::kHello));
+  if (!known || question_.bytes < 0 || question_.bytes > kMostPiece) {
+    fd_.reset();
+    return false;
+  }
+  have_question_ = true;
+  got_ = 0;
+  if (carries_data()) data_.resize(static_cast<std::size_t>(question_.bytes));
+  return true;
+}
+
+// False: the inbox is full; to be tried again.
+bool Connection::answer() {
+  switch (question_.ask) {
+    case Ask::kHello:
+      hello();
+      return true;
+    case Ask::kNotify:
+      if (!served_.deliver(peer_, std::string(reinterpret_cast<const char*>(data_.data()), data_.size()))) return false;
+      reply({});
+      return true;
+    case Ask::kRead:
+    case Ask::kWrite:
+      break;
+  }
+  const std::shared_ptr<Region> region = served_.regions.find(question_.region);
+  if (region == nullptr || region->data == nullptr) {
+    reply({.verdict = Verdict::kNoRegion});
+  } else if (question_.bytes == 0 || question_.offset < 0 || question_.offset > region->bytes - question_.bytes) {
+    reply({.verdict = Verdict::kPastEnd});
+  } else {
+    move(*region);
+  }
+  return true;
+}
+
+void Connection::hello() {
+  Nonce meant{};
+  if (data_.size() <= sizeof meant || data_.size() > sizeof meant + 64) return fd_.reset();
+  std::memcpy(meant.data(), data_.data(), sizeof meant);
+  if (meant != served_.segment.header().nonce) return reply({.verdict = Verdict::kOtherAgent});
+  peer_.assign(reinterpret_cast<const char*>(data_.data()) + sizeof meant, data_.size() - sizeof meant);
+  reply({});
+}
+
+// Under the pin, and with the page's generation as it was asked for.
+Answer Connection::read(const Region& region, PageWord& page, std::byte* into) const {
+  Answer answer{.bytes = question_.bytes};
+  answer.checksum = copy_with_checksum(into, region.data + question_.offset, static_cast<std::size_t>(answer.bytes));
+  if (question_.verify != 0 && page.sealed.load() == 0)
+    answer.verdict = Verdict::kUnsealed;
+  else if (question_.verify != 0 && page.checksum.load() != answer.checksum)
+    answer.verdict = Verdict::kDamaged;
+  return answer;
+}
+
+Answer Connection::write(const Region& region, PageWord& page) const {
+  const auto bytes = static_cast<std::size_t>(question_.bytes);
+  if (net::tcp::crc32c(0, data_.data(), bytes) != question_.checksum) return {.verdict = Verdict::kDamaged};
+  page.sealed.store(0);
+  std::memcpy(region.data + question_.offset, data_.data(), bytes);
+  if (question_.verify != 0 && question_.bytes == region.page_bytes) {
+    page.checksum.store(question_.checksum);
+    page.sealed.store(1);
+  }
+  return {};
+}
+
+void Connection::move(const Region& region) {
+  const auto page_number = region.fenced() ? static_cast<std::uint64_t>(question_.offset / region.page_bytes) : 0;
+  PageWord& page = served_.segment.page(region.first_page + page_number);
+  PinWord& word = served_.segment.slot(kServerSlot).pin;
+  const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
+  if (crosses) return reply({.verdict = Verdict::kPastEnd});
+  // Read data goes straight behind its answer.
+  const bool reads = question_.ask == Ask::kRead;
+  const auto bytes = static_cast<std::size_t>(reads ? question_.bytes : 0);
+  std::byte* const place = out_.grow(sizeof(Answer) + bytes);
+  Answer result{.verdict = Verdict::kStale};
+  pin(word, region.id);
+  if (holds(page, question_.generation))
+    result = reads ? read(region, page, place + sizeof result) : write(region, page);
+  if (!holds(page, question_.generation)) result.verdict = Verdict::kStale;
+  unpin(word);
+  if (result.verdict != Verdict::kGood) {
+    result.bytes = 0;
+    out_.shrink(bytes);
+  }
+  std::memcpy(place, &result, sizeof result);
+}
+
+void Connection::send_answers() {
+  while (out_.waiting() > 0) {
+    const ssize_t n = send(fd(), out_.data(), out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0) return fd_.reset();
+    out_.take(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace weft::transfer
