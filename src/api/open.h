@@ -24,6 +24,7 @@ struct Origin {
   std::string job;                              // their common name in records
   std::string transport;                        // that is forced; empty: by where the ranks are
   std::shared_ptr<net::ucx::Context> ucx = {};  // where UCX joins machines
+  std::shared_ptr<const Log> log = std::make_shared<const Log>();
   std::shared_ptr<recorder::RecordPool> records = std::make_shared<recorder::RecordPool>(settings.record_entries);
 };
 
