@@ -19,7 +19,7 @@ std::string bash_script(const CLI::App& app) {
   for (const auto& a : collectives::algorithms())
     if (algorithms.find(std::string(a.name) + " ") == std::string::npos) algorithms += std::string(a.name) + " ";
   for (const Collective c : schedule::kCollectives) collectives += std::string(schedule::name(c)) + " ";
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); })) {
     commands += sub->get_name() + " ";
     cases += fmt::format("    {}) words=\"{}\" ;;\n", sub->get_name(), words(*sub));
   }
