@@ -1,0 +1,21 @@
+"""A program that knows nothing of weft: it asks for gloo, by torchrun's names. Prints what it finds."""
+
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+rank, ranks = dist.get_rank(), dist.get_world_size()
+x = torch.full((5,), float(rank + 1))
+dist.all_reduce(x)
+assert x.tolist() == [float(sum(range(1, ranks + 1)))] * 5, x
+group = dist.new_group(list(range(ranks)), backend="gloo")
+objects = [None] * ranks
+dist.all_gather_object(objects, {"rank": rank}, group=group)
+assert [o["rank"] for o in objects] == list(range(ranks))
+dist.monitored_barrier(timeout=timedelta(seconds=20))
+backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+print(dist.get_backend(), backend.name(), type(backend).__module__.split(".")[0], sys.argv[1:], flush=True)
+dist.destroy_process_group()
