@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,7 +19,7 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::int64_t ranks = 0, machines = 1;
+  std::int64_t ranks = -1, machines = 1;  // -1: not given
   std::string transport, sim;
   std::string hosts, hostfile, folder, command, ssh = "ssh", on_failure = "end", ports;
   std::vector<std::string> variables;
@@ -40,7 +41,7 @@ Status check_ranks(const Spec& spec, std::int64_t most) {
 
 Result<int> run_here(const Spec& spec) {
   constexpr std::int64_t kMost = 512;
-  if (spec.ranks == 0) return bad_input("-n: how many ranks? (or --hosts)");
+  if (spec.ranks == -1) return bad_input("run: -n, the number of ranks, or --hosts is needed");
   WEFT_CHECK(check_ranks(spec, kMost));
   WEFT_CHECK(env::check_transport("--transport", spec.transport));
   WEFT_TRY(const env::Settings settings, env::read());
@@ -122,13 +123,13 @@ Result<int> run_there(const Spec& spec) {
   if (!spec.hosts.empty() && !spec.hostfile.empty()) return bad_input("--hosts and --hostfile: one of them");
   if (spec.machines > 1) return bad_input("--machines is for one host; --hosts names real ones");
   if (!spec.sim.empty()) return bad_input("--sim is for programs on this host");
-  if (spec.ranks != 0) WEFT_CHECK(check_ranks(spec, kMost));
+  if (spec.ranks != -1) WEFT_CHECK(check_ranks(spec, kMost));
   if (spec.on_failure != "end" && spec.on_failure != "wait")
     return bad_input("--on-failure '{}' is neither end nor wait", spec.on_failure);
   WEFT_CHECK(env::check_transport("--transport", spec.transport));
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(auto hosts, spec.hosts.empty() ? launch::read_hostfile(spec.hostfile) : launch::parse_hosts(spec.hosts));
-  WEFT_TRY(hosts, launch::place_ranks(hosts, static_cast<Rank>(spec.ranks)));
+  WEFT_TRY(hosts, launch::place_ranks(hosts, static_cast<Rank>(std::max<std::int64_t>(spec.ranks, 0))));
   const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
   if (transport == "shm" && hosts.size() > 1)
     return bad_input("--transport shm: {} hosts share no memory; shm+tcp joins them", hosts.size());
@@ -161,8 +162,7 @@ void add_host_options(CLI::App& sub, Spec& spec) {
   sub.add_option("--folder", spec.folder, "on every host, run in this folder; without: the present one");
   sub.add_option("--env", spec.variables,
                  "also give the ranks NAME=VALUE, or this process's NAME; WEFT_* and NCCL_* are")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   sub.add_option("--weft", spec.command, "weft on the hosts; without: at this one's path, or in PATH");
   sub.add_option("--ssh", spec.ssh, "the command that reaches a host")->capture_default_str();
   sub.add_option("--ports", spec.ports, "listen on these ports only: 20000-20100 (WEFT_PORTS)");
