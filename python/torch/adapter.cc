@@ -1,6 +1,7 @@
 // backend="weft" of torch.distributed: a c10d::Backend over include/weft. The headers beside this file are its parts; they
 // are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13; see docs/pytorch.md.
 #include <torch/csrc/autograd/python_variable.h>
+#include <pybind11/chrono.h>
 #include <torch/extension.h>
 
 #include "channel.h"

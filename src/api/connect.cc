@@ -39,17 +39,18 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
                     const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
   clean_up_after_others(job.rank);
+  WEFT_TRY(auto log, open_log(settings, job.rank));
+  log_job(*log, job);
   if (!sends_only(transport) && !job.local_name.empty()) {
     env::hide_secrets();
     auto origin = std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport});
-    WEFT_TRY(origin->log, open_log(settings, job.rank));
-    log_job(*origin->log, job);
+    origin->log = std::move(log);
     return joined(open_shm(std::move(origin), {"world", job.rank, job.ranks, true}, job.local_name));
   }
   env::Settings own = settings;
   own.transport = transport;
   WEFT_TRY(auto meeting, net::bootstrap::meet(job, own));
-  return joined(open_met(settings, rates, transport, job.rank, std::move(meeting)));
+  return joined(open_met(settings, rates, transport, job.rank, std::move(meeting), std::move(log)));
 }
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings, const calibrate::Rates& rates,

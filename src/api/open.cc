@@ -253,13 +253,16 @@ Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& 
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
-                        Rank rank, net::bootstrap::Meeting meeting) {
+                        Rank rank, net::bootstrap::Meeting meeting, std::shared_ptr<const Log> log) {
   WEFT_CHECK(check_one_transport(meeting));
   if (transport == "shm" && !meeting.one_machine())
     return bad_input("transport shm: the ranks are on several machines");
   const std::string name = meeting.name;
   Origin own{settings, rates, name, transport};
-  WEFT_TRY(own.log, open_log(settings, rank));
+  if (log == nullptr) {
+    WEFT_TRY(log, open_log(settings, rank));
+  }
+  own.log = std::move(log);
   const bool sends = sends_only(transport) || !meeting.one_machine();
   if (sends && across(transport) == "ucx") {
     WEFT_TRY(own.ucx, net::ucx::open_context());

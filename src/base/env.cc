@@ -62,6 +62,7 @@ constexpr Variable kTable[] = {
     {"WEFT_TRACE", "text", "none",
      "file of every rank's timeline; %r is the rank, %p the process, %g the communicator"},
     {"WEFT_TRACE_EVENTS", "text", "call,wait", "what it holds: call, wait, move (every slice), all"},
+    {"WEFT_AS_GLOO", "number", "0", "1: torch's groups of backend gloo are weft's (docs/pytorch.md)"},
     {"WEFT_PGAS_TRACE", "text", "none", "file for one-sided operations, one per rank: FILE.RANK (weft replay)"},
 };
 
