@@ -16,6 +16,8 @@ objects = [None] * ranks
 dist.all_gather_object(objects, {"rank": rank}, group=group)
 assert [o["rank"] for o in objects] == list(range(ranks))
 dist.monitored_barrier(timeout=timedelta(seconds=20))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))  # whose logger looks at gloo's options
+model(torch.ones(2, 4)).sum().backward()
 backend = dist.group.WORLD._get_backend(torch.device("cpu"))
 sys.stdout.write(f"{dist.get_backend()} {backend.name()} {sys.argv[1:]}\n")
 sys.stdout.flush()

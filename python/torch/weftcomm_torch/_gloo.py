@@ -23,6 +23,10 @@ def _put(replacement: Any, wrap: Any) -> None:
     for module in (c10d, dist, torch._C._distributed_c10d):
         module.ProcessGroupGloo = replacement  # type: ignore[attr-defined]
     c10d._create_process_group_wrapper = wrap
+    # torch's C++ casts the backend of a group of type GLOO to its own class, DDP's logger for one.
+    types = c10d.ProcessGroup.BackendType
+    types.GLOO = types.CUSTOM
+    c10d.Backend.backend_type_map["gloo"] = types.CUSTOM
 
 
 def _unwrapped(wrapped_pg: Any, *_args: Any, **_keywords: Any) -> Any:
