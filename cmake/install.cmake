@@ -1,5 +1,5 @@
 # The installed form: libweft.so with the public interface only, the headers, the command, a CMake package and a
-# pkg-config file. Components: weft_library, weft_headers, weft_command.
+# pkg-config file. Components: weft_library, weft_headers, weft_command, weft_shmem, weft_nccl.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -24,6 +24,16 @@ target_link_options(weft_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DI
 set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exported.map)
+
+# Other libraries' interfaces. libnccl.so.2 lies in a folder of its own: a program sees it only if it is told to.
+if(TARGET weft-shmem)
+  install(TARGETS weft-shmem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_shmem)
+  install(FILES include/shmem.h include/pshmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_shmem)
+  install(DIRECTORY include/weft/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft COMPONENT weft_shmem)
+endif()
+if(TARGET weft-nccl)
+  install(TARGETS weft-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft COMPONENT weft_nccl)
+endif()
 
 set(weft_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 install(TARGETS weft_shared EXPORT weft-targets

@@ -187,7 +187,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"place --on dgx-h100:nodes=4 --given node[0,9]", "'node9'"},
         BadInput{"catalog warp-drive", "'warp-drive'"},
         BadInput{"topo --on dgx-h100 --svg /no/such/folder/x.svg", "/no/such/folder/x.svg"},
-        BadInput{"bench put --transport bogus", "'bogus'"}, BadInput{"run -n 0 -- true", "-n 0"}),
+        BadInput{"bench put --transport bogus", "'bogus'"}, BadInput{"run -n 0 -- true", "-n 0"},
+        BadInput{"run true", "--hosts"}, BadInput{"run -n 2", "program"}, BadInput{"run -n 2 --hots a true", "--hots"},
+        BadInput{"run --hosts a,,b true", "''"}, BadInput{"run --hosts a:0 true", "ranks of a"},
+        BadInput{"run --hosts a --hostfile b true", "--hostfile"},
+        BadInput{"run --hosts a:1 -n 2 true", "places for 1"},
+        BadInput{"run --hostfile /nonexistent true", "/nonexistent"},
+        BadInput{"run --hosts a,b --transport shm true", "--transport shm"},
+        BadInput{"run --hosts a --env NO_SUCH_NAME true", "NO_SUCH_NAME"},
+        BadInput{"run --hosts a --on-failure stop true", "'stop'"}, BadInput{"completion tcsh", "'tcsh'"}),
     name_of);
 
 TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
@@ -617,6 +625,48 @@ TEST(Command, SizesACacheFromAModelsConfig) {
   EXPECT_EQ(size["total_bytes"], 754974720000);
   EXPECT_EQ(weft("kv size " + config + " --tp 3").code, 2);
   EXPECT_EQ(weft("kv size /nonexistent.json").code, 2);
+}
+
+TEST(Run, AProgramsOptionsNeedNoDashes) {
+  EXPECT_EQ(weft("run -n 2 echo --ranks -n 5 --help").out, "--ranks -n 5 --help\n--ranks -n 5 --help\n");
+  EXPECT_EQ(weft("run -n 1 -- echo -n x").out, "x");
+}
+
+TEST(Run, ThisHostNeedsNoSsh) {
+  const Answer a =
+      weft("run --hosts localhost:2 --ssh false sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE; exit $WEFT_RANK'");
+  EXPECT_EQ(a.code, 1);
+  EXPECT_NE(a.out.find("[0] rank 0 of 2\n"), std::string::npos) << a.out << a.err;
+  EXPECT_NE(a.out.find("[1] rank 1 of 2\n"), std::string::npos) << a.out << a.err;
+  EXPECT_NE(a.err.find("weft: rank 1 on localhost ended with exit code 1\n"), std::string::npos) << a.err;
+}
+
+TEST(DebugLog, SaysInterfacesPathsPlansConnectionsAndCalls) {
+  const Answer a = weft(std::string("run -n 2 --transport tcp env WEFT_DEBUG=TRACE ") + WEFT_COMMAND +
+                        " bench all_reduce --min 1K --max 1K --iters 1");
+  EXPECT_EQ(a.code, 0) << a.err;
+  for (const char* line :
+       {"[0] weft INFO INIT rank 0 of 2", "[1] weft INFO NET interface lo 127.0.0.1: used",
+        "[0] weft INFO PATH to rank 1: tcp, process", "weft INFO PLAN all_reduce of 1 KiB on 2 ranks: ", "; next ",
+        "weft INFO NET connection 0 with process", "weft TRACE CALL #1: all_reduce of 256 float"})
+    EXPECT_NE(a.err.find(line), std::string::npos) << line << "\n" << a.err;
+}
+
+TEST(DebugLog, OffItSaysNothingAndAWrongWordIsNamed) {
+  const std::string run = "run -n 2 --transport tcp ", bench = " bench barrier --iters 1";
+  EXPECT_EQ(weft(run + WEFT_COMMAND + bench).err, "");
+  const Answer wrong = weft(run + "env WEFT_DEBUG=LOUD " + WEFT_COMMAND + bench);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("WEFT_DEBUG 'LOUD'"), std::string::npos) << wrong.err;
+}
+
+TEST(Command, CompletionScriptsOfOtherShellsAreSound) {
+  for (const std::string shell : {"zsh", "fish"}) {
+    const std::string file = testing::TempDir() + "/weft." + shell;
+    ASSERT_EQ(weft("completion " + shell + " > " + file).code, 0);
+    if (std::system((shell + " -c true 2>/dev/null").c_str()) != 0) continue;
+    EXPECT_EQ(std::system((shell + " -n " + file).c_str()), 0) << shell;
+  }
 }
 
 TEST(Command, HasHelpWithExamplesForEveryCommand) {

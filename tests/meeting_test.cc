@@ -63,6 +63,32 @@ TEST(Meeting, MissingRanksAreNamedByTheHostAndByThoseWhoCame) {
     EXPECT_TRUE(contains(said, "400 ms") && contains(said, "1, 3")) << said;
 }
 
+TEST(Jobs, PodsOfAnIndexedJobMeetAtThatOfIndexZero) {
+  EXPECT_EQ(first_pod("train-3.train.default.svc.cluster.local", 3).value(), "train-0.train.default.svc.cluster.local");
+  EXPECT_EQ(first_pod("train-13", 13).value(), "train-0");
+  const auto other = first_pod("train-3", 13);
+  ASSERT_FALSE(other);
+  EXPECT_TRUE(contains(other.error().message, "train-3") && contains(other.error().message, "WEFT_STORE"));
+}
+
+TEST(Ports, ARangeIsUsedFromItsBeginningAndNamedWhenItIsFull) {
+  const Ports ports{23101, 23102};
+  auto first = listen_on(loopback(), ports), second = listen_on(loopback(), ports);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(local_address(first->get()).port, 23101);
+  EXPECT_EQ(local_address(second->get()).port, 23102);
+  const auto third = listen_on(loopback(), ports);
+  ASSERT_FALSE(third);
+  EXPECT_TRUE(contains(third.error().message, "every port of 23101-23102 is in use")) << third.error().message;
+}
+
+TEST(Ports, AreOneOrARange) {
+  EXPECT_EQ(parse_ports("x", "20000-20010")->text(), "20000-20010");
+  EXPECT_EQ(parse_ports("x", "20000")->last, 20000);
+  EXPECT_EQ(parse_ports("x", "")->first, 0);
+  for (const char* wrong : {"20010-20000", "0", "1-70000", "x"}) EXPECT_FALSE(parse_ports("x", wrong)) << wrong;
+}
+
 TEST(Meeting, AHostThatNeverOpensIsNamed) {
   UniqueId id;
   {

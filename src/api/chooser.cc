@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "api/log_lines.h"
 #include "collectives/registry.h"
 #include "schedule/element.h"
 #include "schedule/exchange/written.h"
@@ -40,11 +41,13 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
           .channels = request.channels};
 }
 
-session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings) {
-  return [machine = std::move(machine), algorithm = settings.algorithm, protocol = settings.protocol,
-          channels = static_cast<int>(settings.channels), reproducible = settings.reproducible](
-             const schedule::Task& task, const Request& request, const protocol::Capabilities& can,
-             bool registered) -> Result<schedule::Plan> {
+session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
+                            std::shared_ptr<const Log> log) {
+  return [machine = std::move(machine), log = std::move(log), algorithm = settings.algorithm,
+          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
+          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
+                                                const protocol::Capabilities& can,
+                                                bool registered) -> Result<schedule::Plan> {
     static std::mutex turns;  // threads may share a machine view, whose routes cache
     const std::lock_guard guard(turns);
     tune::Question own = question_of(task, request, can, registered);
@@ -53,8 +56,12 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
     if (own.algorithm.empty()) forced.algorithm = algorithm;
     if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
     if (own.channels == 0) forced.channels = channels;
-    if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
+    if (const auto chosen = tune::choose(*machine, forced)) {
+      log_choice(*log, *machine, forced, *chosen);
+      return chosen->plan;
+    }
     WEFT_TRY(const auto chosen, tune::choose(*machine, own));
+    log_choice(*log, *machine, own, chosen);
     return chosen.plan;
   };
 }

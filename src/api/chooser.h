@@ -19,6 +19,8 @@ Status check_forced(const env::Settings& settings);
 
 // Chooses by the machine. What the environment forces holds for the calls that it can serve; a call's own wishes come
 // first.
-session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings);
+// The first call of every shape goes into the log, with what was chosen.
+session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
+                            std::shared_ptr<const Log> log = std::make_shared<const Log>());
 
 }  // namespace weft::api

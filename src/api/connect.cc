@@ -1,6 +1,7 @@
 #include "api/connect.h"
 
 #include "api/chooser.h"
+#include "api/log_lines.h"
 #include "api/open.h"
 #include "api/this_machine.h"
 #include "net/mixed/mixed.h"
@@ -38,13 +39,18 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
                     const calibrate::Rates& rates) {
   WEFT_CHECK(check_forced(settings));
   clean_up_after_others(job.rank);
+  WEFT_TRY(auto log, open_log(settings, job.rank));
+  log_job(*log, job);
   if (!sends_only(transport) && !job.local_name.empty()) {
     env::hide_secrets();
-    return joined(open_shm(std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport}),
-                           {"world", job.rank, job.ranks, true}, job.local_name));
+    auto origin = std::make_shared<Origin>(Origin{settings, rates, job.local_name, transport});
+    origin->log = std::move(log);
+    return joined(open_shm(std::move(origin), {"world", job.rank, job.ranks, true}, job.local_name));
   }
-  WEFT_TRY(auto meeting, net::bootstrap::meet(job, settings));
-  return joined(open_met(settings, rates, transport, job.rank, std::move(meeting)));
+  env::Settings own = settings;
+  own.transport = transport;
+  WEFT_TRY(auto meeting, net::bootstrap::meet(job, own));
+  return joined(open_met(settings, rates, transport, job.rank, std::move(meeting), std::move(log)));
 }
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings, const calibrate::Rates& rates,
@@ -55,6 +61,7 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   std::array<std::uint8_t, 16> number;
   net::bootstrap::fill_random(number);
   const auto origin = std::make_shared<Origin>(Origin{settings, rates, net::bootstrap::hexadecimal(number), ""});
+  WEFT_TRY(origin->log, open_log(settings, 0));
   std::vector<Communicator> all;
   for (Rank r = 0; r < ranks; ++r) {
     WEFT_TRY(auto session,

@@ -51,6 +51,11 @@ class Common : public session::Groups {
   }
 
  protected:
+  Result<net::bootstrap::UniqueFd> listen_on(const net::bootstrap::Address& at) const {
+    WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", origin_->settings.ports));
+    return net::bootstrap::listen_on(at, ports);
+  }
+
   std::shared_ptr<const Origin> origin_;
 };
 
@@ -159,7 +164,7 @@ class MetGroups final : public Common {
     Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
     own.data.port = 0;
     own.aggregation_port = 0;
-    WEFT_TRY(listener_, net::bootstrap::listen_on(own.data));
+    WEFT_TRY(listener_, listen_on(own.data));
     own.data = net::bootstrap::local_address(listener_.get());
     Card card{};
     static_assert(sizeof own <= sizeof card);
@@ -180,6 +185,7 @@ class MetGroups final : public Common {
     meeting.key =
         net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
+    meeting.log = origin_->log;
     meeting.listener = std::move(listener_);
     // Some may have got what all told each other, while others saw a rank die, and gave up.
     return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
@@ -201,7 +207,7 @@ class MetGroups final : public Common {
       own.data.port = 0;
       own.aggregation_port = 0;
       if (!next_listener_.open()) {
-        WEFT_TRY(next_listener_, net::bootstrap::listen_on(own.data));
+        WEFT_TRY(next_listener_, listen_on(own.data));
       }
       own.data = net::bootstrap::local_address(next_listener_.get());
       const auto bytes = std::as_bytes(std::span(&own, 1));
@@ -221,6 +227,7 @@ class MetGroups final : public Common {
       const auto ranks = static_cast<Rank>(members.size());
       const std::uint8_t for_data = 'd', for_name = 'n';
       meeting.key = net::bootstrap::mac(key, {{&for_data, 1}, decision.nonce});
+      meeting.log = origin_->log;
       meeting.name =
           net::bootstrap::hexadecimal(net::bootstrap::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
       // The rule of the old communicator holds for the new one.

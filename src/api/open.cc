@@ -5,6 +5,7 @@
 
 #include "api/chooser.h"
 #include "api/groups.h"
+#include "api/log_lines.h"
 #include "api/share_rates.h"
 #include "api/this_machine.h"
 #include "base/text_file.h"
@@ -52,7 +53,10 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   const session::Session::Streams streams{.results_from = machine->caches().shared,
                                           .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
   auto session = std::make_shared<session::Session>(std::move(executor), ranks_per_node,
-                                                    chooser_of(machine, origin->settings), streams);
+                                                    chooser_of(machine, origin->settings, origin->log), streams);
+  session->log_to(origin->log);
+  origin->log->info(LogPart::kInit, "communicator {}: rank {} of {} over {}", place.group, place.rank, place.ranks,
+                    transport);
   if (recorder) session->record(std::move(recorder), origin->settings.record_folder);
   if constexpr (requires { groups_of(origin, kept, machine); })
     session->regroup_by(groups_of(std::move(origin), kept, machine));
@@ -107,6 +111,25 @@ Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, 
   return net::tcp::open(std::move(meeting), rank, options, limits);
 }
 
+// Ranks of one machine share memory by every transport but tcp and ucx.
+std::string way_of(const net::bootstrap::Record& rank, bool one_machine) {
+  const std::string transport(env::transports()[rank.transport % env::transports().size()]);
+  if (sends_only(transport)) return transport;
+  if (one_machine) return "shm";
+  return transport.empty() ? "shm+tcp" : transport;
+}
+
+// Ranks that wait for each other in different places would wait until their timeout. Errors (bad input): names two.
+Status check_one_transport(const net::bootstrap::Meeting& meeting) {
+  const bool here = meeting.one_machine();
+  const std::string first = way_of(meeting.ranks.front(), here);
+  for (const net::bootstrap::Record& r : meeting.ranks)
+    if (const std::string way = way_of(r, here); way != first)
+      return bad_input("the ranks disagree on WEFT_TRANSPORT: rank 0 has {}, rank {} ({}) has {}", first, r.rank,
+                       r.text(), way);
+  return {};
+}
+
 // As over shared memory.
 net::messages::WaitPolicy::Limits message_limits_of(const env::Settings& settings, Rank ranks,
                                                     const cost::MachineView& machine) {
@@ -143,7 +166,8 @@ Result<calibrate::Rates> rates_of(const env::Settings& settings, bool follows) {
 
 calibrate::Cache cache_of(const env::Settings& settings) {
   std::function<void(const std::string&)> say;
-  if (settings.debug) say = [](const std::string& line) { fmt::print(stderr, "weft: {}\n", line); };
+  if (settings.log.level >= LogLevel::kWarn)
+    say = [](const std::string& line) { fmt::print(stderr, "weft: {}\n", line); };
   return calibrate::Cache(settings.cache_folder, std::move(say));
 }
 
@@ -229,17 +253,25 @@ Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& 
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
-                        Rank rank, net::bootstrap::Meeting meeting) {
+                        Rank rank, net::bootstrap::Meeting meeting, std::shared_ptr<const Log> log) {
+  WEFT_CHECK(check_one_transport(meeting));
   if (transport == "shm" && !meeting.one_machine())
     return bad_input("transport shm: the ranks are on several machines");
   const std::string name = meeting.name;
   Origin own{settings, rates, name, transport};
+  if (log == nullptr) {
+    WEFT_TRY(log, open_log(settings, rank));
+  }
+  own.log = std::move(log);
   const bool sends = sends_only(transport) || !meeting.one_machine();
   if (sends && across(transport) == "ucx") {
     WEFT_TRY(own.ucx, net::ucx::open_context());
   }
   const auto origin = std::make_shared<Origin>(std::move(own));
   const Place place{"world", rank, static_cast<Rank>(meeting.ranks.size()), true};
+  log_meeting(*origin->log, settings, meeting, rank, within(transport),
+              sends_only(transport) ? transport : across(transport));
+  meeting.log = origin->log;
   if (sends) return open_machines(origin, place, std::move(meeting));
   return open_shm(origin, place, name);
 }

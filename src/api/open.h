@@ -24,6 +24,7 @@ struct Origin {
   std::string job;                              // their common name in records
   std::string transport;                        // that is forced; empty: by where the ranks are
   std::shared_ptr<net::ucx::Context> ucx = {};  // where UCX joins machines
+  std::shared_ptr<const Log> log = std::make_shared<const Log>();
   std::shared_ptr<recorder::RecordPool> records = std::make_shared<recorder::RecordPool>(settings.record_entries);
 };
 
@@ -77,9 +78,10 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
 // ucx.
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
                              std::function<bool(Rank)> has_ended = {});
-// One of those who have met, by the transport that is forced or fits. Errors (bad input): shm across machines, no UCX.
+// One of those who have met, by the transport that is forced or fits. `log`: null: it opens its own. Errors (bad
+// input): shm across machines, no UCX; ranks of different transports; of Log::open.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
-                        Rank rank, net::bootstrap::Meeting meeting);
+                        Rank rank, net::bootstrap::Meeting meeting, std::shared_ptr<const Log> log = nullptr);
 // As a thread of a room. Errors: of the trace's file.
 Result<std::shared_ptr<session::Session>> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
                                                       std::unique_ptr<net::threads::World> world,

@@ -46,6 +46,7 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
   WEFT_TRY(net::bootstrap::UniqueId place, known(id));
   WEFT_TRY(place.key, key_of(settings, place.key));
   WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
+  WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", settings.ports));
   WEFT_TRY(auto meeting, net::bootstrap::meet({.id = place,
                                                .rank = rank,
                                                .ranks = ranks,
@@ -54,7 +55,9 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
                                                .timeout = std::chrono::milliseconds(settings.timeout_ms),
                                                .aggregates = settings.aggregates,
                                                .arbiter = arbiter,
-                                               .protection = net::bootstrap::protection_of(settings.secure)}));
+                                               .protection = net::bootstrap::protection_of(settings.secure),
+                                               .ports = ports,
+                                               .transport = settings.transport}));
   env::hide_secrets();
   return open_met(settings, rates, settings.transport, rank, std::move(meeting));
 }
@@ -108,10 +111,11 @@ Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& option
   if (!settings.interface.empty()) {
     WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
   }
+  WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", settings.ports));
   net::bootstrap::Key key;
   net::bootstrap::fill_random(key);
   WEFT_TRY(const net::bootstrap::Key whole, api::key_of(settings, key));
-  WEFT_TRY(auto host, net::bootstrap::Host::open(at, whole, ranks));
+  WEFT_TRY(auto host, net::bootstrap::Host::open(at, whole, ranks, ports));
   return MeetingPlace(std::make_unique<Service>(std::move(host), key, std::chrono::milliseconds(settings.timeout_ms)));
 }
 

@@ -1,9 +1,12 @@
 #include "base/env.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "base/nccl_names.h"
 #include "base/text.h"
 
 namespace weft::env {
@@ -24,7 +27,10 @@ constexpr Variable kTable[] = {
     {"WEFT_RATES", "text", "measured",
      "rates of this machine that choices go by; rank 0's count: JSON (set by `weft run`), a file of weft calibrate "
      "--json, or none for typical ones; unset: measured once, and kept in $XDG_CACHE_HOME/weft or ~/.cache/weft"},
-    {"WEFT_DEBUG", "number", "0", "1: one line on stderr about what weft works around silently"},
+    {"WEFT_DEBUG", "text", "none",
+     "WARN: what weft works around silently; INFO: also what it finds, chooses and connects; TRACE: also every call"},
+    {"WEFT_DEBUG_SUBSYS", "text", "ALL", "INIT, NET, PATH, PLAN, CALL, FAULT, e.g. NET,PLAN; ^CALL: all but CALL"},
+    {"WEFT_DEBUG_FILE", "text", "stderr", "file for these lines; %r is the rank, %p the process, %h the host"},
     {"WEFT_CALIBRATION", "text", "as shipped", "file with the constants of modelled machines (weft calibrate --from)"},
     {"WEFT_TRANSPORT", "text", "by place",
      "shm, tcp, ucx, shm+tcp or shm+ucx (within a machine, across); unset: shm+tcp"},
@@ -45,6 +51,7 @@ constexpr Variable kTable[] = {
     {"WEFT_ARBITER", "text", "none",
      "host:port of a place that decides which ranks go on after a failure; without one a quorum; set by `weft run`"},
     {"WEFT_IFACE", "text", "by route", "interface or subnet that tcp listens on, e.g. eth0 or 10.1.0.0/16"},
+    {"WEFT_PORTS", "text", "any", "ports that meeting places and ranks listen on: 20000-20100"},
     {"WEFT_NODE", "text", "detected", "names the machine: ranks of one name share memory"},
     {"WEFT_TCP_SOCKETS", "number", "1", "connections between two ranks; large messages are spread over them"},
     {"WEFT_TCP_ZEROCOPY", "text", "by link",
@@ -55,8 +62,11 @@ constexpr Variable kTable[] = {
     {"WEFT_TRACE", "text", "none",
      "file of every rank's timeline; %r is the rank, %p the process, %g the communicator"},
     {"WEFT_TRACE_EVENTS", "text", "call,wait", "what it holds: call, wait, move (every slice), all"},
+    {"WEFT_AS_GLOO", "number", "0", "1: torch's groups of backend gloo are weft's (docs/pytorch.md)"},
     {"WEFT_PGAS_TRACE", "text", "none", "file for one-sided operations, one per rank: FILE.RANK (weft replay)"},
 };
+
+constexpr std::string_view kTransports[] = {"", "shm", "tcp", "ucx", "shm+tcp", "shm+ucx"};
 
 constexpr std::string_view kLauncher[] = {
     "RANK",
@@ -79,6 +89,8 @@ constexpr std::string_view kLauncher[] = {
     "SLURM_STEP_NODELIST",
     "SLURM_STEP_NUM_NODES",
     "SLURM_STEP_RESV_PORTS",  // Slurm
+    "JOB_COMPLETION_INDEX",   // Kubernetes' indexed jobs
+    "SSH_CONNECTION",         // sshd
 };
 
 std::string text(const char* name) {
@@ -137,21 +149,60 @@ void hide_secrets() {
   }
 }
 
+std::vector<std::pair<std::string, std::string>> starting_with(std::initializer_list<std::string_view> prefixes) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view line = *entry;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    for (const std::string_view prefix : prefixes)
+      if (line.substr(0, equals).starts_with(prefix))
+        found.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return found;
+}
+
+std::optional<std::string> value_of(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string search_path() { return value_of("PATH").value_or("/usr/local/bin:/usr/bin:/bin"); }
+
+// "CLIENT PORT SERVER PORT"
+SshConnection ssh_connection(const Settings& settings) {
+  const auto found = settings.launcher.find("SSH_CONNECTION");
+  if (found == settings.launcher.end()) return {};
+  const std::string& line = found->second;
+  const std::size_t client = line.find(' '), port = line.find(' ', client + 1), server = line.find(' ', port + 1);
+  if (client == std::string::npos || port == std::string::npos || server == std::string::npos) return {};
+  return {.client = line.substr(0, client), .server = line.substr(port + 1, server - port - 1)};
+}
+
+std::span<const std::string_view> transports() { return kTransports; }
+
+std::uint8_t number_of_transport(const std::string& transport) {
+  for (std::uint8_t i = 0; i < std::size(kTransports); ++i)
+    if (kTransports[i] == transport) return i;
+  return 0;
+}
+
 Status check_transport(const std::string& what, const std::string& transport) {
-  for (const char* known : {"", "shm", "tcp", "ucx", "shm+tcp", "shm+ucx"})
-    if (transport == known) return {};
+  if (transport.empty() || number_of_transport(transport) != 0) return {};
   return bad_input("{} '{}': there are shm, tcp, ucx, shm+tcp and shm+ucx", what, transport);
 }
 
 Result<Settings> read() {
   constexpr std::int64_t kMaxRanks = 1 << 20;
   Settings s;
+  // A pod of a Kubernetes indexed job knows its index, but not how many there are.
+  const bool indexed = !text("JOB_COMPLETION_INDEX").empty() && text("WEFT_RANK").empty();
   for (const auto& [set, unset] : {std::pair{"WEFT_RANK", "WEFT_SIZE"}, std::pair{"WEFT_SIZE", "WEFT_RANK"}})
-    if (!text(set).empty() && text(unset).empty())
+    if (!text(set).empty() && text(unset).empty() && !indexed)
       return bad_input("{} is {}, but {} is not set: a launcher sets both", set, text(set), unset);
   if (!text("WEFT_SIZE").empty()) {
     WEFT_TRY(s.size, number("WEFT_SIZE", 1, 1, kMaxRanks));
-    WEFT_TRY(s.rank, number("WEFT_RANK", 0, 0, *s.size - 1));
+    WEFT_TRY(s.rank, number(indexed ? "JOB_COMPLETION_INDEX" : "WEFT_RANK", 0, 0, *s.size - 1));
   }
   s.id = text("WEFT_ID");
   WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
@@ -178,8 +229,9 @@ Result<Settings> read() {
     s.cache_folder = cache + "/weft";
   else if (const std::string home = text("HOME"); home.starts_with("/"))
     s.cache_folder = home + "/.cache/weft";
-  WEFT_TRY(const auto debug, number("WEFT_DEBUG", 0, 0, 1));
-  s.debug = debug == 1;
+  WEFT_TRY(s.log.level, parse_log_level("WEFT_DEBUG", text("WEFT_DEBUG")));
+  WEFT_TRY(s.log.parts, parse_log_parts("WEFT_DEBUG_SUBSYS", text("WEFT_DEBUG_SUBSYS")));
+  s.log.file = text("WEFT_DEBUG_FILE");
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));
@@ -191,6 +243,7 @@ Result<Settings> read() {
     return bad_input("WEFT_DEVICE_PATH '{}' is neither host nor kernels", s.device_path);
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
+  s.ports = text("WEFT_PORTS");
   s.store = text("WEFT_STORE");
   s.join = secret("WEFT_JOIN");
   s.key = secret("WEFT_KEY");
@@ -215,6 +268,10 @@ Result<Settings> read() {
   s.pgas_trace = text("WEFT_PGAS_TRACE");
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
+  std::map<std::string, std::string> nccl;
+  for (const std::string_view name : nccl_names())
+    if (const std::string value = text(name.data()); !value.empty()) nccl[std::string(name)] = value;
+  apply_nccl_names(nccl, s);
   return s;
 }
 

@@ -5,7 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -34,15 +37,16 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
-  bool reproducible = false;                    // WEFT_REPRODUCIBLE
-  std::string rates;                            // WEFT_RATES
-  std::string cache_folder;                     // for what is measured once; empty: none
-  bool debug = false;                           // WEFT_DEBUG
-  std::string calibration;                      // WEFT_CALIBRATION
-  std::string transport;                        // WEFT_TRANSPORT: see check_transport; empty: shm+tcp
-  std::string device;                           // WEFT_DEVICE: "cuda" (as if empty), "host"
-  std::string device_path;                      // WEFT_DEVICE_PATH: "host", or empty
-  std::string interface, node;                  // WEFT_IFACE, WEFT_NODE
+  bool reproducible = false;                               // WEFT_REPRODUCIBLE
+  std::string rates;                                       // WEFT_RATES
+  std::string cache_folder;                                // for what is measured once; empty: none
+  Log::Options log;                                        // WEFT_DEBUG, WEFT_DEBUG_SUBSYS, WEFT_DEBUG_FILE
+  std::vector<std::string> nccl_understood, nccl_ignored;  // a sentence per NCCL_* name: see nccl_names.h
+  std::string calibration;                                 // WEFT_CALIBRATION
+  std::string transport;                                   // WEFT_TRANSPORT: see check_transport; empty: shm+tcp
+  std::string device;                                      // WEFT_DEVICE: "cuda" (as if empty), "host"
+  std::string device_path;                                 // WEFT_DEVICE_PATH: "host", or empty
+  std::string interface, node, ports;                      // WEFT_IFACE, WEFT_NODE, WEFT_PORTS
   std::string store, join, key;                 // WEFT_STORE, WEFT_JOIN, WEFT_KEY: where and as whom ranks meet
   std::string secure;                           // WEFT_SECURE: "mac", "encrypt", empty: off
   std::string arbiter;                          // WEFT_ARBITER
@@ -55,6 +59,22 @@ struct Settings {
   std::string pgas_trace;                       // WEFT_PGAS_TRACE
   std::map<std::string, std::string> launcher;  // those of launcher_names() that are set
 };
+
+// Variables of this process whose names begin with one of these.
+std::vector<std::pair<std::string, std::string>> starting_with(std::initializer_list<std::string_view> prefixes);
+// One variable; nothing: it is not set.
+std::optional<std::string> value_of(const std::string& name);
+// Where programs are looked up: PATH.
+std::string search_path();
+// The addresses of the ssh connection that this process was started through; empty: without ssh.
+struct SshConnection {
+  std::string client, server;
+};
+SshConnection ssh_connection(const Settings& settings);
+
+// The ways for processes to reach each other; the empty text comes first.
+std::span<const std::string_view> transports();
+std::uint8_t number_of_transport(const std::string& transport);  // its place there; 0 for an unknown one
 
 // Is this a way for processes to reach each other, or empty? Errors (bad input): names `what` and the value.
 Status check_transport(const std::string& what, const std::string& transport);

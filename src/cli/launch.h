@@ -6,12 +6,13 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "launch/rank_processes.h"
 
 namespace weft::cli {
 
-// What a rank's process is told: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp and ucx also WEFT_TRANSPORT and
+// What a rank's process is given: WEFT_RANK, WEFT_SIZE, WEFT_ID, WEFT_RATES; over tcp and ucx also WEFT_TRANSPORT and
 // WEFT_JOIN; of several machines WEFT_JOIN and WEFT_NODE.
-using Setting = std::pair<std::string, std::string>;
+using launch::Setting;
 
 // Starts `ranks` processes with fork and calls body(settings) in each, whose result is the process's exit code; waits
 // for all. With at least as many cores as ranks, rank r runs on the r-th of them alone. If the parent dies, the ranks

@@ -17,12 +17,13 @@ int main(int argc, char** argv) {
   app.footer(
       "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
       "has examples.");
-  const cli::Command commands[] = {
-      cli::add_bench(app),      cli::add_explain(app),   cli::add_verify(app),   cli::add_schedule(app),
-      cli::add_algorithms(app), cli::add_topo(app),      cli::add_catalog(app),  cli::add_place(app),
-      cli::add_run(app),        cli::add_replay(app),    cli::add_kv(app),       cli::add_ps(app),
-      cli::add_trace(app),      cli::add_calibrate(app), cli::add_accuracy(app), cli::add_train(app),
-      cli::add_doctor(app),     cli::add_check(app),     cli::add_explore(app),  cli::add_completion(app)};
+  const cli::Command commands[] = {cli::add_bench(app),    cli::add_explain(app),    cli::add_verify(app),
+                                   cli::add_schedule(app), cli::add_algorithms(app), cli::add_topo(app),
+                                   cli::add_catalog(app),  cli::add_place(app),      cli::add_run(app),
+                                   cli::add_replay(app),   cli::add_kv(app),         cli::add_ps(app),
+                                   cli::add_trace(app),    cli::add_calibrate(app),  cli::add_accuracy(app),
+                                   cli::add_train(app),    cli::add_doctor(app),     cli::add_check(app),
+                                   cli::add_explore(app),  cli::add_completion(app), cli::add_run_agent(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help, --version

@@ -173,6 +173,19 @@ std::vector<Snapshot> read_folder(const std::string& folder, std::size_t operati
   return all;
 }
 
+std::vector<Snapshot> read_process(const std::string& folder, int pid) {
+  std::vector<Snapshot> all;
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
+    const Mapped mapped(file.path());
+    const FileHeader* const header = mapped.file();
+    if (header == nullptr || header->pid != pid) continue;
+    for (int place = 0; place < header->places; ++place)
+      if (const Header* record = mapped.header(place)) all.push_back(read(*record, 1));
+  }
+  return all;
+}
+
 void sweep(const std::string& folder) {
   each_record(folder, [](const Header&, const ProcessFacts&) {});
 }

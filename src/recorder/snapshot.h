@@ -61,6 +61,9 @@ ProcessFacts facts_of(int pid);
 // The records in a folder, by job, group and rank; those of processes that have ended are removed from it. Files that
 // are no records are left alone.
 std::vector<Snapshot> read_folder(const std::string& folder, std::size_t operations);
+// The records of one process, each with its last operation. Unlike those above it finds those of a process that has
+// ended, as long as nobody has removed them.
+std::vector<Snapshot> read_process(const std::string& folder, int pid);
 // Only removes.
 void sweep(const std::string& folder);
 

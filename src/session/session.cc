@@ -119,7 +119,19 @@ std::uint32_t Session::exchange_label() {
 }
 
 // The error is what the caller must see; that its record could not be left as well adds nothing to it.
+void Session::log_to(std::shared_ptr<const Log> log) {
+  log_ = std::move(log);
+  calls_ = log_->writes(LogLevel::kTrace, LogPart::kCall) ? log_.get() : nullptr;
+}
+
+void Session::log_call(const Order& o) const {
+  if (o.request == nullptr) return calls_->trace(LogPart::kCall, "#{}: {} transfers", o.number, o.transfers.size());
+  calls_->trace(LogPart::kCall, "#{}: {} of {} {}, in {} out {}", o.number, schedule::name(o.request->collective),
+                o.request->count, schedule::name(o.request->type), fmt::ptr(o.request->in), fmt::ptr(o.request->out));
+}
+
 void Session::leave_record(const Error& error) const {
+  log_->warn(LogPart::kFault, "the communicator is broken: {}", error.message);
   if (recorder_ && !record_folder_.empty())
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
@@ -208,6 +220,8 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
 bool Session::begin(const Order& o) {
   running_ = true;
   const Prepared& prepared = *o.prepared;
+  if (calls_ != nullptr) [[unlikely]]
+    log_call(o);
   if (o.timeout) [[unlikely]] {
     running_timeout_ = o.timeout;
     apply_timeout();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/log.h"
 #include "exec/executor.h"
 #include "recorder/recorder.h"
 #include "session/asymmetric_fence.h"
@@ -125,6 +126,9 @@ class Session {
   // From now on new groups can be made from this one.
   void regroup_by(std::unique_ptr<Groups> groups) { groups_ = std::move(groups); }
 
+  // From now on calls and failures go into this log. Requires: nothing has been started.
+  void log_to(std::shared_ptr<const Log> log);
+
   exec::Executor& executor() { return *executor_; }
 
   Status run(const Request& request);
@@ -189,6 +193,7 @@ class Session {
   std::uint32_t label_of(const Request& request, const schedule::Plan& plan);
   std::uint32_t exchange_label();
   void leave_record(const Error& error) const;
+  void log_call(const Order& order) const;
 
   PointToPoint& point_to_point();
   Status break_tagged(const TaggedOperation& operation, Error error);
@@ -209,6 +214,8 @@ class Session {
 
   std::unique_ptr<recorder::Recorder> recorder_;  // null: none
   std::string record_folder_;
+  std::shared_ptr<const Log> log_ = std::make_shared<const Log>();
+  const Log* calls_ = nullptr;                    // null: calls are not logged
   std::unique_ptr<PointToPoint> point_to_point_;  // null: none yet; the executor reads and writes its memory
   std::unique_ptr<exec::Executor> executor_;
   std::chrono::milliseconds timeout_;                         // the communicator's

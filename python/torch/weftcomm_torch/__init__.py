@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from . import _gloo
+
 
 def _compiled() -> Any:
     import torch
@@ -41,6 +43,16 @@ def _create(opts: Any, options: Any) -> Any:
     return adapter.join(opts.store, opts.group_rank, opts.group_size, options)
 
 
+def as_gloo() -> None:
+    """From now on, groups of backend "gloo" in this process are weft's; those that exist stay what they are.
+
+    Programs and libraries that ask for gloo by name, or construct ProcessGroupGloo, need no change. For processes that
+    this one starts, `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 does the same. Errors: ImportError, for another torch than
+    the one that this package was built for.
+    """
+    _gloo.put_weft(_compiled())
+
+
 def register() -> None:
     """Makes the name "weft" known to torch.distributed; may be called again."""
     try:
@@ -48,10 +60,19 @@ def register() -> None:
 
         if dist.is_available() and not hasattr(dist.Backend, "WEFT"):
             dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
+        if dist.is_available() and _gloo.asked_for():
+            _as_gloo_or_refusal()
     except Exception as problem:  # nothing here may break `import torch`
         import warnings
 
         warnings.warn(f"backend weft is not available: {problem}", stacklevel=2)
+
+
+def _as_gloo_or_refusal() -> None:
+    try:
+        as_gloo()
+    except Exception as problem:
+        _gloo.put_refusal(problem)
 
 
 register()

@@ -1,9 +1,12 @@
 // How communicators begin.
 
+#include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include "api/connect.h"
 #include "api/open.h"
+#include "base/text.h"
 #include "compat/nccl/kernels.h"
 #include "net/bootstrap/key.h"
 
@@ -12,9 +15,23 @@ namespace {
 
 constexpr char kPrefix[] = "weft-nccl-";
 
+// A program that sets NCCL_* names means this library: rank 0 says once which of them have no effect.
+void report_ignored(const env::Settings& settings) {
+  static std::once_flag reported;
+  std::call_once(reported, [&] {
+    for (const std::string& line : settings.nccl_ignored) fmt::print(stderr, "weft: {}\n", shown(line));
+    for (const std::string& line : settings.nccl_understood)
+      for (const char* name : {"NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME"})
+        if (line.starts_with(name))
+          fmt::print(stderr, "weft: {} has no effect: ranks of libnccl.so.2 are on one machine and share memory\n",
+                     name);
+  });
+}
+
 // Ranks of one machine meet under the id's text. Errors: see api::join.
 Result<Communicator> join(const std::string& name, Rank rank, Rank ranks) {
   WEFT_TRY(const env::Settings settings, env::read());
+  if (rank == 0) report_ignored(settings);
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings, rank != 0));
   WEFT_TRY(auto joined,
            api::join(settings, {.rank = rank, .ranks = ranks, .launcher = "nccl", .local_name = name}, "shm", rates));

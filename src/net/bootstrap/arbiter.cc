@@ -1,5 +1,6 @@
 #include "net/bootstrap/arbiter.h"
 
+#include <atomic>
 #include <map>
 
 namespace weft::net::bootstrap {
@@ -11,6 +12,7 @@ constexpr std::size_t kMostRegisters = 1 << 16;
 
 struct Arbiter::Registers {
   std::map<Digest, Octets> held;  // the responder's thread's
+  std::atomic<bool> any{false};
 
   Message reply(const Message& request) {
     Message out;
@@ -19,6 +21,7 @@ struct Arbiter::Registers {
     if (held.size() >= kMostRegisters && !held.contains(request.head.tag)) return out;
     out.body = held.try_emplace(request.head.tag, request.body).first->second;
     out.head.status = MessageStatus::kDecided;
+    any = true;
     return out;
   }
 };
@@ -31,9 +34,11 @@ Arbiter::Arbiter(std::unique_ptr<Registers> registers) : registers_(std::move(re
 
 Arbiter::~Arbiter() { responder_.reset(); }
 
-Result<std::unique_ptr<Arbiter>> Arbiter::open(const Address& at) {
+bool Arbiter::claimed() const { return registers_->any; }
+
+Result<std::unique_ptr<Arbiter>> Arbiter::open(const Address& at, Ports ports) {
   std::unique_ptr<Arbiter> arbiter(new Arbiter(std::make_unique<Registers>()));
-  WEFT_TRY(arbiter->address_, arbiter->responder_->listen_at(at));
+  WEFT_TRY(arbiter->address_, arbiter->responder_->listen_at(at, ports));
   return arbiter;
 }
 

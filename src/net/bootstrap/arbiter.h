@@ -10,10 +10,12 @@ namespace weft::net::bootstrap {
 class Arbiter {
  public:
   // Listens; claims wait until serve(). Errors: of listen_on.
-  static Result<std::unique_ptr<Arbiter>> open(const Address& at);
+  static Result<std::unique_ptr<Arbiter>> open(const Address& at, Ports ports = {});
   const Address& address() const { return address_; }
   // Answers from now on, in a thread of its own.
   void serve() { responder_->start(); }
+  // Has a rank made a claim? Thread: any.
+  bool claimed() const;
 
  private:
   struct Registers;

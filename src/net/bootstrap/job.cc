@@ -1,6 +1,7 @@
 #include "net/bootstrap/job.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -122,12 +123,40 @@ auto no_place(const Job& job) {
                    job.launcher);
 }
 
+// The canonical name of this host; its plain one where it has none.
+std::string canonical_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_flags = AI_CANONNAME;
+  if (getaddrinfo(name, nullptr, &hints, &found) != 0) return name;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  return found->ai_canonname == nullptr ? name : found->ai_canonname;
+}
+
+// Kubernetes' indexed jobs: the pod of index 0, whose name comes to be known when it has started.
+Status meet_at_first_pod(Job& job, const env::Settings& s) {
+  constexpr std::uint16_t kPort = 29717;
+  WEFT_TRY(const Ports ports, parse_ports("WEFT_PORTS", s.ports));
+  const auto deadline = std::chrono::steady_clock::now() + Milliseconds(s.timeout_ms);
+  WEFT_TRY(const std::string host, first_pod(canonical_name(), job.rank));
+  for (;;) {
+    const auto at = resolve("JOB_COMPLETION_INDEX", host, ports.first != 0 ? ports.first : kPort);
+    if (at) return meet_at(job, s, *at, fmt::format("{} {}", host, at->port), false);
+    if (std::chrono::steady_clock::now() > deadline) return tl::make_unexpected(at.error());
+    std::this_thread::sleep_for(Milliseconds(200));
+  }
+}
+
 Result<std::optional<Job>> own_job(const env::Settings& s) {
   if (!s.size) return std::nullopt;
   Job job{.rank = s.rank.value_or(0), .ranks = *s.size, .launcher = "WEFT_SIZE", .local_name = s.id};
   if (!s.join.empty()) {
     WEFT_TRY(job.id, UniqueId::parse("WEFT_JOIN", s.join));
     job.local_name.clear();
+  } else if (s.launcher.contains("JOB_COMPLETION_INDEX") && s.id.empty() && s.store.empty()) {
+    job.launcher = "Kubernetes";
+    WEFT_CHECK(meet_at_first_pod(job, s));
   }
   return job;
 }
@@ -221,6 +250,7 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
 
 Result<Meeting> meet_as_described(const Job& job, const env::Settings& s) {
   WEFT_TRY(const Address arbiter, arbiter_of(s));
+  WEFT_TRY(const Ports ports, parse_ports("WEFT_PORTS", s.ports));
   Invitation invitation{.id = {},
                         .rank = job.rank,
                         .ranks = job.ranks,
@@ -229,14 +259,16 @@ Result<Meeting> meet_as_described(const Job& job, const env::Settings& s) {
                         .timeout = Milliseconds(s.timeout_ms),
                         .aggregates = s.aggregates,
                         .arbiter = arbiter,
-                        .protection = protection_of(s.secure)};
+                        .protection = protection_of(s.secure),
+                        .ports = ports,
+                        .transport = s.transport};
   if (!job.file.empty()) {
     if (job.rank != 0) return meet_by_file(job, std::move(invitation));
     Address at = loopback();
     if (!s.interface.empty()) {
       WEFT_TRY(at, choose_interface(s.interface));
     }
-    WEFT_TRY(Host host, Host::open(at, job.ranks));
+    WEFT_TRY(Host host, Host::open(at, job.ranks, ports));
     WEFT_CHECK(leave_id(job.file, host.id()));
     auto meeting = host_and_meet(std::move(host), std::move(invitation));
     unlink(job.file.c_str());
@@ -270,6 +302,17 @@ Result<std::string> first_host(const std::string& list) {
   if (close == std::string::npos || digits == open + 1)
     return bad_input("SLURM_STEP_NODELIST '{}' is no list of hosts", list);
   return list.substr(0, open) + list.substr(open + 1, digits - open - 1);
+}
+
+Result<std::string> first_pod(const std::string& name, Rank index) {
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const std::string end = fmt::format("-{}", index);
+  if (!name.substr(0, dot).ends_with(end))
+    return bad_input(
+        "JOB_COMPLETION_INDEX is {}, but this host is called {}; give the job a headless service (subdomain), or set "
+        "WEFT_STORE",
+        index, name);
+  return name.substr(0, dot - end.size()) + "-0" + name.substr(dot);
 }
 
 Result<std::optional<Job>> job_of(const env::Settings& s) {

@@ -31,6 +31,10 @@ Result<Address> arbiter_of(const env::Settings& settings);
 // The first host of a Slurm list such as "node[03-05,9],login1". Errors (bad input).
 Result<std::string> first_host(const std::string& list);
 
+// The name of the pod of index 0, made of that of index `index`: "train-3.train.default.svc" ->
+// "train-0.train.default.svc". Errors (bad input): the name does not end its first part with the index.
+Result<std::string> first_pod(const std::string& name, Rank index);
+
 // Opens the meeting place if that is this rank's task, and joins. Errors: of meet(); of the file, naming it.
 Result<Meeting> meet(const Job& job, const env::Settings& settings);
 

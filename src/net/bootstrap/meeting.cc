@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/env.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/member.h"
 #include "net/bootstrap/reception.h"
@@ -168,21 +169,21 @@ Status reserve_descriptors(std::size_t wanted, const std::string& what) {
                  what, wanted, limit.rlim_max);
 }
 
-Result<Host> Host::open(const Address& address, const Key& key, Rank ranks) {
+Result<Host> Host::open(const Address& address, const Key& key, Rank ranks, Ports ports) {
   WEFT_CHECK(reserve_descriptors(static_cast<std::size_t>(ranks) + kStrangers,
                                  fmt::format("the host of a job of {} ranks", ranks)));
   Host host;
-  WEFT_TRY(host.listener_, listen_on(address));
+  WEFT_TRY(host.listener_, listen_on(address, ports));
   host.id_.key = key;
   host.id_.addresses[0] = local_address(host.listener_.get());
   host.ranks_ = ranks;
   return host;
 }
 
-Result<Host> Host::open(const Address& address, Rank ranks) {
+Result<Host> Host::open(const Address& address, Rank ranks, Ports ports) {
   Key key;
   fill_random(key);
-  return open(address, key, ranks);
+  return open(address, key, ranks, ports);
 }
 
 Status Host::serve(Milliseconds timeout) { return receive_ranks(listener_.get(), id_.key, ranks_, timeout, *stopped_); }
@@ -207,15 +208,16 @@ Result<Meeting> meet(const Invitation& v) {
       if (!v.interface.empty()) {
         WEFT_TRY(here, choose_interface(v.interface));
       }
-      WEFT_TRY(UniqueFd listener, listen_on(here));
+      WEFT_TRY(UniqueFd listener, listen_on(here, v.ports));
       own.data = local_address(listener.get());
-      WEFT_TRY(own.member_port, member_port(here));
+      WEFT_TRY(own.member_port, member_port(here, v.ports));
       own.arbiter = v.arbiter;
       own.protection = v.protection;
+      own.transport = env::number_of_transport(v.transport);
       own.aes = has_aes() ? 1 : 0;
       UniqueFd aggregation;
       if (v.aggregates && v.rank == 0) {
-        WEFT_TRY(aggregation, listen_on(here));
+        WEFT_TRY(aggregation, listen_on(here, v.ports));
         own.aggregation_port = local_address(aggregation.get()).port;
       }
       // A little longer: the host names those who are missing.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log.h"
 #include "net/bootstrap/seal.h"
 #include "net/bootstrap/unique_id.h"
 
@@ -23,7 +24,8 @@ struct Record {
   Address arbiter;                           // of rank 0: who decides instead of a quorum; family 0: nobody
   Protection protection = Protection::kOff;  // of what it sends over TCP; the same on all ranks
   std::uint8_t aes = 0;                      // its processor has instructions for AES
-  std::uint16_t reserved = 0;
+  std::uint8_t transport = 0;                // WEFT_TRANSPORT: its place in env::transports()
+  std::uint8_t reserved = 0;
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
 };
@@ -33,10 +35,10 @@ static_assert(sizeof(Record) == 148);
 // Thread: one at a time; serve() may run on a thread of its own.
 class Host {
  public:
-  // Listens on one address; port 0 is any. Errors: of listen_on; kNoResources if so many ranks need more file
-  // descriptors than the process may have.
-  static Result<Host> open(const Address& address, const Key& key, Rank ranks);
-  static Result<Host> open(const Address& address, Rank ranks);  // with a fresh key
+  // Listens on one address; port 0 is any of `ports`. Errors: of listen_on; kNoResources if so many ranks need more
+  // file descriptors than the process may have.
+  static Result<Host> open(const Address& address, const Key& key, Rank ranks, Ports ports = {});
+  static Result<Host> open(const Address& address, Rank ranks, Ports ports = {});  // with a fresh key
 
   const UniqueId& id() const { return id_; }
   // Until all ranks have come and got the table. Connections that do not prove the key are closed and forgotten.
@@ -64,6 +66,8 @@ struct Invitation {
   bool aggregates = false;                   // rank 0 opens a socket for a node that sums messages
   Address arbiter = {};                      // that this rank knows of; rank 0's counts
   Protection protection = Protection::kOff;  // of what this rank sends over TCP afterwards
+  Ports ports = {};                          // of this rank's listeners
+  std::string transport = {};                // WEFT_TRANSPORT
 };
 
 class Member;
@@ -76,6 +80,7 @@ struct Meeting {
   UniqueFd listener;               // of this rank
   UniqueFd aggregation;            // of the node that sums messages, where this rank has it
   std::shared_ptr<Member> member;  // what answers for this rank; null: nothing does yet
+  std::shared_ptr<const Log> log = std::make_shared<const Log>();
 
   bool one_machine() const;
   Sealing sealing() const;  // of connections between these ranks

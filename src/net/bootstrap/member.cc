@@ -184,12 +184,12 @@ class Service {
       });
   }
 
-  Result<std::uint16_t> port_at(Address at) {
+  Result<std::uint16_t> port_at(Address at, Ports ports) {
     at.port = 0;
     const std::lock_guard guard(ports_mutex_);
     for (const auto& [known, port] : ports_)
       if (known == at) return port;
-    WEFT_TRY(const Address own, responder_.listen_at(at));
+    WEFT_TRY(const Address own, responder_.listen_at(at, ports));
     ports_.emplace_back(at, own.port);
     return own.port;
   }
@@ -225,7 +225,7 @@ class Service {
                         .reply = [this](const Message& request) { return find(request.head)->reply(request); }}};
 };
 
-Result<std::uint16_t> member_port(const Address& at) { return Service::get().port_at(at); }
+Result<std::uint16_t> member_port(const Address& at, Ports ports) { return Service::get().port_at(at, ports); }
 
 std::shared_ptr<Member> Member::join(MemberIdentity identity) {
   auto shared = std::make_shared<Shared>(std::move(identity));

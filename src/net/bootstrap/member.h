@@ -23,9 +23,9 @@ struct MemberIdentity {
   Rank ranks() const { return static_cast<Rank>(addresses.size()); }
 };
 
-// The port at which this process answers for its communicators, at this address: one listener and one thread for all of
-// them, from the first until the process ends. Errors: of listen_on.
-Result<std::uint16_t> member_port(const Address& at);
+// The port, one of `ports`, at which this process answers for its communicators, at this address: one listener and one
+// thread for all of them, from the first until the process ends. Errors: of listen_on.
+Result<std::uint16_t> member_port(const Address& at, Ports ports = {});
 
 // One rank's membership in one communicator: consensus with the other ranks, and what has become of them. The process
 // answers for it until it ends, also after this object has gone.

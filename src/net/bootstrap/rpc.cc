@@ -173,9 +173,9 @@ void Responder::stop() {
   thread_.join();
 }
 
-Result<Address> Responder::listen_at(Address at) {
+Result<Address> Responder::listen_at(Address at, Ports ports) {
   at.port = 0;
-  WEFT_TRY(UniqueFd fd, listen_on(at));
+  WEFT_TRY(UniqueFd fd, listen_on(at, ports));
   const Address own = local_address(fd.get());
   {
     const std::lock_guard guard(mutex_);

@@ -81,8 +81,8 @@ class Responder {
   // Starts the thread, and ends it. Once each.
   void start();
   void stop();
-  // Also answers at this address, any port; connections wait until start(). Errors: of listen_on.
-  Result<Address> listen_at(Address at);
+  // Also answers at this address, at any of the ports; connections wait until start(). Errors: of listen_on.
+  Result<Address> listen_at(Address at, Ports ports = {});
 
  private:
   struct Connection;

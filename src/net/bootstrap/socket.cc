@@ -62,6 +62,11 @@ struct Interface {
   Address address;
 };
 
+// "eth*" is every name that begins so.
+bool is_called(const std::string& name, const std::string& wanted) {
+  return wanted.ends_with('*') ? name.starts_with(wanted.substr(0, wanted.size() - 1)) : name == wanted;
+}
+
 // Those that are up, once per address. Empty also where the system does not tell.
 std::vector<Interface> interfaces() {
   ifaddrs* all = nullptr;
@@ -77,6 +82,20 @@ std::vector<Interface> interfaces() {
     found.push_back({i->ifa_name, address_of(storage)});
   }
   return found;
+}
+
+// Nonblocking, closed on exec; `error` is errno where it fails.
+Result<UniqueFd> listen_at(const Address& address, int& error) {
+  sockaddr_storage storage;
+  const socklen_t length = to_sockaddr(address, storage);
+  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.open()) return socket_failure("socket for", address.text(), error = errno);
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  avoid_bbr(fd.get());
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(fd.get(), kBacklog) != 0)
+    return socket_failure("cannot listen on", address.text(), error = errno);
+  return fd;
 }
 
 }  // namespace
@@ -155,6 +174,30 @@ Address loopback() {
   return a;
 }
 
+std::vector<std::string> describe_interfaces(const std::string& wanted, const Address& used) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
+  std::vector<std::string> lines;
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr) continue;
+    const int family = i->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const Address a = address_of(storage);
+    const bool same = a.family == used.family && std::memcmp(a.ip, used.ip, sizeof a.ip) == 0;
+    const std::string why =
+        same ? (wanted.empty() ? "used: the meeting place is reached by it" : "used: WEFT_IFACE names it")
+        : (i->ifa_flags & IFF_UP) == 0 ? "not used: it is down"
+        : !wanted.empty()              ? fmt::format("not used: WEFT_IFACE is {}", wanted)
+        : a.loopback()                 ? "not used: loopback reaches this host only"
+                                       : "not used: the meeting place is not reached by it";
+    lines.push_back(fmt::format("interface {} {}: {}", i->ifa_name, ip_text(a), why));
+  }
+  return lines;
+}
+
 Result<Address> choose_interface(const std::string& wanted) {
   Address subnet;
   int bits = -1;
@@ -170,7 +213,7 @@ Result<Address> choose_interface(const std::string& wanted) {
   Address best;
   for (const auto& [name, a] : interfaces()) {
     known += fmt::format("{}{} {}", known.empty() ? "" : ", ", name, ip_text(a));
-    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : wanted == name;
+    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : is_called(name, wanted);
     if (fits && (best.family == 0 || (best.family == 6 && a.family == 4))) best = a;  // of a name: IPv4 first
   }
   if (best.family == 0) return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known);
@@ -190,18 +233,28 @@ tl::unexpected<Error> socket_failure(const char* call, const std::string& where,
   return failure(Code::kSystem, Blame::kCommunicator, "{} {}: {}", call, where, std::strerror(error));
 }
 
-Result<UniqueFd> listen_on(const Address& address) {
-  sockaddr_storage storage;
-  const socklen_t length = to_sockaddr(address, storage);
-  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.open()) return socket_failure("socket for", address.text(), errno);
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  avoid_bbr(fd.get());
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
-    return socket_failure("cannot listen on", address.text(), errno);
-  if (listen(fd.get(), kBacklog) != 0) return socket_failure("cannot listen on", address.text(), errno);
-  return fd;
+std::string Ports::text() const { return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last); }
+
+Result<Ports> parse_ports(const std::string& what, const std::string& text) {
+  if (text.empty()) return Ports{};
+  const std::size_t dash = text.find('-');
+  WEFT_TRY(const auto first, parse_integer(what, text.substr(0, dash), 1, 65535));
+  if (dash == std::string::npos) return Ports{static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(first)};
+  WEFT_TRY(const auto last, parse_integer(what, text.substr(dash + 1), first, 65535));
+  return Ports{static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
+}
+
+Result<UniqueFd> listen_on(const Address& address, Ports ports) {
+  int error = 0;
+  if (address.port != 0 || ports.first == 0) return listen_at(address, error);
+  Address at = address;
+  for (at.port = ports.first;; ++at.port) {
+    auto listener = listen_at(at, error);
+    if (listener || error != EADDRINUSE) return listener;
+    if (at.port == ports.last)
+      return failure(Code::kSystem, Blame::kInput, "cannot listen on {}: every port of {} is in use", ip_text(address),
+                     ports.text());
+  }
 }
 
 Result<UniqueFd> start_connect(const Address& to) {

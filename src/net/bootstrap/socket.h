@@ -35,14 +35,24 @@ socklen_t to_sockaddr(const Address& address, sockaddr_storage& to);
 Result<Address> parse_address(const std::string& what, const std::string& text);
 Result<Address> resolve(const std::string& what, const std::string& host, std::uint16_t port);
 
-// The address of this machine to listen on: of the interface of this name ("eth0"), or in this subnet ("10.1.0.0/16",
-// "fd00::/8"); the port is 0. Errors (bad input): none such, with those that there are.
+// The address of this machine to listen on: of the interface of this name ("eth0", "eth*"), or in this subnet
+// ("10.1.0.0/16", "fd00::/8"); the port is 0. Errors (bad input): none such, with those that there are.
 Result<Address> choose_interface(const std::string& wanted);
+// For the log: every interface with its address, and why it is used or not. `wanted`: WEFT_IFACE, or empty.
+std::vector<std::string> describe_interfaces(const std::string& wanted, const Address& used);
 Address loopback();
 
-// Nonblocking, closed on exec. Errors: kSystem with the address; kNoResources if no descriptor is left, with what to
-// raise.
-Result<UniqueFd> listen_on(const Address& address);
+// Where a socket may listen whose port is of no account, first to last; 0: the system's choice.
+struct Ports {
+  std::uint16_t first = 0, last = 0;
+  std::string text() const;  // "20000-20010"
+};
+// "20000-20010", "20000", or empty. Errors (bad input): names `what`.
+Result<Ports> parse_ports(const std::string& what, const std::string& text);
+
+// Nonblocking, closed on exec. Port 0 is the first of `ports` that is free. Errors: kSystem with the address, or with
+// ports that are all in use; kNoResources if no descriptor is left, with what to raise.
+Result<UniqueFd> listen_on(const Address& address, Ports ports = {});
 Result<UniqueFd> start_connect(const Address& to);  // succeeds or fails later: see connect_error
 int connect_error(int fd);                          // 0: connected or still trying
 Address local_address(int fd);

@@ -129,7 +129,10 @@ void Endpoint::fail(Code code, Blame blame, Rank culprit, const std::string& mes
 
 void Endpoint::ended(Rank r, const std::string& reason) {
   std::string& known = peer_end_[static_cast<std::size_t>(r)];
-  if (known.empty()) known = reason;
+  if (known.empty()) {
+    known = reason;
+    if (reason != kHasLeft) meeting_.log->info(LogPart::kFault, "rank {} ({}): {}", r, describe(r), reason);
+  }
   if (r != node_ || reason == kHasLeft) return;
   const Rank host = outward(r);
   fail(Code::kPeerDied, Blame::kCommunicator, host,

@@ -162,7 +162,7 @@ class Endpoint final : public Receiver {
   void retry_openings();
   bool has_place_for_guest();
   bool progress_openings();
-  void attach(Opening& opening);
+  void attach(Opening& opening, bool own);  // `own`: this rank has opened it
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;

@@ -60,8 +60,9 @@ void Endpoint::retry_openings() {
   const auto due = [now = Clock::now()](const Retry& r) { return now >= r.at; };
   for (std::size_t i = 0; i < retries_.size(); ++i) {
     const Retry again = retries_[i];
-    if (due(again) && !carrier_->attached(again.peer, again.lane) && !own_opening(again.peer, again.lane))
-      start_opening(again.peer, again.lane);
+    if (!due(again) || carrier_->attached(again.peer, again.lane) || own_opening(again.peer, again.lane)) continue;
+    meeting_.log->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
+    start_opening(again.peer, again.lane);
   }
   std::erase_if(retries_, due);
 }
@@ -87,9 +88,11 @@ void Endpoint::drop_own_opening(Rank r, int lane) {
     if (o.peer == r && o.lane == lane) o.fd.reset();
 }
 
-void Endpoint::attach(Opening& opening) {
+void Endpoint::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
   Peer& p = peer(r);
+  meeting_.log->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, describe(r),
+                     own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   p.started = true;
@@ -130,14 +133,17 @@ bool Endpoint::progress_openings() {
     }
     const auto state = o.handshake.advance(o.fd.get());
     if (state == Handshake::State::kDone) {
-      attach(o);
+      attach(o, true);
       moved = true;
     } else if (state == Handshake::State::kFailed) {
       // A refusal as a duplicate means that the peer's own attempt counts.
-      if (o.handshake.broke())
+      if (o.handshake.broke()) {
+        meeting_.log->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
+                           o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
-      else if (o.handshake.refused() != bootstrap::kRefusedDuplicate)
+      } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
         ended(o.peer, o.handshake.problem());
+      }
       o.fd.reset();
     }
   }
@@ -168,7 +174,7 @@ bool Endpoint::progress_guest(Opening& o) {
     o.handshake.advance(o.fd.get());
   }
   if (o.handshake.state() == Handshake::State::kDone) {
-    attach(o);
+    attach(o, false);
     return true;
   }
   if (o.handshake.state() == Handshake::State::kFailed || Clock::now() - o.since > kGreetingTime) o.fd.reset();

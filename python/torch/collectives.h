@@ -1,0 +1,426 @@
+#pragma once
+
+#include "core.h"
+#include "tensors.h"
+
+namespace weft::torch_adapter {
+
+// The collectives of c10d::Backend. Each checks its tensors and says what is to be run; Core::start runs it.
+class Collectives : public Core {
+ public:
+  using Core::Core;
+
+  c10::intrusive_ptr<c10d::Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& o) override {
+    const Tensor& t = only(tensors);
+    const Tensor flat = t.contiguous();
+    const auto e = moved(t);
+    return start({.type = OpType::BROADCAST,
+                  .title = title("weft:broadcast"),
+                  .inputs = {t},
+                  .results = {t},
+                  .call = call({.collective = Collective::kBroadcast,
+                                .in = flat.data_ptr(),
+                                .out = flat.data_ptr(),
+                                .count = flat.numel() * e.factor,
+                                .type = e.type,
+                                .root = root(o.rootRank)},
+                               {flat}),
+                  .after = copy_back(t, flat),
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& o) override {
+    if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) return allreduce_sparse(tensors, o);
+    return reduce_all(tensors, o, OpType::ALLREDUCE, title("weft:all_reduce"));
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce_coalesced(Tensors& tensors,
+                                                     const c10d::AllreduceCoalescedOptions& o) override {
+    return reduce_all(tensors, o, OpType::ALLREDUCE_COALESCED, title("weft:all_reduce_coalesced"));
+  }
+
+  // The sum of COO tensors: every rank gets all indices and values, and adds those of equal indices.
+  c10::intrusive_ptr<c10d::Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& o) override {
+    TORCH_CHECK_VALUE(tensors.size() == 1, "weft: one sparse tensor is expected");
+    TORCH_CHECK_VALUE(o.reduceOp.op_ == c10d::ReduceOp::SUM, "weft: sparse tensors have SUM only");
+    const Tensor t = tensors[0];
+    TORCH_CHECK_VALUE(t.device().is_cpu(), "weft: the tensor is on ", t.device(), ", but backend weft is for the CPU");
+    return start(
+        {.type = OpType::_ALLREDUCE_SPARSE,
+         .title = title("weft:sparse_all_reduce"),
+         .inputs = {t},
+         .results = {t},
+         .call = [t, n = getSize()](Communicator& c) -> Status {
+           const Tensor mine = t.coalesce();
+           const Tensor values = mine.values().contiguous(), indices = mine.indices().t().contiguous();
+           std::int64_t rows = mine._nnz();
+           std::vector<std::int64_t> all_rows(n);
+           if (auto s = c.all_gather<std::int64_t>({&rows, 1}, all_rows); !s) return s;
+           const std::int64_t total = std::accumulate(all_rows.begin(), all_rows.end(), std::int64_t{0});
+           const auto gather = [&](const Tensor& part, Tensor& all) -> Status {
+             auto sizes = part.sizes().vec();
+             sizes[0] = total;
+             all = at::empty(sizes, part.options());
+             const auto e = moved(part);
+             std::size_t elements = e.factor;
+             for (std::size_t d = 1; d < sizes.size(); ++d) elements *= sizes[d];
+             std::vector<std::size_t> counts;
+             for (const auto r : all_rows) counts.push_back(r * elements);
+             if (all.numel() == 0) return {};
+             return c.run({.collective = Collective::kAllGatherV,
+                           .in = part.data_ptr(),
+                           .out = all.data_ptr(),
+                           .counts = counts,
+                           .type = e.type});
+           };
+           Tensor all_indices, all_values;
+           if (auto s = gather(indices, all_indices); !s) return s;
+           if (auto s = gather(values, all_values); !s) return s;
+           const Tensor sum =
+               at::sparse_coo_tensor(all_indices.t().contiguous(), all_values, t.sizes(), t.options()).coalesce();
+           Tensor(t).copy_(sum);
+           return {};
+         },
+         .timeout = o.timeout,
+         .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> reduce(Tensors& tensors, const c10d::ReduceOptions& o) override {
+    const Tensor& t = only(tensors);
+    const bool is_root = o.rootRank == getRank();
+    const Tensor flat = t.contiguous();
+    const auto r = reduction(o.reduceOp, t);
+    return start({.type = OpType::REDUCE,
+                  .title = title("weft:reduce"),
+                  .inputs = {t},
+                  .results = {t},
+                  .call = call({.collective = Collective::kReduce,
+                                .in = flat.data_ptr(),
+                                .out = is_root ? flat.data_ptr() : nullptr,
+                                .count = flat.numel() * r.elements.factor,
+                                .type = r.elements.type,
+                                .op = r.op,
+                                .scalar = r.scalar,
+                                .root = root(o.rootRank)},
+                               {flat}),
+                  .after = is_root ? copy_back(t, flat) : nullptr,
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                           const c10d::AllgatherOptions& o) override {
+    const Tensor& in = only(inputs);
+    TORCH_CHECK_VALUE(outputs.size() == 1, "weft: one list of outputs is expected");
+    return start(gather_list(outputs[0], in, o, OpType::ALLGATHER, title("weft:all_gather")));
+  }
+  c10::intrusive_ptr<c10d::Work> _allgather_base(Tensor& output, Tensor& input,
+                                                 const c10d::AllgatherOptions& o) override {
+    return start(gather_flat(output, input, o));
+  }
+  // One call for every pair of input and list of outputs: outputs[i][rank] is rank's inputs[i].
+  c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                                     const c10d::AllgatherOptions& o) override {
+    TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(getSize()),
+                      "weft: a list of outputs for every rank is expected");
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      check_dense(inputs[i]);
+      Tensors parts;
+      for (const Tensors& of_rank : outputs) {
+        TORCH_CHECK_VALUE(of_rank.size() == inputs.size(), "weft: an output for every input is expected");
+        parts.push_back(of_rank[i]);
+      }
+      tasks.push_back(gather_list(parts, inputs[i], o, OpType::ALLGATHER_COALESCED, title("weft:all_gather")));
+    }
+    return start(joined(std::move(tasks), OpType::ALLGATHER_COALESCED, title("weft:all_gather_coalesced"), o.asyncOp));
+  }
+  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                 const c10d::AllgatherOptions& o) override {
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "weft: an output for every input is expected");
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < inputs.size(); ++i) tasks.push_back(gather_flat(outputs[i], inputs[i], o));
+    return start(joined(std::move(tasks), OpType::_ALLGATHER_BASE, title("weft:all_gather_into_tensor_coalesced"), o.asyncOp));
+  }
+
+  c10::intrusive_ptr<c10d::Work> gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                        const c10d::GatherOptions& o) override {
+    const Tensor& t = only(inputs);
+    const bool is_root = o.rootRank == getRank();
+    TORCH_CHECK_VALUE(outputs.size() == (is_root ? 1 : 0), "weft: gather has outputs on its root only");
+    const Tensor in = t.contiguous();
+    const auto e = moved(t);
+    Tensors parts = is_root ? outputs[0] : Tensors();
+    Tensor all;
+    if (is_root) {
+      check_parts(parts, t, getSize());
+      all = at::empty({getSize() * t.numel()}, t.options());
+    }
+    return start({.type = OpType::GATHER,
+                  .title = title("weft:gather"),
+                  .inputs = {t},
+                  .results = parts,
+                  .call = call({.collective = Collective::kGather,
+                                .in = in.data_ptr(),
+                                .out = is_root ? all.data_ptr() : nullptr,
+                                .count = in.numel() * e.factor,
+                                .type = e.type,
+                                .root = root(o.rootRank)},
+                               {in, all}),
+                  .after = is_root ? cut(all, parts) : nullptr,
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                         const c10d::ScatterOptions& o) override {
+    const Tensor& t = only(outputs);
+    const bool is_root = o.rootRank == getRank();
+    TORCH_CHECK_VALUE(inputs.size() == (is_root ? 1 : 0), "weft: scatter has inputs on its root only");
+    Tensor all;
+    if (is_root) {
+      check_parts(inputs[0], t, getSize());
+      all = joined_flat(inputs[0], t);
+    }
+    const Tensor out = t.is_contiguous() ? t : at::empty(t.sizes(), t.options());
+    const auto e = moved(t);
+    return start({.type = OpType::SCATTER,
+                  .title = title("weft:scatter"),
+                  .inputs = is_root ? inputs[0] : Tensors(),
+                  .results = {t},
+                  .call = call({.collective = Collective::kScatter,
+                                .in = is_root ? all.data_ptr() : nullptr,
+                                .out = out.data_ptr(),
+                                .count = out.numel() * e.factor,
+                                .type = e.type,
+                                .root = root(o.rootRank)},
+                               {all, out}),
+                  .after = copy_back(t, out),
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                                const c10d::ReduceScatterOptions& o) override {
+    const Tensor& out = only(outputs);
+    TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(getSize()),
+                      "weft: one input for every rank is expected");
+    check_dense(inputs[0]);
+    const Tensor all = joined_flat(inputs[0], out);
+    const auto r = reduction(o.reduceOp, out);
+    std::vector<std::size_t> counts;
+    bool even = true;
+    for (const Tensor& part : inputs[0]) {
+      counts.push_back(part.numel() * r.elements.factor);
+      even = even && part.numel() == out.numel();
+    }
+    TORCH_CHECK_VALUE(inputs[0][getRank()].numel() == out.numel(), "weft: the output has another size than its part");
+    const Tensor to = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
+    return start({.type = OpType::REDUCE_SCATTER,
+                  .title = title("weft:reduce_scatter"),
+                  .inputs = inputs[0],
+                  .results = {out},
+                  .call = call({.collective = even ? Collective::kReduceScatter : Collective::kReduceScatterV,
+                                .in = all.data_ptr(),
+                                .out = to.data_ptr(),
+                                .count = to.numel() * r.elements.factor,
+                                .type = r.elements.type,
+                                .op = r.op,
+                                .scalar = r.scalar},
+                               {all, to}, even ? std::vector<std::size_t>() : counts),
+                  .after = copy_back(out, to),
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+  c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(Tensor& output, Tensor& input,
+                                                      const c10d::ReduceScatterOptions& o) override {
+    return start(scatter_flat(output, input, o));
+  }
+  c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                 const c10d::ReduceScatterOptions& o) override {
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "weft: an output for every input is expected");
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < inputs.size(); ++i) tasks.push_back(scatter_flat(outputs[i], inputs[i], o));
+    return start(joined(std::move(tasks), OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                        title("weft:reduce_scatter_tensor_coalesced"), o.asyncOp));
+  }
+
+  c10::intrusive_ptr<c10d::Work> alltoall_base(Tensor& output, Tensor& input, std::vector<std::int64_t>& out_rows,
+                                               std::vector<std::int64_t>& in_rows,
+                                               const c10d::AllToAllOptions& o) override {
+    check_dense(output), check_dense(input);
+    TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
+    const Tensor in = input.contiguous();
+    const Tensor out = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    const auto e = moved(input);
+    Request r{.in = in.data_ptr(), .out = out.data_ptr(), .type = e.type};
+    std::vector<std::size_t> counts, receive;
+    if (out_rows.empty() && in_rows.empty()) {
+      TORCH_CHECK_VALUE(input.numel() == output.numel() && (input.dim() == 0 || input.size(0) % getSize() == 0),
+                        "weft: axis 0 cannot be cut into ", getSize(), " equal parts");
+      r.collective = Collective::kAllToAll;
+      r.count = in.numel() / getSize() * e.factor;
+    } else {
+      r.collective = Collective::kAllToAllV;
+      counts = elements_of(in_rows, input, e.factor, getSize());
+      receive = elements_of(out_rows, output, e.factor, getSize());
+    }
+    return start({.type = OpType::ALLTOALL_BASE,
+                  .title = title("weft:all_to_all"),
+                  .inputs = {input},
+                  .results = {output},
+                  .call = call(r, {in, out}, counts, receive),
+                  .after = copy_back(output, out),
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& o) override {
+    check_dense(outputs), check_dense(inputs);
+    const auto n = static_cast<std::size_t>(getSize());
+    TORCH_CHECK_VALUE(outputs.size() == n && inputs.size() == n, "weft: one tensor for every rank is expected");
+    const Tensor in = joined_flat(inputs, inputs[0]);
+    std::int64_t total = 0;
+    std::vector<std::size_t> counts, receive;
+    const auto e = moved(inputs[0]);
+    for (const Tensor& t : inputs) counts.push_back(t.numel() * e.factor);
+    for (const Tensor& t : outputs) receive.push_back(t.numel() * e.factor), total += t.numel();
+    const Tensor out = at::empty({total}, inputs[0].options());
+    return start(
+        {.type = OpType::ALLTOALL,
+         .title = title("weft:all_to_all"),
+         .inputs = inputs,
+         .results = outputs,
+         .call =
+             call({.collective = Collective::kAllToAllV, .in = in.data_ptr(), .out = out.data_ptr(), .type = e.type},
+                  {in, out}, counts, receive),
+         .after = cut(out, outputs),
+         .timeout = o.timeout,
+         .async = o.asyncOp});
+  }
+
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& o) override {
+    return start({.type = OpType::BARRIER,
+                  .title = title("weft:barrier"),
+                  .call = [](Communicator& c) { return c.barrier(); },
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+  void monitoredBarrier(const c10d::BarrierOptions& o, bool) override {
+    const milliseconds timeout = o.timeout == c10d::kUnsetTimeout ? options_->timeout : o.timeout;
+    start({.type = OpType::BARRIER,
+           .title = title("weft:monitored_barrier"),
+           .call = [timeout](Communicator& c) { return c.monitored_barrier(timeout); },
+           .async = false});
+  }
+
+ private:
+  template <class O>
+  c10::intrusive_ptr<c10d::Work> reduce_all(const Tensors& tensors, const O& o, OpType type, const char* title) {
+    check_dense(tensors);
+    if (tensors.size() == 1) return start(reduce_one(tensors[0], o, type, title));
+    std::vector<Task> tasks;
+    for (const Tensor& t : tensors) tasks.push_back(reduce_one(t, o, type, title));
+    return start(joined(std::move(tasks), type, title, o.asyncOp));
+  }
+  template <class O>
+  Task reduce_one(const Tensor& t, const O& o, OpType type, const char* title) {
+    const Tensor flat = t.contiguous();
+    const auto r = reduction(o.reduceOp, t);
+    return {.type = type,
+            .title = title,
+            .inputs = {t},
+            .results = {t},
+            .call = call({.collective = Collective::kAllReduce,
+                          .in = flat.data_ptr(),
+                          .out = flat.data_ptr(),
+                          .count = flat.numel() * r.elements.factor,
+                          .type = r.elements.type,
+                          .op = r.op,
+                          .scalar = r.scalar},
+                         {flat}),
+            .after = copy_back(t, flat),
+            .timeout = o.timeout,
+            .async = o.asyncOp};
+  }
+  Task gather_list(const Tensors& outputs, const Tensor& t, const c10d::AllgatherOptions& o, OpType type,
+                   const char* title) {
+    const auto n = static_cast<std::size_t>(getSize());
+    TORCH_CHECK_VALUE(outputs.size() == n, "weft: one output for every rank is expected");
+    check_dense(outputs);
+    const Tensor in = t.contiguous();
+    const auto e = moved(t);
+    std::vector<std::size_t> counts;
+    std::int64_t total = 0;
+    bool even = true;
+    for (const Tensor& out : outputs) {
+      TORCH_CHECK_VALUE(out.scalar_type() == t.scalar_type(), "weft: input and outputs differ in their type");
+      counts.push_back(out.numel() * e.factor);
+      total += out.numel();
+      even = even && out.numel() == t.numel();
+    }
+    TORCH_CHECK_VALUE(outputs[getRank()].numel() == t.numel(),
+                      "weft: this rank's output has another size than its input");
+    const Tensor all = at::empty({total}, t.options());
+    return {.type = type,
+            .title = title,
+            .inputs = {t},
+            .results = outputs,
+            .call = call({.collective = even ? Collective::kAllGather : Collective::kAllGatherV,
+                          .in = in.data_ptr(),
+                          .out = all.data_ptr(),
+                          .count = in.numel() * e.factor,
+                          .type = e.type},
+                         {in, all}, even ? std::vector<std::size_t>() : counts),
+            .after = cut(all, outputs),
+            .timeout = o.timeout,
+            .async = o.asyncOp};
+  }
+  Task gather_flat(const Tensor& output, const Tensor& input, const c10d::AllgatherOptions& o) {
+    check_dense(output), check_dense(input);
+    TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
+    TORCH_CHECK_VALUE(output.numel() == input.numel() * getSize(), "weft: the output must have ", getSize(),
+                      " times the elements of the input");
+    const Tensor in = input.contiguous();
+    const Tensor out = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    const auto e = moved(input);
+    return {.type = OpType::_ALLGATHER_BASE,
+            .title = title("weft:_all_gather_base"),
+            .inputs = {input},
+            .results = {output},
+            .call = call({.collective = Collective::kAllGather,
+                          .in = in.data_ptr(),
+                          .out = out.data_ptr(),
+                          .count = in.numel() * e.factor,
+                          .type = e.type},
+                         {in, out}),
+            .after = copy_back(output, out),
+            .timeout = o.timeout,
+            .async = o.asyncOp};
+  }
+  Task scatter_flat(const Tensor& output, const Tensor& input, const c10d::ReduceScatterOptions& o) {
+    check_dense(output), check_dense(input);
+    TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
+    TORCH_CHECK_VALUE(input.numel() == output.numel() * getSize(), "weft: the input must have ", getSize(),
+                      " times the elements of the output");
+    const Tensor in = input.contiguous();
+    const Tensor out = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    const auto r = reduction(o.reduceOp, input);
+    return {.type = OpType::_REDUCE_SCATTER_BASE,
+            .title = title("weft:_reduce_scatter_base"),
+            .inputs = {input},
+            .results = {output},
+            .call = call({.collective = Collective::kReduceScatter,
+                          .in = in.data_ptr(),
+                          .out = out.data_ptr(),
+                          .count = out.numel() * r.elements.factor,
+                          .type = r.elements.type,
+                          .op = r.op,
+                          .scalar = r.scalar},
+                         {in, out}),
+            .after = copy_back(output, out),
+            .timeout = o.timeout,
+            .async = o.asyncOp};
+  }
+};
+
+}  // namespace weft::torch_adapter

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "elements.h"
+#include "errors.h"
+#include "weft/communicator.h"
+
+
+// A collective that is to be run, and what its caller waits for.
+namespace weft::torch_adapter {
+
+using c10d::OpType;
+using std::chrono::milliseconds;
+
+
+// A collective, ready to run. `call` runs once; `after` copies results to where the caller wants them.
+struct Task {
+  OpType type;
+  const char* title;  // "weft:all_reduce"
+  Tensors inputs;     // for the profiler
+  Tensors results;
+  std::function<Status(Communicator&)> call;
+  std::function<void()> after = {};
+  milliseconds timeout = c10d::kUnsetTimeout;
+  bool async = true;
+};
+
+class Job final : public c10d::Work {
+ public:
+  Job(int rank, const Task& task, std::uint64_t number)
+      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number) {}
+
+  // Called once, on the thread that carried the task out.
+  void end(std::exception_ptr problem) {
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    {
+      const std::lock_guard guard(future_mutex_);
+      ended_ = true;
+      problem_ = problem;
+      future = future_;
+    }
+    finish(problem);
+    if (future) settle(*future);
+  }
+  Tensors result() override { return results_; }
+  int sourceRank() const override { return source_; }
+  void set_source(int rank) { source_ = rank; }
+  std::uint64_t getSequencenumber() const override { return number_; }
+  void abort() override {}
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    bool ended = false;
+    {
+      const std::lock_guard guard(future_mutex_);
+      if (future_) return future_;
+      future = future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+      ended = ended_;
+    }
+    if (ended) settle(*future);
+    return future;
+  }
+
+ private:
+  void settle(c10::ivalue::Future& future) {
+    if (problem_)
+      future.setError(problem_);
+    else
+      future.markCompleted(c10::IValue(results_));
+  }
+
+  Tensors results_;
+  std::uint64_t number_;
+  std::atomic<int> source_{-1};
+  std::mutex future_mutex_;
+  bool ended_ = false;
+  std::exception_ptr problem_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+inline std::exception_ptr carry_out(Communicator& c, const Task& task) {
+  const at::NoGradGuard no_gradients;
+  try {
+    const Status status = task.call(c);
+    if (!status) return as_exception(status);
+    if (task.after) task.after();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace weft::torch_adapter
