@@ -198,7 +198,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--compute", spec->compute,
                   "with --on: a kernel of so long on every GPU meanwhile, e.g. 5ms; also ,by=copy-engine, "
                   ",multiprocessors= (docs/simulation.md)");
-  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
+  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto")
+      ->check(writable);
   sub->add_flag("--no-fold", spec->no_fold,
                 "with --on: carry out every rank and every step, also those that are alike");
   sub->add_option("--level", spec->level,
@@ -212,7 +213,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");
-  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

@@ -63,8 +63,9 @@ Command add_explore(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--algo", spec->words.algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->words.protocol, "only this protocol");
-  sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout");
-  sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout");
+  sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout")
+      ->check(writable);
+  sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -101,7 +101,8 @@ Command add_verify(CLI::App& app) {
   sub->add_flag("--in-place", spec->in_place, "output and input are the same memory");
   sub->add_option("--slots", spec->slots, "messages that a connection holds (default: 2, or the file's)");
   sub->add_flag("--all", spec->all, "every registered algorithm");
-  sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout");
+  sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

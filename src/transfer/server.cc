@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostInbox = 4096;        // notifications that nobody has taken; then their senders wait
 constexpr std::size_t kMostWaiting = 32 << 20;  // bytes of answers of one connection; then it is not read
 constexpr std::size_t kMostConnections = 256;
+constexpr std::ptrdiff_t kMostStrangers = 64;  // more wait in the listener's queue
+constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may have to make place
 constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
@@ -35,6 +37,8 @@ class Server::Connection {
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.open(); }
   bool stranger() const { return peer_.empty(); }
+  bool greets() const { return handshake_.has_value(); }
+  Clock::time_point since() const { return since_; }
   short events() const {
     return static_cast<short>((waiting() < kMostWaiting && !blocked_ ? POLLIN : 0) | (waiting() > 0 ? POLLOUT : 0));
   }
@@ -144,13 +148,13 @@ class Server::Connection {
 
   void move(const Region& region) {
     const auto page_number = region.fenced() ? static_cast<std::uint64_t>(question_.offset / region.page_bytes) : 0;
+    const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
+    if (crosses || page_number >= region.pages) return reply({.verdict = Verdict::kPastEnd});  // no bytes at the end
     PageWord& page = server_.segment_.page(region.first_page + page_number);
     PinWord& word = server_.segment_.slot(kServerSlot).pin;
     const auto bytes = static_cast<std::size_t>(question_.bytes);
     const bool whole = question_.bytes == region.page_bytes;
     std::byte* const memory = region.data + question_.offset;
-    const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
-    if (crosses) return reply({.verdict = Verdict::kPastEnd});
     Answer result;
     pin(word, region.id);
     if (!holds(page, question_.generation)) {
@@ -245,7 +249,13 @@ void Server::run() {
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> watched;
   for (;;) {
-    const bool accepts = connections.size() < kMostConnections;
+    const auto greets = [](const auto& c) { return c->greets(); };
+    if (std::count_if(connections.begin(), connections.end(), greets) >= kMostStrangers) {
+      const auto oldest = std::find_if(connections.begin(), connections.end(), greets);  // they are in order
+      if (Clock::now() - (*oldest)->since() > kSilentTime) connections.erase(oldest);
+    }
+    const bool crowded = std::count_if(connections.begin(), connections.end(), greets) >= kMostStrangers;
+    const bool accepts = !crowded && connections.size() < kMostConnections;
     watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                {.fd = listener_.get(), .events = static_cast<short>(accepts ? POLLIN : 0), .revents = 0}};
     bool blocked = false;
@@ -253,7 +263,7 @@ void Server::run() {
       watched.push_back({.fd = c->fd(), .events = c->events(), .revents = 0});
       blocked = blocked || c->blocked();
     }
-    if (poll(watched.data(), watched.size(), blocked ? 1 : 200) < 0 && errno != EINTR) return;
+    if (poll(watched.data(), watched.size(), blocked ? 1 : crowded ? 10 : 200) < 0 && errno != EINTR) return;
     if (watched[0].revents != 0) return;
     for (std::size_t i = 0; i < connections.size(); ++i)
       if (watched[i + 2].revents != 0 || connections[i]->stranger() || connections[i]->blocked())

@@ -21,6 +21,7 @@
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
 #include "tests/fuzz/frames.h"
+#include "tests/fuzz/peers.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -153,6 +154,22 @@ void check_evidence(std::string_view text) {
   for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
 }
 
+// A file of its own: logs, pickles and dumps differ by their contents.
+void check_dump(std::string_view text) {
+  static const auto rules = *doctor::shipped_rules();
+  const Unnamed file(text);
+  doctor::Evidence evidence(rules);
+  const Status read = evidence.add_path(file.path());
+  require(read || !read.error().message.empty(), "an error says something");
+  evidence.finish();
+  for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
+}
+
+void check_steps(std::string_view text) {
+  const auto compared = training::compare_text("f", text);
+  require(compared || !compared.error().message.empty(), "an error says something");
+}
+
 void check_training(std::string_view text) {
   const auto model = training::parse_model("f", text);
   if (!model) return require(!model.error().message.empty(), "an error says something");
@@ -192,7 +209,13 @@ const std::vector<Parser>& parsers() {
       {"tables", [](std::string_view t) { check_tables(t); }},
       {"doctor", [](std::string_view t) { check_evidence(t); }},
       {"training", [](std::string_view t) { check_training(t); }},
+      {"dump", [](std::string_view t) { check_dump(t); }},
+      {"steps", [](std::string_view t) { check_steps(t); }},
       {"frames", [](std::string_view t) { check_frames(t); }},
+      {"greeting", [](std::string_view t) { check_greeting(t); }},
+      {"invitation", [](std::string_view t) { check_invitation(t); }},
+      {"metadata", [](std::string_view t) { check_metadata(t); }},
+      {"questions", [](std::string_view t) { check_questions(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   return all;
