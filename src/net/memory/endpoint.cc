@@ -24,15 +24,11 @@ protocol::Capabilities capabilities(std::string_view name) {
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
     : Endpoint(segment, rank,
-               addressable ? Memories{} : Memories{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
-               addressable ? Memories{}
-                           : Memories{segment.heap(0), segment.heap(segment.ranks() - 1) + segment.heap_bytes()},
+               addressable ? Reach{} : Reach{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               addressable ? Reach{} : Reach{segment.heap(0), segment.heap(segment.ranks() - 1) + segment.heap_bytes()},
                name) {}
 
-Endpoint::Endpoint(Segment segment, Rank rank, Memories reach, std::string_view name)
-    : Endpoint(segment, rank, reach, reach, name) {}
-
-Endpoint::Endpoint(Segment segment, Rank rank, Memories reach, Memories peers, std::string_view name)
+Endpoint::Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name)
     : segment_(segment),
       rank_(rank),
       reach_(reach),

@@ -22,9 +22,9 @@ class Endpoint {
  public:
   // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
   Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
-  // Peers reach this memory, as far from the segment's start as here, and theirs lies in it, too; a null span: any
-  // pointer.
-  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name);
+  using Reach = std::span<const std::byte>;
+  // Peers reach `reach`, as far from the segment's start as here, and what they offer lies in `peers`; null: anywhere.
+  Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -75,9 +75,6 @@ class Endpoint {
   }
 
  private:
-  using Memories = std::span<const std::byte>;
-  Endpoint(Segment segment, Rank rank, Memories reach, Memories peers, std::string_view name);
-
   // From here on parts are streamed into slots, if the call streams at all: between near cores it costs as much as it
   // gains at 8 KiB for a single message and half as much at 4 KiB for many; between far ones it gains from 2 KiB
   // (bench/results/2026-11-22-slots.md).
@@ -170,7 +167,7 @@ class Endpoint {
 
   Segment segment_;
   Rank rank_;
-  Memories reach_, peers_;  // own memory that peers reach, and where that of peers lies; null: anywhere
+  Reach reach_, peers_;  // own memory that peers reach, and where that of peers lies; null: anywhere
   struct Published {
     std::uint64_t call = 0;  // 0: none
     std::int64_t in = 0, out = 0;
