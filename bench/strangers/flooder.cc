@@ -82,10 +82,10 @@ class Flood {
         looked = now;
       }
       // What could not be opened in time is not made up for: the rate is a rate, not a total.
-      due = std::min(due + o_.rate * std::chrono::duration<double>(now - last).count(), o_.rate / 50);
+      due = std::min(due + o_.rate * std::chrono::duration<double>(now - last).count(), o_.rate / 10);
       last = now;
       for (; due >= 1 && !ports_.empty() && under_way_.size() < kMostUnderWay; --due) open();
-      hear(1);
+      receive(1);
       give_up_on_unanswered(now);
       held_sum_ += static_cast<double>(silent_);
       ++looks_;
@@ -125,13 +125,13 @@ class Flood {
     order_.push_back({fd, under_way_[fd].since});
   }
 
-  void hear(int milliseconds) {
+  void receive(int milliseconds) {
     epoll_event events[512];
     const int n = epoll_wait(epoll_, events, 512, milliseconds);
-    for (int i = 0; i < n; ++i) hear_of(events[i].data.fd, events[i].events);
+    for (int i = 0; i < n; ++i) receive_from(events[i].data.fd, events[i].events);
   }
 
-  void hear_of(int fd, unsigned events) {
+  void receive_from(int fd, unsigned events) {
     const auto found = under_way_.find(fd);
     if (found == under_way_.end()) return;
     if (found->second.stands) {  // a silent one: has the other side closed it?

@@ -20,7 +20,6 @@
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
-#include "tests/fuzz/frames.h"
 #include "tests/fuzz/peers.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
@@ -179,7 +178,7 @@ void check_training(std::string_view text) {
 }  // namespace
 
 const std::vector<Parser>& parsers() {
-  static const std::vector<Parser> all = {
+  static const std::vector<Parser> readers = {
       {"nccl_xml", [](std::string_view t) { check(parse_nccl_xml(catalog(), "f", t)); }},
       {"nccl_graph", [](std::string_view t) { check(machine_of_graphs(catalog(), "f", t)); }},
       {"nvidia_smi", [](std::string_view t) { check(parse_nvidia_smi(catalog(), "f", t)); }},
@@ -211,13 +210,13 @@ const std::vector<Parser>& parsers() {
       {"training", [](std::string_view t) { check_training(t); }},
       {"dump", [](std::string_view t) { check_dump(t); }},
       {"steps", [](std::string_view t) { check_steps(t); }},
-      {"frames", [](std::string_view t) { check_frames(t); }},
-      {"greeting", [](std::string_view t) { check_greeting(t); }},
-      {"invitation", [](std::string_view t) { check_invitation(t); }},
-      {"metadata", [](std::string_view t) { check_metadata(t); }},
-      {"questions", [](std::string_view t) { check_questions(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
+  static const std::vector<Parser> all = [] {
+    std::vector<Parser> both = readers;
+    both.insert(both.end(), peer_parsers().begin(), peer_parsers().end());
+    return both;
+  }();
   return all;
 }
 

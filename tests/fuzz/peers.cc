@@ -11,6 +11,9 @@
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/secret.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/tcp/crc32c.h"
+#include "tests/fuzz/frames.h"
+#include "tests/fuzz/parsers.h"
 #include "transfer/metadata.h"
 #include "transfer/server.h"
 
@@ -208,6 +211,14 @@ void check_questions(std::string_view text) {
     if (n < 0) await(fd.get(), POLLIN);
   }
   served.untouched();
+}
+
+const std::vector<Parser>& peer_parsers() {
+  static const std::vector<Parser> all = {
+      {"frames", check_frames},     {"greeting", check_greeting},   {"invitation", check_invitation},
+      {"metadata", check_metadata}, {"questions", check_questions},
+  };
+  return all;
 }
 
 }  // namespace weft::fuzz
