@@ -65,7 +65,8 @@ if(WEFT_SANITIZE)
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 if(WEFT_FUZZ)
-  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g)
+  target_compile_options(weft_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -g1
+    $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-coverage=trace-pc$<COMMA>trace-cmp,-fsanitize=fuzzer-no-link>)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
 endif()
 

@@ -163,6 +163,111 @@ TEST_F(HostileFiles, AListOfTablesReachesNoOtherFolder) {
   expect_one_line("is not usable as a file's name");
 }
 
+// All options that name a file or folder to write: a command that could not write ends before its work, without output.
+TEST_F(HostileFiles, EveryOutputIsCheckedBeforeTheWork) {
+  put("plain", "no folder");
+  put("requests.jsonl", "");
+  for (const std::string command : {"bench all_reduce --on dgx-h100 --json",
+                                    "bench all_reduce --on dgx-h100 --min 1K --max 1K --timeline",
+                                    "explain all_reduce --on dgx-h100 --json",
+                                    "explain all_reduce --on dgx-h100 --table",
+                                    "verify all_reduce --algo ring --json",
+                                    "schedule all_reduce --algo ring --ranks 4 --svg",
+                                    "schedule all_reduce --algo ring --ranks 4 --xml",
+                                    "schedule all_reduce --algo ring --ranks 4 --json",
+                                    "topo --on dgx-h100 --json",
+                                    "topo --on dgx-h100 --svg",
+                                    "topo --on dgx-h100 --xml",
+                                    "topo --on dgx-h100 --slurm",
+                                    "topo --record",
+                                    "place --on dgx-h100 --json",
+                                    "catalog --json",
+                                    "accuracy --json",
+
+                                    "train llama3-8b --on dgx-h100 --json",
+                                    "train llama3-8b --on dgx-h100 --timeline",
+                                    "doctor plain --json",
+                                    "check --json",
+                                    "explore all_reduce --on dgx-h100 --out",
+                                    "explore all_reduce --on dgx-h100 --json",
+                                    "replay plain --on dgx-h100 --json",
+                                    "trace plain --out",
+                                    "trace plain --json",
+                                    "kv size plain --json",
+                                    "kv replay requests.jsonl --json",
+                                    "calibrate --out",
+                                    "calibrate --json",
+                                    "ps --json"}) {
+    EXPECT_EQ(weft(command + " plain/file"), 2) << command;
+    expect_one_line("cannot write plain/file: Not a directory");
+    EXPECT_EQ(out_, "") << command;
+  }
+  for (const std::string command : {"topo --record", "accuracy --svg"}) {  // these write folders
+    EXPECT_EQ(weft(command + " plain/folder"), 2) << command;
+    expect_one_line("plain is no folder");
+    EXPECT_EQ(out_, "") << command;
+  }
+  EXPECT_EQ(text(folder_ / "plain"), "no folder");
+}
+
+TEST_F(HostileFiles, NamesReachPicturesAndPagesWithoutMarkupOrControls) {
+  ASSERT_EQ(weft("topo --on dgx-h100 --json machine.json"), 0) << err_;
+  auto machine = nlohmann::json::parse(text(folder_ / "machine.json"));
+  const auto at =
+      machine.contains("topology") ? nlohmann::json::json_pointer("/topology") : nlohmann::json::json_pointer("");
+  const std::string hostile = "</script></text><script>alert(1)</script>\x1b[31m'\"&";
+  machine[at]["title"] = hostile;
+  for (auto& device : machine[at]["devices"]) device["model"] = hostile;
+  put("machine.json", machine.dump());
+  ASSERT_EQ(weft("topo --on machine.json --svg machine.svg"), 0) << err_;
+  ASSERT_EQ(weft("explore all_reduce --on machine.json --out page.html"), 0) << err_;
+  std::string xml = text(WEFT_SOURCE "/tests/fuzz/corpus/msccl_xml/ring.xml");
+  const std::size_t name = xml.find("name=\""), end = xml.find('"', name + 6);
+  put("named.xml", xml.replace(name + 6, end - name - 6, "&lt;script&gt;alert(1)&lt;/script&gt;\xc2\x9b[31m&amp;"));
+  ASSERT_EQ(weft("schedule named.xml --svg schedule.svg --xml again.xml --json again.json"), 0) << err_;
+  for (const std::string file : {"machine.svg", "page.html", "schedule.svg", "again.xml", "again.json"}) {
+    const std::string written = text(folder_ / file);
+    ASSERT_FALSE(written.empty()) << file;
+    EXPECT_TRUE(file == "again.json" || written.find("<script>alert") == std::string::npos) << file;
+    EXPECT_EQ(written.find('\x1b'), std::string::npos) << file;
+    EXPECT_EQ(written.find("\xc2\x9b"), std::string::npos) << file;
+  }
+}
+
+TEST_F(HostileFiles, AProofOfManyRanksEndsWithinStatedLimits) {
+  for (const std::string ranks : {"1048576", "100000000", "9223372036854775807"}) {
+    EXPECT_EQ(weft("verify all_to_all --algo pairwise --ranks " + ranks), 2) << ranks;
+    expect_one_line("--ranks");
+  }
+}
+
+TEST_F(HostileFiles, AnHwlocFileThatCrashesLibhwlocIsRefused) {
+  const std::string machine = R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+    <object type="NUMANode" os_index="0" cpuset="0x3" complete_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" gp_index="2" local_memory="1048576"/>
+    <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3">
+      <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4"/>
+    </object>
+    <object type="Core" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="5">
+      <object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="6"/>
+    </object>
+  </object>
+</topology>
+)";
+  put("machine.xml", machine);
+  ASSERT_EQ(weft("topo --on ./machine.xml"), 0) << err_;
+  for (std::size_t at = machine.find("complete_cpuset"); at != std::string::npos;
+       at = machine.find("complete_cpuset", at + 1)) {
+    std::string damaged = machine;
+    damaged.erase(at, damaged.find('"', damaged.find('"', at) + 1) + 1 - at);
+    put("machine.xml", damaged);
+    const int code = weft("topo --on ./machine.xml");
+    EXPECT_TRUE(code == 0 || code == 2) << code << " without the " << at << "th byte's attribute: " << err_;
+  }
+}
+
 TEST_F(HostileFiles, AFileNameOfFiveThousandBytesIsAnError) {
   const std::string name(5000, 'a');
   EXPECT_EQ(weft("accuracy " + name), 2);

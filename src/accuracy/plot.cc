@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "base/xml_file.h"
 
 namespace weft::accuracy {
 namespace {
@@ -26,12 +27,6 @@ Axis axis_over(std::vector<double> values, double base, double from, double to) 
   const double first = std::floor(std::log(low) / std::log(base) + 1e-9);
   const double last = std::max(first + 1, std::ceil(std::log(high) / std::log(base) - 1e-9));
   return {base, std::pow(base, first), std::pow(base, last), from, to};
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
 }
 
 // Lines of a grid with labels below or beside; every `skip`-th power is labelled.
@@ -63,7 +58,7 @@ std::string heading(const Scored& s) {
       errors += fmt::format("{}{}: {:.0f} %", errors.empty() ? "" : ", ", kNames[b], 100 * s.score.error[b]);
   return fmt::format(
       "<text x='{}' y='24' class='title'>{}</text>\n<text x='{}' y='44'>{} on {}; median error {}{}</text>\n", kLeft,
-      escaped(s.table.name), kLeft, schedule::name(s.table.collective), escaped(s.table.machine), errors,
+      xml_escaped(s.table.name), kLeft, schedule::name(s.table.collective), xml_escaped(s.table.machine), errors,
       s.table.use == Use::kFit ? "; used for fitting" : "");
 }
 

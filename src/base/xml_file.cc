@@ -3,7 +3,35 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
+
 namespace weft {
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : shown(text)) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
 
 Result<XmlFile> XmlFile::parse(std::string_view name, std::string_view text) {
   XmlFile file;

@@ -9,6 +9,10 @@
 
 namespace weft {
 
+// Text of others for XML, SVG and HTML, within elements and in attributes between double or single quotes. Control
+// characters, which XML does not allow, and bytes that are no UTF-8 become \x1b as in shown().
+std::string xml_escaped(std::string_view text);
+
 // A parsed XML text that knows the line of everything in it.
 class XmlFile {
  public:

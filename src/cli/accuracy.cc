@@ -225,9 +225,10 @@ Command add_accuracy(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--gpus-per-thread", spec->together, "of --table: nccl-tests' -g (default: as its first line says)")
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder");
+  sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder")->check(writable_folder);
   sub->add_option("--fail-above", spec->limits, "exit 1 if a total of tables not fitted on is above: A,B,C in percent");
-  sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->add_option("--regret", spec->regret,
                   "instead: compare weft's choices with every other plan by weft's own simulator, on these machines, "
                   "separated by semicolons; --collective all: all of them")

@@ -201,7 +201,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--compute", spec->compute,
                   "with --on: a kernel of so long on every GPU meanwhile, e.g. 5ms; also ,by=copy-engine, "
                   ",multiprocessors= (docs/simulation.md)");
-  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto");
+  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto")
+      ->check(writable);
   sub->add_flag("--no-fold", spec->no_fold,
                 "with --on: carry out every rank and every step, also those that are alike");
   sub->add_option("--level", spec->level,
@@ -226,7 +227,8 @@ Command add_bench(CLI::App& app) {
       "largest size, where it is missing");
   sub->add_option("--stack", spec->stack,
                   "transfer with --from node or gpu: weft, or another system's software: mooncake (default: weft)");
-  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

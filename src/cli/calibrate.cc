@@ -110,8 +110,10 @@ Command add_calibrate(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--gpus-per-thread", spec->together, "nccl-tests' -g (default: as the file's first line says)")
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--out", spec->out, "write weft.calibration/1 to this file; - is stdout instead of text");
-  sub->add_option("--json", spec->json, "without --from: write weft.rates/2 to this file; - is stdout instead of text");
+  sub->add_option("--out", spec->out, "write weft.calibration/1 to this file; - is stdout instead of text")
+      ->check(writable);
+  sub->add_option("--json", spec->json, "without --from: write weft.rates/2 to this file; - is stdout instead of text")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return spec->from.empty() ? calibrate_now(spec->json) : fit_to_tables(*spec); }};
 }

@@ -121,7 +121,7 @@ Command add_catalog(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("catalog", "List machines and parts with their numbers and sources");
   sub->add_option("word", spec->word, "only what has this in its name, kind or title");
-  sub->add_option("--json", spec->json, "write weft.catalog/1 to this file; - is stdout");
+  sub->add_option("--json", spec->json, "write weft.catalog/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return list_catalog(*spec); }};
 }

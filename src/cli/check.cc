@@ -212,7 +212,8 @@ Command add_check(CLI::App& app) {
   sub->add_option("--gpus-per-thread", spec->together, "nccl-tests' -g")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  sub->add_option("--json", spec->json, "write weft.check/1 to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write weft.check/1 to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "api/this_machine.h"
 #include "base/env.h"
@@ -89,6 +90,20 @@ Status write_text(const std::string& file, const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
     return failure(Code::kSystem, Blame::kInput, "cannot write standard output: {}", std::strerror(errno));
   return {};
+}
+
+std::string writable(const std::string& file) {
+  const Status can = file == "-" ? Status() : check_writable(file);
+  return can ? "" : can.error().message;
+}
+
+std::string writable_folder(const std::string& folder) {
+  std::filesystem::path path(folder);
+  std::error_code ignored;
+  while (!path.empty() && !std::filesystem::exists(path, ignored)) path = path.parent_path();  // is made
+  if (path.empty()) path = ".";
+  if (!std::filesystem::is_directory(path, ignored)) return fmt::format("{} is no folder", shown(path.string()));
+  return writable((path / "x").string());
 }
 
 Status write_json(const std::string& file, const nlohmann::json& json) {

@@ -59,6 +59,11 @@ using schedule::task_of;
 Status write_json(const std::string& file, const nlohmann::json& json);
 Status write_text(const std::string& file, const std::string& text);
 
+// Checks of options that name a file to write (- is stdout), or a folder to write files into: asked while the command
+// line is read, before any work. Empty: it can be written; otherwise why not.
+std::string writable(const std::string& file);
+std::string writable_folder(const std::string& folder);
+
 // Columns of the terminal on stdout; a generous number where there is none.
 int terminal_width();
 

@@ -181,7 +181,8 @@ Command add_doctor(CLI::App& app) {
   sub->add_option("--price", spec->price, "of a GPU-hour: with --workload, what a fault costs a day");
   sub->add_option("--bytes", spec->bytes, "message of that all_reduce")->capture_default_str();
   sub->add_flag("--verbose", spec->verbose, "all evidence, and what was folded");
-  sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text");
+  sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -223,7 +223,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");
-  sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead");
+  sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead")
+      ->check(writable);
   sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
   sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
@@ -231,7 +232,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--peer", spec->access.peer, "access: the array's rank; rank 0 uses it")->capture_default_str();
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
   sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
-  sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

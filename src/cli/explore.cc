@@ -66,8 +66,9 @@ Command add_explore(CLI::App& app) {
   sub->add_option("--proto", spec->words.protocol, "only this protocol");
   sub->add_option("--fault", spec->words.faults,
                   "what is broken, as in bench; may be given several times (docs/faults.md)");
-  sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout");
-  sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout");
+  sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout")
+      ->check(writable);
+  sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -100,7 +100,8 @@ Command add_kv(CLI::App& app) {
   sizes->add_option("--block-tokens", spec->block_tokens, "tokens of a block")->capture_default_str();
   sizes->add_option("--tp", spec->tp, "ranks of tensor parallelism")->capture_default_str();
   sizes->add_option("--dtype", spec->type, "elements of the cache, if not the model's: bfloat16, float16, fp8, int8");
-  sizes->add_option("--json", spec->json, "write weft.kv_size/1 to this file; - is stdout instead of text");
+  sizes->add_option("--json", spec->json, "write weft.kv_size/1 to this file; - is stdout instead of text")
+      ->check(writable);
   CLI::App* replays = sub->add_subcommand("replay", "What a cache would have served of a trace");
   replays->add_option("trace", spec->trace, "requests in Mooncake's, Azure's or ShareGPT's form (docs/transfers.md)")
       ->required();
@@ -109,7 +110,8 @@ Command add_kv(CLI::App& app) {
   replays->add_option("--blocks", spec->blocks, "capacity of the cache in blocks")->required();
   replays->add_option("--policy", spec->policy, "lru, lfu, s3fifo, optimum (knows the future), or all")
       ->capture_default_str();
-  replays->add_option("--json", spec->json, "write weft.kv_replay/1 to this file; - is stdout instead of text");
+  replays->add_option("--json", spec->json, "write weft.kv_replay/1 to this file; - is stdout instead of text")
+      ->check(writable);
   auto fetch = std::make_shared<KvFetchSpec>();
   CLI::App* fetches =
       sub->add_subcommand("fetch", "On a modelled machine: fetch a prompt's cache, compute it again, or both");
@@ -129,7 +131,8 @@ Command add_kv(CLI::App& app) {
   fetches->add_option("--tp", fetch->tp, "ranks of tensor parallelism, all at once")->capture_default_str();
   fetches->add_option("--dtype", fetch->type,
                       "elements of the cache, if not the model's: bfloat16, float16, fp8, int8");
-  fetches->add_option("--json", fetch->json, "write weft.kv_fetch/1 to this file; - is stdout instead of text");
+  fetches->add_option("--json", fetch->json, "write weft.kv_fetch/1 to this file; - is stdout instead of text")
+      ->check(writable);
   sub->footer(
       "\nExamples:\n  weft kv size config.json --tokens 100000 --tp 8\n  weft kv replay trace.jsonl --blocks 10000 "
       "--policy lru\n  weft kv fetch config.json --on dgx-h100:nodes=2 --tp 8 --prefill llama2-70b/H100-SXM5/tp8\n");

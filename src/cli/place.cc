@@ -146,7 +146,7 @@ Command add_place(CLI::App& app) {
   sub->add_option("--given", spec->given, "nodes to compare with, in rank order");
   sub->add_option("--seed", spec->seed, "draws the scattered nodes when none are given");
   sub->add_option("--bytes", spec->bytes, "message per rank (default 1G)");
-  sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout");
+  sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -110,7 +110,8 @@ Command add_replay(CLI::App& app) {
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--compute", spec->compute, "the time between operations, as a multiple of what was recorded")
       ->capture_default_str();
-  sub->add_option("--json", spec->json, "write weft.replay/1 to this file; - is stdout instead of the table");
+  sub->add_option("--json", spec->json, "write weft.replay/1 to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return replay_trace(spec->file, spec->on, spec->compute, spec->json); }};
 }

@@ -75,9 +75,9 @@ Command add_schedule(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("schedule", "Show a schedule: steps, picture, or file");
   spec->source.add_options(*sub);
   sub->add_option("--rank", spec->rank, "only this rank's steps");
-  sub->add_option("--xml", spec->xml, "write MSCCL XML to this file; - is stdout");
-  sub->add_option("--json", spec->json, "write weft.schedule/1 to this file; - is stdout");
-  sub->add_option("--svg", spec->svg, "draw a space-time diagram into this file");
+  sub->add_option("--xml", spec->xml, "write MSCCL XML to this file; - is stdout")->check(writable);
+  sub->add_option("--json", spec->json, "write weft.schedule/1 to this file; - is stdout")->check(writable);
+  sub->add_option("--svg", spec->svg, "draw a space-time diagram into this file")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};
 }

@@ -68,9 +68,10 @@ Command add_trace(CLI::App& app) {
   CLI::App* sub =
       app.add_subcommand("trace", "Join the timelines that ranks left: one picture, and who waited for whom");
   sub->add_option("files", spec->files, "what WEFT_TRACE made the ranks write")->required();
-  sub->add_option("--out", spec->out,
-                  "the timeline of all ranks, for ui.perfetto.dev or chrome://tracing; - is stdout");
-  sub->add_option("--json", spec->json, "write weft.trace_summary/1 to this file; - is stdout instead of text");
+  sub->add_option("--out", spec->out, "the timeline of all ranks, for ui.perfetto.dev or chrome://tracing; - is stdout")
+      ->check(writable);
+  sub->add_option("--json", spec->json, "write weft.trace_summary/1 to this file; - is stdout instead of text")
+      ->check(writable);
   sub->footer(
       "\nWEFT_TRACE_EVENTS says what ranks write: call, wait, move (every slice), all. Ranks on several machines are "
       "as\n"

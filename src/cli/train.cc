@@ -287,8 +287,9 @@ Command add_train(CLI::App& app) {
   sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
       ->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured steps: error, order of pairs, memory");
-  sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table");
-  sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)");
+  sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }};
 }

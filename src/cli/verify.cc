@@ -1,5 +1,11 @@
 #include "cli/verify.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include "cli/commands.h"
 #include "cli/schedule_source.h"
 
@@ -17,7 +23,8 @@ constexpr const char* kExamples = R"(
 Runs the schedule symbolically on every rank: each chunk is the multiset of contributions it holds. Proved means: it ends
 with the slots that connections have, every rank's result holds every contribution exactly once, and no two unordered
 accesses touch the same memory. Otherwise the first counterexample names rank, step and chunk, and the exit code is 1.
-A file is proved in every way it says it may be called; its slots are 2, and 8 for MSCCL's LL and LL128.
+A file is proved in every way it says it may be called; its slots are 2, and 8 for MSCCL's LL and LL128. A proof that
+needs more than 4 GiB of memory or 600 s of processor time is given up: exit code 2.
 
 Examples:
   weft verify all_reduce --algo ring --ranks 8
@@ -26,6 +33,31 @@ Examples:
   weft verify allreduce_ring.xml                     MSCCL XML, or weft.schedule/1 as .json
   weft verify --all --ranks 1..17                    every algorithm, every root, in place and not, staged and not
 )";
+
+// A proof grows with ranks, chunks and contributions. The command takes at most so much and ends with a line: memory by
+// std::bad_alloc, which main() reports, time by a signal.
+constexpr rlim_t kMostMemory = rlim_t{4} << 30, kMostSeconds = 600;
+constexpr char kTooLong[] = "weft: verify: the proof takes more than 600 s of processor time; take fewer ranks\n";
+
+void bound_this_process() {
+  long pages = 0, data = 0;
+  std::ifstream memory("/proc/self/statm");
+  for (int field = 0; field < 6 && memory >> pages; ++field) data = pages;
+  const rlim_t used = static_cast<rlim_t>(data) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) == 0) {
+    limit.rlim_cur = std::min(limit.rlim_cur, used + kMostMemory);
+    setrlimit(RLIMIT_DATA, &limit);
+  }
+  signal(SIGXCPU, [](int) {
+    (void)!write(STDERR_FILENO, kTooLong, sizeof kTooLong - 1);
+    _exit(kBadInput);
+  });
+  if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+    limit.rlim_cur = std::min(limit.rlim_cur, kMostSeconds);
+    setrlimit(RLIMIT_CPU, &limit);
+  }
+}
 
 void print(const Spec& spec, const schedule::Document& d, const schedule::Proof& proof) {
   const schedule::Shape& shape = d.schedule.shape;
@@ -72,6 +104,7 @@ nlohmann::json to_json(const Spec& spec, const schedule::Document& document, con
 }
 
 Result<int> run(const Spec& spec) {
+  bound_this_process();
   if (spec.all) {
     if (!spec.source.what.empty() || !spec.source.algorithm.empty())
       return bad_input("--all proves every algorithm; it goes without a collective and --algo");
@@ -101,7 +134,8 @@ Command add_verify(CLI::App& app) {
   sub->add_flag("--in-place", spec->in_place, "output and input are the same memory");
   sub->add_option("--slots", spec->slots, "messages that a connection holds (default: 2, or the file's)");
   sub->add_flag("--all", spec->all, "every registered algorithm");
-  sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout");
+  sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout")
+      ->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

@@ -1,6 +1,6 @@
 #include "recorder/json.h"
 
-#include <fstream>
+#include "base/output_file.h"
 
 namespace weft::recorder {
 namespace {
@@ -108,9 +108,7 @@ Result<std::string> leave_record(const std::string& folder, const Snapshot& s, c
   for (char& c : group)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
   const std::string path = fmt::format("{}/{}-{}-rank{}-{}.json", folder, s.job.substr(0, 16), group, s.rank, s.pid);
-  std::ofstream out(path);
-  out << to_json(s, error).dump(1) << '\n' << std::flush;
-  if (!out) return failure(Code::kSystem, Blame::kProcess, "cannot write {}", path);
+  WEFT_CHECK(write_file(path, to_json(s, error).dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
   return path;
 }
 

@@ -156,10 +156,10 @@ Answer Connection::write(const Region& region, PageWord& page) const {
 
 void Connection::move(const Region& region) {
   const auto page_number = region.fenced() ? static_cast<std::uint64_t>(question_.offset / region.page_bytes) : 0;
+  const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
+  if (crosses || page_number >= region.pages) return reply({.verdict = Verdict::kPastEnd});  // no bytes at the end
   PageWord& page = served_.segment.page(region.first_page + page_number);
   PinWord& word = served_.segment.slot(kServerSlot).pin;
-  const bool crosses = region.fenced() && question_.offset % region.page_bytes + question_.bytes > region.page_bytes;
-  if (crosses) return reply({.verdict = Verdict::kPastEnd});
   // Read data goes straight behind its answer.
   const bool reads = question_.ask == Ask::kRead;
   const auto bytes = static_cast<std::size_t>(reads ? question_.bytes : 0);

@@ -27,6 +27,8 @@ class Connection {
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.open(); }
   bool stranger() const { return peer_.empty(); }
+  bool greets() const { return handshake_.has_value(); }
+  std::chrono::steady_clock::time_point since() const { return since_; }
   short events() const;
   bool blocked() const { return blocked_; }  // on the inbox: to be tried again
   void advance();

@@ -13,9 +13,13 @@ namespace weft::transfer {
 namespace {
 
 namespace bootstrap = net::bootstrap;
+using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostInbox = 4096;  // notifications that nobody has taken; then their senders wait
 constexpr std::size_t kMostConnections = 256;
+constexpr std::ptrdiff_t kMostStrangers = 64;         // more wait in the listener's queue
+constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may have to make place
+constexpr std::chrono::milliseconds kLookEvery{10};
 
 }  // namespace
 
@@ -57,8 +61,15 @@ void Server::run() {
                       [this](const std::string& peer, std::string bytes) { return deliver(peer, std::move(bytes)); }};
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> watched;
+  Clock::time_point looked{};
   for (;;) {
-    const bool accepts = connections.size() < kMostConnections;
+    const auto greets = [](const auto& c) { return c->greets(); };
+    if (std::count_if(connections.begin(), connections.end(), greets) >= kMostStrangers) {
+      const auto oldest = std::find_if(connections.begin(), connections.end(), greets);  // they are in order
+      if (Clock::now() - (*oldest)->since() > kSilentTime) connections.erase(oldest);
+    }
+    const bool crowded = std::count_if(connections.begin(), connections.end(), greets) >= kMostStrangers;
+    const bool accepts = !crowded && connections.size() < kMostConnections;
     watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                {.fd = listener_.get(), .events = static_cast<short>(accepts ? POLLIN : 0), .revents = 0}};
     bool blocked = false;
@@ -66,10 +77,14 @@ void Server::run() {
       watched.push_back({.fd = c->fd(), .events = c->events(), .revents = 0});
       blocked = blocked || c->blocked();
     }
-    if (poll(watched.data(), watched.size(), blocked ? 1 : 200) < 0 && errno != EINTR) return;
+    if (poll(watched.data(), watched.size(), blocked ? 1 : crowded ? 10 : 200) < 0 && errno != EINTR) return;
     if (watched[0].revents != 0) return;
+    // Strangers who say nothing are looked at for their time only: each look is a system call that peers wait for.
+    const auto now = Clock::now();
+    const bool looks = now - looked > kLookEvery;
+    if (looks) looked = now;
     for (std::size_t i = 0; i < connections.size(); ++i)
-      if (watched[i + 2].revents != 0 || connections[i]->stranger() || connections[i]->blocked())
+      if (watched[i + 2].revents != 0 || (looks && connections[i]->stranger()) || connections[i]->blocked())
         connections[i]->advance();
     std::erase_if(connections, [](const auto& c) { return !c->open(); });
     if (watched[1].revents == 0) continue;

@@ -20,7 +20,7 @@
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
-#include "tests/fuzz/frames.h"
+#include "tests/fuzz/peers.h"
 #include "tests/fuzz/transfers.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
@@ -154,6 +154,22 @@ void check_evidence(std::string_view text) {
   for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
 }
 
+// A file of its own: logs, pickles and dumps differ by their contents.
+void check_dump(std::string_view text) {
+  static const auto rules = *doctor::shipped_rules();
+  const Unnamed file(text);
+  doctor::Evidence evidence(rules);
+  const Status read = evidence.add_path(file.path());
+  require(read || !read.error().message.empty(), "an error says something");
+  evidence.finish();
+  for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
+}
+
+void check_steps(std::string_view text) {
+  const auto compared = training::compare_text("f", text);
+  require(compared || !compared.error().message.empty(), "an error says something");
+}
+
 void check_training(std::string_view text) {
   const auto model = training::parse_model("f", text);
   if (!model) return require(!model.error().message.empty(), "an error says something");
@@ -163,7 +179,7 @@ void check_training(std::string_view text) {
 }  // namespace
 
 const std::vector<Parser>& parsers() {
-  static const std::vector<Parser> all = {
+  static const std::vector<Parser> readers = {
       {"nccl_xml", [](std::string_view t) { check(parse_nccl_xml(catalog(), "f", t)); }},
       {"nccl_graph", [](std::string_view t) { check(machine_of_graphs(catalog(), "f", t)); }},
       {"nvidia_smi", [](std::string_view t) { check(parse_nvidia_smi(catalog(), "f", t)); }},
@@ -193,12 +209,18 @@ const std::vector<Parser>& parsers() {
       {"tables", [](std::string_view t) { check_tables(t); }},
       {"doctor", [](std::string_view t) { check_evidence(t); }},
       {"training", [](std::string_view t) { check_training(t); }},
-      {"frames", [](std::string_view t) { check_frames(t); }},
+      {"dump", [](std::string_view t) { check_dump(t); }},
+      {"steps", [](std::string_view t) { check_steps(t); }},
       {"transfer_metadata", [](std::string_view t) { check_transfer_metadata(t); }},
       {"transfer_questions", [](std::string_view t) { check_transfer_questions(t); }},
       {"transfer_answers", [](std::string_view t) { check_transfer_answers(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
+  static const std::vector<Parser> all = [] {
+    std::vector<Parser> both = readers;
+    both.insert(both.end(), peer_parsers().begin(), peer_parsers().end());
+    return both;
+  }();
   return all;
 }
 

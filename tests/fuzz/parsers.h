@@ -12,5 +12,7 @@ struct Parser {
 };
 
 const std::vector<Parser>& parsers();
+// Those among them that read what comes over a connection (peers.h, frames.h): they need few modules.
+const std::vector<Parser>& peer_parsers();
 
 }  // namespace weft::fuzz

@@ -83,6 +83,16 @@ std::optional<Member::Decision> decode(const Octets& from) {
   return d;
 }
 
+// Callers use the ranks as indices: members are in ascending order, and all ranks are of the communicator.
+bool of_these_ranks(const Member::Decision& d, Rank ranks) {
+  Rank last = -1;
+  for (const auto& part : d.parts) {
+    if (part.rank <= last || part.rank >= ranks) return false;
+    last = part.rank;
+  }
+  return std::all_of(d.ended.begin(), d.ended.end(), [&](Rank r) { return r >= 0 && r < ranks; });
+}
+
 }  // namespace
 
 struct Member::Shared {
@@ -104,6 +114,9 @@ struct Member::Shared {
   void note_outcome(std::uint32_t instance, const Value& outcome) {
     const std::lock_guard guard(mutex);
     if (Instance& i = instances[instance]; !i.acceptor.decided) i.acceptor.decide(outcome);
+    forget_old();
+  }
+  void forget_old() {
     while (instances.size() > kKeptInstances) instances.erase(std::next(instances.begin()));  // 0 is shrink's
   }
   Value outcome(std::uint32_t instance) const {
@@ -131,6 +144,7 @@ Message Member::Shared::reply(const Message& request) {
   const bool known = found != instances.end();
   if (asked.kind == MessageKind::kDecided && !(known && found->second.acceptor.decided)) {
     instances[asked.instance].acceptor.decide(std::make_shared<const Octets>(request.body));
+    forget_old();
     out.head.status = MessageStatus::kDecided;
     return out;
   }
@@ -538,7 +552,8 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
         self.rank, here.size(), self.ranks(), here.size() == 1 ? "" : "s", fmt::join(here, ", "));
   }
   auto decision = decode(*value);
-  if (!decision) return failure(Code::kInternal, Blame::kCommunicator, "rank {}: a decision is damaged", self.rank);
+  if (!decision || !of_these_ranks(*decision, self.ranks()))
+    return failure(Code::kInternal, Blame::kCommunicator, "rank {}: a decision is damaged", self.rank);
   std::vector<Rank> members;
   for (const Part& part : decision->parts) members.push_back(part.rank);
   if (std::find(members.begin(), members.end(), self.rank) == members.end())

@@ -120,6 +120,58 @@ TEST(Member, WhatBrokeTheCommunicatorIsKnownToAProcessThatDoesNothing) {
   EXPECT_EQ(all[0]->state_of(2, 60s).broken->cause, 3u);
 }
 
+// Four MiB would be kept for each of 128 connections.
+TEST(Member, ABodyOfAStrangerIsNotRead) {
+  const auto all = members(1);
+  Address here = loopback();
+  here.port = member_port(here).value();
+  const UniqueFd stranger = start_connect(here).value();
+  pollfd ready{stranger.get(), POLLOUT, 0};
+  poll(&ready, 1, 10000);
+  constexpr std::size_t kBody = std::size_t{4} << 20;
+  MessageHead head{.length = kBody};
+  fill_random(head.tag);
+  ASSERT_EQ(send(stranger.get(), &head, sizeof head, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof head));
+  const std::vector<std::uint8_t> body(kBody);
+  std::size_t sent = 0;
+  for (bool open = true; open && sent < kBody;) {
+    const ssize_t n = send(stranger.get(), body.data() + sent, kBody - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) sent += static_cast<std::size_t>(n);
+    open = n > 0 || errno == EAGAIN;
+    if (n < 0 && open) poll(&ready, 1, 1000);
+  }
+  EXPECT_LT(sent, kBody);  // the connection is closed at the head: what the kernel's queues hold is less
+}
+
+// Callers use the ranks of a decision as indices.
+TEST(Member, ADecisionOfALyingMemberThatNamesForeignRanksIsDamaged) {
+  Key key;
+  fill_random(key);
+  Address here = loopback();
+  here.port = member_port(here).value();
+  for (const std::vector<std::int32_t>& lie : {std::vector<std::int32_t>{0, 7}, {0, -1}, {0, 1, 0}, {0, 0}}) {
+    fill_random(key);
+    const auto member = Member::join({.key = key, .addresses = {here, here}, .arbiter = {}, .rank = 0});
+    Octets decision(sizeof(Nonce));
+    const auto append = [&](std::uint32_t word) {
+      for (int byte = 0; byte < 4; ++byte) decision.push_back(static_cast<std::uint8_t>(word >> 8 * byte));
+    };
+    append(0);  // nobody has ended
+    append(static_cast<std::uint32_t>(lie.size()));
+    for (const std::int32_t rank : lie) {
+      append(static_cast<std::uint32_t>(rank));
+      append(0);
+    }
+    constexpr std::uint8_t kFor = 'm';
+    const Message forged{{.kind = MessageKind::kDecided, .from = 1, .tag = mac(key, {{&kFor, 1}})}, decision};
+    const Rank to = 0;
+    ASSERT_EQ(exchange(key, forged, {&here, 1}, {&to, 1}, 10s)[0].outcome, Answer::Outcome::kAnswered);
+    const auto decided = member->decide(0, {}, 10s);
+    ASSERT_FALSE(decided);
+    EXPECT_NE(decided.error().message.find("damaged"), std::string::npos) << decided.error().message;
+  }
+}
+
 TEST(Member, SilentConnectionsKeepNobodyFromDeciding) {
   const auto all = members(3);
   Address here = loopback();

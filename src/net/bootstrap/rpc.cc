@@ -37,11 +37,13 @@ Octets packed(const Key& key, const Message& m) {
 class Incoming {
  public:
   enum class State { kRunning, kComplete, kFailed };
-  State advance(int fd) {
+  // Takes the head and no more until `body_too`.
+  State advance(int fd, bool body_too = true) {
     for (;;) {
       const std::size_t wanted = bytes_.size() < sizeof(MessageHead) ? sizeof(MessageHead) : total();
       if (wanted > sizeof(MessageHead) + kMostBody + sizeof(Digest)) return State::kFailed;
       if (bytes_.size() == wanted) return State::kComplete;
+      if (!body_too && has_head()) return State::kRunning;
       std::uint8_t chunk[16384];
       const ssize_t n = recv(fd, chunk, std::min(sizeof chunk, wanted - bytes_.size()), MSG_DONTWAIT);
       if (n < 0 && errno == EINTR) continue;
@@ -197,11 +199,15 @@ void Responder::add_listeners(std::vector<UniqueFd>& into) {
 // False: it is done with.
 bool Responder::advance(Connection& c) {
   if (c.out.empty()) {
+    // A stranger does not know the tag, so the body of a stranger is never read.
+    const auto begun = c.in.advance(c.fd.get(), false);
+    if (begun == Incoming::State::kFailed) return false;
+    if (!c.in.has_head()) return true;
+    const auto key = handlers_.key_of(c.in.head());
+    if (!key) return false;
     const auto state = c.in.advance(c.fd.get());
     if (state == Incoming::State::kFailed) return false;
     if (state == Incoming::State::kRunning) return true;
-    const auto key = handlers_.key_of(c.in.head());
-    if (!key) return false;
     const auto request = c.in.take(*key);
     if (!request) return false;
     Message reply = handlers_.reply(*request);

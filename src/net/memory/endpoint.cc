@@ -24,15 +24,16 @@ protocol::Capabilities capabilities(std::string_view name) {
 
 Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name)
     : Endpoint(segment, rank,
-               addressable
-                   ? std::span<const std::byte>{}
-                   : std::span<const std::byte>{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               addressable ? Reach{} : Reach{segment.heap(rank), static_cast<std::size_t>(segment.heap_bytes())},
+               addressable ? Reach{} : Reach{segment.heap(0), segment.heap(segment.ranks() - 1) + segment.heap_bytes()},
                name) {}
 
-Endpoint::Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name)
+Endpoint::Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name)
     : segment_(segment),
       rank_(rank),
       reach_(reach),
+      peers_(peers),
+      published_(static_cast<std::size_t>(segment.ranks())),
       capabilities_(memory::capabilities(name)),
       links_(static_cast<std::size_t>(segment.ranks() * kConnections)) {
   for (Rank peer = 0; peer < segment.ranks(); ++peer) {
@@ -212,12 +213,26 @@ inline std::byte* Endpoint::local(Memory memory) const {
   return nullptr;
 }
 
-bool Endpoint::agrees(Rank peer) {
-  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
-  if (board.call.load(std::memory_order_acquire) == calls_ &&
-      board.signature.load(std::memory_order_relaxed) == call_.signature)
-    return true;
-  mismatched_ = peer;
+bool Endpoint::agrees(const End& end, Bytes bytes) {
+  Published& published = published_[static_cast<std::size_t>(end.peer)];
+  if (published.call != calls_) {
+    const Board& board = segment_.block(end.peer).boards[calls_ % kBoards];
+    if (board.call.load(std::memory_order_acquire) != calls_ ||
+        board.signature.load(std::memory_order_relaxed) != call_.signature) {
+      mismatched_ = end.peer;
+      return false;
+    }
+    published = {calls_, board.in.load(std::memory_order_relaxed), board.out.load(std::memory_order_relaxed)};
+  }
+  if (end.memory == Memory::kScratch || peers_.data() == nullptr) return true;
+  // In integers: a pointer that far from the segment need not exist.
+  const auto begin = reinterpret_cast<std::uintptr_t>(peers_.data());
+  const auto at = reinterpret_cast<std::uintptr_t>(segment_.base()) +
+                  static_cast<std::uintptr_t>(end.memory == Memory::kIn ? published.in : published.out) +
+                  static_cast<std::uintptr_t>(end.offset);
+  const auto size = static_cast<std::uintptr_t>(bytes);
+  if (at >= begin && size <= peers_.size() && at - begin <= peers_.size() - size) return true;
+  mismatched_ = end.peer;
   return false;
 }
 
@@ -281,8 +296,8 @@ Rank Endpoint::unread() {
 
 inline std::byte* Endpoint::remote(Rank peer, Memory memory) {
   if (memory == Memory::kScratch) return segment_.scratch(peer);
-  const Board& board = segment_.block(peer).boards[calls_ % kBoards];
-  return segment_.base() + (memory == Memory::kIn ? board.in : board.out).load(std::memory_order_relaxed);
+  const Published& published = published_[static_cast<std::size_t>(peer)];
+  return segment_.base() + (memory == Memory::kIn ? published.in : published.out);
 }
 
 inline std::byte* Endpoint::place(const End& end) {

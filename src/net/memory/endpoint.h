@@ -22,8 +22,9 @@ class Endpoint {
  public:
   // `addressable`: peers can reach any pointer of this rank (threads), not only the segment.
   Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
-  // Peers reach this memory, as far from the segment's start as here; a null span: any pointer.
-  Endpoint(Segment segment, Rank rank, std::span<const std::byte> reach, std::string_view name);
+  using Reach = std::span<const std::byte>;
+  // Peers reach `reach`, as far from the segment's start as here, and what they offer lies in `peers`; null: anywhere.
+  Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -148,8 +149,9 @@ class Endpoint {
   bool packs(const protocol::End& end, Bytes bytes) const;
   void send(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed);
   std::byte* local(protocol::Memory memory) const;
-  // Did the peer publish this very call? Requires: a signal of the peer in this call was waited for.
-  bool agrees(Rank peer);
+  // Did the peer publish this very call, with a buffer that has these bytes where peers' memory lies? Requires: a
+  // signal of the peer in this call was waited for. What the peer wrote is copied once and never read again.
+  bool agrees(const protocol::End& end, Bytes bytes);
   // Has the next signal of a peer come, in this call?
   bool signalled(Link& link, Rank peer);
   std::byte* remote(Rank peer, protocol::Memory memory);
@@ -165,7 +167,12 @@ class Endpoint {
 
   Segment segment_;
   Rank rank_;
-  std::span<const std::byte> reach_;
+  Reach reach_, peers_;  // own memory that peers reach, and where that of peers lies; null: anywhere
+  struct Published {
+    std::uint64_t call = 0;  // 0: none
+    std::int64_t in = 0, out = 0;
+  };
+  std::vector<Published> published_;  // by peer: a copy of its board, of the call that this rank is in
   fabric::Capabilities capabilities_;
   fabric::Call call_;
   std::uint64_t calls_ = 0;
@@ -318,13 +325,13 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
   for (const protocol::End& end : operation.sources) {
     if (end.kind == protocol::End::Kind::kMessage && !arrived(link(end.peer, end.strand), end, operation.bytes))
       return false;
-    if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
+    if (end.kind == protocol::End::Kind::kRemote && !agrees(end, operation.bytes)) return false;
   }
   for (const protocol::End& end : operation.destinations) {
     if (end.kind == protocol::End::Kind::kMessage && end.offset == 0 &&
         !has_room(link(end.peer, end.strand), end, operation.bytes))
       return false;
-    if (end.kind == protocol::End::Kind::kRemote && !agrees(end.peer)) return false;
+    if (end.kind == protocol::End::Kind::kRemote && !agrees(end, operation.bytes)) return false;
   }
   return true;
 }

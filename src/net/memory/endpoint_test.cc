@@ -56,8 +56,9 @@ class Pair : public testing::TestWithParam<Protocol> {
   }
   void begin(Rank r, std::uint64_t signature, bool publishes = false) { begin(r, signature, publishes, GetParam()); }
   void begin(Rank r, std::uint64_t signature, bool publishes, Protocol protocol) {
-    end[r].begin({.in = reinterpret_cast<std::byte*>(input.data()),
-                  .out = reinterpret_cast<std::byte*>(output.data()),
+    std::byte* const heap = segment.heap(r);  // the only memory that peers may touch
+    end[r].begin({.in = publishes ? heap : reinterpret_cast<std::byte*>(input.data()),
+                  .out = publishes ? heap + kHeap / 2 : reinterpret_cast<std::byte*>(output.data()),
                   .protocol = protocol,
                   .fold = copy,
                   .publishes = publishes,
@@ -222,6 +223,30 @@ TEST_P(Pair, PeersMemoryIsTouchedOnlyIfBothPublishedTheSameCall) {
     EXPECT_TRUE(end[0].ready(0, load(1, 8)));
     EXPECT_TRUE(end[1].ready(0, load(0, 8)));
   }
+}
+
+// What a peer publishes is copied once, then checked against the heaps.
+TEST_P(Pair, OffsetsOfAPeerThatLeadOutOfTheHeapsAreRefused) {
+  const std::int64_t heaps = segment.heap(0) - segment.base(), end_of_heaps = segment.heap(1) + kHeap - segment.base();
+  Board& first = segment.block(1).boards[1 % kBoards];
+  for (const std::int64_t lie : {heaps - 1, end_of_heaps - 7, end_of_heaps, std::int64_t{0}, INT64_MIN, INT64_MAX}) {
+    Endpoint victim(segment, 0, false, "test");
+    first.call.store(1);
+    first.signature.store(1);
+    first.in.store(lie);
+    victim.begin({.in = segment.heap(0), .out = segment.heap(0), .fold = copy, .publishes = true, .signature = 1});
+    EXPECT_FALSE(victim.ready(0, load(1, 8))) << lie;
+    EXPECT_EQ(victim.mismatched(), 1) << lie;
+  }
+  begin(0, 1, true);
+  Endpoint& victim = end[0];
+  Board& board = segment.block(1).boards[2 % kBoards];
+  board.call.store(2);
+  board.signature.store(1);
+  board.in.store(end_of_heaps - 8);
+  ASSERT_TRUE(victim.ready(0, load(1, 8)));
+  board.in.store(INT64_MAX);
+  victim.post(0, load(1, 8));  // reads what was checked
 }
 
 TEST_P(Pair, ACallThatDiffersIsBlamedOnThePeer) {

@@ -9,7 +9,7 @@ namespace weft::net::memory {
 
 Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, WaitPolicy::Limits limits,
              std::function<Rank(Rank)> job_rank)
-    : endpoint(Segment(links, ranks, 0), rank, commons.reach, "group"),
+    : endpoint(Segment(links, ranks, 0), rank, commons.reach, commons.reach, "group"),
       wait_policy(
           endpoint.segment(), rank, limits,
           [segment = endpoint.segment(), ended = commons.has_ended, job_rank = std::move(job_rank)](Rank member) {

@@ -19,7 +19,6 @@ static_assert(fabric::Endpoint<Endpoint>);
 namespace {
 
 constexpr std::chrono::milliseconds kForGuests{200};
-constexpr std::chrono::microseconds kListenEvery{100};
 
 // Of the message whose first part the operation sends; the most if there are more to come.
 Bytes size_of(const Operation& operation, const End& end) { return end.last ? operation.bytes : kSlotBytes; }
@@ -302,8 +301,7 @@ bool Endpoint::pump(Rank r) {
 
 bool Endpoint::pump_all() {
   if (broken_) return false;
-  const bool comes =
-      !openings_.empty() || !guests_.empty() || !retries_.empty() || Clock::now() - listened_ >= kListenEvery;
+  const bool comes = !openings_.empty() || !retries_.empty() || Clock::now() - listened_ >= listens_every();
   const bool moved = comes && progress_openings();
   return carrier_->pump_all() || moved;
 }

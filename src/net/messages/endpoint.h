@@ -162,6 +162,9 @@ class Endpoint final : public Receiver {
   void retry_openings();
   bool has_place_for_guest();
   bool progress_openings();
+  bool progress_guests();
+  // How long who wants to connect may have to wait for a look.
+  std::chrono::microseconds listens_every() const;
   void attach(Opening& opening, bool own);  // `own`: this rank has opened it
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);

@@ -20,6 +20,10 @@ constexpr std::size_t kGuests = 64;  // greetings under way; more wait in the li
 constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kSilentTime{50};  // then a guest that has said nothing may have to make place
 constexpr std::chrono::milliseconds kRetryAfter{20};
+constexpr std::chrono::microseconds kListenEvery{100};
+// More guests than this are strangers, most likely: each costs a system call per look, so looks become rare.
+constexpr std::size_t kCrowd = 8;
+constexpr std::chrono::microseconds kCrowdEvery{1000};
 
 bool is_ready(int fd, short event) {
   pollfd watched{fd, event, 0};
@@ -101,9 +105,12 @@ void Endpoint::attach(Opening& opening, bool own) {
   if (by_ && p.all_attached) tell_broken(r, *by_);
 }
 
-bool Endpoint::progress_openings() {
+std::chrono::microseconds Endpoint::listens_every() const {
+  return guests_.empty() ? kListenEvery : guests_.size() < kCrowd ? std::chrono::microseconds(0) : kCrowdEvery;
+}
+
+bool Endpoint::progress_guests() {
   listened_ = Clock::now();
-  retry_openings();
   while (has_place_for_guest() &&
          is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
     auto fd = bootstrap::accept_from(meeting_.listener.get());
@@ -119,6 +126,12 @@ bool Endpoint::progress_openings() {
   }
   bool moved = false;
   for (Opening& o : guests_) moved |= progress_guest(o);
+  return moved;
+}
+
+bool Endpoint::progress_openings() {
+  retry_openings();
+  bool moved = (guests_.size() < kCrowd || Clock::now() - listened_ >= kCrowdEvery) && progress_guests();
   for (std::size_t i = 0; i < openings_.size(); ++i) {
     Opening& o = openings_[i];
     if (!o.fd.open()) continue;

@@ -66,6 +66,11 @@ std::span<const std::byte> Share::heap() const {
   return {s.heap(rank_), static_cast<std::size_t>(s.heap_bytes())};
 }
 
+std::span<const std::byte> Share::heaps() const {
+  const Segment& s = mapping_->segment;
+  return {s.heap(0), s.heap(s.ranks() - 1) + s.heap_bytes()};
+}
+
 Result<void*> Share::allocate(Bytes bytes) {
   const std::lock_guard guard(mutex_);
   return heap_.allocate(bytes);

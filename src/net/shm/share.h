@@ -50,6 +50,8 @@ class Share {
   const Mapping& mapping() const { return *mapping_; }
   Rank rank() const { return rank_; }
   std::span<const std::byte> heap() const;
+  // Of all ranks.
+  std::span<const std::byte> heaps() const;
 
   // Memory that peers reach, as yet without pages. Errors: kNoResources.
   Result<void*> allocate(Bytes bytes);

@@ -200,7 +200,7 @@ World::World(std::shared_ptr<Share> shared, memory::Segment segment, std::vector
              const Room& given)
     : share(std::move(shared)),
       members(std::move(holders)),
-      endpoint(segment, options.rank, share->heap(), "shm"),
+      endpoint(segment, options.rank, share->heap(), share->heaps(), "shm"),
       wait_policy(
           segment, options.rank, options.limits,
           [segment, share = share.get(), members = std::span(members)](Rank peer) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/xml_file.h"
 #include "schedule/render/timeline.h"
 
 namespace weft::schedule {
@@ -90,12 +91,10 @@ class Picture {
 
   void text(std::string& to, Point at, std::string_view words, double size, const char* anchor, std::string_view ink,
             const char* weight = "normal") {
-    std::string safe;
-    for (const char c : words) safe += c == '<' || c == '&' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
     to += fmt::format(
         "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\" fill=\"{}\" "
         "font-weight=\"{}\">{}</text>\n",
-        at.x, at.y, size, anchor, ink, weight, safe);
+        at.x, at.y, size, anchor, ink, weight, xml_escaped(words));
   }
 
   void bands() {

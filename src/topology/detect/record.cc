@@ -1,8 +1,15 @@
 #include "topology/detect/record.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <fstream>
 #include <system_error>
 
+#include "base/output_file.h"
 #include "base/text_file.h"
 #include "base/xml_file.h"
 
@@ -14,11 +21,23 @@ namespace fs = std::filesystem;
 constexpr const char* kHwloc = "hwloc.xml";
 constexpr const char* kFacts = "host_facts.json";
 
-Status write(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text << std::flush;
-  if (!out) return failure(Code::kSystem, Blame::kInput, "cannot write {}", file.string());
-  return {};
+// Some damaged files crash libhwloc 2.9 (decision 0134), so a child process reads each first. True: it survived.
+bool survives_reading(const std::string& xml, const HostFacts& facts) {
+  constexpr rlim_t kSeconds = 20;
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{kSeconds, kSeconds}, none{0, 0};
+    setrlimit(RLIMIT_CPU, &limit);
+    setrlimit(RLIMIT_CORE, &none);
+    const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(silent, STDERR_FILENO);
+    (void)detect(RecordedHost(xml), std::nullopt, Endpoints::kGpusOrCores, facts);
+    _exit(0);
+  }
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return child > 0 && status == 0;
 }
 
 Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
@@ -28,6 +47,7 @@ Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
   WEFT_TRY(const XmlFile xml, XmlFile::parse(name, text));
   if (std::string_view(xml.root().name()) != "topology")
     return bad_input("{}: <{}> where hwloc's <topology> is expected", xml.where(xml.root()), xml.root().name());
+  if (!survives_reading(text, facts)) return bad_input("{}: libhwloc does not survive reading this file", name);
   auto topology = detect(RecordedHost(text), std::nullopt, Endpoints::kGpusOrCores, facts);
   if (!topology) return bad_input("{}:1: {}", name, topology.error().message);
   return topology;
@@ -50,8 +70,8 @@ Status record(const HostProbe& probe, const HostFacts& facts, const fs::path& fo
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return failure(Code::kSystem, Blame::kInput, "cannot make {}: {}", folder.string(), error.message());
-  WEFT_CHECK(write(folder / kHwloc, xml));
-  return write(folder / kFacts, to_json(facts));
+  WEFT_CHECK(write_file(folder / kHwloc, xml));
+  return write_file(folder / kFacts, to_json(facts));
 }
 
 Result<std::optional<Topology>> read_recorded(const fs::path& path) {

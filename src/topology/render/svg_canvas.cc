@@ -5,35 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/xml_file.h"
+
 namespace weft::topology {
 namespace {
 
 constexpr double kMargin = 24;  // px around the picture
 // Of the font size, on average, with room to spare for whatever font the viewer substitutes.
 constexpr double kLetterWidth = 0.6, kBoldLetterWidth = 0.68;
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 // Grows with the logarithm of the rate, so that 8 GB/s and 900 GB/s are both visible: 2 px and 8 px.
 double width_of(BytesPerSecond rate) { return 1 + std::log2(1 + std::max(rate.gb(), 0.0) / 8); }
@@ -142,7 +121,7 @@ void SvgCanvas::text(double x, double y, std::string_view text, double size, Ali
   texts_ += fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" font-weight=\"{}\" text-anchor=\"{}\" "
       "fill=\"{}\">{}</text>\n",
-      x, y, size, weight, anchor, ink, escape(text));
+      x, y, size, weight, anchor, ink, xml_escaped(text));
   reach(x + (align == Align::kLeft ? width : align == Align::kMiddle ? width / 2 : 0), y + size * 0.3);
 }
 

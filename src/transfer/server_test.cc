@@ -1,0 +1,79 @@
+#include "transfer/server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <filesystem>
+
+#include "net/tcp/crc32c.h"
+#include "transfer/line.h"
+
+namespace weft::transfer {
+namespace {
+
+namespace bootstrap = net::bootstrap;
+using namespace std::chrono_literals;
+
+// Two regions of four pages of 64 bytes beside each other in the agent's segment; every page of the second is sealed.
+class Served : public testing::Test {
+ protected:
+  void SetUp() override {
+    segment_ = Segment(make_shared_memory(Segment::bytes_for(8), false).value().mapping);
+    segment_.header().pages = 8;
+    segment_.header().nonce = kNonce;
+    for (std::uint32_t id : {1U, 2U}) {
+      auto region = std::make_shared<Region>();
+      region->id = id;
+      region->data = (id == 1 ? own_ : other_).data();
+      region->bytes = 256;
+      region->page_bytes = 64;
+      region->pages = 4;
+      region->first_page = (id - 1) * 4;
+      regions_.add(std::move(region));
+    }
+    for (std::uint64_t page = 4; page < 8; ++page) segment_.page(page).sealed.store(1);
+    server_ = Server::open(bootstrap::loopback(), kKey, regions_, segment_).value();
+  }
+  Verdict ask(Line& line, const Question& question, std::span<const std::byte> data) {
+    std::optional<Verdict> said;
+    line.ask(question, data, nullptr, [&](Verdict verdict, bool) { said = verdict; });
+    while (!said) EXPECT_TRUE(line.advance());
+    return *said;
+  }
+
+  static constexpr bootstrap::Key kKey{1, 2, 3};
+  static constexpr Nonce kNonce{9, 9, 9};
+  std::vector<std::byte> own_ = std::vector<std::byte>(256), other_ = own_;
+  Segment segment_;
+  Regions regions_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(Served, AWriteOfNoBytesAtARegionsEndLeavesTheNextRegionsPageSealed) {
+  auto line = Line::open(server_->address(), kKey, kNonce, "peer", 10s).value();
+  EXPECT_EQ(ask(*line, {.ask = Ask::kWrite, .region = 1, .offset = 256, .bytes = 0}, {}), Verdict::kPastEnd);
+  EXPECT_EQ(segment_.page(4).sealed.load(), 1U);
+  EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 256, .bytes = 0}, {}), Verdict::kPastEnd);
+  EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 192, .bytes = 64}, {}), Verdict::kGood);
+}
+
+// 64 greet at a time; those that say nothing make place for the peer.
+TEST_F(Served, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
+  constexpr int kStrangers = 500;
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  std::vector<bootstrap::UniqueFd> strangers;
+  for (int i = 0; i < kStrangers; ++i) {
+    strangers.push_back(bootstrap::start_connect(server_->address()).value());
+    pollfd connected{strangers.back().get(), POLLOUT, 0};
+    poll(&connected, 1, 1000);
+  }
+  EXPECT_LT(descriptors() - before - kStrangers, 70);
+  const auto line = Line::open(server_->address(), kKey, kNonce, "peer", 60s);
+  EXPECT_TRUE(line) << line.error().message;
+}
+
+}  // namespace
+}  // namespace weft::transfer
