@@ -32,6 +32,7 @@ Result<std::vector<std::string>> conditions_of(const topology::Topology& topolog
   for (const char* key : {"sm", "gcn"}) {
     std::string value(endpoint.facts.get(key));
     if (value.empty() && part != nullptr && part->facts.contains(key)) value = part->facts.at(key);
+    if (value == "103") conditions.emplace_back("sm100");  // Blackwell Ultra has Blackwell's links and kernels
     if (!value.empty()) conditions.push_back(key + value);
   }
   for (const topology::DeviceId id : topology.devices_of(DeviceKind::kNetworkSwitch)) {

@@ -48,7 +48,7 @@ struct Fate {
   enum class Kind : std::uint8_t { kLives, kKilled, kExits, kLeaves, kAborts, kStopped };
   Kind kind = Kind::kLives;
   int call = 0;
-  std::int64_t after_us = 0;  // killed: so much later, wherever it is then
+  std::int64_t after_us = 0;  // killed: by this time later, wherever it is then
   std::string text() const;
 };
 

@@ -85,8 +85,7 @@ class Judge {
     const bool transfers = std::ranges::any_of(
         case_.calls, [](const auto& calls) { return !calls.empty() && calls[0].kind != Call::Kind::kCollective; });
     // And a rank that has nothing more to call before its recovery answers nobody.
-    const bool may_be_empty =
-        transfers || case_.change == "counts of a pair" || (case_.recovers && case_.change == "no elements");
+    const bool may_be_empty = transfers || case_.change == "counts of a pair" || (case_.recovers && !case_.agrees);
     return e.code == Code::kTimeout && !may_be_empty ? no("noticed by a timeout only") : "";
   }
 

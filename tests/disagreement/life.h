@@ -21,7 +21,7 @@ struct Life {
   std::vector<Rank> members = {};  // of the new communicator, by their ranks in the old one; empty: none was made
   Status recovered = {};
 
-  // One text and back, for a process that tells its parent.
+  // One text and back, for a process that reports to its parent.
   std::string text() const;
   static Life parse(std::string_view text);
 };

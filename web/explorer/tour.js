@@ -27,7 +27,7 @@
     { title: "RoCE carries the same over Ethernet",
       text: "Same cards, other cables: lossless Ethernet needs pauses and congestion control, and one message needs longer to get going. Large messages hardly notice, small ones do.",
       view: "curves", words: words({ on: "dgx-h100:nodes=2,net=roce-400", bytes: "64K" }), guess: "How long for 64 KiB on two nodes?", unit: "us", low: 5, high: 1000, pick: (d) => d.time_us,
-      torch: "NCCL_IB_GID_INDEX=3 torchrun ...   # what RoCE wants to be told" },
+      torch: "NCCL_IB_GID_INDEX=3 torchrun ...   # what RoCE needs" },
     { title: "A hierarchy sums inside first",
       text: "Only one part in eight has to leave a GPU's node if the node sums first: reduce_scatter inside, all_reduce across, all_gather inside. The lines below are the candidates; the thick one was chosen.",
       view: "curves", words: words({ on: "dgx-h100:nodes=4,net=ib-ndr", bytes: "256M" }), guess: "What bus bandwidth do four nodes reach at 256 MiB?", unit: "GB/s", low: 10, high: 1000, pick: (d) => d.busbw_GBps,

@@ -42,7 +42,7 @@ struct Step {
 // Ranks of a stage do the same; one of each is carried out. Requires: check_plan. Errors (bad input): the machine has
 // too few GPUs; those of Traffic.
 // `slow_rank`: by rank, how many times as long it computes than the others; the replica that has the slowest stages is
-// carried out. Empty: all alike.
+// simulated. Empty: all alike.
 Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic,
                            const std::vector<double>& slow_rank = {});
 
