@@ -72,8 +72,8 @@ std::string rate_label(BytesPerSecond rate) {
 
 void SvgCanvas::about(std::string_view a, std::string_view b) {
   subject_ = a.empty()   ? ""
-             : b.empty() ? fmt::format(" data-a=\"{}\"", escape(a))
-                         : fmt::format(" data-a=\"{}\" data-b=\"{}\"", escape(a), escape(b));
+             : b.empty() ? fmt::format(" data-a=\"{}\"", xml_escaped(a))
+                         : fmt::format(" data-a=\"{}\" data-b=\"{}\"", xml_escaped(a), xml_escaped(b));
 }
 
 void SvgCanvas::reach(double x, double y) {
