@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, List
+from ..transfer import Agent, Costs, List, measure_costs
 from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
@@ -61,6 +63,11 @@ def _call(call: Callable[[], T]) -> T:
         raise _exception(error) from error
     except ValueError as error:
         raise bindings.nixlInvalidParamError(str(error)) from error
+
+
+@functools.lru_cache(maxsize=1)
+def _costs() -> Costs:
+    return measure_costs(tempfile.gettempdir())
 
 
 def _bytes(message: bytes | str) -> bytes:
@@ -194,9 +201,11 @@ class nixl_agent(Descriptors):
             raise bindings.nixlNotFoundError(f"no peer is called '{_text(remote_agent)}'")
 
     def estimate_xfer_cost(self, req_handle: nixl_xfer_handle) -> tuple[int, int, str]:
-        """Microseconds, their uncertainty, and how they were found."""
-        took = req_handle._seconds * 1e6
-        return round(took), round(took / 2), "UNKNOWN"
+        """Microseconds, their uncertainty, and how they were found. The first call of a process measures the machine."""
+        self.agent.set_costs(_costs())
+        estimate = _call(req_handle._request.estimate)
+        us = estimate.seconds * 1e6
+        return round(us), round(us * estimate.error), "ANALYTICAL_BACKEND"
 
     def _handle(self, operation: str, local: List, remote: List, elements: int, **options: Any) -> nixl_xfer_handle:
         make = self.agent.write if _OPERATIONS[operation] else self.agent.read
@@ -299,7 +308,7 @@ class nixl_agent(Descriptors):
     def release_dlist_handle(self, handle: nixl_prepped_dlist_handle) -> None:
         handle.release()
 
-    def prep_mem_view(self, dlist: Any, backends: list[str] = []) -> int:
+    def prep_mem_view(self, dlist: Any, backends: list[str] | None = None) -> int:
         raise bindings.nixlNotSupportedError("views of memory for kernels need a GPU")
 
     def release_mem_view(self, mvh: int) -> None:
