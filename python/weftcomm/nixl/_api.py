@@ -17,7 +17,7 @@ from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
 from ._handles import nixl_agent_config, nixl_prepped_dlist_handle, nixl_xfer_handle
-from ._listener import Listener, ask
+from ._listener import Listener, ask, own_address
 from ._memory import Registered
 from .logging import get_logger
 
@@ -82,7 +82,8 @@ class nixl_agent(Descriptors):
     """NIXL's agent over weftcomm.transfer.Agent.
 
     The environment's WEFT_KEY, where it is set, authenticates metadata, and the agent then serves peers on other machines
-    by TCP, at the address WEFT_LISTEN ("0.0.0.0:0" if that is not set). Without a key peers are on this machine.
+    by TCP, at the address WEFT_LISTEN; if that is not set, at the one that this machine's default route has. Without a key
+    peers are on this machine.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class nixl_agent(Descriptors):
         config = nixl_conf or nixl_agent_config()
         self.name = _text(agent_name)
         key = os.environ.get("WEFT_KEY", "")
-        listen = os.environ.get("WEFT_LISTEN", "0.0.0.0:0") if key else ""
+        listen = (os.environ.get("WEFT_LISTEN") or f"{own_address()}:0") if key else ""
         self.agent = _call(lambda: Agent(self.name, key=key, listen=listen))
         self.notifs: dict[str, list[bytes]] = {}
         self.backends: dict[str, nixl_backend_handle] = {}
