@@ -127,6 +127,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"", "subcommand"}, BadInput{"nonsense", "nonsense"}, BadInput{"bench transfer --op xor", "--op xor"},
         BadInput{"bench transfer --blocks 5", "--block"}, BadInput{"bench transfer --verify", "--verify needs --block"},
         BadInput{"bench transfer --on dgx-h100 --block 4K", "contiguous"},
+        BadInput{"bench transfer --on dgx-h100 --from tape", "tier 'tape'"},
+        BadInput{"bench transfer --from dram", "--from dram"},
+        BadInput{"bench transfer --on dgx-h100 --from node", "needs two nodes"},
+        BadInput{"bench transfer --on dgx-h100 --from dram --stack mooncake", "--stack mooncake"},
+        BadInput{"bench transfer --file /nonexistent/file --block 4K --blocks 1", "--file /nonexistent/file"},
+        BadInput{"bench transfer --file /tmp/x --block 5000 --blocks 1", "multiples of 4K"},
+        BadInput{"kv fetch /nonexistent.json", "--on names"},
+        BadInput{"kv fetch /nonexistent.json --on dgx-h100", "/nonexistent.json"},
         BadInput{"bench all_reduce --blocks 3", "--blocks"},
         BadInput{"kv replay /nonexistent --blocks 0", "--blocks 0"}, BadInput{"kv", "subcommand"},
         BadInput{"bench", "collective"}, BadInput{"bench all_reduse", "'all_reduse'"},
@@ -599,6 +607,47 @@ TEST(Command, SimulatesATransferOnAModelledMachine) {
   };
   EXPECT_GT(time("dgx-h100"), 2386);
   EXPECT_LT(time("dgx-h100"), 2386 * 1.5);
+}
+
+// Eight drives of 14 GB/s bound eight ranks: 8 * 64 MiB / 112 GB/s = 4.793 ms, and 70 us to the first byte.
+TEST(Command, SaysWhatReloadingFromATierTakes) {
+  const Answer a = weft("bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8 --min 64M --max 64M --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  const json row = json::parse(a.out)["rows"][0];
+  EXPECT_NEAR(row["time_us"].get<double>(), 4793.5 + 70, 5);
+  EXPECT_EQ(row["bound"], "nvme-gen5*8");
+}
+
+// 2 * 80 layers * 8 heads * 128 * 2 bytes = 327,680 bytes per token.
+TEST(Command, ChoosesBetweenFetchingAndComputing) {
+  const std::string config = file_with("llama.json", R"({"hidden_size": 8192, "num_hidden_layers": 80,
+      "num_attention_heads": 64, "num_key_value_heads": 8, "torch_dtype": "float16"})");
+  const std::string ask = "kv fetch " + config + " --tp 8 --tokens 8192 --json - --on dgx-h100:nodes=2";
+  const json far = json::parse(weft(ask + " --prefill llama2-70b/H100-SXM5/tp8").out)["rows"][0];
+  EXPECT_EQ(far["bytes"], 8192 * 327680LL);
+  EXPECT_LT(far["fetch_us"].get<double>() * 20, far["recompute_us"].get<double>());
+  const json drive = json::parse(weft(ask + " --from nvme-gen4 --prefill llama2-70b/H100-SXM5/tp8").out)["rows"][0];
+  EXPECT_EQ(drive["choice"], "both");
+  EXPECT_LT(drive["both_us"], drive["fetch_us"]);
+  EXPECT_LT(drive["both_us"], drive["recompute_us"]);
+  EXPECT_EQ(drive["computed_tokens"].get<int>() % 16, 0);
+}
+
+TEST(Command, ReadsAFilePastThePageCache) {
+  const std::string file = testing::TempDir() + "/weft-blocks-" + std::to_string(getpid());
+  const Answer a = weft("bench transfer --block 4K --blocks 64 --json - --file " + file);
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(std::filesystem::file_size(file), 64 * 4096U);
+  EXPECT_EQ(json::parse(a.out)["rows"][0]["blocks"], 64);
+  EXPECT_EQ(weft("bench transfer --op write --block 4K --blocks 64 --file " + file).code, 2) << "it is not ours";
+  std::filesystem::remove(file);
+}
+
+TEST(Command, PredictsATransferAndSaysWhyItsPathWasChosen) {
+  const Answer a = weft("bench transfer --block 4K --blocks 100 --verbose");
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_NE(a.out.find("  predicted "), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("  not tcp: it does not listen"), std::string::npos) << a.out;
 }
 
 // Two requests of the same three blocks: 3 of 6 with room for all; with room for two, the prefix of two.

@@ -200,6 +200,8 @@ class Agent {
   Result<Prepared> prepare_addresses(const std::string& peer, std::span<const Extent> extents) const;
   // `local`: of this agent's memory. Errors: the lists do not match.
   Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
+  // Instead of Options::costs from here on, and for the paths of peers that are loaded later.
+  void set_costs(Costs costs);
   // What the request will take. Errors: kUnsupported where Options::costs has not a path that it uses.
   Result<Estimate> estimate(const Request& request) const;
   // Its path per remote region, and the others: what they would take, or why they are not there.

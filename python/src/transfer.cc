@@ -97,6 +97,11 @@ class Request {
       if (state != State::kRunning || (seconds >= 0 && Clock::now() >= until)) return static_cast<int>(state);
     }
   }
+  nb::tuple estimate() const {
+    const auto e = check(shared_->agent.estimate(request_), "estimate");
+    return nb::make_tuple(e.us, e.error);
+  }
+  std::string explain() const { return shared_->agent.explain(request_); }
   void cancel() { check(shared_->agent.cancel(request_), "cancel"); }
   int state() const { return static_cast<int>(request_.state()); }
   std::int64_t moved_bytes() const { return request_.moved_bytes(); }
@@ -232,6 +237,7 @@ void add_agent(nb::module_& m) {
           },
           nb::arg("regions").none())
       .def("load", &load)
+      .def("set_costs", [](const Self& s, const transfer::Costs& costs) { s->agent.set_costs(costs); })
       .def("forget", [](const Self& s, const std::string& peer) { check(s->agent.forget(peer), "forget"); })
       .def("explain", [](const Self& s, const std::string& peer) { return check(s->agent.explain(peer), "explain"); })
       .def("prepare", &prepare)
@@ -249,12 +255,30 @@ void add_agent(nb::module_& m) {
 void add_transfer(nb::module_& m) {
   add_agent(m);
   m.def("open_transfer_agent", &open);
+  nb::class_<transfer::Costs>(m, "TransferCosts")
+      .def("us",
+           [](const transfer::Costs& c, const std::string& path, std::int64_t elements,
+              std::int64_t bytes) -> std::optional<double> {
+             for (std::size_t i = 0; i < c.paths.size(); ++i)
+               if (path == name(static_cast<transfer::Path>(i)))
+                 return c.paths[i].known() ? std::optional<double>(c.paths[i].us(elements, bytes)) : std::nullopt;
+             throw Failed(invalid("there is no path '" + path + "'"), "us");
+           });
+  m.def("measure_transfer_costs", [](const std::string& folder) {
+    Result<transfer::Costs> costs = [&] {
+      const nb::gil_scoped_release released;
+      return transfer::measure_costs(folder);
+    }();
+    return check(std::move(costs), "measure_costs");
+  });
   nb::class_<List>(m, "TransferList").def_prop_ro("elements", [](const List& l) { return l.prepared.elements(); });
   nb::class_<Request>(m, "TransferRequest")
       .def("post", &Request::post, nb::arg("notify").none())
       .def("poll", &Request::poll)
       .def("wait", &Request::wait)
       .def("cancel", &Request::cancel)
+      .def("estimate", &Request::estimate)
+      .def("explain", &Request::explain)
       .def_prop_ro("state", &Request::state)
       .def_prop_ro("moved_bytes", &Request::moved_bytes)
       .def_prop_ro("error", &Request::error)

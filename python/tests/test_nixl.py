@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import pytest
 
+import weftcomm
 from weftcomm import nixl
+from weftcomm.transfer import Agent
 
 PROGRAM = pathlib.Path(__file__).parent / "jobs" / "nixl_steps.py"
 
@@ -78,6 +80,22 @@ def test_a_request_that_runs_is_not_posted_again_and_its_release_cancels_it():
     assert handle._request.state == "cancelled"
     with pytest.raises(nixl.nixlInvalidParamError, match="released"):
         agent.transfer(handle)
+
+
+def test_with_a_key_peers_of_other_machines_find_an_address_in_the_metadata(monkeypatch):
+    monkeypatch.setenv("WEFT_KEY", "a key for this test")
+    agent = nixl.nixl_agent("listens")
+    data = np.full(64, 5, dtype=np.uint8)
+    agent.register_memory([(data.ctypes.data, 64, 0, "")], "DRAM")
+    far = Agent("far", key="a key for this test", only_tcp=True)
+    far.load(agent.get_agent_metadata())
+    assert "tcp to " in far.explain("listens") and "0.0.0.0" not in far.explain("listens")
+    here = far.allocate(64)
+    far.read(far.prepare("", [(here.number, 0, 64)]), far.prepare("listens", [(0, 0, 64)])).run()
+    assert here.array()[63] == 5
+    stranger = Agent("stranger", key="another key, as long", only_tcp=True)
+    with pytest.raises(weftcomm.InvalidArgument, match="another key"):
+        stranger.load(agent.get_agent_metadata())
 
 
 class Evil:

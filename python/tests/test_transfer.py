@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weftcomm
-from weftcomm.transfer import Agent, Rows
+from weftcomm.transfer import Agent, Rows, measure_costs
 
 PAGE = 4096
 
@@ -98,6 +98,22 @@ def test_wrong_arguments_are_one_line():
         agent.read(rows, rows, local_blocks=[-1], remote_blocks=[0])
     with pytest.raises(ValueError, match="contiguous and writable"):
         agent.add_memory(np.zeros((4, 4), dtype=np.uint8)[:, ::2])
+
+
+def test_a_request_is_estimated_and_explained():
+    near, far = Agent("near"), Agent("far")
+    there, here = far.allocate(1 << 20), near.allocate(1 << 20)
+    near.load(far.metadata())
+    request = near.read(near.prepare("", [(here.number, 0, 4096)]), near.prepare("far", [(there.number, 0, 4096)]))
+    with pytest.raises(weftcomm.Error, match="the cost of path direct is not known"):
+        request.estimate()
+    costs = measure_costs()
+    near.set_costs(costs)
+    assert request.estimate().seconds == pytest.approx(costs.seconds("direct", 1, 4096))
+    assert "not shared memory: the peer is in this process" in request.explain()
+    assert costs.seconds("file", 1, 4096) is None
+    with pytest.raises(weftcomm.InvalidArgument, match="there is no path 'pigeon'"):
+        costs.seconds("pigeon", 1, 1)
 
 
 def serve(pipe):

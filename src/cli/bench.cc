@@ -211,8 +211,10 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--verbose", spec->verbose,
-                "with --on: say where the time goes, what was folded, and the busiest link");
+  sub->add_flag(
+      "--verbose", spec->verbose,
+      "with --on: say where the time goes, what was folded, and the busiest link; transfer: predict each list from "
+      "this machine's costs, and say why its path was chosen");
   sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");

@@ -176,6 +176,7 @@ struct Bench {
   std::vector<std::byte>& other;  // of this process
   const std::string& generations;
   const Plan& plan;
+  std::string* explanation = nullptr;  // null: neither predicted nor explained
 };
 
 Result<transfer::Request> request_of(Bench& b, const Case& c, const std::vector<std::uint32_t>& order) {
@@ -204,6 +205,11 @@ Result<TransferRow> measure(Bench& b, const Case& c) {
   std::shuffle(order.begin(), order.end(), std::mt19937(1));  // as pages of a cache lie
   WEFT_TRY(auto request, request_of(b, c, order));
   TransferRow row{.block = c.block, .blocks = c.blocks};
+  if (b.explanation != nullptr) {
+    WEFT_TRY(const auto estimate, b.agent.estimate(request));
+    row.predicted = Duration::microseconds(estimate.us);
+    *b.explanation = b.agent.explain(request);
+  }
   const auto repetitions = std::clamp<std::int64_t>((Bytes{4} << 20) / row.bytes(), 1, 2000);
   const auto block = static_cast<std::size_t>(c.block);
   std::vector<double> posts, times, copies;
@@ -296,7 +302,12 @@ Result<int> bench_transfer(const BenchSpec& spec) {
   const Server server(plan, key);
   WEFT_TRY(const std::string metadata, server.receive());
   WEFT_TRY(const std::string generations, server.receive());
-  WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench", .key = key, .only_tcp = plan.tcp}));
+  transfer::Costs costs;
+  if (spec.verbose) {
+    WEFT_TRY(costs, transfer::measure_costs());
+  }
+  WEFT_TRY(auto agent,
+           transfer::Agent::open({.name = "bench", .key = key, .only_tcp = plan.tcp, .costs = std::move(costs)}));
   WEFT_TRY(const std::string peer, agent.load(metadata));
   WEFT_TRY(const auto mine, agent.allocate(plan.most));
   std::vector<std::byte> other(static_cast<std::size_t>(plan.most), std::byte{1});
@@ -311,11 +322,13 @@ Result<int> bench_transfer(const BenchSpec& spec) {
         "# {} of another process's {} memory here; path: {}\n# {:>8} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}{}\n",
         report.operation, plan.plain ? "plain" : "registered", report.path, "block (B)", "blocks", "size (B)",
         "post (us)", "time (us)", "GB/s", "of memcpy", plan.check ? "  #wrong" : "");
-  Bench bench{agent, mine, other, generations, plan};
+  std::string explanation;
+  Bench bench{agent, mine, other, generations, plan, spec.verbose ? &explanation : nullptr};
   std::int64_t wrong = 0;
   for (const Case& c : plan.cases) {
     WEFT_TRY(const TransferRow row, measure(bench, c));
     if (prints) print(row);
+    if (prints && spec.verbose) fmt::print("  predicted {:.3f} us\n  {}", row.predicted.us(), explanation);
     wrong += std::max<std::int64_t>(row.errors, 0);
     report.rows.push_back(row);
   }

@@ -14,6 +14,7 @@ nlohmann::json to_json(const TransferReport& report) {
                     {"memcpy_us", r.copy.us()},
                     {"of_memcpy", r.of_copy()}});
     if (r.errors >= 0) rows.back()["errors"] = r.errors;
+    if (r.predicted > Duration()) rows.back()["predicted_us"] = r.predicted.us();
   }
   return {{"schema", "weft.transfer/1"}, {"world", "real"},       {"operation", report.operation},
           {"path", report.path},         {"plain", report.plain}, {"verified", report.verified},

@@ -14,6 +14,7 @@ struct TransferRow {
   std::int64_t blocks = 0;   // descriptors
   Duration post, time;       // until post() returned; until the request was done
   Duration copy;             // the same blocks by memcpy within one process
+  Duration predicted;        // from this machine's costs; 0: not asked for
   std::int64_t errors = -1;  // wrong bytes; -1: not looked at
 
   Bytes bytes() const { return block * blocks; }

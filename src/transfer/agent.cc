@@ -69,6 +69,10 @@ Result<Agent> Agent::open(Options options) {
   s->self->slot = kOwnSlot;
   if (!options.listen.empty()) {
     WEFT_TRY(const auto at, address_to_listen_on(options.listen));
+    const std::string text = at.text();
+    if (text.starts_with("0.0.0.0:") || text.starts_with("[::]:"))
+      return bad_input("listen {}: metadata gives peers this address; name one that they can connect to",
+                       options.listen);
     WEFT_TRY(s->server, Server::open(at, s->meeting.key, s->regions, s->segment));
   }
   s->options = std::move(options);
@@ -83,8 +87,8 @@ Agent::~Agent() {
   state_->segment.header().closed.store(1);
   for (const auto& region : state_->regions.all()) (void)deregister({region->id}, std::chrono::milliseconds(500));
   const Error closed{Code::kPeerLeft, Blame::kOperation, "the agent has been closed"};
-  for (const auto& [name, peer] : state_->peers) peer->gone = closed;
-  state_->self->gone = closed;
+  for (const auto& [name, peer] : state_->peers) peer->leave(closed);
+  state_->self->leave(closed);
 }
 
 Result<std::string> Agent::metadata() const { return metadata_of(nullptr); }
@@ -131,8 +135,8 @@ Result<std::string> Agent::load(std::string_view bytes) {
   }
   WEFT_TRY(auto peer, meet(m, s.meeting));
   if (known != s.peers.end())
-    known->second->gone = Error{Code::kNotFound, Blame::kOperation,
-                                fmt::format("{} has restarted since this list was prepared", known->second->name)};
+    known->second->leave({Code::kNotFound, Blame::kOperation,
+                          fmt::format("{} has restarted since this list was prepared", known->second->name)});
   s.peers[m.name] = std::move(peer);
   return m.name;
 }
@@ -141,7 +145,7 @@ Status Agent::forget(const std::string& name) {
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (peer->is_self) return bad_input("an agent cannot forget itself");
-  peer->gone = Error{Code::kNotFound, Blame::kOperation, peer->name + " has been forgotten"};
+  peer->leave({Code::kNotFound, Blame::kOperation, peer->name + " has been forgotten"});
   state_->peers.erase(name);
   return {};
 }

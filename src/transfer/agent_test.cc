@@ -301,6 +301,14 @@ TEST(TransferInput, AnAgentThatIsReplacedByAnotherHasBeenClosedForItsPeers) {
   EXPECT_EQ(request->error().message, "peer 'b' has been closed");
 }
 
+TEST(TransferInput, AnAddressThatNoPeerCanConnectToIsRefused) {
+  for (const char* listen : {"0.0.0.0:0", "[::]:0"}) {
+    const auto agent = Agent::open({.name = "a", .key = "k", .listen = listen});
+    ASSERT_FALSE(agent) << listen;
+    EXPECT_NE(agent.error().message.find("name one that they can connect to"), std::string::npos);
+  }
+}
+
 TEST(TransferFiles, AFileIsReadAndWrittenAsTheRemoteSide) {
   char path[] = "/tmp/weft-transfer-XXXXXX";
   const int fd = mkstemp(path);

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
+#include <numeric>
+#include <random>
 
 #include "net/bootstrap/unique_id.h"
 #include "transfer/state.h"
@@ -68,18 +69,20 @@ class Agent::Probe {
       WEFT_TRY(peer, reader.load(metadata));
     }
     PathCost cost;
-    const auto request = [&](Bytes bytes, std::int64_t elements, Bytes stride) -> Result<Request> {
+    const auto request = [&](Bytes bytes, const std::vector<std::uint32_t>& order) -> Result<Request> {
+      const auto elements = order.empty() ? 1 : static_cast<std::int64_t>(order.size());
       WEFT_TRY(const auto local, reader.prepare("", std::vector<Rows>{{mine.region, 0, bytes, bytes, elements}}));
-      WEFT_TRY(const auto remote, reader.prepare(peer, std::vector<Rows>{{region, 0, bytes, stride, elements}}));
-      return reader.make(Op::kRead, local, remote);
+      WEFT_TRY(const auto remote,
+               reader.prepare(peer, std::vector<Rows>{{region, 0, bytes, bytes, order.empty() ? 1 : kMost / bytes}}));
+      return reader.make(Op::kRead, local, remote, {.remote_blocks = order});
     };
     for (const Bytes bytes : kSizes) {
-      WEFT_TRY(auto one, request(bytes, 1, bytes));
+      WEFT_TRY(auto one, request(bytes, {}));
       WEFT_TRY(const Timed timed, time(reader, one, bytes));
       cost.points.push_back({bytes, timed.us});
       cost.error = std::max(cost.error, timed.spread);
     }
-    WEFT_TRY(auto many, request(kElement, kElements, 2 * kElement));
+    WEFT_TRY(auto many, request(kElement, scattered()));
     WEFT_TRY(const Timed timed, time(reader, many, kElement * kElements));
     cost.element_us = std::max(0.0, timed.us - cost.us(1, kElement * kElements)) / static_cast<double>(kElements - 1);
     return cost;
@@ -87,6 +90,15 @@ class Agent::Probe {
 
  private:
   Probe(Agent owner, std::string key) : owner_(std::move(owner)), key_(std::move(key)), memory_(kMost) {}
+
+  // Elements in random order, as the pages of a cache lie.
+  static std::vector<std::uint32_t> scattered() {
+    std::vector<std::uint32_t> order(kMost / kElement);
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    order.resize(kElements);
+    return order;
+  }
 
   // The median of some repetitions, and their largest relative distance from it but for one.
   struct Timed {
@@ -168,6 +180,12 @@ std::vector<Part> parts_of(const detail::Work& w) {
 }
 
 }  // namespace
+
+void Agent::set_costs(Costs costs) {
+  const std::lock_guard guard(state_->mutex);
+  state_->meeting.costs = costs;
+  state_->options.costs = std::move(costs);
+}
 
 Result<Estimate> Agent::estimate(const Request& request) const {
   const std::lock_guard guard(state_->mutex);

@@ -32,6 +32,12 @@ class Line {
   // What a caller that has nothing else to do may wait for: a socket, and whether to write to it, too.
   int fd() const { return fd_.get(); }
   bool sends() const { return out_.waiting() > 0; }
+  // Forgets what is under way, without answers: the requests that wait for them hold the peer, and it holds this line.
+  void close() {
+    broken_ = true;
+    fd_.reset();
+    const auto forgotten = std::exchange(waiting_, {});
+  }
   // Sends and receives as far as the socket allows. Errors: the connection has broken; it stays so.
   Status advance();
 

@@ -22,6 +22,11 @@ struct Peer {
   std::optional<Error> gone;  // replaced or forgotten
 
   ~Peer();
+  // From here on it can serve no request, for this reason. Requires: the caller holds it.
+  void leave(Error why) {
+    gone = std::move(why);
+    if (line != nullptr) line->close();
+  }
   // Why it can serve no request any more; nothing: it can. One system call.
   std::optional<Error> problem() const;
 };

@@ -6,6 +6,7 @@ Each line is [step, outcome]: what the step returned, or the name of the excepti
 """
 
 import base64
+import inspect
 import json
 import os
 import pickle
@@ -106,6 +107,17 @@ class Target:
 
     def rows(self, pages):
         return [(self.address + PAGE * i, PAGE, 0) for i in pages]
+
+
+def calls(kind):
+    """The public methods with their parameters and defaults."""
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    shown = lambda p: p.name if p.default is p.empty else f"{p.name}={p.default!r}"
+    return {
+        name: [shown(p) for p in inspect.signature(method).parameters.values()]
+        for name, method in methods
+        if name == "__init__" or not name.startswith("_")
+    }
 
 
 def descriptors(agent, data):
@@ -393,6 +405,8 @@ def ended(agent, data, far):
 
 
 def main():
+    step("calls of an agent", lambda: calls(nixl_agent))
+    step("configuration", lambda: calls(nixl_agent_config))
     far = Target()
     agent = nixl_agent("initiator", nixl_agent_config(backends=["UCX"], capture_telemetry=True))
     step("name", lambda: agent.name)

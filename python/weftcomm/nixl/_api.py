@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,12 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, List
+from ..transfer import Agent, Costs, List, measure_costs
 from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
 from ._handles import nixl_agent_config, nixl_prepped_dlist_handle, nixl_xfer_handle
-from ._listener import Listener, ask
+from ._listener import Listener, ask, own_address
 from ._memory import Registered
 from .logging import get_logger
 
@@ -63,6 +65,11 @@ def _call(call: Callable[[], T]) -> T:
         raise bindings.nixlInvalidParamError(str(error)) from error
 
 
+@functools.lru_cache(maxsize=1)
+def _costs() -> Costs:
+    return measure_costs(tempfile.gettempdir())
+
+
 def _bytes(message: bytes | str) -> bytes:
     return message.encode() if isinstance(message, str) else bytes(message)
 
@@ -75,7 +82,8 @@ class nixl_agent(Descriptors):
     """NIXL's agent over weftcomm.transfer.Agent.
 
     The environment's WEFT_KEY, where it is set, authenticates metadata, and the agent then serves peers on other machines
-    by TCP, at the address WEFT_LISTEN ("0.0.0.0:0" if that is not set). Without a key peers are on this machine.
+    by TCP, at the address WEFT_LISTEN; if that is not set, at the one that this machine's default route has. Without a key
+    peers are on this machine.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class nixl_agent(Descriptors):
         config = nixl_conf or nixl_agent_config()
         self.name = _text(agent_name)
         key = os.environ.get("WEFT_KEY", "")
-        listen = os.environ.get("WEFT_LISTEN", "0.0.0.0:0") if key else ""
+        listen = (os.environ.get("WEFT_LISTEN") or f"{own_address()}:0") if key else ""
         self.agent = _call(lambda: Agent(self.name, key=key, listen=listen))
         self.notifs: dict[str, list[bytes]] = {}
         self.backends: dict[str, nixl_backend_handle] = {}
@@ -194,9 +202,11 @@ class nixl_agent(Descriptors):
             raise bindings.nixlNotFoundError(f"no peer is called '{_text(remote_agent)}'")
 
     def estimate_xfer_cost(self, req_handle: nixl_xfer_handle) -> tuple[int, int, str]:
-        """Microseconds, their uncertainty, and how they were found."""
-        took = req_handle._seconds * 1e6
-        return round(took), round(took / 2), "UNKNOWN"
+        """Microseconds, their uncertainty, and how they were found. The first call of a process measures the machine."""
+        self.agent.set_costs(_costs())
+        estimate = _call(req_handle._request.estimate)
+        us = estimate.seconds * 1e6
+        return round(us), round(us * estimate.error), "ANALYTICAL_BACKEND"
 
     def _handle(self, operation: str, local: List, remote: List, elements: int, **options: Any) -> nixl_xfer_handle:
         make = self.agent.write if _OPERATIONS[operation] else self.agent.read
@@ -299,7 +309,7 @@ class nixl_agent(Descriptors):
     def release_dlist_handle(self, handle: nixl_prepped_dlist_handle) -> None:
         handle.release()
 
-    def prep_mem_view(self, dlist: Any, backends: list[str] = []) -> int:
+    def prep_mem_view(self, dlist: Any, backends: list[str] | None = None) -> int:
         raise bindings.nixlNotSupportedError("views of memory for kernels need a GPU")
 
     def release_mem_view(self, mvh: int) -> None:
