@@ -21,6 +21,7 @@
 namespace weft::net::bootstrap {
 namespace {
 
+constexpr int kSilentSeconds = 10;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
 bool in_subnet(const Address& address, const Address& subnet, int bits) {
@@ -200,6 +201,8 @@ Result<UniqueFd> listen_on(const Address& address) {
   avoid_bbr(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
     return socket_failure("cannot listen on", address.text(), errno);
+  // Whoever connects speaks first: the kernel keeps to itself the connections of those who say nothing.
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
   if (listen(fd.get(), kBacklog) != 0) return socket_failure("cannot listen on", address.text(), errno);
   return fd;
 }
