@@ -201,7 +201,7 @@ Result<UniqueFd> listen_on(const Address& address) {
   avoid_bbr(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
     return socket_failure("cannot listen on", address.text(), errno);
-  // Whoever connects speaks first: the kernel keeps to itself the connections of those who say nothing.
+  // The opener of a connection speaks first: the kernel keeps connections without a word to itself.
   setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
   if (listen(fd.get(), kBacklog) != 0) return socket_failure("cannot listen on", address.text(), errno);
   return fd;
