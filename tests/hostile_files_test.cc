@@ -179,7 +179,6 @@ TEST_F(HostileFiles, EveryOutputIsCheckedBeforeTheWork) {
                                     "topo --on dgx-h100 --svg",
                                     "topo --on dgx-h100 --xml",
                                     "topo --on dgx-h100 --slurm",
-                                    "topo --record",
                                     "place --on dgx-h100 --json",
                                     "catalog --json",
                                     "accuracy --json",

@@ -54,7 +54,7 @@ class Peer final : public net::messages::Receiver {
 
   net::messages::Blocks blocks_{net::messages::kSlotBytes};
   std::vector<std::byte> target_ = std::vector<std::byte>(static_cast<std::size_t>(net::messages::kSlotBytes));
-  std::vector<net::messages::Stream> streams_{net::messages::kStrands};
+  std::vector<net::messages::Stream> streams_{net::messages::kStreams};
 };
 
 }  // namespace

@@ -21,6 +21,7 @@
 namespace weft::net::bootstrap {
 namespace {
 
+constexpr int kSilentSeconds = 10;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
 bool in_subnet(const Address& address, const Address& subnet, int bits) {
@@ -93,6 +94,8 @@ Result<UniqueFd> listen_at(const Address& address, int& error) {
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   avoid_bbr(fd.get());
+  // The opener of a connection speaks first: the kernel keeps connections without a word to itself.
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(fd.get(), kBacklog) != 0)
     return socket_failure("cannot listen on", address.text(), error = errno);
   return fd;

@@ -163,7 +163,7 @@ class Endpoint final : public Receiver {
   bool has_place_for_guest();
   bool progress_openings();
   bool progress_guests();
-  // How long who wants to connect may have to wait for a look.
+  // Between two looks for connections of others.
   std::chrono::microseconds listens_every() const;
   void attach(Opening& opening, bool own);  // `own`: this rank has opened it
   bool progress_guest(Opening& guest);
