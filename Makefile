@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements python torch web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos python torch web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -58,6 +58,23 @@ soak: configure ## a million checked collectives at random, with ranks that die 
 disagreements: configure ## ten thousand random disagreements between ranks (DISAGREEMENTS="--cases N --seed S")
 	cmake --build --preset release --target weft_disagreement
 	build/weft_disagreement $(DISAGREEMENTS)
+
+deaths: configure ## two thousand random cases whose ranks are killed, exit, leave, abort, stop, recover (DEATHS="--cases N --seed S")
+	cmake --build --preset release --target weft_disagreement
+	build/weft_disagreement --deaths 1 --cases 2000 $(DEATHS)
+
+chaos: configure ## 10^5 transfers between agents that are killed and stopped, over shared memory and over TCP
+	cmake --build --preset release --target transfer_processes_test
+	build/transfer_processes_test chaos 2100
+
+strangers: all ## floods, silent connections and killed jobs beside jobs (some minutes)
+	bench/strangers/flood --weft build/weft --flooder build/weft_flooder
+	tests/kill/kill_jobs --weft build/weft --jobs 200 --transports shm,tcp,ucx,shm+tcp,shm+ucx
+
+fuzz: setup ## 10^7 inputs per reader, in build-fuzz; goes on where it was stopped (FUZZ="--seconds 60 NAME...")
+	cmake -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_FUZZ=ON -DWEFT_TESTS=OFF -DWEFT_BENCHMARKS=OFF -DWEFT_UNITY=ON
+	cmake --build build-fuzz --target fuzz
+	tests/fuzz/explore --build build-fuzz $(FUZZ)
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv
