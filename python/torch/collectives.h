@@ -309,7 +309,11 @@ class Collectives : public Core {
     const milliseconds timeout = o.timeout == c10d::kUnsetTimeout ? options_->timeout : o.timeout;
     start({.type = OpType::BARRIER,
            .title = title("weft:monitored_barrier"),
-           .call = [timeout](Communicator& c) { return c.monitored_barrier(timeout); },
+           .call = [timeout](Communicator& c) -> Status {
+             Status passed = c.monitored_barrier(timeout);
+             if (passed || passed.error().code != Code::kTimeout) return passed;
+             return tl::make_unexpected(late_at_barrier(passed.error(), c.rank(), timeout));
+           },
            .async = false});
   }
 

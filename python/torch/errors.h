@@ -35,6 +35,23 @@ inline std::exception_ptr as_exception(const Status& status) {
     return std::current_exception();
   }
 }
+// A monitored barrier that was not passed, also in the words that gloo has for it and programs look for.
+inline Error late_at_barrier(Error error, int rank, std::chrono::milliseconds timeout) {
+  std::string late;
+  for (const auto r : error.ranks) late += (late.empty() ? "" : ", ") + std::to_string(r);
+  const bool by_first = !error.ranks.empty() && error.ranks.front() == 0;
+  std::string text;
+  if (rank == 0)
+    text = c10::str(error.ranks.size() > 1 ? "Ranks " : "Rank ", late, " failed to pass monitoredBarrier in ",
+                    timeout.count(), " ms");
+  else if (by_first)
+    text = c10::str("Rank ", rank, " timed out in monitoredBarrier after ", timeout.count(), " ms");
+  else
+    text = c10::str("Rank ", rank, " successfully reached monitoredBarrier, but received errors while waiting for ",
+                    "send/recv from rank 0");
+  error.message = text + ": " + error.message;
+  return error;
+}
 inline Status invalid(std::string text) {
   return tl::make_unexpected(Error{Code::kInvalidArgument, Blame::kInput, std::move(text)});
 }

@@ -74,6 +74,8 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   if (first == static_cast<std::ptrdiff_t>(late.size())) return {};
   broken_ = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: monitored_barrier #{}: waited {} ms for {}", self,
                     operations_, timeout.count(), list_of(late));
+  for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
+    if (late[static_cast<std::size_t>(r)] != 0) broken_.error().ranks.push_back(r);
   leave_record(broken_.error());
   executor_->break_off(static_cast<Rank>(first), fabric::Cause::kFailed);
   return broken_;

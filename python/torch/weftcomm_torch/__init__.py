@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from . import _gloo
+from . import _gloo, _shrunk
 
 
 def _compiled() -> Any:
@@ -60,6 +60,7 @@ def register() -> None:
 
         if dist.is_available() and not hasattr(dist.Backend, "WEFT"):
             dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
+            _shrunk.mend()
         if dist.is_available() and _gloo.asked_for():
             _as_gloo_or_refusal()
     except Exception as problem:  # nothing here may break `import torch`

@@ -24,7 +24,7 @@ def _put(replacement: Any, wrap: Any) -> None:
         module.ProcessGroupGloo = replacement  # type: ignore[attr-defined]
     c10d._create_process_group_wrapper = wrap
     # torch's C++ casts the backend of a group of type GLOO to its own class, DDP's logger for one.
-    types = c10d.ProcessGroup.BackendType
+    types: Any = c10d.ProcessGroup.BackendType
     types.GLOO = types.CUSTOM
     c10d.Backend.backend_type_map["gloo"] = types.CUSTOM
 
