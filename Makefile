@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos python torch web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb python torch web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -76,6 +76,10 @@ fuzz: setup ## 10^7 inputs per reader, in build-fuzz; goes on where it was stopp
 	cmake --build build-fuzz --target fuzz
 	tests/fuzz/explore --build build-fuzz $(FUZZ)
 
+deb: configure ## Debian packages in build/packages (needs dpkg-dev)
+	cmake --build --preset release --target weft weft_shared weft-shmem weft-nccl
+	scripts/make-deb build build/packages
+
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv
 	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja numpy ml_dtypes pytest mypy
@@ -87,10 +91,10 @@ torch: configure ## build backend="weft" of torch.distributed, install it into b
 	cmake --build --preset release --target weft weft_shared
 	for part in library headers; do cmake --install build --prefix build/torch/prefix --component weft_$$part; done
 	python3 -m venv build/torch/venv
-	build/torch/venv/bin/python -m pip install -q torch==2.13.0 numpy setuptools wheel ninja pytest
+	build/torch/venv/bin/python -m pip install -q torch==2.13.0 numpy setuptools wheel ninja pytest expecttest hypothesis psutil
 	cd python/torch && WEFT_PREFIX=$(CURDIR)/build/torch/prefix ../../build/torch/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w ../../build/torch .
 	build/torch/venv/bin/python -m pip install -q --force-reinstall --no-deps build/torch/weft_comm_torch-*.whl
-	build/torch/venv/bin/python -m pytest -q python/torch/tests
+	WEFT=$(CURDIR)/build/weft build/torch/venv/bin/python -m pytest -q python/torch/tests
 
 web: configure ## build the explorer's core as WebAssembly and put it into the page of build/weft (needs clang-19; see scripts/build-web)
 	scripts/build-web
