@@ -30,7 +30,7 @@ TEST(Timeline, OrdersPutAStepAfterAnotherLanes) {
 
 TEST(SpaceTime, DrawsAnArrowPerMessageAndNoRowForALaneThatNobodyUses) {
   const std::string svg = *space_time_svg(one_message(), "one <message>");
-  EXPECT_NE(svg.find("one _message>: 2 time steps"), std::string::npos);
+  EXPECT_NE(svg.find("one &lt;message&gt;: 2 time steps"), std::string::npos);
   const auto count = [&](std::string_view word) {
     int n = 0;
     for (std::size_t i = svg.find(word); i != std::string::npos; i = svg.find(word, i + 1)) ++n;
