@@ -70,11 +70,17 @@ Result<Point> point_of(const Csv& csv, const Csv::Row& row, const json& columns,
   return point;
 }
 
+// "data/measured/a.csv": "a".
+std::string stem_of(std::string_view file) {
+  file.remove_prefix(file.rfind('/') + 1);  // 0 where there is none
+  return std::string(file.substr(0, file.rfind('.')));
+}
+
 Result<Table> table_of(std::string_view file, std::string_view text, const json& entry) {
   WEFT_TRY(const Csv csv, Csv::parse(file, text));
   Table table;
   table.about = csv.about;
-  table.name = entry.value("name", std::string(file.substr(0, file.rfind('.'))));
+  table.name = entry.value("name", stem_of(file));
   if (!plain_name(table.name))
     return bad_input("{}: name '{}' is not usable as a file's name", shown(file), shown(table.name));
   table.machine = entry.at("on");

@@ -242,7 +242,6 @@ Case Case::draw(std::uint64_t seed, Over over) {
   c.before = pick(random, kBefore), c.after = pick(random, kAfter);
   const auto n = static_cast<std::size_t>(c.ranks);
   c.calls.resize(n), c.late_ms.resize(n), c.fates.resize(n);
-  c.splits = Random(seed * 13 + static_cast<std::uint64_t>(over)).below(12) == 0;
   if (random.below(8) == 0) c.late_ms[random.below(n)] = static_cast<int>(random.below(60));
   if (Random letters(seed * 7 + static_cast<std::uint64_t>(over)); letters.below(4) == 0) draw_letters(letters, c);
   if (random.below(8) == 0) {
