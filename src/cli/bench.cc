@@ -127,6 +127,7 @@ Result<int> run(BenchSpec& spec) {
 }
 
 Result<nlohmann::json> answer(BenchSpec& spec) {
+  spec.verbose = true;  // as --json: with the critical path
   if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all" ||
       spec.collective_name == "transfer")
     return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
