@@ -169,14 +169,16 @@ def killed(rank, ranks):
 
 
 def late(rank, ranks):
-    dist.all_reduce(torch.ones(1))
+    # The short timeout is the group's own: the first meeting waits for both interpreters to have imported torch.
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    dist.all_reduce(torch.ones(1), group=group)
     if rank == 1:
-        time.sleep(2)
-        return
+        time.sleep(3)
+        os._exit(0)
     try:
-        dist.all_reduce(torch.ones(1))
+        dist.all_reduce(torch.ones(1), group=group)
     except dist.DistBackendError as e:
-        print(f"timeout names rank 1: {'rank 1' in str(e)}")
+        print(f"timeout names rank 1: {'rank 1' in str(e)}", flush=True)
     os._exit(0)
 
 
@@ -219,7 +221,7 @@ def refused(rank, ranks):
 if __name__ == "__main__":
     name, rank, ranks, file, backend = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
     torch.set_num_threads(1)
-    timeout = timedelta(seconds=0.5 if name == "late" else 30)
+    timeout = timedelta(seconds=30)
     dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=timeout)
     globals()[name](rank, ranks)
     sys.stdout.flush()
