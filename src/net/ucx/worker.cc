@@ -113,12 +113,26 @@ void Worker::drop_waiting(Link& l) {
   for (Outgoing* o : std::exchange(l.waiting, {})) forget(*o);
 }
 
+// The memory of calls that have failed is their caller's again: nothing that waits may still be read from there.
+void Worker::drop_callers(Link& l) {
+  std::vector<Outgoing*> kept;
+  for (Outgoing* o : std::exchange(l.waiting, {})) {
+    if (o->block || o->header.frame.length == 0)
+      kept.push_back(o);
+    else
+      forget(*o);
+  }
+  l.waiting = std::move(kept);
+}
+
 void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
   Link& l = link(peer);
   if (l.ended) return;
   // Who says these is about to do other things than to make UCX's progress, so that others would wait for them in vain.
-  if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken)
+  if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken) {
+    if (frame.kind == FrameKind::kBroken) drop_callers(l);
     return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset});
+  }
   Frame whole = frame;
   Block together = block;
   if (frame.kind == FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {

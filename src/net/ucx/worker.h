@@ -87,6 +87,7 @@ class Worker final : public messages::Carrier {
   void suspect(Link& link, const std::string& reason);
   void judge(Link& link, Clock::time_point now);
   void drop_waiting(Link& link);
+  void drop_callers(Link& link);
   void start(Outgoing& outgoing);
   void forget(Outgoing& outgoing);
   void fetch(Rank from, const Frame& frame, void* description, std::byte* at);
