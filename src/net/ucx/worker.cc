@@ -145,6 +145,12 @@ void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const
     whole.offset = 0;
     whole.length = whole.total;
   }
+  // Until UCX has connected it reads what it was given later, when the memory of a failed call is the caller's again.
+  if (!together && !l.sent && whole.length > 0 && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
+    together = blocks_.take();
+    std::memcpy(together.data(), payload, whole.length);
+    payload = together.data();
+  }
   if (free_outgoing_.empty()) free_outgoing_.push_back(all_outgoing_.emplace_back(std::make_unique<Outgoing>()).get());
   Outgoing& o = *free_outgoing_.back();
   free_outgoing_.pop_back();
@@ -164,6 +170,7 @@ void Worker::start(Outgoing& o) {
   void* const request =
       ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload, o.header.frame.length, &param);
   if (UCS_PTR_IS_ERR(request)) suspect(l, text(UCS_PTR_STATUS(request)));
+  if (request == nullptr) l.sent = true;
   const bool waited = std::find(under_way_.begin(), under_way_.end(), &o) != under_way_.end();
   if (request == nullptr || UCS_PTR_IS_ERR(request))
     forget(o);
@@ -174,6 +181,7 @@ void Worker::start(Outgoing& o) {
 void Worker::on_sent(void* request, ucs_status_t status, void* outgoing) {
   auto& o = *static_cast<Outgoing*>(outgoing);
   Worker& worker = *o.owner;
+  if (status == UCS_OK) worker.link(o.to).sent = true;
   if (status != UCS_OK && status != UCS_ERR_CANCELED) worker.suspect(worker.link(o.to), worker.text(status));
   worker.forget(o);
   worker.ucp().request_free(request);

@@ -69,6 +69,7 @@ class Worker final : public messages::Carrier {
     Clock::time_point suspect{};
     std::string reason;
     bool ended = false;
+    bool sent = false;  // UCX has sent something to the peer: from then on it takes small frames at once
   };
 
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_length, void* data,
