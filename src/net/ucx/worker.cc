@@ -113,26 +113,12 @@ void Worker::drop_waiting(Link& l) {
   for (Outgoing* o : std::exchange(l.waiting, {})) forget(*o);
 }
 
-// The memory of calls that have failed is their caller's again: nothing that waits may still be read from there.
-void Worker::drop_callers(Link& l) {
-  std::vector<Outgoing*> kept;
-  for (Outgoing* o : std::exchange(l.waiting, {})) {
-    if (o->block || o->header.frame.length == 0)
-      kept.push_back(o);
-    else
-      forget(*o);
-  }
-  l.waiting = std::move(kept);
-}
-
 void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
   Link& l = link(peer);
   if (l.ended) return;
   // Who says these is about to do other things than to make UCX's progress, so that others would wait for them in vain.
-  if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken) {
-    if (frame.kind == FrameKind::kBroken) drop_callers(l);
+  if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken)
     return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset});
-  }
   Frame whole = frame;
   Block together = block;
   if (frame.kind == FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {
@@ -144,12 +130,6 @@ void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const
     payload = together.data();
     whole.offset = 0;
     whole.length = whole.total;
-  }
-  // Until UCX has connected it reads what it was given later, when the memory of a failed call is the caller's again.
-  if (!together && !l.sent && whole.length > 0 && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
-    together = blocks_.take();
-    std::memcpy(together.data(), payload, whole.length);
-    payload = together.data();
   }
   if (free_outgoing_.empty()) free_outgoing_.push_back(all_outgoing_.emplace_back(std::make_unique<Outgoing>()).get());
   Outgoing& o = *free_outgoing_.back();
@@ -170,7 +150,6 @@ void Worker::start(Outgoing& o) {
   void* const request =
       ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload, o.header.frame.length, &param);
   if (UCS_PTR_IS_ERR(request)) suspect(l, text(UCS_PTR_STATUS(request)));
-  if (request == nullptr) l.sent = true;
   const bool waited = std::find(under_way_.begin(), under_way_.end(), &o) != under_way_.end();
   if (request == nullptr || UCS_PTR_IS_ERR(request))
     forget(o);
@@ -181,7 +160,6 @@ void Worker::start(Outgoing& o) {
 void Worker::on_sent(void* request, ucs_status_t status, void* outgoing) {
   auto& o = *static_cast<Outgoing*>(outgoing);
   Worker& worker = *o.owner;
-  if (status == UCS_OK) worker.link(o.to).sent = true;
   if (status != UCS_OK && status != UCS_ERR_CANCELED) worker.suspect(worker.link(o.to), worker.text(status));
   worker.forget(o);
   worker.ucp().request_free(request);

@@ -69,7 +69,6 @@ class Worker final : public messages::Carrier {
     Clock::time_point suspect{};
     std::string reason;
     bool ended = false;
-    bool sent = false;  // UCX has sent something to the peer: from then on it takes small frames at once
   };
 
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_length, void* data,
@@ -88,7 +87,6 @@ class Worker final : public messages::Carrier {
   void suspect(Link& link, const std::string& reason);
   void judge(Link& link, Clock::time_point now);
   void drop_waiting(Link& link);
-  void drop_callers(Link& link);
   void start(Outgoing& outgoing);
   void forget(Outgoing& outgoing);
   void fetch(Rank from, const Frame& frame, void* description, std::byte* at);
