@@ -131,10 +131,18 @@ void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const
     whole.offset = 0;
     whole.length = whole.total;
   }
+  const std::byte* const callers = together ? nullptr : payload;
+  // Until UCX has connected it reads later what it was given now. If the call fails meanwhile, that memory is its
+  // caller's again, so UCX gets a copy. A call that does not fail waits until the frame is sent, as without one.
+  if (callers != nullptr && !l.sent && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
+    together = blocks_.take();
+    std::memcpy(together.data(), payload, whole.length);
+    payload = together.data();
+  }
   if (free_outgoing_.empty()) free_outgoing_.push_back(all_outgoing_.emplace_back(std::make_unique<Outgoing>()).get());
   Outgoing& o = *free_outgoing_.back();
   free_outgoing_.pop_back();
-  o = {this, {whole, rank_, 0}, peer, payload, std::move(together)};
+  o = {this, {whole, rank_, 0}, peer, payload, std::move(together), callers};
   if (l.endpoint != nullptr) return start(o);
   l.waiting.push_back(&o);
   under_way_.push_back(&o);
@@ -150,6 +158,7 @@ void Worker::start(Outgoing& o) {
   void* const request =
       ucp().am_send_nbx(l.endpoint, kMessage, &o.header, sizeof o.header, o.payload, o.header.frame.length, &param);
   if (UCS_PTR_IS_ERR(request)) suspect(l, text(UCS_PTR_STATUS(request)));
+  if (request == nullptr) l.sent = true;
   const bool waited = std::find(under_way_.begin(), under_way_.end(), &o) != under_way_.end();
   if (request == nullptr || UCS_PTR_IS_ERR(request))
     forget(o);
@@ -160,7 +169,10 @@ void Worker::start(Outgoing& o) {
 void Worker::on_sent(void* request, ucs_status_t status, void* outgoing) {
   auto& o = *static_cast<Outgoing*>(outgoing);
   Worker& worker = *o.owner;
-  if (status != UCS_OK && status != UCS_ERR_CANCELED) worker.suspect(worker.link(o.to), worker.text(status));
+  if (status == UCS_OK)
+    worker.link(o.to).sent = true;
+  else if (status != UCS_ERR_CANCELED)
+    worker.suspect(worker.link(o.to), worker.text(status));
   worker.forget(o);
   worker.ucp().request_free(request);
 }
@@ -249,8 +261,7 @@ Rank Worker::unsettled() {
 
 Rank Worker::reader_of(const std::byte* begin, const std::byte* end) const {
   for (const Outgoing* o : under_way_)
-    if (!o->block && o->payload != nullptr && o->payload < end && begin < o->payload + o->header.frame.length)
-      return o->to;
+    if (o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length) return o->to;
   return -1;
 }
 

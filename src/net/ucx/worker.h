@@ -52,6 +52,7 @@ class Worker final : public messages::Carrier {
     Rank to;
     const std::byte* payload;
     Block block;
+    const std::byte* callers;  // the caller's memory that it was sent from, also where the block is a copy; or null
   };
   // A frame whose bytes are being fetched.
   struct Fetch {
@@ -69,6 +70,7 @@ class Worker final : public messages::Carrier {
     Clock::time_point suspect{};
     std::string reason;
     bool ended = false;
+    bool sent = false;  // UCX has sent something to the peer: from then on it takes small frames at once
   };
 
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_length, void* data,
