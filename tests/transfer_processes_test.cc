@@ -347,7 +347,7 @@ int play(const std::string& role) {
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// Without a limit of time.
+// The run has no time limit.
 int play_chaos(int rounds) {
   for (const bool only_tcp : {false, true}) {
     chaos(only_tcp, rounds);

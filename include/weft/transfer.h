@@ -95,8 +95,8 @@ struct Options {
   std::string layout;  // what pages hold (model, type, heads, packing, parallel rank): peers must have the same
   std::int64_t pages = 1 << 20;  // of all fenced regions together
   bool only_tcp = false;         // reach peers by TCP although they are on this machine
-  // For estimates, and for the choice between several paths to a region; unknown: shared memory, the kernel, TCP in
-  // this order.
+  // Costs serve estimates, and the choice between several paths to a region. Where they are unknown, the order is
+  // shared memory, the kernel, TCP.
   Costs costs = {};
 };
 

@@ -25,7 +25,7 @@ enum class LogPart : std::uint8_t {
   kFault,  // retries, ranks that died, communicators that broke
 };
 
-// As WEFT_DEBUG says. Errors (bad input): another word.
+// The value of WEFT_DEBUG. Errors (bad input): another word.
 Result<LogLevel> parse_log_level(std::string_view what, std::string_view text);
 // A list such as "NET,PLAN" or "^CALL" (all but these); empty or "ALL": all. NCCL's names are understood. One bit per
 // part. Errors (bad input): another word.

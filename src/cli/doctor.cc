@@ -38,7 +38,7 @@ Examples:
   weft doctor                                    this machine
 )";
 
-// As `weft bench` says it.
+// The time that `weft bench` prints.
 Result<Duration> all_reduce_on(const cost::MachineView& view, Bytes bytes, simulate::Options options = {}) {
   const Rank ranks = view.endpoints();
   const schedule::Task task =
@@ -143,6 +143,7 @@ Result<int> run(const Spec& spec) {
     evidence.finish();
     report = diagnose(evidence);
     if (spec.on.empty() && !spec.workload.empty()) return bad_input("--workload needs --on: the machine of the job");
+    if (spec.workload.empty() && spec.price != 0) return bad_input("--price needs --workload: what the job trains");
     if (spec.price < 0) return bad_input("--price {}: at least 0", spec.price);
     if (!spec.on.empty()) {
       WEFT_TRY(const Machine machine, load_machine(spec.on));

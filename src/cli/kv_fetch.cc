@@ -80,7 +80,7 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
                            .fetch = all.time,
                            .bound = std::move(all.bound)};
     if (!spec.prefill.empty()) {
-      // What worked for all of a prompt works for a part of it.
+      // fetch() succeeded for the whole prompt above, so it succeeds for each part of it.
       const auto choice =
           kv::choose(tokens, spec.block_tokens, prefill, [&](std::int64_t n) { return fetch(n)->time; });
       row.recompute = choice.recompute;

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 
@@ -53,15 +52,15 @@ void progress(std::int64_t tried, std::int64_t all) {
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
 
-void print_budget(const report::TrainReport::Budget& b) {
+void print_budget(const report::TrainRun& run, const report::TrainBudget& b) {
   fmt::print("\n{:<18} {:>10}\n", "run", "");
   const auto line = [](const char* what, const std::string& value) { fmt::print("{:<18} {:>10}\n", what, value); };
-  if (b.tokens > 0) {
+  if (run.tokens > 0) {
     line("days", fmt::format("{:.1f}", b.days));
     line("GPU-hours", fmt::format("{:.4g}", b.gpu_hours));
-    if (b.price > 0) line("money", fmt::format("{:.4g}", b.money));
+    if (run.price > 0) line("money", fmt::format("{:.4g}", b.money));
   }
-  if (b.failures <= 0) return;
+  if (run.failures <= 0) return;
   line("goodput %", fmt::format("{:.2f}", 100 * b.goodput));
   line("a failure every", as_time(b.mttf_s));
   if (b.interval_s > 0) line("checkpoint every", as_time(b.interval_s));
@@ -85,7 +84,7 @@ void print_step(const report::TrainReport& report) {
   if (row.stage_memory.size() > 1)
     fmt::print("{:<18} {:>10.2f}\n{:<18} {:>10.2f}\n", "first stage", row.stage_memory.front() / kGiB, "last stage",
                row.stage_memory.back() / kGiB);
-  if (report.budget) print_budget(*report.budget);
+  if (report.budget) print_budget(report.run, *report.budget);
   if (!report.what_if.empty()) fmt::print("\n{:<42} {:>10} {:>8}\n", "what if", "step s", "change");
   for (const auto& w : report.what_if)
     if (w.refused.empty())
@@ -130,8 +129,7 @@ Result<int> best(const Spec& spec, const training::Model& model, const cost::Mac
   WEFT_TRY(const auto question, training::understand(model, machine, words));
   report::TrainReport report = training::report_of(model, words, question, traffic.gpus());
   const training::Card& card = question.card;
-  constexpr int kSimulated = 3;
-  const auto found = training::best_plans(model, question.plan, card, traffic, kSimulated, progress);
+  const auto found = training::best_plans(model, question.plan, card, traffic, training::kSimulatedPlans, progress);
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
   WEFT_TRY(const training::Plans plans, found);
   for (const auto& ranked : plans.ranked) {
@@ -146,7 +144,8 @@ Result<int> best(const Spec& spec, const training::Model& model, const cost::Mac
         plans.tried, model.name, report.gpus, report.machine, first.plan, as_time(first.seconds), 100 * first.mfu,
         first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, card.memory / kGiB);
     fmt::print("{} plans fit, {} need too much memory. The first {} are simulated, the others estimated.\n\n",
-               plans.ranked.size(), plans.refused.size(), std::min<std::size_t>(kSimulated, plans.ranked.size()));
+               plans.ranked.size(), plans.refused.size(),
+               std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()));
     fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
     for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < spec.shown; ++i) {
       const auto& r = plans.ranked[i];
@@ -179,24 +178,12 @@ Result<int> compare(const Spec& spec) {
   return 0;
 }
 
-// What a framework's file says, where the command line says nothing.
+// Takes from a framework's file what the command line does not say.
 Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model) {
   WEFT_TRY(const std::string text, read_text_file(spec.config));
   WEFT_TRY(training::Config config, training::parse_config(spec.config, text));
-  training::Plan& plan = words.plan;
-  std::int64_t zero = plan.zero;
-  for (const auto& [field, value] : {std::pair<const char*, std::int64_t*>{"tp", &plan.tp},
-                                     {"pp", &plan.pp},
-                                     {"vp", &plan.vp},
-                                     {"cp", &plan.cp},
-                                     {"ep", &plan.ep},
-                                     {"zero", &zero},
-                                     {"micro-batch", &plan.micro_batch},
-                                     {"global-batch", &plan.global_batch},
-                                     {"seq", &plan.seq}})
-    if (const auto at = config.numbers.find(field); at != config.numbers.end() && !spec.given(field))
-      *value = at->second;
-  plan.zero = static_cast<int>(std::clamp<std::int64_t>(zero, -1, 4));
+  for (const auto& [name, value] : config.numbers)
+    if (!spec.given(name.c_str())) set_number(words, name, value);
   if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
   if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
   if (words.model.empty()) words.model = config.model_name;
@@ -226,9 +213,7 @@ Result<int> run(const Spec& spec) {
   if (spec.best) return best(spec, model, *machine.view, words);
   WEFT_TRY(training::Answer answer, training::answer(model, *machine.view, words));
   report::TrainReport& report = answer.report;
-  if (spec.sensitivity) {
-    WEFT_TRY(report.what_if, training::sensitivity(model, *machine.view, words, answer));
-  }
+  if (spec.sensitivity) report.what_if = training::sensitivity(model, *machine.view, words, answer);
   if (spec.json != "-") print_step(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
@@ -268,7 +253,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--software", plan.software,
                   "year of the framework: fused attention from 2023, overlapped TP from 2024")
       ->capture_default_str();
-  training::Run& run_asked = spec->words.run;
+  report::TrainRun& run_asked = spec->words.run;
   sub->add_option("--fault", spec->words.faults,
                   "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/faults.md)");
   sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");

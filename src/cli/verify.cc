@@ -34,8 +34,8 @@ Examples:
   weft verify --all --ranks 1..17                    every algorithm, every root, in place and not, staged and not
 )";
 
-// A proof grows with ranks, chunks and contributions. The command takes at most so much and ends with a line: memory by
-// std::bad_alloc, which main() reports, time by a signal.
+// A proof grows with ranks, chunks and contributions. These limits end the command with a line: the one on memory
+// by std::bad_alloc, which main() reports, the one on time by a signal.
 constexpr rlim_t kMostMemory = rlim_t{4} << 30, kMostSeconds = 600;
 constexpr char kTooLong[] = "weft: verify: the proof takes more than 600 s of processor time; take fewer ranks\n";
 

@@ -42,7 +42,7 @@ double payload(const MachineView& machine, topology::PathType type) {
   return hop == nullptr ? 1 : hop->efficiency;
 }
 
-// What crosses each direction of each link, and the longest time of them.
+// The bytes that cross each direction of each link, and the longest latency.
 struct WireLoad {
   std::map<std::int64_t, double> wire_bytes;  // by 2 * link, + 1 from b to a
   Duration latency;

@@ -83,25 +83,13 @@ Result<training::Words> train_words_of(const json& question) {
   WEFT_TRY(w.recompute, word(question, "recompute", w.recompute));
   WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
   WEFT_TRY(w.precision, word(question, "precision", w.precision));
-  std::int64_t zero = w.plan.zero;
-  const std::pair<const char*, std::int64_t*> numbers[] = {{"tp", &w.plan.tp},
-                                                           {"pp", &w.plan.pp},
-                                                           {"vp", &w.plan.vp},
-                                                           {"ep", &w.plan.ep},
-                                                           {"cp", &w.plan.cp},
-                                                           {"zero", &zero},
-                                                           {"micro_batch", &w.plan.micro_batch},
-                                                           {"global_batch", &w.plan.global_batch},
-                                                           {"seq", &w.plan.seq}};
-  for (const auto& [key, value] : numbers) {
-    WEFT_TRY(*value, number(question, key, *value));
+  static constexpr std::string_view kTexts[] = {"ask", "model", "on", "recompute", "schedule", "precision"};
+  for (const auto& [key, value] : question.items()) {
+    if (value.is_null() || std::ranges::find(kTexts, key) != std::end(kTexts)) continue;
+    if (!training::set_number(w, key, 0)) return bad_input("'{}' is no word of a question about training", key);
+    WEFT_TRY(const std::int64_t given, number(question, key.c_str(), 0));
+    training::set_number(w, key, given);
   }
-  w.plan.zero = static_cast<int>(std::clamp<std::int64_t>(zero, -1, 4));
-  static constexpr std::string_view kKeys[] = {"ask", "model", "on", "recompute", "schedule", "precision"};
-  for (const auto& [key, value] : question.items())
-    if (std::ranges::find(kKeys, key) == std::end(kKeys) &&
-        std::ranges::none_of(numbers, [&key = key](const auto& n) { return key == n.first; }))
-      return bad_input("'{}' is no word of a question about training", key);
   return w;
 }
 
@@ -122,16 +110,20 @@ Result<json> answer_to(std::string_view text) {
 
 }  // namespace
 
+Result<cost::MachineView> modelled_machine(const std::string& on, const std::string& calibration,
+                                           const topology::FileReader& reader) {
+  if (on.empty() || on == "this") return bad_input("explore shows modelled machines: --on needs a preset or a file");
+  WEFT_TRY(auto topology, topology::load_machine(on, reader));
+  WEFT_TRY(const auto constants, cost::read_calibration(calibration));
+  return cost::shipped_view(std::move(topology), constants);
+}
+
 Result<report::Explorer> answer(const Words& words, const std::string& calibration,
                                 const topology::FileReader& reader) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(words.collective));
   WEFT_TRY(const DataType type, schedule::parse_type(words.type));
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", words.bytes));
-  if (words.on.empty() || words.on == "this")
-    return bad_input("explore shows modelled machines: --on needs a preset or a file");
-  WEFT_TRY(auto topology, topology::load_machine(words.on, reader));
-  WEFT_TRY(const auto constants, cost::read_calibration(calibration));
-  WEFT_TRY(const cost::MachineView machine, cost::shipped_view(std::move(topology), constants));
+  WEFT_TRY(const cost::MachineView machine, modelled_machine(words.on, calibration, reader));
   WEFT_TRY(const Rank ranks, cost::ranks_on(machine, words.on, words.ranks));
   if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);

@@ -5,12 +5,18 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "cost/machine_view.h"
 #include "report/explorer.h"
 #include "topology/machine.h"
 
 namespace weft::explore {
 
 using Words = report::Explorer::Words;
+
+// A machine by its name, or from a file, with the shipped costs or a calibration's. Errors (bad input): it is this
+// machine, or none.
+Result<cost::MachineView> modelled_machine(const std::string& on, const std::string& calibration = {},
+                                           const topology::FileReader& reader = {});
 
 // Answers the question on the machine that `on` names. `calibration`: a file with the constants of modelled machines;
 // empty: as shipped. Errors (bad input): names the word that cannot be understood, or why there is no answer.
@@ -19,7 +25,8 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
 
 // The same from JSON to JSON, for the page's worker. {"ask": "answer", "collective": …, "on": …, "bytes": …, "dtype":
 // …, "algo": …, "proto": …, "ranks": …, "root": …}, where all but "ask" may be missing, gives weft.explorer/1.
-// "faults" is a list. {"ask": "train", "model": …, "on": …, "tp": …, …} and {"ask": "plans", …} give explore/train.h's.
+// "faults" is a list. {"ask": "train", "model": …, "on": …, "tp": …, …} and {"ask": "plans", …} are answered by train()
+// and plans() of explore/train.h.
 // {"ask": "words"} gives weft.explorer.words/1: the machines, collectives, types, protocols and algorithms that there
 // are. What fails gives {"schema": "weft.error/1", "message": …}.
 std::string ask(std::string_view question);

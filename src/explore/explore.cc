@@ -34,6 +34,10 @@ using topology::DeviceId;
 
 constexpr std::size_t kMostDevices = 40;  // of the first node; their pairs have paths
 
+double bus_bandwidth(Bytes bytes, Duration time, const schedule::Task& task) {  // GB/s
+  return static_cast<double>(bytes) / time.s() * 1e-9 * schedule::bus_factor(task.collective, task.ranks);
+}
+
 double gigabytes(BytesPerSecond rate) { return rate.gb(); }
 
 using LinkName = std::tuple<std::string, std::string, std::string, int>;  // ends, kind, which of several equal ones
@@ -266,8 +270,7 @@ Status curves(const cost::MachineView& machine, const tune::Question& question, 
       const auto at =
           all.find({std::string(c.plan.algorithm->name), std::string(protocol::traits(c.plan.protocol).name)});
       if (at != all.end())
-        at->second.busbw_GBps.emplace_back(actual, static_cast<double>(actual) / c.estimate.total.s() * 1e-9 *
-                                                       schedule::bus_factor(sized.task.collective, sized.task.ranks));
+        at->second.busbw_GBps.emplace_back(actual, bus_bandwidth(actual, c.estimate.total, sized.task));
     }
   }
   for (auto& [name, curve] : all) e.curves.push_back(std::move(curve));
@@ -295,13 +298,12 @@ std::string in_order(std::string_view machine) {
 // Published measurements of this collective on this machine.
 Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
   WEFT_TRY(const auto tables, accuracy::shipped_tables());
-  const double factor = schedule::bus_factor(task.collective, task.ranks);
   for (const accuracy::Table& t : tables) {
     if (t.collective != task.collective || in_order(t.machine) != in_order(e.machine)) continue;
     Explorer::Measured found{t.name, t.about, {}};
     for (const accuracy::Point& p : t.points)
       if ((p.ranks == 0 ? machine_ranks : p.ranks) == task.ranks)
-        found.busbw_GBps.emplace_back(p.bytes, static_cast<double>(p.bytes) / p.time.s() * 1e-9 * factor);
+        found.busbw_GBps.emplace_back(p.bytes, bus_bandwidth(p.bytes, p.time, task));
     if (!found.busbw_GBps.empty()) e.measured.push_back(std::move(found));
   }
   return {};
@@ -341,7 +343,6 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   const tune::Candidate& choice = found.choice;
   const simulate::Outcome& outcome = found.outcome;
   const Bytes bytes = task.elements * task.element_bytes;
-  const double factor = schedule::bus_factor(task.collective, task.ranks);
   const cost::Limit limit = cost::limit(machine, task);
   e.machine = q.machine;
   e.collective = schedule::name(task.collective);
@@ -351,9 +352,9 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   e.ranks = task.ranks;
   e.bytes = bytes;
   e.limit = limit.resource;
-  e.limit_GBps = static_cast<double>(bytes) / limit.time.s() * 1e-9 * factor;
+  e.limit_GBps = bus_bandwidth(bytes, limit.time, task);
   e.time_us = outcome.time.us();
-  e.busbw_GBps = static_cast<double>(bytes) / outcome.time.s() * 1e-9 * factor;
+  e.busbw_GBps = bus_bandwidth(bytes, outcome.time, task);
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
   e.question = fmt::format("{} of {} on {} ranks of {}", e.collective, format_bytes(bytes), task.ranks, q.machine);
   e.answer = fmt::format("{} by {}, {}, {} channel{}: {:.3g} GB/s of bus bandwidth, {:.0f} % of the limit ({}).",

@@ -1,21 +1,13 @@
 #include "explore/train.h"
 
 #include "base/text.h"
-#include "cost/shipped.h"
+#include "explore/ask.h"
 #include "workload/training/best.h"
 
 namespace weft::explore {
 namespace {
 
 using nlohmann::json;
-
-Result<cost::MachineView> machine_of(const training::Words& words) {
-  if (words.on.empty() || words.on == "this")
-    return bad_input("explore shows modelled machines: --on needs a preset or a file");
-  WEFT_TRY(auto topology, topology::load_machine(words.on));
-  WEFT_TRY(const auto constants, cost::read_calibration(""));
-  return cost::shipped_view(std::move(topology), constants);
-}
 
 std::string command_of(const training::Model& model, const training::Words& words, const training::Plan& plan) {
   return fmt::format(
@@ -61,14 +53,13 @@ json words_json(const training::Words& w) {
 
 Result<json> train(const training::Words& words) {
   WEFT_TRY(const training::Model model, training::load_model(words.model));
-  WEFT_TRY(const cost::MachineView machine, machine_of(words));
+  WEFT_TRY(const cost::MachineView machine, modelled_machine(words.on));
   WEFT_TRY(const training::Answer answer, training::answer(model, machine, words));
-  WEFT_TRY(const training::Question question, training::understand(model, machine, words));
   const bool too_many = answer.step.pipeline.pieces.size() > kMostPieces;
   return json{{"schema", "weft.explorer.train/1"},
               {"words", words_json(words)},
               {"answer", in_a_sentence(answer.report)},
-              {"command", command_of(model, words, question.plan)},
+              {"command", command_of(model, words, answer.question.plan)},
               {"report", to_json(answer.report)},
               {"lanes", lanes_of(answer.step)},
               {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
@@ -77,13 +68,13 @@ Result<json> train(const training::Words& words) {
 }
 
 Result<json> plans(const training::Words& words) {
-  constexpr int kSimulated = 3;
   constexpr std::size_t kShown = 12;
   WEFT_TRY(const training::Model model, training::load_model(words.model));
-  WEFT_TRY(const cost::MachineView machine, machine_of(words));
+  WEFT_TRY(const cost::MachineView machine, modelled_machine(words.on));
   WEFT_TRY(const training::Question question, training::understand(model, machine, words));
   training::Traffic traffic(machine);
-  WEFT_TRY(const training::Plans found, training::best_plans(model, question.plan, question.card, traffic, kSimulated));
+  WEFT_TRY(const training::Plans found,
+           training::best_plans(model, question.plan, question.card, traffic, training::kSimulatedPlans));
   json rows = json::array();
   for (const training::Ranked& r : found.ranked) {
     if (rows.size() == kShown) break;
@@ -103,7 +94,7 @@ Result<json> plans(const training::Words& words) {
       {"answer", fmt::format("{} plans were tried: {} fit, {} need too much memory. The first {} are simulated, "
                              "the others estimated.",
                              found.tried, found.ranked.size(), found.refused.size(),
-                             std::min<std::size_t>(kSimulated, found.ranked.size()))},
+                             std::min<std::size_t>(training::kSimulatedPlans, found.ranked.size()))},
       {"rows", rows}};
 }
 

@@ -63,7 +63,7 @@ Result<Prefill> fit(std::span<const Measured> points) {
       normal[i][3] += row[i];
     }
   }
-  // Of the models without a negative term the one with the smallest largest error.
+  // Among the models without a negative term, the one with the smallest maximum error wins.
   Prefill best;
   best.error = std::numeric_limits<double>::infinity();
   for (int bits = 1; bits < 8; ++bits) {

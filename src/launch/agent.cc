@@ -256,7 +256,7 @@ bool Agent::forward(Stream& stream) {
 
 void Agent::reap() {
   for (const auto& ended : ranks_.reap()) {
-    // What it wrote comes before its end.
+    // The rank's output is sent before its exit.
     for (Stream& s : streams_) {
       pollfd waiting{s.fd.get(), POLLIN, 0};
       while (s.rank == ended.rank && s.fd.open() && poll(&waiting, 1, 0) > 0 && forward(s)) {

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "base/units.h"
 
-// What the launcher and the agent on a host send each other through ssh: a line with the agent's version, then frames
+// The protocol between the launcher and the agent on a host, through ssh: a line with the agent's version, then frames
 // in both directions. A frame is a head of 12 bytes (length of the text, kind, rank; as this processor stores them) and
 // a text.
 namespace weft::launch {

@@ -7,7 +7,7 @@
 
 namespace weft::launch {
 
-// What a failed expectation prints.
+// googletest prints a HostRanks with this in a failed expectation.
 void PrintTo(const HostRanks& host, std::ostream* out) { *out << host.name << ":" << host.ranks; }
 
 namespace {

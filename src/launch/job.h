@@ -30,7 +30,7 @@ struct Hello {
   static Result<Hello> parse(const std::string& text);
 };
 
-// Where ranks meet, and the address of the arbiter.
+// The address at which ranks meet, and that of the arbiter.
 struct Place {
   std::string join, arbiter;
 

@@ -14,7 +14,7 @@
 
 namespace weft::launch {
 
-// What a rank's process gets in its environment.
+// A variable in the environment of a rank's process.
 using Setting = std::pair<std::string, std::string>;
 
 // Blocks signals, so that they can be waited for; SIGCHLD is among them. The destructor gives back what was before.

@@ -10,7 +10,7 @@ namespace weft::pgas {
 
 Result<std::shared_ptr<Recorder>> Recorder::open(const std::string& file, Rank rank, Rank ranks) {
   const std::string name = fmt::format("{}.{}", file, rank);
-  // Neither through a link that another user left there, nor waiting for the reader of a FIFO.
+  // The flags refuse a link that another user left there, and do not wait for the reader of a FIFO.
   const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   std::FILE* const opened = fd < 0 ? nullptr : fdopen(fd, "w");
   if (opened == nullptr) return bad_input("WEFT_PGAS_TRACE: {}: {}", name, std::strerror(errno));

@@ -64,8 +64,8 @@ struct Explorer {
   Words words;
   std::string question, answer, command;
   double time_us = 0, busbw_GBps = 0;
-  std::optional<double> healthy_us = {},
-                        slowdown = {};  // where there are faults: without them, and how many times that
+  // Where there are faults: the time without them, and how many times that the time with them is.
+  std::optional<double> healthy_us = {}, slowdown = {};
   std::string machine, machine_svg;
   std::vector<Device> devices;
   std::vector<Link> links;  // of the first node and its way to the network

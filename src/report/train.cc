@@ -24,10 +24,11 @@ std::string in_a_sentence(const TrainReport& report) {
     sentence +=
         fmt::format(" That is {:.3f} times the {} without {}.", row.seconds / *report.healthy_seconds,
                     format_duration(Duration::seconds(*report.healthy_seconds)), fmt::join(report.faults, ", "));
-  if (report.budget && report.budget->tokens > 0) {
-    const auto& b = *report.budget;
-    sentence += fmt::format(" {:.4g} tokens take {:.1f} days and {:.4g} GPU-hours", b.tokens, b.days, b.gpu_hours);
-    if (b.price > 0) sentence += fmt::format(", {:.4g} at {:.4g} an hour", b.money, b.price);
+  if (report.budget && report.run.tokens > 0) {
+    const TrainBudget& b = *report.budget;
+    sentence +=
+        fmt::format(" {:.4g} tokens take {:.1f} days and {:.4g} GPU-hours", report.run.tokens, b.days, b.gpu_hours);
+    if (report.run.price > 0) sentence += fmt::format(", {:.4g} at {:.4g} an hour", b.money, report.run.price);
     sentence += b.goodput < 1 ? fmt::format("; {:.1f} % of the time makes new steps.", 100 * b.goodput) : ".";
   }
   return sentence;
@@ -35,14 +36,14 @@ std::string in_a_sentence(const TrainReport& report) {
 
 namespace {
 
-nlohmann::json budget_json(const TrainReport::Budget& b) {
-  return {{"tokens", b.tokens},
-          {"price_per_gpu_hour", b.price},
-          {"failures_per_1000_node_days", b.failures},
-          {"checkpoint_s", b.checkpoint_s},
-          {"restart_s", b.restart_s},
-          {"repair_s", b.repair_s},
-          {"spares", b.spares},
+nlohmann::json json_of(const TrainRun& run, const TrainBudget& b) {
+  return {{"tokens", run.tokens},
+          {"price_per_gpu_hour", run.price},
+          {"failures_per_1000_node_days", run.failures},
+          {"checkpoint_s", run.checkpoint_s},
+          {"restart_s", run.restart_s},
+          {"repair_s", run.repair_s},
+          {"spares", run.spares},
           {"checkpoint_interval_s", b.interval_s},
           {"mttf_s", b.mttf_s},
           {"share_checkpoints", b.checkpoints},
@@ -92,7 +93,7 @@ nlohmann::json to_json(const TrainReport& report) {
           {"not_modelled", report.not_modelled},
           {"faults", report.faults},
           {"healthy_step_s", report.healthy_seconds ? nlohmann::json(*report.healthy_seconds) : nlohmann::json()},
-          {"run", report.budget ? budget_json(*report.budget) : nlohmann::json()},
+          {"run", report.budget ? json_of(report.run, *report.budget) : nlohmann::json()},
           {"what_if", what_if},
           {"rows", rows}};
 }

@@ -22,14 +22,32 @@ struct TrainRow {
   std::string reason;  // of a plan that lost
 };
 
+// A whole run, as its owner counts. Unset: not asked.
+struct TrainRun {
+  double tokens = 0;              // to train on
+  double price = 0;               // per GPU-hour, in the asker's currency
+  double failures = 0;            // per 1000 node-days, that end the job
+  double checkpoint_s = 0;        // the time that training stands still for one
+  double checkpoint_every_s = 0;  // 0: the interval that loses least
+  double restart_s = 600;         // from a failure to the first new step where a spare node is ready: detect, load
+  double repair_s = 86400;        // until a failed node is back
+  std::int64_t spares = 0;        // nodes that stand ready, and are paid
+};
+// What it takes.
+struct TrainBudget {
+  double interval_s = 0;   // between checkpoints
+  double mttf_s = 0;       // mean time to a failure of the job; 0: never
+  double checkpoints = 0;  // shares of the time: writing checkpoints,
+  double lost = 0;         // work that is done again,
+  double restarts = 0;     // detecting and loading,
+  double waiting = 0;      // for a node, while more have failed than there are spares
+  double goodput = 1;      // share of the time in which new steps are made
+  double days = 0;         // at that goodput
+  double gpu_hours = 0;    // of the job's GPUs and the spares'
+  double money = 0;
+};
+
 struct TrainReport {
-  // A whole run; see training::Budget. Shares of the time, hours of GPUs and spares.
-  struct Budget {
-    double tokens = 0, price = 0, failures = 0, checkpoint_s = 0, restart_s = 0, repair_s = 0;
-    std::int64_t spares = 0;
-    double interval_s = 0, mttf_s = 0, checkpoints = 0, lost = 0, restarts = 0, waiting = 0, goodput = 1, days = 0,
-           gpu_hours = 0, money = 0;
-  };
   struct WhatIf {
     std::string what;
     double seconds = 0, change = 0;  // change: of the step, +0.04 is 4 % longer
@@ -40,7 +58,8 @@ struct TrainReport {
   std::vector<std::string> not_modelled;
   std::vector<std::string> faults;
   std::optional<double> healthy_seconds;  // a step without the faults
-  std::optional<Budget> budget;
+  TrainRun run;                           // as asked
+  std::optional<TrainBudget> budget;      // of the run, if one was asked for
   std::vector<WhatIf> what_if;
   std::vector<TrainRow> rows;  // the best first
 };

@@ -118,7 +118,6 @@ std::uint32_t Session::exchange_label() {
   return recorder_ ? recorder_->label({.collective = "exchange", .channels = 1, .root = -1}) : 0;
 }
 
-// The error is what the caller must see; that its record could not be left as well adds nothing to it.
 void Session::log_to(std::shared_ptr<const Log> log) {
   log_ = std::move(log);
   calls_ = log_->writes(LogLevel::kTrace, LogPart::kCall) ? log_.get() : nullptr;
@@ -130,6 +129,7 @@ void Session::log_call(const Order& o) const {
                 o.request->count, schedule::name(o.request->type), fmt::ptr(o.request->in), fmt::ptr(o.request->out));
 }
 
+// The error is what the caller must see; that its record could not be left as well adds nothing to it.
 void Session::leave_record(const Error& error) const {
   log_->warn(LogPart::kFault, "the communicator is broken: {}", error.message);
   if (recorder_ && !record_folder_.empty())

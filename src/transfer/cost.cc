@@ -148,7 +148,7 @@ Result<Costs> measure_costs(const std::string& folder) {
 
 namespace {
 
-// What a request moves from or to one remote region.
+// The share of a request that moves from or to one remote region.
 struct Part {
   const Target* target = nullptr;
   std::int64_t elements = 0;

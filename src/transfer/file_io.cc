@@ -66,7 +66,7 @@ class Uring final : public FileIo {
           again.pop_front();
         }
       }
-      // What the ring still holds then would be carried out by a later run, into memory that may be gone.
+      // A later run would execute the entries that the ring still holds then, on memory that may be gone.
       if (const int code = enter(); code != 0)
         wrong = broken_ = Error{Code::kSystem, Blame::kOperation, fmt::format("io_uring: {}", std::strerror(code))};
       reap([&](const Piece& piece, int result) {

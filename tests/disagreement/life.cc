@@ -183,7 +183,7 @@ Status live_on_subset(const Case& c, Communicator& comm, Life& life) {
     return life.ended;
   }
   if (life.ended) life.ended = subset.finalize();
-  // Whatever the ranks of the subset disagreed on, this communicator knows nothing of it.
+  // A disagreement on the subset does not concern the communicator that it was split from.
   if (c.all_live()) {
     const Status sum = make({.count = 300, .salt = c.seed}, comm, life.wrong);
     if (!sum) life.wrong = "the communicator that was split is broken, too: " + sum.error().message;

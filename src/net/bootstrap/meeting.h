@@ -35,8 +35,8 @@ static_assert(sizeof(Record) == 148);
 // Thread: one at a time; serve() may run on a thread of its own.
 class Host {
  public:
-  // Listens on one address; port 0 is any of `ports`. Errors: of listen_on; kNoResources if so many ranks need more
-  // file descriptors than the process may have.
+  // Listens on one address; port 0 is any of `ports`. Errors: of listen_on; kNoResources if that number of ranks needs
+  // more file descriptors than the process may have.
   static Result<Host> open(const Address& address, const Key& key, Rank ranks, Ports ports = {});
   static Result<Host> open(const Address& address, Rank ranks, Ports ports = {});  // with a fresh key
 

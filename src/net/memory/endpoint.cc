@@ -225,7 +225,7 @@ bool Endpoint::agrees(const End& end, Bytes bytes) {
     published = {calls_, board.in.load(std::memory_order_relaxed), board.out.load(std::memory_order_relaxed)};
   }
   if (end.memory == Memory::kScratch || peers_.data() == nullptr) return true;
-  // In integers: a pointer that far from the segment need not exist.
+  // The arithmetic is done on integers: a pointer that far from the segment need not exist.
   const auto begin = reinterpret_cast<std::uintptr_t>(peers_.data());
   const auto at = reinterpret_cast<std::uintptr_t>(segment_.base()) +
                   static_cast<std::uintptr_t>(end.memory == Memory::kIn ? published.in : published.out) +

@@ -45,13 +45,29 @@ report::TrainReport report_of(const Model& model, const Words& words, const Ques
           .rows = {}};
 }
 
+bool set_number(Words& words, std::string_view name, std::int64_t value) {
+  std::string plain(name);
+  std::ranges::replace(plain, '_', '-');
+  Plan& plan = words.plan;
+  for (const auto& [known, number] : {std::pair<std::string_view, std::int64_t*>{"tp", &plan.tp},
+                                      {"pp", &plan.pp},
+                                      {"vp", &plan.vp},
+                                      {"dp", &words.dp},
+                                      {"ep", &plan.ep},
+                                      {"cp", &plan.cp},
+                                      {"zero", &plan.zero},
+                                      {"micro-batch", &plan.micro_batch},
+                                      {"global-batch", &plan.global_batch},
+                                      {"seq", &plan.seq}})
+    if (plain == known) return *number = value, true;
+  return false;
+}
+
 Result<Words> parse_words(std::string_view text) {
   Words words;
   const std::size_t colon = text.find(':');
   words.model = std::string(text.substr(0, colon));
   if (words.model.empty()) return bad_input("'{}': a model is expected, e.g. llama3-70b:tp=8,pp=2", shown(text));
-  Plan& plan = words.plan;
-  std::int64_t zero = plan.zero;
   for (std::size_t at = colon == std::string_view::npos ? text.size() : colon + 1; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
     const std::string_view option = text.substr(at, comma - at);
@@ -64,25 +80,14 @@ Result<Words> parse_words(std::string_view text) {
       (key == "recompute" ? words.recompute : key == "schedule" ? words.schedule : words.precision) = value;
       continue;
     }
-    const std::pair<std::string_view, std::int64_t*> numbers[] = {{"tp", &plan.tp},
-                                                                  {"pp", &plan.pp},
-                                                                  {"vp", &plan.vp},
-                                                                  {"dp", &words.dp},
-                                                                  {"ep", &plan.ep},
-                                                                  {"cp", &plan.cp},
-                                                                  {"zero", &zero},
-                                                                  {"micro-batch", &plan.micro_batch},
-                                                                  {"global-batch", &plan.global_batch},
-                                                                  {"seq", &plan.seq}};
-    const auto* const known = std::ranges::find(numbers, key, &std::pair<std::string_view, std::int64_t*>::first);
-    if (known == std::end(numbers))
+    if (!set_number(words, key, 0))
       return bad_input(
-          "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, recompute, "
-          "schedule, precision",
+          "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, recompute, schedule, "
+          "precision",
           shown(text), shown(key));
-    WEFT_TRY(*known->second, parse_integer(key, value, 0, std::int64_t{1} << 31));
+    WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
+    set_number(words, key, number);
   }
-  plan.zero = static_cast<int>(std::min<std::int64_t>(zero, 4));
   return words;
 }
 
@@ -127,7 +132,7 @@ Result<Answer> answer(const Model& model, const cost::MachineView& machine, cons
   Traffic traffic(machine);
   Plan& plan = question.plan;
   WEFT_CHECK(complete(plan, model, traffic.gpus(), words));
-  Answer answer{report_of(model, words, question, plan.ranks()), {}};
+  Answer answer{question, report_of(model, words, question, plan.ranks()), {}};
   WEFT_TRY(answer.step, simulate_step(model, plan, question.card, traffic));
   if (!words.faults.empty()) {
     answer.report.faults = words.faults;
@@ -139,18 +144,15 @@ Result<Answer> answer(const Model& model, const cost::MachineView& machine, cons
   answer.report.rows.push_back(std::move(row));
   if (words.run.tokens > 0 || words.run.failures > 0) {
     const std::int64_t nodes = std::max<std::int64_t>(1, plan.ranks() / std::max<Rank>(1, traffic.gpus_per_node()));
-    WEFT_TRY(const Budget b, budget_of(words.run, answer.step.tokens_per_gpu, plan.ranks(), nodes));
-    const Run& r = words.run;
-    answer.report.budget = {r.tokens,  r.price,      r.failures, r.checkpoint_s, r.restart_s, r.repair_s,
-                            r.spares,  b.interval_s, b.mttf_s,   b.checkpoints,  b.lost,      b.restarts,
-                            b.waiting, b.goodput,    b.days,     b.gpu_hours,    b.money};
+    answer.report.run = words.run;
+    WEFT_TRY(answer.report.budget, budget_of(words.run, answer.step.tokens_per_gpu, plan.ranks(), nodes));
   }
   return answer;
 }
 
 namespace {
 
-// The machine with all links of these kinds at another rate.
+// The machine with its network at another rate, or with all links between its GPUs.
 topology::Topology scaled(const topology::Topology& machine, bool network, double factor) {
   topology::Topology other;
   other.title = machine.title;
@@ -166,11 +168,9 @@ topology::Topology scaled(const topology::Topology& machine, bool network, doubl
 
 }  // namespace
 
-Result<std::vector<report::TrainReport::WhatIf>> sensitivity(const Model& model, const cost::MachineView& machine,
-                                                             const Words& words, const Answer& answer) {
-  WEFT_TRY(Question question, understand(model, machine, words));
-  Plan& plan = question.plan;
-  WEFT_CHECK(complete(plan, model, Traffic(machine).gpus(), words));
+std::vector<report::TrainReport::WhatIf> sensitivity(const Model& model, const cost::MachineView& machine,
+                                                     const Words& words, const Answer& answer) {
+  const Plan& plan = answer.question.plan;
   std::vector<report::TrainReport::WhatIf> all;
   const double own = answer.step.seconds;
   const auto add = [&](std::string what, const Result<Step>& step) {
@@ -179,25 +179,22 @@ Result<std::vector<report::TrainReport::WhatIf>> sensitivity(const Model& model,
     else
       all.push_back({std::move(what), 0, 0, step.error().message});
   };
-  const auto on = [&](topology::Topology other, const Card& card) -> Result<Step> {
-    const cost::MachineView view(std::move(other), machine.costs(), machine.caches());
-    return words.faults.empty() ? [&] {
-      Traffic traffic(view);
-      return simulate_step(model, plan, card, traffic);
-    }() : step_with(model, plan, card, view, words.faults);
+  const auto on = [&](topology::Topology other, const Card& card) {
+    return step_with(model, plan, card, cost::MachineView(std::move(other), machine.costs(), machine.caches()),
+                     words.faults);
   };
   const auto with = [&](const char* fault) {
     std::vector<std::string> faults = words.faults;
     faults.emplace_back(fault);
-    return step_with(model, plan, question.card, machine, faults);
+    return step_with(model, plan, answer.question.card, machine, faults);
   };
   const bool several = machine.topology().nodes() > 1;
-  if (several) add("network 10 % faster", on(scaled(machine.topology(), true, 1.1), question.card));
-  add("links between GPUs 10 % faster", on(scaled(machine.topology(), false, 1.1), question.card));
-  Card faster = question.card;
+  if (several) add("network 10 % faster", on(scaled(machine.topology(), true, 1.1), answer.question.card));
+  add("links between GPUs 10 % faster", on(scaled(machine.topology(), false, 1.1), answer.question.card));
+  Card faster = answer.question.card;
   faster.gemm *= 1.1, faster.attention_forward *= 1.1, faster.attention_backward *= 1.1;
   add("GPUs compute 10 % faster", on(machine.topology(), faster));
-  faster = question.card;
+  faster = answer.question.card;
   faster.bandwidth *= 1.1;
   add("GPU memory 10 % faster", on(machine.topology(), faster));
   add("one GPU 10 % slower (rank:0=slow:1.1x)", with("rank:0=slow:1.1x"));

@@ -17,8 +17,12 @@ struct Words {
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};
-  Run run = {};
+  report::TrainRun run = {};
 };
+
+// Sets one number of the words by its name: tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq ('_' for '-'
+// is the same). False: there is no such number.
+bool set_number(Words& words, std::string_view name, std::int64_t value);
 
 // "llama3-70b:tp=8,pp=2,global-batch=512": a model and what of its plan is not as usual. Errors (bad input): names the
 // key or its value.
@@ -33,6 +37,7 @@ struct Question {
 Result<Question> understand(const Model& model, const cost::MachineView& machine, const Words& words);
 
 struct Answer {
+  Question question;           // with what the machine leaves to the plan
   report::TrainReport report;  // one row
   Step step;
 };
@@ -41,12 +46,12 @@ struct Answer {
 // are, or does not divide them.
 Result<Answer> answer(const Model& model, const cost::MachineView& machine, const Words& words);
 
-// What the step would take on machines that differ in one thing: links 10 % faster, a NIC less, a slow GPU, … The
-// answer's own step is the measure. Errors: those of answer.
-Result<std::vector<report::TrainReport::WhatIf>> sensitivity(const Model& model, const cost::MachineView& machine,
-                                                             const Words& words, const Answer& answer);
+// The same step on machines that differ in one thing: links 10 % faster, a NIC less, a slow GPU, …; changes are
+// relative to the answer's step, and have its faults, too.
+std::vector<report::TrainReport::WhatIf> sensitivity(const Model& model, const cost::MachineView& machine,
+                                                     const Words& words, const Answer& answer);
 
-// Of a report on this question: everything but its rows.
+// A report on this question without its rows.
 report::TrainReport report_of(const Model& model, const Words& words, const Question& question, std::int64_t gpus);
 report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card);
 

@@ -8,6 +8,8 @@
 
 namespace weft::training {
 
+inline constexpr int kSimulatedPlans = 3;  // the best ones, by default; the others are estimated
+
 struct Ranked {
   Plan plan;
   Step step;           // valid if it fits

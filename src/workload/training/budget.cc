@@ -21,7 +21,8 @@ double more_than(std::int64_t spares, double being_repaired) {
 
 }  // namespace
 
-Result<Budget> budget_of(const Run& run, double tokens_per_gpu, std::int64_t gpus, std::int64_t nodes) {
+Result<report::TrainBudget> budget_of(const report::TrainRun& run, double tokens_per_gpu, std::int64_t gpus,
+                                      std::int64_t nodes) {
   for (const auto& [name, value] : {std::pair{"--tokens", run.tokens},
                                     {"--price", run.price},
                                     {"--failures", run.failures},
@@ -31,7 +32,7 @@ Result<Budget> budget_of(const Run& run, double tokens_per_gpu, std::int64_t gpu
                                     {"--repair-time", run.repair_s},
                                     {"--spares", static_cast<double>(run.spares)}})
     if (!(value >= 0) || !std::isfinite(value)) return bad_input("{} {}: at least 0", name, value);
-  Budget b;
+  report::TrainBudget b;
   const double rate = run.failures / 1000 / kDay * static_cast<double>(nodes);  // of the job, per second
   b.mttf_s = rate > 0 ? 1 / rate : 0;
   b.interval_s = run.checkpoint_every_s > 0         ? run.checkpoint_every_s
@@ -45,8 +46,7 @@ Result<Budget> budget_of(const Run& run, double tokens_per_gpu, std::int64_t gpu
   if (!(b.goodput > 0))
     return bad_input(
         "--failures {}: {} nodes fail every {:.0f} s on average, which leaves no time between restarts, checkpoints "
-        "and "
-        "repairs",
+        "and repairs",
         run.failures, nodes, b.mttf_s);
   const double all = static_cast<double>(gpus) * (1 + static_cast<double>(run.spares) / static_cast<double>(nodes));
   b.days = run.tokens / (tokens_per_gpu * static_cast<double>(gpus)) / b.goodput / kDay;

@@ -34,18 +34,18 @@ std::string without_remark(const std::string& line) {
   return at == std::string::npos || (at > 0 && line[at - 1] == '$') ? line : line.substr(0, at);
 }
 
-// "$TP" and "${TP}", where the file has a line TP=8.
+// "$TP", "${TP}" and "${TP:-8}", where the file may have a line TP=8.
 std::string expanded(std::string word, const Values& variables) {
   if (!word.starts_with('$')) return word;
   std::string name = word.substr(1);
   if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
-  if (const std::size_t colon = name.find(":-");
-      colon != std::string::npos && !variables.contains(name.substr(0, colon)))
-    return name.substr(colon + 2);
-  else if (colon != std::string::npos)
+  std::string otherwise = word;
+  if (const std::size_t colon = name.find(":-"); colon != std::string::npos) {
+    otherwise = name.substr(colon + 2);
     name.resize(colon);
+  }
   const auto found = variables.find(name);
-  return found == variables.end() ? word : found->second;
+  return found == variables.end() ? otherwise : found->second;
 }
 
 Values arguments_of(std::string_view text) {
@@ -226,7 +226,10 @@ Status read_model(std::string_view file, const Values& values, Config& config) {
     WEFT_TRY(const auto value, number(file, values, theirs));
     if (value && !sizes.contains(ours)) sizes[ours] = *value;
   }
-  const bool gated = on(values, "swiglu") || values.contains("activation") || on(values, "gated_linear_unit");
+  // NeMo names the activation: swiglu, fast-swiglu, geglu, reglu are gated, gelu and relu are not.
+  const auto activation = values.find("activation");
+  const bool gated = on(values, "swiglu") || on(values, "gated_linear_unit") ||
+                     (activation != values.end() && activation->second.ends_with("glu"));
   sizes["gated_mlp"] = gated;
   // Without --ffn-hidden-size Megatron takes 4 times the hidden size, of gated units two thirds of that.
   if (!sizes.contains("intermediate_size") && sizes.contains("hidden_size")) {

@@ -47,6 +47,19 @@ TEST(Config, NemosYamlCountsVirtualStages) {
   EXPECT_EQ(c->numbers.at("seq"), 4096);
 }
 
+TEST(Config, AnActivationIsGatedIfItsNameSaysSo) {
+  const auto parameters = [](const char* activation) {
+    const auto c = parse_config("m.yaml", std::string("micro_batch_size: 1\nnum_layers: 2\nhidden_size: 64\n"
+                                                      "num_attention_heads: 4\nffn_hidden_size: 256\nvocab_size: 100\n"
+                                                      "activation: ") +
+                                              activation + "\n");
+    EXPECT_TRUE(c && c->model) << activation;
+    return c && c->model ? c->model->parameters() : 0;
+  };
+  EXPECT_EQ(parameters("swiglu"), parameters("fast-swiglu"));
+  EXPECT_EQ(parameters("swiglu") - parameters("gelu"), 2 * 64 * 256);  // a third matrix in each of two layers
+}
+
 TEST(Config, TorchtitansTomlNamesItsModelAndShards) {
   const auto c = parse_config("llama3_8b.toml",
                               "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 2\n"

@@ -108,7 +108,7 @@ StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card) 
 
 std::string what_would_fit(const Model& model, const Plan& plan, const Card& card) {
   const std::pair<const char*, std::function<bool(Plan&)>> changes[] = {
-      {"--zero 1", [](Plan& p) { return std::exchange(p.zero, std::max(p.zero, 1)) < 1; }},
+      {"--zero 1", [](Plan& p) { return std::exchange(p.zero, std::max<std::int64_t>(p.zero, 1)) < 1; }},
       {"--recompute selective",
        [](Plan& p) { return std::exchange(p.recompute, Recompute::kSelective) == Recompute::kNone; }},
       {"--micro-batch 1", [](Plan& p) { return std::exchange(p.micro_batch, 1) > 1; }},

@@ -19,7 +19,7 @@ Result<Schedule> parse_schedule(std::string_view text);
 // Experts are spread over ep of the dp × cp ranks. A value.
 struct Plan {
   std::int64_t tp = 1, pp = 1, vp = 1, dp = 1, ep = 1, cp = 1;
-  int zero = 1;  // stage of ZeRO; 3 is FSDP
+  std::int64_t zero = 1;  // stage of ZeRO; 3 is FSDP
   std::int64_t micro_batch = 1, global_batch = 1, seq = 0;
   Recompute recompute = Recompute::kNone;
   Schedule schedule = Schedule::k1F1B;

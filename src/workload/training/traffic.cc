@@ -91,7 +91,7 @@ Rank Traffic::gpus_per_node() const {
 }
 
 std::vector<Rank> Traffic::firsts(Group group) const {
-  constexpr std::size_t kMost = 16;  // a node has no more GPUs in any machine of the catalogue but racks
+  constexpr std::size_t kMost = 16;  // of a node's GPUs, one each; racks have more, and are looked at in part
   std::vector<Rank> firsts{0};
   if (troubled_.empty()) return firsts;
   const Rank span = group.ranks * group.stride;

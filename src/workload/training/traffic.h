@@ -16,8 +16,8 @@ namespace weft::training {
 // a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
 class Traffic {
  public:
-  // `troubled`: nodes that are worse than the others. Of the groups that touch one the slowest counts, as all groups
-  // wait for each other; without any, all groups of a kind are alike and the first one stands for them.
+  // `troubled`: nodes that are worse than the others. Of up to 16 groups that touch one the slowest counts, as all
+  // groups wait for each other; without any, all groups of a kind are alike and the first one stands for them.
   explicit Traffic(const cost::MachineView& machine, std::vector<int> troubled = {})
       : machine_(&machine), troubled_(std::move(troubled)) {}
 

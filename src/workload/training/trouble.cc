@@ -33,7 +33,7 @@ std::vector<Sums> of_nodes(const Topology& t) {
   return sums;
 }
 
-// By name, as faults that take devices out number the others anew.
+// Switches have names here: faults that take devices out number the others anew.
 std::map<std::string, Sums> of_switches(const Topology& t) {
   std::map<std::string, Sums> sums;
   for (const topology::Link& l : t.links())

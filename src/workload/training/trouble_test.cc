@@ -93,14 +93,14 @@ TEST(Budget, OfAPublishedRunIsItsMoney) {
 
 TEST(Budget, FailuresAreAsFrequentAsMetaMeasuredAndTheIntervalIsTheBest) {
   // arXiv 2410.21680: 6.5 failures per 1000 node-days, 1.8 hours between them at 16,384 GPUs.
-  training::Run run{.tokens = 1e12, .failures = 6.5, .checkpoint_s = 20, .restart_s = 300, .spares = 40};
+  report::TrainRun run{.tokens = 1e12, .failures = 6.5, .checkpoint_s = 20, .restart_s = 300, .spares = 40};
   const auto best = budget_of(run, 400, 16384, 2048);
   ASSERT_TRUE(best) << best.error().message;
   EXPECT_NEAR(best->mttf_s / 3600, 1.8, 0.05);
   EXPECT_LT(best->waiting, 1e-6);
   EXPECT_NEAR(best->goodput, (1 - best->waiting) * (1 - best->checkpoints - best->lost - best->restarts), 1e-12);
   for (const double times : {0.5, 2.0}) {
-    training::Run other = run;
+    report::TrainRun other = run;
     other.checkpoint_every_s = best->interval_s * times;
     EXPECT_LT(budget_of(other, 400, 16384, 2048)->goodput, best->goodput) << times;
   }
