@@ -681,6 +681,25 @@ TEST(Run, AProgramsOptionsNeedNoDashes) {
   EXPECT_EQ(weft("run -n 1 -- echo -n x").out, "x");
 }
 
+TEST(Run, PortsBoundWhereRanksMeetOnThisHost) {
+  setenv("WEFT_PORTS", "23600-23699", 1);
+  const Answer a = weft("run -n 1 --transport tcp sh -c 'echo ${WEFT_ARBITER##*:}'");
+  unsetenv("WEFT_PORTS");
+  ASSERT_EQ(a.code, 0) << a.err;
+  const int port = std::stoi(a.out);
+  EXPECT_TRUE(port >= 23600 && port <= 23699) << port;
+}
+
+TEST(Run, OptionsForHostsNeedHosts) {
+  for (const std::string option :
+       {"--folder /", "--env A=1", "--weft weft", "--ssh ssh", "--ports 20000", "--on-failure wait", "--no-label"}) {
+    const Answer a = weft("run -n 1 " + option + " true");
+    EXPECT_EQ(a.code, 2) << option;
+    const std::string problem = option.substr(0, option.find(' ')) + " is for ranks on --hosts";
+    EXPECT_NE(a.err.find(problem), std::string::npos) << a.err;
+  }
+}
+
 TEST(Run, ThisHostNeedsNoSsh) {
   const Answer a =
       weft("run --hosts localhost:2 --ssh false sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE; exit $WEFT_RANK'");

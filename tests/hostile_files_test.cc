@@ -179,10 +179,12 @@ TEST_F(HostileFiles, EveryOutputIsCheckedBeforeTheWork) {
                                     "topo --on dgx-h100 --svg",
                                     "topo --on dgx-h100 --xml",
                                     "topo --on dgx-h100 --slurm",
+                                    "topo --on dgx-h100 --heat",
+                                    "topo --on dgx-h100 --stairs",
+                                    "topo --on dgx-h100 --kubernetes",
                                     "place --on dgx-h100 --json",
                                     "catalog --json",
                                     "accuracy --json",
-
                                     "train llama3-8b --on dgx-h100 --json",
                                     "train llama3-8b --on dgx-h100 --timeline",
                                     "doctor plain --json",

@@ -135,7 +135,7 @@ class Request {
   const Error& error() const;        // why it ended in failed, cancelled or expired, with the peer's name
   std::int64_t moved_bytes() const;  // progress of the last post
   std::chrono::steady_clock::time_point progressed() const;  // when moved_bytes() last grew
-  std::chrono::steady_clock::time_point posted() const;      // the last time
+  std::chrono::steady_clock::time_point posted() const;      // when it was last posted
 
  private:
   friend class Agent;

@@ -60,10 +60,11 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
   std::array<std::uint8_t, 16> number;
   net::bootstrap::fill_random(number);
-  const auto origin = std::make_shared<Origin>(Origin{settings, rates, net::bootstrap::hexadecimal(number), ""});
-  WEFT_TRY(origin->log, open_log(settings, 0));
+  const std::string job = net::bootstrap::hexadecimal(number);
   std::vector<Communicator> all;
   for (Rank r = 0; r < ranks; ++r) {
+    const auto origin = std::make_shared<Origin>(Origin{settings, rates, job, ""});
+    WEFT_TRY(origin->log, open_log(settings, r));
     WEFT_TRY(auto session,
              open_thread(origin, {"world", r, ranks}, std::move(worlds[static_cast<std::size_t>(r)]), machine));
     all.emplace_back(std::move(session));

@@ -52,7 +52,7 @@ class Common : public session::Groups {
 
  protected:
   Result<net::bootstrap::UniqueFd> listen_on(const net::bootstrap::Address& at) const {
-    WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", origin_->settings.ports));
+    WEFT_TRY(const auto ports, net::bootstrap::ports_of(origin_->settings));
     return net::bootstrap::listen_on(at, ports);
   }
 

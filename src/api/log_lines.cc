@@ -53,7 +53,12 @@ void log_choice(const Log& log, const cost::MachineView& machine, const tune::Qu
   std::string line = fmt::format("{} of {} on {} ranks: {}, {}", schedule::name(task.collective),
                                  format_bytes(task.elements * task.element_bytes), task.ranks, text_of(chosen.plan),
                                  format_duration(chosen.estimate.total));
-  if (const auto all = tune::candidates(machine, question)) {
+  tune::Question free = question;
+  free.algorithm.clear();
+  free.protocol.clear();
+  free.channels = 0;
+  if (!question.algorithm.empty() || !question.protocol.empty() || question.channels != 0) line += ", forced";
+  if (const auto all = tune::candidates(machine, free)) {
     const auto second = std::find_if(all->begin(), all->end(), [&](const tune::Candidate& c) {
       return c.possible && !(c.plan.algorithm == chosen.plan.algorithm && c.plan.protocol == chosen.plan.protocol);
     });

@@ -8,7 +8,7 @@
 #include "net/bootstrap/meeting.h"
 #include "tune/tune.h"
 
-// What WEFT_DEBUG makes a rank say about how it starts and chooses. Each costs a comparison where nothing is written.
+// Log lines (WEFT_DEBUG) about start-up and the choice of plans. Each costs a comparison where nothing is written.
 namespace weft::api {
 
 // The log of a rank. Its first lines are about NCCL_* names: those that are understood, at INFO; those that cannot be
@@ -20,7 +20,7 @@ void log_job(const Log& log, const net::bootstrap::Job& job);
 // Interfaces, used or not, and how this rank reaches every other one.
 void log_meeting(const Log& log, const env::Settings& settings, const net::bootstrap::Meeting& meeting, Rank rank,
                  const std::string& within, const std::string& across);
-// The plan of the first call of its shape, and the fastest one that was not chosen.
+// The plan of the first call of its shape, and the fastest of the others; where options force the plan, of all others.
 void log_choice(const Log& log, const cost::MachineView& machine, const tune::Question& question,
                 const tune::Candidate& chosen);
 

@@ -46,7 +46,7 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
   WEFT_TRY(net::bootstrap::UniqueId place, known(id));
   WEFT_TRY(place.key, key_of(settings, place.key));
   WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
-  WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", settings.ports));
+  WEFT_TRY(const auto ports, net::bootstrap::ports_of(settings));
   WEFT_TRY(auto meeting, net::bootstrap::meet({.id = place,
                                                .rank = rank,
                                                .ranks = ranks,
@@ -111,7 +111,7 @@ Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& option
   if (!settings.interface.empty()) {
     WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
   }
-  WEFT_TRY(const auto ports, net::bootstrap::parse_ports("WEFT_PORTS", settings.ports));
+  WEFT_TRY(const auto ports, net::bootstrap::ports_of(settings));
   net::bootstrap::Key key;
   net::bootstrap::fill_random(key);
   WEFT_TRY(const net::bootstrap::Key whole, api::key_of(settings, key));

@@ -189,7 +189,7 @@ std::uint8_t number_of_transport(const std::string& transport) {
 
 Status check_transport(const std::string& what, const std::string& transport) {
   if (transport.empty() || number_of_transport(transport) != 0) return {};
-  return bad_input("{} '{}': there are shm, tcp, ucx, shm+tcp and shm+ucx", what, transport);
+  return bad_input("{} '{}': there are {}", what, transport, fmt::join(std::span(kTransports).subspan(1), ", "));
 }
 
 Result<Settings> read() {
@@ -197,6 +197,7 @@ Result<Settings> read() {
   Settings s;
   // A pod of a Kubernetes indexed job knows its index, but not how many there are.
   const bool indexed = !text("JOB_COMPLETION_INDEX").empty() && text("WEFT_RANK").empty();
+  s.rank_is_pod = indexed;
   for (const auto& [set, unset] : {std::pair{"WEFT_RANK", "WEFT_SIZE"}, std::pair{"WEFT_SIZE", "WEFT_RANK"}})
     if (!text(set).empty() && text(unset).empty() && !indexed)
       return bad_input("{} is {}, but {} is not set: a launcher sets both", set, text(set), unset);
@@ -232,6 +233,8 @@ Result<Settings> read() {
   WEFT_TRY(s.log.level, parse_log_level("WEFT_DEBUG", text("WEFT_DEBUG")));
   WEFT_TRY(s.log.parts, parse_log_parts("WEFT_DEBUG_SUBSYS", text("WEFT_DEBUG_SUBSYS")));
   s.log.file = text("WEFT_DEBUG_FILE");
+  s.log_level_given = !text("WEFT_DEBUG").empty();
+  s.log_parts_given = !text("WEFT_DEBUG_SUBSYS").empty();
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));

@@ -30,6 +30,7 @@ std::span<const std::string_view> launcher_names();
 struct Settings {
   std::optional<Rank> rank;  // WEFT_RANK
   std::optional<Rank> size;  // WEFT_SIZE
+  bool rank_is_pod = false;  // the rank is JOB_COMPLETION_INDEX, as WEFT_RANK is not set
   std::string id;            // WEFT_ID
   std::int64_t timeout_ms = 30000;
   bool timeout_given = false;              // WEFT_TIMEOUT_MS is set
@@ -41,6 +42,7 @@ struct Settings {
   std::string rates;                                       // WEFT_RATES
   std::string cache_folder;                                // for what is measured once; empty: none
   Log::Options log;                                        // WEFT_DEBUG, WEFT_DEBUG_SUBSYS, WEFT_DEBUG_FILE
+  bool log_level_given = false, log_parts_given = false;   // … which NCCL's names then do not change
   std::vector<std::string> nccl_understood, nccl_ignored;  // a sentence per NCCL_* name: see nccl_names.h
   std::string calibration;                                 // WEFT_CALIBRATION
   std::string transport;                                   // WEFT_TRANSPORT: see check_transport; empty: shm+tcp

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 6> kParts = {"INIT", "NET", "PATH", "PLAN
 
 // NCCL's subsystems, and which part of weft says such things.
 constexpr std::pair<std::string_view, LogPart> kPartsOfNccl[] = {
-    {"COLL", LogPart::kCall},   {"P2P", LogPart::kPath}, {"SHM", LogPart::kPath},       {"GRAPH", LogPart::kPath},
-    {"TUNING", LogPart::kPlan}, {"ENV", LogPart::kInit}, {"BOOTSTRAP", LogPart::kInit}, {"PROXY", LogPart::kNet},
-    {"RAS", LogPart::kFault},   {"CALL", LogPart::kCall}};
+    {"COLL", LogPart::kCall},      {"P2P", LogPart::kPath},    {"SHM", LogPart::kPath},
+    {"GRAPH", LogPart::kPath},     {"TUNING", LogPart::kPlan}, {"ENV", LogPart::kInit},
+    {"BOOTSTRAP", LogPart::kInit}, {"PROXY", LogPart::kNet},   {"RAS", LogPart::kFault}};
 
 std::string upper(std::string_view text) {
   std::string all(text);

@@ -100,6 +100,11 @@ TEST(NcclNames, WeftsOwnVariablesComeFirst) {
   EXPECT_EQ(s.transport, "shm");
   ASSERT_EQ(s.nccl_understood.size(), 2u);
   EXPECT_TRUE(contains(s.nccl_understood[0], "NCCL_ALGO=Tree is overruled by WEFT_ALGO"));
+  env::Settings quiet;  // WEFT_DEBUG=NONE WEFT_DEBUG_SUBSYS=ALL
+  quiet.log_level_given = quiet.log_parts_given = true;
+  const auto kept = translated({{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_SUBSYS", "NET"}}, quiet);
+  EXPECT_EQ(kept.log.level, LogLevel::kNone);
+  EXPECT_EQ(kept.log.parts, ~0U);
 }
 
 TEST(NcclNames, WhatCannotBeHonouredSaysWhy) {

@@ -86,15 +86,16 @@ class Translation {
       const auto level = parse_log_level("NCCL_DEBUG", *value);
       if (!level)
         ignored("NCCL_DEBUG", "there are VERSION, WARN, INFO and TRACE");
-      else if (s_.log.level == LogLevel::kNone)
+      else if (!s_.log_level_given)
         s_.log.level = *level;
     }
     if (const std::string* const value = given("NCCL_DEBUG_SUBSYS")) {
       const auto parts = parse_log_parts("NCCL_DEBUG_SUBSYS", *value);
       if (!parts)
         ignored("NCCL_DEBUG_SUBSYS",
-                "weft knows INIT, COLL, P2P, SHM, NET, GRAPH, TUNING, ENV and ALL of NCCL's names");
-      else if (s_.log.parts == ~0U)
+                "weft knows INIT, COLL, P2P, SHM, NET, GRAPH, TUNING, ENV, BOOTSTRAP, PROXY, RAS, CALL and ALL of "
+                "NCCL's names");
+      else if (!s_.log_parts_given)
         s_.log.parts = *parts;
     }
     if (const std::string* const value = given("NCCL_DEBUG_FILE"))

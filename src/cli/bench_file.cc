@@ -11,8 +11,8 @@
 #include <random>
 
 #include "base/text.h"
+#include "base/unique_fd.h"
 #include "cli/common.h"
-#include "net/bootstrap/socket.h"
 #include "report/transfer.h"
 
 namespace weft::cli {
@@ -21,19 +21,26 @@ namespace {
 constexpr int kRounds = 7;
 constexpr Bytes kUnit = 4096;  // of offsets and sizes past the cache
 
+// The next run would take a file with a part of its bytes for the user's own.
+tl::unexpected<Error> unfinished(const std::string& path) {
+  const int error = errno;
+  unlink(path.c_str());
+  return bad_input("--file {}: {}", path, std::strerror(error));
+}
+
 // Makes the file with bytes in all its blocks: a hole would be read without the disk. False: it was there.
 Result<bool> make(const std::string& path, Bytes bytes) {
-  const net::bootstrap::UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.open() && errno == EEXIST) return false;
   if (!fd.open()) return bad_input("--file {}: {}", path, std::strerror(errno));
   const std::vector<char> block(1 << 20, 'w');
   for (Bytes at = 0; at < bytes;) {
     const ssize_t n =
         pwrite(fd.get(), block.data(), static_cast<std::size_t>(std::min<Bytes>(bytes - at, 1 << 20)), at);
-    if (n < 0) return bad_input("--file {}: {}", path, std::strerror(errno));
+    if (n < 0) return unfinished(path);
     at += n;
   }
-  fsync(fd.get());
+  if (fsync(fd.get()) != 0) return unfinished(path);
   return true;
 }
 

@@ -56,7 +56,7 @@ complete -F _weft weft
                      schedule::op_names(" "));
 }
 
-// The first sentence of a description, where shells take a line in quotes.
+// The first line of a description, where shells take a line in quotes.
 std::string brief(std::string text) {
   text = text.substr(0, text.find('\n'));
   std::erase_if(text, [](char c) { return c == '\'' || c == '[' || c == ']' || c == ':' || c == '`'; });

@@ -13,6 +13,7 @@
 #include "calibrate/cpus.h"
 #include "launch/ucx_names.h"
 #include "net/bootstrap/arbiter.h"
+#include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
 #include "net/ucx/ucx.h"
@@ -20,9 +21,6 @@
 
 namespace weft::cli {
 namespace {
-
-constexpr std::chrono::seconds kGrace{5};       // from a signal that ends the job to SIGKILL
-constexpr std::chrono::hours kMeetingTime{24};  // programs may take their time to come to it
 
 // Unguessable: from the system's random source.
 std::string make_id() {
@@ -41,7 +39,7 @@ int wait_for(launch::RankProcesses& ranks, const launch::BlockedSignals& signals
     if (const int s = signals.next(); s == SIGINT || s == SIGTERM || s == SIGHUP) {
       result = 128 + s;
       ranks.signal_all(until ? SIGKILL : s);  // at the second signal nothing is waited for
-      if (!until) until = std::chrono::steady_clock::now() + kGrace;
+      if (!until) until = std::chrono::steady_clock::now() + launch::kGrace;
     }
     if (until && !in_grace()) ranks.signal_all(SIGKILL);
     for (const auto& ended : ranks.reap()) {
@@ -72,8 +70,9 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
     if (!settings.interface.empty()) {
       WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
     }
-    WEFT_TRY(host, net::bootstrap::Host::open(at, ranks));
-    WEFT_TRY(arbiter, net::bootstrap::Arbiter::open(at));
+    WEFT_TRY(const net::bootstrap::Ports ports, net::bootstrap::ports_of(settings));
+    WEFT_TRY(host, net::bootstrap::Host::open(at, ranks, ports));
+    WEFT_TRY(arbiter, net::bootstrap::Arbiter::open(at, ports));
   }
   const std::vector<int> cpus = calibrate::usable_cpus();
   std::fflush(nullptr);
@@ -104,9 +103,9 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
     }
   }
   if (arbiter) arbiter->serve();
-  // Only now: a fork carries no threads. What ranks that do not come mean, those that do will say.
+  // Only now: a fork carries no threads. Ranks that did come report the missing ones.
   std::thread meeting([&] {
-    if (host) (void)host->serve(kMeetingTime);
+    if (host) (void)host->serve(launch::kMeetingTime);
   });
   const int result = wait_for(processes, signals);
   if (host) host->stop();

@@ -172,6 +172,14 @@ void add_host_options(CLI::App& sub, Spec& spec) {
   sub.add_flag("--no-label{false}", spec.labels, "on --hosts, lines do not begin with their rank");
 }
 
+// Options that only agents on hosts honour.
+Status check_host_options(const CLI::App& sub, const Spec& spec) {
+  if (!spec.hosts.empty() || !spec.hostfile.empty()) return {};
+  for (const char* name : {"--folder", "--env", "--weft", "--ssh", "--ports", "--on-failure", "--no-label"})
+    if (sub.count(name) > 0) return bad_input("run: {} is for ranks on --hosts or --hostfile", name);
+  return {};
+}
+
 }  // namespace
 
 Command add_run(CLI::App& app) {
@@ -193,7 +201,10 @@ Command add_run(CLI::App& app) {
       "\nExamples:\n  weft run -n 4 ./trainer --epochs 3\n  weft run -n 2 weft bench all_reduce\n"
       "  weft run --hosts node1:4,node2:4 ./trainer --epochs 3\n" +
       environment_table());
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec, sub]() -> Result<int> {
+            WEFT_CHECK(check_host_options(*sub, *spec));
+            return run(*spec);
+          }};
 }
 
 Command add_run_agent(CLI::App& app) {

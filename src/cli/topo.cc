@@ -158,11 +158,12 @@ Command add_topo(CLI::App& app) {
                 "print every link by the name that bench --fault and --load take, and its rates");
   sub->add_flag("--matrix", spec->matrix, "print the matrix of path types");
   sub->add_option("--svg", spec->svg, "draw it into this file")->check(writable);
-  sub->add_option("--heat", spec->heat, "draw the rates between all devices as a heat map");
-  sub->add_option("--stairs", spec->stairs, "draw the rates from GPU memory to the spine on a logarithmic scale");
+  sub->add_option("--heat", spec->heat, "draw the rates between all devices as a heat map")->check(writable);
+  sub->add_option("--stairs", spec->stairs, "draw the rates from GPU memory to the spine on a logarithmic scale")
+      ->check(writable);
   sub->add_option("--path", spec->path, "print the way between two devices, e.g. --path gpu0 node1/nic3")->expected(2);
   sub->add_option("--slurm", spec->slurm, "write Slurm's topology.conf of a cluster")->check(writable);
-  sub->add_option("--kubernetes", spec->kubernetes, "write Kubernetes nodes with topology labels");
+  sub->add_option("--kubernetes", spec->kubernetes, "write Kubernetes nodes with topology labels")->check(writable);
   sub->add_option("--record", spec->record, "store what was read of this machine in this folder")
       ->check(writable_folder);
   sub->add_option("--xml", spec->xml, "write NCCL topology XML of its first node")->check(writable);

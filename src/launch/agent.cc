@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "launch/job.h"
 #include "launch/ucx_names.h"
 #include "net/bootstrap/arbiter.h"
+#include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
 #include "recorder/snapshot.h"
@@ -32,9 +34,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 namespace bootstrap = net::bootstrap;
 
-constexpr std::chrono::seconds kGrace{5};         // from a signal that ends the job to SIGKILL
-constexpr std::chrono::hours kMeetingTime{24};    // programs may take their time to come to it
-constexpr std::chrono::milliseconds kDrain{500};  // for output that processes of a rank that has ended still write
+constexpr int kRead = 32 << 10;                             // bytes of a rank's output at once
 constexpr std::size_t kMostPending = std::size_t{1} << 20;  // bytes on their way to the launcher
 
 auto system_failure(const std::string& what) {
@@ -132,7 +132,7 @@ Result<Frame> Agent::receive(FrameKind wanted) {
     WEFT_TRY(auto frame, in_.next());
     if (frame && frame->kind == wanted) return *frame;
     const ssize_t n = read(STDIN_FILENO, buffer, sizeof buffer);
-    if (n == 0) return failure(Code::kSystem, Blame::kProcess, "the launcher is gone");
+    if (n == 0 || (n < 0 && errno != EINTR)) return failure(Code::kSystem, Blame::kProcess, "the launcher is gone");
     if (n > 0) in_.add({buffer, static_cast<std::size_t>(n)});
   }
 }
@@ -146,7 +146,7 @@ Result<Place> Agent::open_place() {
   } else if (!job_.at.empty()) {
     WEFT_TRY(at, bootstrap::resolve("the host's own address", job_.at, 0));
   }
-  WEFT_TRY(const bootstrap::Ports ports, bootstrap::parse_ports("WEFT_PORTS", settings.ports));
+  WEFT_TRY(const bootstrap::Ports ports, bootstrap::ports_of(settings));
   WEFT_TRY(host_, bootstrap::Host::open(at, job_.size, ports));
   WEFT_TRY(arbiter_, bootstrap::Arbiter::open(at, ports));
   return Place{.join = host_->id().text(), .arbiter = arbiter_->address().text()};
@@ -243,7 +243,7 @@ void Agent::take_frames() {
 
 // False: at its end.
 bool Agent::forward(Stream& stream) {
-  char buffer[32768];
+  char buffer[kRead];
   const ssize_t n = read(stream.fd.get(), buffer, sizeof buffer);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (n > 0) {
@@ -256,11 +256,13 @@ bool Agent::forward(Stream& stream) {
 
 void Agent::reap() {
   for (const auto& ended : ranks_.reap()) {
-    // The rank's output is sent before its exit.
+    // The rank's output is sent before its exit: all that its pipe holds, but not what its children go on writing.
     for (Stream& s : streams_) {
-      pollfd waiting{s.fd.get(), POLLIN, 0};
-      while (s.rank == ended.rank && s.fd.open() && poll(&waiting, 1, 0) > 0 && forward(s)) {
-      }
+      if (s.rank != ended.rank || !s.fd.open()) continue;
+      int held = 0;
+      ioctl(s.fd.get(), FIONREAD, &held);
+      for (int left = held; left > 0 && s.fd.open(); left -= kRead)
+        if (!forward(s)) break;
     }
     const RankEnd end{
         .code = ended.code(), .signal = ended.signal(), .last = ended.code() == 0 ? "" : last_call(ended.pid)};
@@ -290,12 +292,8 @@ void Agent::watch() {
     for (const Stream& s : streams_)
       waiting.push_back({s.fd.open() && out_.size() < kMostPending ? s.fd.get() : -1, POLLIN, 0});
     poll(waiting.data(), waiting.size(), 100);
-    char discarded[512];
-    if (waiting[0].revents != 0 && read(signal_fd_.get(), discarded, 128) > 0) {
-      int number = 0;  // the first field of a signalfd_siginfo, which has 128 bytes
-      std::memcpy(&number, discarded, sizeof number);
-      if (number != SIGCHLD) take_signal(number == SIGHUP ? SIGTERM : number);
-    }
+    if (const int s = waiting[0].revents != 0 ? BlockedSignals::take(signal_fd_.get()) : 0; s != 0 && s != SIGCHLD)
+      take_signal(s == SIGHUP ? SIGTERM : s);
     if (waiting[1].revents != 0) take_frames();
     if (waiting[2].revents != 0) connected_ = connected_ && out_.write_some(STDOUT_FILENO);
     for (std::size_t i = 0; i < streams_.size(); ++i)

@@ -48,7 +48,8 @@ class AgentProcess {
   Hello hello;
   Place place;
   bool said_hello = false, ready = false, done = false;
-  Rank running = 0;  // its ranks that have not ended
+  bool reported = false;  // its problem has been shown
+  Rank running = 0;       // its ranks that have not ended
 
  private:
   HostRanks host_;

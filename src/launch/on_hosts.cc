@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 
 #include "base/text.h"
 #include "launch/agent_process.h"
@@ -21,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSettle{300};  // ranks that fail because of another's death may be reported first
 constexpr std::chrono::seconds kNotice{5};         // for the others to notice that a rank has failed, and end or shrink
 constexpr std::chrono::seconds kHangUp{8};         // for agents to end their ranks and themselves
+static_assert(kHangUp > kGrace + 2 * kDrain);
 
 struct Failure {
   Rank rank = 0;
@@ -52,6 +52,7 @@ class Launcher {
   void lose_reader(PendingBytes& output);
   Status take_frames(AgentProcess& agent);
   void take_frame(AgentProcess& agent, const Frame& frame);
+  void take_problem(AgentProcess& agent, const Error& problem);
   void lose(AgentProcess& agent);
   void judge();
   void signal_all(int signal);
@@ -65,7 +66,8 @@ class Launcher {
   LabelledOutput output_;
   std::optional<Error> problem_;  // before the ranks have started
   bool started_ = false, goes_on_ = false, ending_ = false;
-  int interrupted_ = 0;            // the signal that ends the job
+  int interrupted_ = 0;  // the signal that ends the job
+  std::optional<Clock::time_point> interrupted_at_;
   std::vector<Failure> failures_;  // not yet reported
   std::optional<Failure> cause_;   // reported
   Clock::time_point failed_at_;
@@ -76,12 +78,12 @@ void Launcher::signal_all(int signal) {
 }
 
 void Launcher::take_signal() {
-  char info[128];
-  if (read(signal_fd_.get(), info, sizeof info) <= 0) return;
-  int signal = 0;  // the first field of a signalfd_siginfo, which has 128 bytes
-  std::memcpy(&signal, info, sizeof signal);
-  if (signal == SIGCHLD) return;
-  if (signal != SIGUSR1 && signal != SIGUSR2) interrupted_ = signal;
+  const int signal = BlockedSignals::take(signal_fd_.get());
+  if (signal == 0 || signal == SIGCHLD) return;
+  if (signal != SIGUSR1 && signal != SIGUSR2) {
+    interrupted_ = signal;
+    if (!interrupted_at_) interrupted_at_ = Clock::now();
+  }
   if (started_) signal_all(signal);
 }
 
@@ -91,6 +93,7 @@ void Launcher::lose_reader(PendingBytes& output) {
   output = {};
   if (interrupted_ != 0) return;
   interrupted_ = SIGPIPE;
+  interrupted_at_ = Clock::now();
   if (started_) signal_all(SIGTERM);
 }
 
@@ -139,6 +142,13 @@ Status Launcher::take_frames(AgentProcess& agent) {
   }
 }
 
+// Once the ranks have started, the agent ends by itself: lose() then counts its ranks as failed.
+void Launcher::take_problem(AgentProcess& agent, const Error& problem) {
+  if (started_ && !agent.reported && interrupted_ == 0) output_.say(shown(problem.message));
+  agent.reported = true;
+  if (!started_ && !problem_) problem_ = problem;
+}
+
 // Its connection ended before its job was done.
 void Launcher::lose(AgentProcess& agent) {
   const std::string how = agent.how_it_ended(job_);
@@ -148,7 +158,7 @@ void Launcher::lose(AgentProcess& agent) {
     return;
   }
   if (interrupted_ != 0 || agent.running == 0) return;
-  output_.say(how);
+  if (!agent.reported) output_.say(shown(how));
   if (failures_.empty() && !cause_) failed_at_ = Clock::now();
   failures_.push_back({-1, agent.host(), RankEnd{.code = 1}});
   agent.running = 0;
@@ -172,7 +182,7 @@ void Launcher::step(int timeout_ms) {
     if (waiting[3 + 3 * i].revents != 0) a.read_out();
     if (waiting[4 + 3 * i].revents != 0) a.read_err();
     if (waiting[5 + 3 * i].revents != 0) a.write_some();
-    if (const Status fine = take_frames(a); !fine && !problem_ && !started_) problem_ = fine.error();
+    if (const Status fine = take_frames(a); !fine) take_problem(a, fine.error());
     a.reap();
     if (a.over() && !a.done) lose(a);
   }
@@ -281,7 +291,9 @@ Result<int> Launcher::run() {
     return tl::make_unexpected(ready.error());
   }
   const auto done = [&] { return std::all_of(agents_.begin(), agents_.end(), [](const auto& a) { return a.done; }); };
-  while (started_ && !done()) {
+  // A host that the network has lost says nothing more.
+  const auto gives_up = [&] { return interrupted_at_ && Clock::now() - *interrupted_at_ > kHangUp; };
+  while (started_ && !done() && !gives_up()) {
     step(100);
     judge();
   }

@@ -33,6 +33,11 @@ Result<int> BlockedSignals::descriptor() const {
   return fd;
 }
 
+int BlockedSignals::take(int descriptor) {
+  signalfd_siginfo info;
+  return read(descriptor, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
 int RankProcesses::Ended::code() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 int RankProcesses::Ended::signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 

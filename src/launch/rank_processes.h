@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "base/units.h"
 
 namespace weft::launch {
+
+constexpr std::chrono::seconds kGrace{5};         // from a signal that ends the job to SIGKILL
+constexpr std::chrono::milliseconds kDrain{500};  // for output that processes of a rank that has ended still write
+constexpr std::chrono::hours kMeetingTime{24};    // programs may take their time to come to the meeting place
 
 // A variable in the environment of a rank's process.
 using Setting = std::pair<std::string, std::string>;
@@ -30,6 +35,8 @@ class BlockedSignals {
   int next() const;
   // Readable while one of them waits: see signalfd. Errors: kSystem.
   Result<int> descriptor() const;
+  // The next signal of a descriptor(), or 0 if none waits.
+  static int take(int descriptor);
 
  private:
   sigset_t set_{}, before_{};

@@ -15,22 +15,28 @@ namespace {
 
 constexpr char kPrefix[] = "weft-nccl-";
 
-// A program that sets NCCL_* names means this library: rank 0 says once which of them have no effect.
+// Ranks of libnccl.so.2 share memory: what weft understands about other transports has no effect here.
+void ignore_transports(env::Settings& settings) {
+  for (const char* name : {"NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME"})
+    if (std::erase_if(settings.nccl_understood, [&](const std::string& line) { return line.starts_with(name); }) > 0)
+      settings.nccl_ignored.push_back(
+          fmt::format("{} has no effect: ranks of libnccl.so.2 are on one machine and share memory", name));
+}
+
+// A program that sets NCCL_* names means this library: rank 0 says once which of them have no effect, unless its log
+// says so.
 void report_ignored(const env::Settings& settings) {
   static std::once_flag reported;
+  if (settings.log.level != LogLevel::kNone) return;
   std::call_once(reported, [&] {
     for (const std::string& line : settings.nccl_ignored) fmt::print(stderr, "weft: {}\n", shown(line));
-    for (const std::string& line : settings.nccl_understood)
-      for (const char* name : {"NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME"})
-        if (line.starts_with(name))
-          fmt::print(stderr, "weft: {} has no effect: ranks of libnccl.so.2 are on one machine and share memory\n",
-                     name);
   });
 }
 
 // Ranks of one machine meet under the id's text. Errors: see api::join.
 Result<Communicator> join(const std::string& name, Rank rank, Rank ranks) {
-  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(env::Settings settings, env::read());
+  ignore_transports(settings);
   if (rank == 0) report_ignored(settings);
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings, rank != 0));
   WEFT_TRY(auto joined,

@@ -138,7 +138,7 @@ std::string canonical_name() {
 // Kubernetes' indexed jobs: the pod of index 0, whose name comes to be known when it has started.
 Status meet_at_first_pod(Job& job, const env::Settings& s) {
   constexpr std::uint16_t kPort = 29717;
-  WEFT_TRY(const Ports ports, parse_ports("WEFT_PORTS", s.ports));
+  WEFT_TRY(const Ports ports, ports_of(s));
   const auto deadline = std::chrono::steady_clock::now() + Milliseconds(s.timeout_ms);
   WEFT_TRY(const std::string host, first_pod(canonical_name(), job.rank));
   for (;;) {
@@ -155,7 +155,7 @@ Result<std::optional<Job>> own_job(const env::Settings& s) {
   if (!s.join.empty()) {
     WEFT_TRY(job.id, UniqueId::parse("WEFT_JOIN", s.join));
     job.local_name.clear();
-  } else if (s.launcher.contains("JOB_COMPLETION_INDEX") && s.id.empty() && s.store.empty()) {
+  } else if (s.rank_is_pod && s.id.empty() && s.store.empty()) {
     job.launcher = "Kubernetes";
     WEFT_CHECK(meet_at_first_pod(job, s));
   }
@@ -251,7 +251,7 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
 
 Result<Meeting> meet_as_described(const Job& job, const env::Settings& s) {
   WEFT_TRY(const Address arbiter, arbiter_of(s));
-  WEFT_TRY(const Ports ports, parse_ports("WEFT_PORTS", s.ports));
+  WEFT_TRY(const Ports ports, ports_of(s));
   Invitation invitation{.id = {},
                         .rank = job.rank,
                         .ranks = job.ranks,
@@ -286,6 +286,8 @@ Result<Meeting> meet_as_described(const Job& job, const env::Settings& s) {
 }
 
 }  // namespace
+
+Result<Ports> ports_of(const env::Settings& settings) { return parse_ports("WEFT_PORTS", settings.ports); }
 
 Result<Address> arbiter_of(const env::Settings& s) {
   if (s.arbiter.empty()) return Address{};

@@ -25,6 +25,9 @@ struct Job {
 // launcher names no place to meet, or that has no key (secret.h).
 Result<std::optional<Job>> job_of(const env::Settings& settings);
 
+// WEFT_PORTS: where meeting places and ranks may listen. Errors (bad input).
+Result<Ports> ports_of(const env::Settings& settings);
+
 // Where the arbiter of the job listens; family 0: there is none. Errors (bad input).
 Result<Address> arbiter_of(const env::Settings& settings);
 

@@ -95,8 +95,9 @@ void Endpoint::drop_own_opening(Rank r, int lane) {
 void Endpoint::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
   Peer& p = peer(r);
-  meeting_.log->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, describe(r),
-                     own ? "this rank" : "it");
+  if (meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
+    meeting_.log->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, describe(r),
+                       own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   p.started = true;
@@ -131,7 +132,7 @@ bool Endpoint::progress_guests() {
 
 bool Endpoint::progress_openings() {
   retry_openings();
-  bool moved = (guests_.size() < kCrowd || Clock::now() - listened_ >= kCrowdEvery) && progress_guests();
+  bool moved = (guests_.empty() || Clock::now() - listened_ >= listens_every()) && progress_guests();
   for (std::size_t i = 0; i < openings_.size(); ++i) {
     Opening& o = openings_[i];
     if (!o.fd.open()) continue;
