@@ -77,6 +77,14 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
     if (late[static_cast<std::size_t>(r)] != 0) broken_.error().ranks.push_back(r);
   leave_record(broken_.error());
+  // Breaking off may overtake a list that is still under way. So rank 0 breaks off when all others have confirmed
+  // theirs, and they wait for that: nothing is sent to them any more, and their exchange ends when the communicator
+  // breaks.
+  std::vector<Transfer> confirmations;
+  for (Rank r = 1; self == 0 && r < n; ++r)
+    if (late[static_cast<std::size_t>(r)] == 0) confirmations.push_back(one(Direction::kReceive, r));
+  if (self != 0 && late[0] == 0) confirmations = {one(Direction::kSend, 0), one(Direction::kReceive, 0)};
+  (void)exchange_until(confirmations, Clock::now() + kAnswerTime);  // the error below is the one to report
   executor_->break_off(static_cast<Rank>(first), fabric::Cause::kFailed);
   return broken_;
 }
