@@ -59,7 +59,7 @@ void Line::ask(Question question, std::span<const std::byte> data, Into into, Do
   std::memcpy(place, &question, sizeof question);
   const std::int64_t bytes = question.bytes + static_cast<std::int64_t>(sizeof question);
   under_way_ += bytes;
-  waiting_.push_back({bytes, std::move(into), std::move(done)});
+  waiting_.push_back({bytes, question.ask == Ask::kRead ? question.bytes : 0, std::move(into), std::move(done)});
 }
 
 Status Line::advance() {
@@ -107,7 +107,7 @@ Result<bool> Line::receive() {
     if (n > 0) got_ += static_cast<std::size_t>(n);
     bool nonsense = n <= 0 || waiting_.empty();
     if (!nonsense && !have_answer_ && got_ == sizeof answer_) {
-      nonsense = answer_.bytes < 0 || answer_.bytes > waiting_.front().bytes;
+      nonsense = answer_.bytes < 0 || answer_.bytes > waiting_.front().wanted;
       if (!nonsense) {
         have_answer_ = true;
         got_ = 0;

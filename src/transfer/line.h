@@ -43,7 +43,8 @@ class Line {
 
  private:
   struct Waiting {
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0;   // of the question and its data, as under_way_ counts
+    std::int64_t wanted = 0;  // of data that the answer may have
     Into into;
     Done done;
   };

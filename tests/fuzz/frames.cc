@@ -46,7 +46,7 @@ class Peer final : public net::messages::Receiver {
       const std::byte* const at = s.settle(all, target_.data());
       for (Bytes i = 0; i < all.end; ++i) require(at[i] == kSent, "every byte of a message was sent");
       s.release();
-      std::fill(target_.begin(), target_.end(), std::byte{0});
+      std::fill_n(target_.begin(), all.end, std::byte{0});
     }
     // Half of the strands say where the next message is wanted.
     if (f.strand % 2 == 0) s.want({0, static_cast<Bytes>(target_.size())}, f.tag, target_.data());
@@ -76,17 +76,19 @@ void check_frames(std::string_view text) {
   for (; text.size() >= sizeof(Words) && !wire.ended() && sequence < 200; text.remove_prefix(sizeof(Words))) {
     Words w;
     std::memcpy(&w, text.data(), sizeof w);
+    // Most frames are small: inputs with large ones take a hundred times as long.
+    const std::uint32_t length = (w.flags & 32) != 0 ? w.length : w.length % 4096;
     tcp::Header header{.flags = static_cast<std::uint16_t>(w.flags >> 6),
                        .sequence = ++sequence,
                        .frame = {.kind = static_cast<net::messages::FrameKind>(w.kind),
                                  .flags = static_cast<std::uint8_t>(w.flags & 3),
                                  .strand = w.strand,
-                                 .length = w.length,
+                                 .length = length,
                                  .number = w.number,
                                  .tag = static_cast<std::uint64_t>(w.flags >> 4 & 1),
                                  .offset = w.offset,
                                  .total = w.total}};
-    const std::size_t bytes = std::min<std::size_t>(w.length, payload.size());
+    const std::size_t bytes = std::min<std::size_t>(header.frame.length, payload.size());
     header.payload_crc = tcp::crc32c(0, payload.data(), bytes);
     tcp::seal(header);
     std::string out(reinterpret_cast<const char*>(&header), sizeof header);

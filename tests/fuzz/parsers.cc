@@ -21,7 +21,6 @@
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
 #include "tests/fuzz/peers.h"
-#include "tests/fuzz/transfers.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -211,9 +210,6 @@ const std::vector<Parser>& parsers() {
       {"training", [](std::string_view t) { check_training(t); }},
       {"dump", [](std::string_view t) { check_dump(t); }},
       {"steps", [](std::string_view t) { check_steps(t); }},
-      {"transfer_metadata", [](std::string_view t) { check_transfer_metadata(t); }},
-      {"transfer_questions", [](std::string_view t) { check_transfer_questions(t); }},
-      {"transfer_answers", [](std::string_view t) { check_transfer_answers(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},
   };
   static const std::vector<Parser> all = [] {

@@ -12,11 +12,4 @@ void check_greeting(std::string_view text);
 // A text as WEFT_JOIN, WEFT_KEY and an address: what is read is written alike, and no error repeats a key.
 void check_invitation(std::string_view text);
 
-// Metadata of a transfer agent, signed with the key: what is accepted names regions within its segment.
-void check_metadata(std::string_view text);
-
-// Every 9 bytes are a question of a peer with the key to a transfer agent's server: none reaches beyond the region that
-// it names.
-void check_questions(std::string_view text);
-
 }  // namespace weft::fuzz
