@@ -6,6 +6,7 @@
 #include <span>
 
 #include "api/unique_id.h"
+#include "net/bootstrap/job.h"
 #include "net/bootstrap/member.h"
 #include "net/memory/survivors.h"
 

@@ -2,6 +2,7 @@
 
 #include "api/chooser.h"
 #include "api/pe_join.h"
+#include "net/bootstrap/job.h"
 #include "net/rma/over_ucx.h"
 #include "net/shm/program_data.h"
 
@@ -87,7 +88,8 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.messages).endpoint.meeting();
   const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
-  WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks));
+  WEFT_TRY(const net::bootstrap::Ports ports, net::bootstrap::ports_of(settings));
+  WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks, ports));
   WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
   const auto known = std::make_shared<std::weak_ptr<net::rma::Agent>>();
   const std::chrono::milliseconds timeout(settings.timeout_ms);

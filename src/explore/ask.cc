@@ -31,6 +31,18 @@ Result<std::int64_t> number(const json& question, const char* key, std::int64_t 
   return at->get<std::int64_t>();
 }
 
+Result<std::vector<std::string>> faults_of(const json& question) {
+  std::vector<std::string> given;
+  const auto faults = question.find("faults");
+  if (faults == question.end()) return given;
+  if (!faults->is_array()) return bad_input("faults: {} is not a list of texts", faults->dump());
+  for (const json& fault : *faults) {
+    if (!fault.is_string()) return bad_input("faults: {} is not a text", fault.dump());
+    given.push_back(fault.get<std::string>());
+  }
+  return given;
+}
+
 Result<Words> words_of(const json& question) {
   static constexpr std::string_view kKeys[] = {"ask",  "collective", "on",    "bytes", "dtype",
                                                "algo", "proto",      "ranks", "root",  "faults"};
@@ -45,13 +57,7 @@ Result<Words> words_of(const json& question) {
   WEFT_TRY(w.protocol, word(question, "proto", ""));
   WEFT_TRY(w.ranks, number(question, "ranks", w.ranks));
   WEFT_TRY(w.root, number(question, "root", w.root));
-  if (const auto faults = question.find("faults"); faults != question.end()) {
-    if (!faults->is_array()) return bad_input("faults: {} is not a list of texts", faults->dump());
-    for (const json& fault : *faults) {
-      if (!fault.is_string()) return bad_input("faults: {} is not a text", fault.dump());
-      w.faults.push_back(fault.get<std::string>());
-    }
-  }
+  WEFT_TRY(w.faults, faults_of(question));
   return w;
 }
 
@@ -83,7 +89,9 @@ Result<training::Words> train_words_of(const json& question) {
   WEFT_TRY(w.recompute, word(question, "recompute", w.recompute));
   WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
   WEFT_TRY(w.precision, word(question, "precision", w.precision));
-  static constexpr std::string_view kTexts[] = {"ask", "model", "on", "recompute", "schedule", "precision"};
+  WEFT_TRY(w.faults, faults_of(question));
+  static constexpr std::string_view kTexts[] = {"ask",      "model",     "on",    "recompute",
+                                                "schedule", "precision", "faults"};
   for (const auto& [key, value] : question.items()) {
     if (value.is_null() || std::ranges::find(kTexts, key) != std::end(kTexts)) continue;
     if (!training::set_number(w, key, 0)) return bad_input("'{}' is no word of a question about training", key);
@@ -91,6 +99,41 @@ Result<training::Words> train_words_of(const json& question) {
     training::set_number(w, key, given);
   }
   return w;
+}
+
+// The question's words, understood.
+struct Understood {
+  cost::MachineView machine;
+  Question question;
+};
+Result<Understood> understand(const Words& words, const std::string& calibration, const topology::FileReader& reader) {
+  WEFT_TRY(const Collective collective, schedule::parse_collective(words.collective));
+  WEFT_TRY(const DataType type, schedule::parse_type(words.type));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", words.bytes));
+  WEFT_TRY(cost::MachineView machine, modelled_machine(words.on, calibration, reader));
+  WEFT_TRY(const Rank ranks, cost::ranks_on(machine, words.on, words.ranks));
+  if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
+  schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
+  task.root = static_cast<Rank>(words.root);
+  return Understood{std::move(machine), {words.on, task, words.algorithm, words.protocol, words.faults}};
+}
+
+// {"points": [[bytes, GB/s], …]} beside the words: see judge().
+Result<json> guess_judged(json question) {
+  std::vector<Guess> guesses;
+  const json points = question.value("points", json::array());
+  question.erase("points");
+  if (!points.is_array()) return bad_input("points: {} is not a list of sizes and bandwidths", points.dump());
+  for (const json& p : points) {
+    if (!p.is_array() || p.size() != 2 || !p[0].is_number() || !p[1].is_number())
+      return bad_input("points: {} is not a size and a bandwidth", p.dump());
+    guesses.push_back({p[0].get<Bytes>(), p[1].get<double>()});
+  }
+  WEFT_TRY(Words words, words_of(question));
+  words.algorithm.clear(), words.protocol.clear();
+  WEFT_TRY(const Understood asked, understand(words, {}, {}));
+  WEFT_TRY(const std::string answer, judge(asked.machine, asked.question, guesses));
+  return json{{"schema", "weft.explorer.guess/1"}, {"answer", answer}};
 }
 
 Result<json> answer_to(std::string_view text) {
@@ -102,7 +145,8 @@ Result<json> answer_to(std::string_view text) {
     WEFT_TRY(const training::Words words, train_words_of(question));
     return asked == "train" ? train(words) : plans(words);
   }
-  if (asked != "answer") return bad_input("ask: '{}' is none of answer, train, plans, words", asked);
+  if (asked == "guess") return guess_judged(question);
+  if (asked != "answer") return bad_input("ask: '{}' is none of answer, guess, train, plans, words", asked);
   WEFT_TRY(const Words words, words_of(question));
   WEFT_TRY(const report::Explorer report, answer(words));
   return to_json(report);
@@ -120,15 +164,8 @@ Result<cost::MachineView> modelled_machine(const std::string& on, const std::str
 
 Result<report::Explorer> answer(const Words& words, const std::string& calibration,
                                 const topology::FileReader& reader) {
-  WEFT_TRY(const Collective collective, schedule::parse_collective(words.collective));
-  WEFT_TRY(const DataType type, schedule::parse_type(words.type));
-  WEFT_TRY(const Bytes bytes, parse_message("--bytes", words.bytes));
-  WEFT_TRY(const cost::MachineView machine, modelled_machine(words.on, calibration, reader));
-  WEFT_TRY(const Rank ranks, cost::ranks_on(machine, words.on, words.ranks));
-  if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
-  schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
-  task.root = static_cast<Rank>(words.root);
-  WEFT_TRY(report::Explorer report, answer(machine, {words.on, task, words.algorithm, words.protocol, words.faults}));
+  WEFT_TRY(const Understood asked, understand(words, calibration, reader));
+  WEFT_TRY(report::Explorer report, answer(asked.machine, asked.question));
   report.words = words;
   return report;
 }

@@ -1,6 +1,7 @@
 #include "explore/explore.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -249,8 +250,8 @@ Status play(const cost::MachineView& machine, const sim::Disturbances& disturban
   return {};
 }
 
-// The candidates' predicted bus bandwidth over sizes.
-Status curves(const cost::MachineView& machine, const tune::Question& question, Explorer& e) {
+// The candidates' predicted bus bandwidth over sizes, those that are chosen first.
+Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, const tune::Question& question) {
   constexpr std::size_t kMostCurves = 8;
   std::map<std::pair<std::string, std::string>, Explorer::Curve> all;
   WEFT_TRY(const auto here, tune::candidates(machine, question));
@@ -273,9 +274,14 @@ Status curves(const cost::MachineView& machine, const tune::Question& question, 
         at->second.busbw_GBps.emplace_back(actual, bus_bandwidth(actual, c.estimate.total, sized.task));
     }
   }
-  for (auto& [name, curve] : all) e.curves.push_back(std::move(curve));
-  std::ranges::stable_sort(e.curves, [](const auto& a, const auto& b) { return a.chosen > b.chosen; });
-  return {};
+  std::vector<Explorer::Curve> found;
+  for (auto& [name, curve] : all) found.push_back(std::move(curve));
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.chosen > b.chosen; });
+  return found;
+}
+
+tune::Question question_of(const cost::MachineView& on, const Question& q, const schedule::Task& task) {
+  return {.task = task, .can = sim::flow_capabilities(on.topology()), .algorithm = q.algorithm, .protocol = q.protocol};
 }
 
 // A machine's name with its options in order, so that equal machines have equal names: "dgx-h100:net=…,nodes=2".
@@ -319,25 +325,32 @@ void replace(std::string& text, std::string_view mark, std::string_view by) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
 }
 
+// What the question's faults leave of a machine and of the task on it.
+struct Left {
+  std::optional<cost::MachineView> faulted;  // empty: the whole machine
+  sim::Disturbances disturbances;
+  schedule::Task task;
+};
+Result<Left> left_of(const cost::MachineView& whole, const Question& q) {
+  Left left{.faulted = {}, .disturbances = {}, .task = q.task};
+  if (q.faults.empty()) return left;
+  WEFT_TRY(simulate::Faulted faults, simulate::apply_faults(whole.topology(), q.faults));
+  left.disturbances = std::move(faults.disturbances);
+  left.faulted.emplace(std::move(faults.machine), whole.costs());
+  if (const Rank ranks = left.faulted->endpoints(); ranks < left.task.ranks)
+    left.task = on_ranks(left.task, ranks, *left.faulted);
+  return left;
+}
+
 }  // namespace
 
 Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
-  schedule::Task task = q.task;
+  WEFT_TRY(const Left left, left_of(whole, q));
+  const sim::Disturbances& disturbances = left.disturbances;
+  const schedule::Task& task = left.task;
+  const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
   Explorer e;
-  sim::Disturbances disturbances;
-  std::optional<cost::MachineView> faulted;
-  if (!q.faults.empty()) {
-    WEFT_TRY(simulate::Faulted faults, simulate::apply_faults(whole.topology(), q.faults));
-    disturbances = std::move(faults.disturbances);
-    faulted.emplace(std::move(faults.machine), whole.costs());
-    if (const Rank left = faulted->endpoints(); left < task.ranks) task = on_ranks(task, left, *faulted);
-  }
-  const cost::MachineView& machine = faulted ? *faulted : whole;
-  const auto ask = [&](const cost::MachineView& on, const schedule::Task& of) {
-    return tune::Question{
-        .task = of, .can = sim::flow_capabilities(on.topology()), .algorithm = q.algorithm, .protocol = q.protocol};
-  };
-  const tune::Question question = ask(machine, task);
+  const tune::Question question = question_of(machine, q, task);
   WEFT_TRY(const predict::Answer found,
            predict::predict(machine, {.question = question, .options = {.disturbances = disturbances}}));
   const tune::Candidate& choice = found.choice;
@@ -366,7 +379,7 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
                   q.machine, task.ranks, bytes, bytes, e.algorithm, protocol, choice.plan.channels);
   if (!q.faults.empty()) {
     WEFT_TRY(const predict::Answer healthy,
-             predict::predict(whole, {.question = ask(whole, q.task),
+             predict::predict(whole, {.question = question_of(whole, q, q.task),
                                       .options = {.extrapolate = outcome.method == simulate::Method::kExtrapolated}}));
     e.healthy_us = healthy.outcome.time.us();
     e.slowdown = outcome.time / healthy.outcome.time;
@@ -379,9 +392,41 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   WEFT_CHECK(play(machine, disturbances, task, choice.plan, e));
   tune::Question free = question;
   free.algorithm.clear(), free.protocol.clear();
-  WEFT_CHECK(curves(machine, free, e));
+  WEFT_TRY(e.curves, curves(machine, free));
   WEFT_CHECK(measured(task, whole.endpoints(), e));
   return e;
+}
+
+Result<std::string> judge(const cost::MachineView& whole, const Question& q, std::span<const Guess> guesses) {
+  if (guesses.empty()) return bad_input("a guess has at least one size");
+  WEFT_TRY(const Left left, left_of(whole, q));
+  const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
+  WEFT_TRY(const auto all, curves(machine, question_of(machine, q, left.task)));
+  std::size_t close = 0;
+  double farthest = 0, wanted = 0;
+  const Guess* worst = nullptr;
+  for (const Guess& guess : guesses) {
+    if (guess.bytes <= 0 || !(guess.busbw_GBps > 0))
+      return bad_input("a guess of {} GB/s at {} bytes is none", guess.busbw_GBps, guess.bytes);
+    double best = 0;  // of the size nearest to the guess
+    for (const Explorer::Curve& curve : all) {
+      const auto at = std::ranges::min_element(curve.busbw_GBps, {}, [&](const auto& p) {
+        return std::abs(std::log(static_cast<double>(p.first) / static_cast<double>(guess.bytes)));
+      });
+      if (at != curve.busbw_GBps.end()) best = std::max(best, at->second);
+    }
+    if (best <= 0) return bad_input("no candidate has a curve");
+    const double off = std::abs(std::log(guess.busbw_GBps / best));
+    if (off <= std::log(1.5)) ++close;
+    if (worst == nullptr || off > farthest) farthest = off, wanted = best, worst = &guess;
+  }
+  if (close == guesses.size())
+    return fmt::format("Every size of your guess is within a factor of 1.5 of the prediction.");
+  return fmt::format(
+      "{} of {} sizes are within a factor of 1.5 of the prediction. Farthest off is {}: you guessed {:.3g} GB/s, the "
+      "cost model says {:.3g}, {:.2g} times {}.",
+      close, guesses.size(), format_bytes(worst->bytes), worst->busbw_GBps, wanted, std::exp(farthest),
+      worst->busbw_GBps > wanted ? "less" : "more");
 }
 
 std::string page(const Explorer& report) {

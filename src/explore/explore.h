@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,14 @@ struct Question {
 inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
+
+// How far a drawn curve is from that of the best candidate at each size, in a sentence. Errors (bad input): there is no
+// guess, or it has no size or no bandwidth.
+struct Guess {
+  Bytes bytes = 0;
+  double busbw_GBps = 0;
+};
+Result<std::string> judge(const cost::MachineView& machine, const Question& question, std::span<const Guess> guesses);
 
 // What the page may do, as the value of Content-Security-Policy: run its own script and the core in a worker made of
 // its own text, and nothing else. It stands in the page and in the server's answer.

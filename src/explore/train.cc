@@ -10,11 +10,13 @@ namespace {
 using nlohmann::json;
 
 std::string command_of(const training::Model& model, const training::Words& words, const training::Plan& plan) {
-  return fmt::format(
+  std::string command = fmt::format(
       "weft train {} --on {} --tp {} --pp {} --vp {} --ep {} --cp {} --zero {} --micro-batch {} --global-batch {} "
       "--seq {} --recompute {} --schedule {} --precision {}",
       model.name, words.on, plan.tp, plan.pp, plan.vp, plan.ep, plan.cp, plan.zero, plan.micro_batch, plan.global_batch,
       plan.seq, words.recompute, words.schedule, words.precision);
+  for (const std::string& fault : words.faults) command += fmt::format(" --fault {}", fault);
+  return command;
 }
 
 json lanes_of(const training::Step& step) {
@@ -46,7 +48,8 @@ json words_json(const training::Words& w) {
           {"seq", w.plan.seq},
           {"recompute", w.recompute},
           {"schedule", w.schedule},
-          {"precision", w.precision}};
+          {"precision", w.precision},
+          {"faults", w.faults}};
 }
 
 }  // namespace
@@ -92,9 +95,10 @@ Result<json> plans(const training::Words& words) {
   return json{
       {"schema", "weft.explorer.plans/1"},
       {"answer", fmt::format("{} plans were tried: {} fit, {} need too much memory. The first {} are simulated, "
-                             "the others estimated.",
+                             "the others estimated.{}",
                              found.tried, found.ranked.size(), found.refused.size(),
-                             std::min<std::size_t>(training::kSimulatedPlans, found.ranked.size()))},
+                             std::min<std::size_t>(training::kSimulatedPlans, found.ranked.size()),
+                             words.faults.empty() ? "" : " All are plans of the machine without its faults.")},
       {"rows", rows}};
 }
 

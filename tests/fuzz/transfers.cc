@@ -118,7 +118,7 @@ class Agent {
     promise((segment().slot(kServerSlot).pin.load() & 0xffff) == 0, "no region stays pinned");
   }
 
-  // For questions that name the other regions only.
+  // Holds where no question has named this region.
   void check_other() {
     for (std::uint64_t page = 0; page < kPages; ++page) {
       const PageWord& word = segment().page(kOtherPage + page);

@@ -393,10 +393,12 @@ const page = (() => {
       return { schema: "weft.error/1", message: `The core stopped at this question (${problem.message}). The next one starts it again.` };
     }
   };
+  // Ends the question that the core is at, if there is one.
+  const cancelCore = () => { if (core.waiting.size) stopCore(); };
   let asking = 0;
   const question = async (words, push) => {
     const mine = ++asking;
-    if (core.waiting.size) stopCore();  // the answer to the last question is not wanted any more
+    cancelCore();  // the answer to the last question is not wanted any more
     pause();
     $("cancel").hidden = false;
     say("Computing …");
@@ -535,5 +537,5 @@ const page = (() => {
     }[e.key]);
     if (act) { e.preventDefault(); act(); }
   });
-  return { $, make, three, sizeText, table, fillSelect, askCore, question, show, remember, hooks, start, state, words: () => data.words };
+  return { $, make, three, sizeText, table, fillSelect, askCore, cancelCore, question, show, remember, hooks, start, state, words: () => data.words };
 })();

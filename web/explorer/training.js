@@ -10,10 +10,13 @@
     const all = new URLSearchParams(location.hash.slice(1)), found = {};
     for (const key of [...texts, ...numbers])
       if (all.has(`t.${key}`)) found[key] = numbers.includes(key) ? Number(all.get(`t.${key}`)) : all.get(`t.${key}`);
+    if (all.has("t.fault")) found.faults = all.getAll("t.fault");
     return found;
   };
   page.hooks.link.push((all) => {
-    if (answer) for (const key of [...texts, ...numbers]) all.set(`t.${key}`, answer.words[key]);
+    if (!answer) return;
+    for (const key of [...texts, ...numbers]) all.set(`t.${key}`, answer.words[key]);
+    for (const fault of answer.words.faults) all.append("t.fault", fault);
   });
   const say = (text, wrong) => {
     $("t-answer").textContent = text;
@@ -21,10 +24,12 @@
   };
   const ofForm = () => Object.fromEntries([
     ...texts.map((key) => [key, $(`t-${key}`).value.trim()]),
-    ...numbers.filter((key) => $(`t-${key}`).value !== "").map((key) => [key, Number($(`t-${key}`).value)])]);
+    ...numbers.filter((key) => $(`t-${key}`).value !== "").map((key) => [key, Number($(`t-${key}`).value)]),
+    ["faults", $("t-faults").value.split(/[\s,]+/).filter(Boolean)]]);
   const fill = () => {
     for (const key of [...texts, ...numbers]) $(`t-${key}`).value = answer.words[key];
     $("t-seq").value = answer.words.seq || "";
+    $("t-faults").value = answer.words.faults.join(" ");
   };
 
   const space = "http://www.w3.org/2000/svg";
@@ -91,11 +96,21 @@
     table($("t-memory"), [["Memory of the fullest stage"], ["GiB", 1]], Object.entries(row.memory_bytes).map(([name, b]) => [name, gib(b)]));
     $("t-command").textContent = answer.command;
   };
-  const ask = async (given, push) => {
+  // The core answers one question after the other; one that is not wanted any more is ended with it.
+  const askCore = async (question) => {
     const mine = ++asked;
+    page.cancelCore();
+    $("t-cancel").hidden = false;
+    const got = await page.askCore(question);
+    if (mine !== asked) return null;
+    $("t-cancel").hidden = true;
+    return got;
+  };
+  const ask = async (given, push) => {
     say("Computing …");
-    const got = await page.askCore({ ask: "train", ...given });
-    if (mine !== asked) return;
+    $("t-plans-answer").textContent = "";
+    const got = await askCore({ ask: "train", ...given });
+    if (!got) return;
     if (got.schema !== "weft.explorer.train/1") { say(got.message, true); return; }
     answer = got;
     say(answer.answer, !answer.report.rows[0].fits);
@@ -107,7 +122,8 @@
   const best = async () => {
     const given = ofForm();
     $("t-plans-answer").textContent = "Trying every plan …";
-    const got = await page.askCore({ ask: "plans", ...given });
+    const got = await askCore({ ask: "plans", ...given });
+    if (!got) { $("t-plans-answer").textContent = ""; return; }
     if (got.schema !== "weft.explorer.plans/1") { $("t-plans-answer").textContent = got.message; return; }
     $("t-plans-answer").textContent = got.answer;
     table($("t-plans"), [["Plan"], ["Step", 1], ["MFU", 1], ["GiB", 1], ["Why it lost"], [""]],
@@ -142,4 +158,5 @@
   $("t-words").addEventListener("change", () => ask(ofForm(), true));
   $("t-words").addEventListener("submit", (e) => { e.preventDefault(); ask(ofForm(), true); });
   $("t-best").addEventListener("click", best);
+  $("t-cancel").addEventListener("click", () => page.cancelCore());
 })();

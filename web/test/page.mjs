@@ -1,6 +1,7 @@
 // Opens the explorer's page in Chromium, drives it by the DevTools protocol, and compares what it shows with what the
 // command prints. Nothing is fetched: the browser has no network.
 //   node --experimental-websocket web/test/page.mjs build/weft [FOLDER]     FOLDER: for screenshots of three widths
+// WEFT_AXE=…/node_modules/axe-core/axe.min.js: axe, too, looks at every view in both themes (npm install axe-core).
 // Exit: 0 all as expected, 1 something differs, 2 wrong usage, or Chromium or the core is missing.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -47,6 +48,12 @@ const call = (method, params = {}) => new Promise((done, failed) => {
 const run = async (expression) => (await call("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true })).result.value;
 for (const domain of ["Page", "Runtime", "Log"]) await call(`${domain}.enable`);
 
+const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+     1048576        262144     float     sum      -1    49.32   21.26   37.20      0    48.91   21.44   37.52      0
+    33554432       8388608     float     sum      -1    178.1  188.37  329.64      0    177.9  188.60  330.05      0
+  1073741824     268435456     float     sum      -1   3952.3  271.67  475.42      0   3950.1  271.82  475.69      0
+`;
 let failed = 0;
 const open = async (fragment) => {
   await call("Page.navigate", { url: "about:blank" });
@@ -61,7 +68,7 @@ const settled = async () => {
   }
 };
 const check = (name, is, wanted) => {
-  const fine = typeof wanted === "string" ? String(is).includes(wanted) : wanted(is);
+  const fine = typeof wanted === "string" ? String(is).includes(wanted) : wanted instanceof RegExp ? wanted.test(is) : wanted(is);
   console.log(fine ? `ok     ${name}` : `WRONG  ${name}: ${is}`);
   if (!fine) ++failed;
 };
@@ -125,6 +132,38 @@ await settled();
 check("mended", await answer(), command("all_reduce", "--on", "dgx-h100:nodes=2", "--bytes", "64M").answer);
 await open("view=curves&on=dgx-a100");
 check("measurements are dots", await run(`document.querySelectorAll("#plot circle").length`), (n) => n > 5);
+await open("view=curves&on=dgx-h100&bytes=64M");
+await run(`document.getElementById("c-guess").click()`);
+check("a guess comes before the curves", await run(`document.querySelectorAll("#plot path").length + Number(!document.getElementById("candidates").hidden)`), (n) => n <= 1);
+await run(`(() => {
+  const key = (k) => document.querySelector("#plot svg").dispatchEvent(new KeyboardEvent("keydown", { key: k, bubbles: true }));
+  key("ArrowUp"); key("ArrowRight"); key("ArrowRight"); key("ArrowUp");
+  document.getElementById("c-see").click();
+})()`);
+const judged = () => run(`document.getElementById("c-said").textContent`);
+for (let i = 0; i < 100 && /^(Computing|)$|GB\/s$/.test(await judged()); ++i) await sleep(100);
+check("the guess is judged", await judged(), /of 3 sizes are within a factor of 1.5|Every size/);
+check("then the curves are there", await run(`document.querySelectorAll("#plot path").length`), (n) => n > 3);
+await run(`(() => {
+  document.getElementById("c-own").open = true;
+  document.getElementById("c-table").value = ${JSON.stringify(pasted)};
+  document.getElementById("c-show").click();
+})()`);
+const table = () => run(`document.getElementById("c-table-answer").textContent`);
+for (let i = 0; i < 100 && /^(Computing .*|)$/.test(await table()); ++i) await sleep(100);
+check("a pasted table", await table(), /^3 rows/);
+check("its rows", await run(`document.querySelectorAll("#c-rows tbody tr").length`), (n) => n === 3);
+await run(`(() => { document.getElementById("c-table").value = "nothing"; document.getElementById("c-show").click(); })()`);
+for (let i = 0; i < 100 && /^Computing/.test(await table()); ++i) await sleep(100);
+check("a text without rows", await table(), /no row/);
+await open("view=training&t.model=llama3-8b&t.on=dgx-h100:nodes=2&t.zero=1&t.fault=nic:0/3%3Ddown");
+for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
+const faulty = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--fault", "nic:0/3=down"], { encoding: "utf8" });
+check("a training step with a fault", faulty, await run(`document.getElementById("t-answer").textContent`));
+check("its command names the fault", await run(`document.getElementById("t-command").textContent`), "--fault nic:0/3=down");
+await run(`document.getElementById("t-best").click(); document.getElementById("t-cancel").click()`);
+await sleep(500);
+check("trying every plan can be cancelled", await run(`document.getElementById("t-plans-answer").textContent + document.getElementById("t-cancel").hidden`), "Cancelled.true");
 await open("view=training&t.model=llama3-8b&t.on=dgx-h100&t.pp=2&t.zero=1");
 for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
 check("its words can be changed", await run(`document.getElementById("t-words").offsetHeight > 0 && document.getElementById("t-no-core").hidden`), (x) => x === true);
@@ -135,6 +174,18 @@ await sleep(300);
 await settled();
 await run(`document.getElementById("tour-see").click()`);
 check("the tour's last answer", await run(`document.getElementById("tour-result").textContent`), command("all_reduce", "--on", "dgx-h100:nodes=2,net=ib-ndr", "--bytes", "1G", "--fault", "nic:0/3=down").answer);
+if (process.env.WEFT_AXE) {
+  const axe = readFileSync(process.env.WEFT_AXE, "utf8");
+  for (const theme of ["light", "dark"])
+    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3"]) {
+      await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
+      await open(`view=${view}`);
+      await sleep(500);
+      await run(axe);
+      const found = await run(`axe.run(document).then((r) => r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.target + " " + n.failureSummary).join(" | ")).join("\n"))`);
+      check(`axe, ${view}, ${theme}`, found, (x) => x === "");
+    }
+}
 check("nothing was refused by the content policy, no script failed", said.join("; "), (x) => x === "");
 
 if (pictures) {

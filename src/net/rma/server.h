@@ -16,9 +16,10 @@ namespace weft::net::rma {
 // The thread never blocks on one connection.
 class Server {
  public:
-  // Listens at this address, any port. Errors: see bootstrap::listen_on.
+  // Listens at this address, at one of `ports`. Errors: see bootstrap::listen_on.
   static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key,
-                                              const bootstrap::Sealing& sealing, Rank ranks);
+                                              const bootstrap::Sealing& sealing, Rank ranks,
+                                              bootstrap::Ports ports = {});
   ~Server();
 
   bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
