@@ -126,6 +126,7 @@ void print(const DoctorReport& report, bool verbose) {
     if (verbose)
       for (const auto& f : report.folded) print(f, ++number, verbose);
   }
+  for (const auto& note : report.notes) fmt::print("{}\n", note);
   for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
   if (report.files > 0)
     fmt::print("\n{} lines of {} files read, {} not understood\n", report.lines, report.files, report.not_understood);

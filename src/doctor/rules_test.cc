@@ -77,7 +77,7 @@ TEST(Rules, EachHasALineAndANearMissAndARemedy) {
 TEST(Rules, ABrokenTableIsRefusedWithItsLine) {
   const auto broken = parse_rules("r.tsv", "a\tb\n");
   ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().message, "r.tsv:1: 2 columns instead of 12");
+  EXPECT_EQ(broken.error().message, "r.tsv:1: 2 columns instead of 13");
 }
 
 TEST(Diagnosis, ADeadGpuIsTheRootAndItsPeersCompletionsAreFolded) {
