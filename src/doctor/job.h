@@ -13,7 +13,7 @@
 namespace weft::doctor {
 
 // A job compares what its processes said about themselves: versions of NCCL, variables, networks and numbers of NICs
-// NICs that differ, ranks that never came, collectives that differ in watchdogs' lines, two jobs in one folder.
+// that differ, ranks that never came, collectives that differ in watchdog lines, two jobs in one folder.
 class Job {
  public:
   void line(const Line& line, const Process& process, const std::string& file, int number);

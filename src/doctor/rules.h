@@ -24,7 +24,7 @@ struct Rule {
   Pattern pattern;
   std::optional<Pattern> unless;
   std::string versions, remedy, verify, refuted;
-  std::string fault;  // as for weft bench --fault; empty: cannot be replayed
+  std::string fault;  // a change in the words of causes.tsv; empty: cannot be replayed
   // Rules of which facts have to be there, and of which none may be, anywhere in the evidence; else it is no finding.
   std::vector<std::string> needs, without;
   std::vector<std::string> confirmed_by;  // rules whose facts make it certain; empty: any of another source

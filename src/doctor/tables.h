@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,5 +14,21 @@ bool has_wrong_elements(std::string_view line);
 
 // Words of which one is in each row: names of types.
 const std::vector<std::string_view>& table_words();
+
+// A table of nccl-tests, of OSU's collectives or of `weft bench`, as it was printed or pasted, with other lines around.
+struct PerfTable {
+  struct Row {
+    std::int64_t bytes = 0;
+    double microseconds = 0;  // out of place
+  };
+  std::vector<Row> rows;
+  // What the lines around say; 0 or empty: nothing.
+  std::int64_t ranks = 0;
+  std::set<std::string> hosts;
+  std::string gpu;         // "NVIDIA H100 80GB HBM3"
+  std::string collective;  // "all_reduce"
+  int gpus_per_thread = 0;
+};
+PerfTable read_table(std::string_view text);
 
 }  // namespace weft::doctor
