@@ -103,7 +103,18 @@ Result<std::vector<Cause>> shipped_causes() {
   return bad_input("data/doctor/causes.tsv is not compiled in");
 }
 
-std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause) {
+double node_rate(const topology::Topology& machine) {
+  double rate = 0;
+  for (const topology::Link& link : machine.links())
+    if (link.kind == LinkKind::kNetwork)
+      for (const auto end : {link.a, link.b}) {
+        const topology::Device& device = machine.device(end);
+        if (device.kind == topology::DeviceKind::kNic && device.node == 0) rate += link.rate_ab.gb();
+      }
+  return rate;
+}
+
+std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause, double used) {
   const bool network = cause.network != 1 || cause.node_cap || cause.late > 0 || !cause.faults.empty();
   bool touched = !cause.protocol.empty();
   std::map<std::int32_t, double> nic_rates;  // of a node, bytes per second
@@ -124,7 +135,7 @@ std::optional<topology::Topology> changed(const topology::Topology& machine, con
   for (topology::Link link : machine.links()) {
     double factor = topology::is_scale_up(link.kind) ? cause.nvlink : 1;
     if (link.kind == LinkKind::kNetwork) {
-      factor = cause.network;
+      factor = cause.network == 1 ? 1 : cause.network * used;
       for (const auto end : {link.a, link.b}) {
         const topology::Device& device = machine.device(end);
         if (device.kind != topology::DeviceKind::kNic) continue;

@@ -28,9 +28,12 @@ Result<std::vector<Cause>> shipped_causes();
 // "network=36% late=3", "nic:0/2=down": only the change. Errors (bad input): names the word.
 Result<Cause> parse_change(std::string_view text);
 
-// The machine with the rates and latencies of the cause; its faults are not in it. Nothing: the machine has no part
-// that the cause changes.
-std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause);
+// The machine with the rates and latencies of the cause; its faults are not in it. `used`: the part of the network's
+// rate that the healthy job uses at large sizes; severities are published as parts of what was reached, not of what the
+// links could carry. Nothing: the machine has no part that the cause changes.
+std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause, double used = 1);
+// GB/s that the NICs of the first node carry together; 0: it has none.
+double node_rate(const topology::Topology& machine);
 
 // One row of a table under one cause.
 struct Residual {

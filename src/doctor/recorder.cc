@@ -152,23 +152,27 @@ std::vector<Recorder::Blame> Recorder::absent(const std::string& name, const Gro
       blame(rank, false,
             fmt::format("group {}: rank {} has not joined call {} ({}); others are at call {}", name, rank, last + 1,
                         call_at(last + 1), most));
+  const auto stuck = std::ranges::find_if(group.by_sequence, [](const auto& call) {
+    return std::ranges::any_of(call.second, [](const Record& r) { return !complete(r.state); });
+  });
+  // A member that has a dump without a call of this group, where others wait in one.
+  if (stuck != group.by_sequence.end())
+    for (const int rank : group.members)
+      if (dumped_.contains(rank) && !group.last.contains(rank))
+        blame(rank, false,
+              fmt::format("group {}: rank {} has not joined call {} ({}); others are at call {}", name, rank,
+                          stuck->first, stuck->second[0].call, most));
   // A call that all joined, that some have started and that one has only scheduled: its stream is blocked.
-  if (blames.empty())
-    if (const auto stuck = std::ranges::find_if(group.by_sequence,
-                                                [](const auto& s) {
-                                                  return std::ranges::any_of(
-                                                      s.second, [](const Record& r) { return !complete(r.state); });
-                                                });
-        stuck != group.by_sequence.end()) {
-      const auto& records = stuck->second;
-      const auto scheduled = std::ranges::count(records, "scheduled", &Record::state);
-      if (scheduled > 0 && 2 * static_cast<std::size_t>(scheduled) < records.size())
-        for (const Record& r : records)
-          if (r.state == "scheduled")
-            blame(r.rank, false,
-                  fmt::format("group {}: rank {} has called but not started call {} ({}): its stream is blocked", name,
-                              r.rank, stuck->first, r.call));
-    }
+  if (blames.empty() && stuck != group.by_sequence.end()) {
+    const auto& records = stuck->second;
+    const auto scheduled = std::ranges::count(records, "scheduled", &Record::state);
+    if (scheduled > 0 && 2 * static_cast<std::size_t>(scheduled) < records.size())
+      for (const Record& r : records)
+        if (r.state == "scheduled")
+          blame(r.rank, false,
+                fmt::format("group {}: rank {} has called but not started call {} ({}): its stream is blocked", name,
+                            r.rank, stuck->first, r.call));
+  }
   if (!group.last.empty())
     for (const int rank : group.members)
       if (!dumped_.contains(rank))
@@ -247,6 +251,11 @@ void Recorder::finish(const Finder& found) const {
     });
   };
   const bool all_wait = !blames.empty() && std::ranges::all_of(blames, victim);
+  // Groups without victims come first: what others wait for began there.
+  std::set<std::string> later;
+  for (const auto& blame : blames)
+    if (victim(blame)) later.insert(blame.first);
+  std::ranges::stable_sort(blames, {}, [&](const auto& blame) { return later.contains(blame.first); });
   for (const auto& [name, blame] : blames) {
     if (!victim({name, blame})) {
       found("F068", blame.fact);
