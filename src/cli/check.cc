@@ -95,8 +95,8 @@ Result<std::vector<Residual>> residuals(accuracy::Predictor& predictor, const ac
   return all;
 }
 
-Result<std::vector<Residual>> replayed(const Cause& cause, const Machine& machine, accuracy::Table table, double used) {
-  auto changed = doctor::changed(machine.view->topology(), cause, used);
+Result<std::vector<Residual>> replayed(const Cause& cause, const Machine& machine, accuracy::Table table) {
+  auto changed = doctor::changed(machine.view->topology(), cause);
   if (!changed) return bad_input("no such part");
   if (!cause.faults.empty()) {
     WEFT_TRY(auto faulted, simulate::apply_faults(*changed, cause.faults));
@@ -129,22 +129,29 @@ accuracy::Table sample(const accuracy::Table& table) {
   return part;
 }
 
-// The part of its NICs' rate that a node uses in the largest healthy call. Rings carry busbw; trees carry each byte
-// once up and once down, algbw in each direction.
-Result<double> network_use(accuracy::Predictor& predictor, const Machine& machine, const accuracy::Table& table) {
+// The largest row on machines with a slower network.
+Result<std::vector<doctor::Slowdown>> slowdowns(accuracy::Predictor& predictor, const Machine& machine,
+                                                const accuracy::Table& table) {
+  std::vector<doctor::Slowdown> all = {{}};
+  if (machine.view->topology().nodes() < 2) return all;
   const Point& last = *std::ranges::max_element(table.points, {}, &Point::bytes);
-  WEFT_TRY(const auto prediction, predictor.predict(table, last));
-  const bool tree = prediction.algorithm.find("tree") != std::string_view::npos;
-  const double rate = static_cast<double>(last.bytes) / prediction.time.s() * 1e-9 *
-                      (tree ? 1 : schedule::bus_factor(table.collective, last.ranks));
-  const double node = doctor::node_rate(machine.view->topology());
-  return node > 0 ? std::min(1.0, rate / node) : 1.0;
+  WEFT_TRY(const auto healthy, predictor.predict(table, last));
+  for (const double rate : {0.7, 0.5, 0.35, 0.2, 0.1}) {
+    Cause slower;
+    slower.network = rate;
+    auto changed = doctor::changed(machine.view->topology(), slower);
+    if (!changed) break;
+    accuracy::Predictor slow(cost::MachineView(std::move(*changed), machine.view->costs(), machine.view->caches()));
+    WEFT_TRY(const auto prediction, slow.predict(table, last));
+    all.push_back({rate, prediction.time / healthy.time});
+  }
+  return all;
 }
 
 // All causes by their likelihood after the table, which sum to 1.
 Result<std::vector<Explanation>> explanations(accuracy::Predictor& predictor, const Machine& machine,
                                               const accuracy::Table& table, const std::vector<Residual>& healthy) {
-  WEFT_TRY(const double used, network_use(predictor, machine, table));
+  WEFT_TRY(const auto slower, slowdowns(predictor, machine, table));
   WEFT_TRY(const auto causes, doctor::shipped_causes());
   std::vector<Explanation> all = {
       {"model", "the model is at fault, the machine is healthy", "weft calibrate", 0,
@@ -152,8 +159,9 @@ Result<std::vector<Explanation>> explanations(accuracy::Predictor& predictor, co
   all[0].left = doctor::distance(healthy);
   all[0].spread = doctor::kModelSpread;
   const bool several = table.points.front().ranks > machine.view->ranks_per_node(table.points.front().ranks);
-  for (const Cause& cause : causes) {
-    const auto rows = replayed(cause, machine, table, used);
+  for (Cause cause : causes) {
+    if (cause.network != 1) cause.network = doctor::rate_for(slower, cause.network);
+    const auto rows = replayed(cause, machine, table);
     if (!rows) continue;  // the machine has no such part, or the cause cannot be on it
     all.push_back({cause.id, cause.words, cause.verify, doctor::distance(*rows),
                    std::log(several ? cause.several : cause.alone) + doctor::log_likelihood(*rows, cause.spread),

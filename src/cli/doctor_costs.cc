@@ -16,7 +16,7 @@ Status DoctorCosts::train(const std::string& workload) {
   return {};
 }
 
-// Of a step, or of the all_reduce as `weft bench` prints it.
+// The time is that of a step, or of the all_reduce as `weft bench` prints it.
 Result<Duration> DoctorCosts::time_on(const cost::MachineView& view) {
   if (model_) {
     WEFT_TRY(const training::Answer answer, training::answer(*model_, view, words_));

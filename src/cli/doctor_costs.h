@@ -11,13 +11,14 @@
 
 namespace weft::cli {
 
-// What findings cost the job at hand: a collective or a training step on a machine with the fault beside the healthy
-// one, which is simulated once. Money where the price of a GPU-hour is given.
+// The costs of findings for the job at hand: a collective or a training step on a machine with the fault beside the
+// healthy one, which is simulated once. Money where the price of a GPU-hour is given.
 class DoctorCosts {
  public:
   DoctorCosts(Machine machine, Bytes bytes, double price)
       : machine_(std::move(machine)), bytes_(bytes), price_(price) {}
-  // From now on of a training step instead of an all_reduce. Errors (bad input): see parse_words and load_model.
+  // Costs are from now on those of a training step instead of an all_reduce. Errors (bad input): see parse_words and
+  // load_model.
   Status train(const std::string& workload);
 
   // One sentence; empty: the finding has no fault that can be replayed, and no price is given.

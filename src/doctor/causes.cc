@@ -103,18 +103,18 @@ Result<std::vector<Cause>> shipped_causes() {
   return bad_input("data/doctor/causes.tsv is not compiled in");
 }
 
-double node_rate(const topology::Topology& machine) {
-  double rate = 0;
-  for (const topology::Link& link : machine.links())
-    if (link.kind == LinkKind::kNetwork)
-      for (const auto end : {link.a, link.b}) {
-        const topology::Device& device = machine.device(end);
-        if (device.kind == topology::DeviceKind::kNic && device.node == 0) rate += link.rate_ab.gb();
-      }
-  return rate;
+double rate_for(std::span<const Slowdown> slowdowns, double part) {
+  const double times = 1 / part;
+  for (std::size_t i = 1; i < slowdowns.size(); ++i) {
+    const Slowdown &above = slowdowns[i - 1], &below = slowdowns[i];
+    if (below.times < times || below.times <= above.times) continue;
+    const double way = std::log(times / above.times) / std::log(below.times / above.times);
+    return above.rate * std::pow(below.rate / above.rate, std::max(0.0, way));
+  }
+  return slowdowns.back().rate * slowdowns.back().times * part;  // beyond the last: the network is the limit
 }
 
-std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause, double used) {
+std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause) {
   const bool network = cause.network != 1 || cause.node_cap || cause.late > 0 || !cause.faults.empty();
   bool touched = !cause.protocol.empty();
   std::map<std::int32_t, double> nic_rates;  // of a node, bytes per second
@@ -135,12 +135,12 @@ std::optional<topology::Topology> changed(const topology::Topology& machine, con
   for (topology::Link link : machine.links()) {
     double factor = topology::is_scale_up(link.kind) ? cause.nvlink : 1;
     if (link.kind == LinkKind::kNetwork) {
-      factor = cause.network == 1 ? 1 : cause.network * used;
+      factor = cause.network;
       for (const auto end : {link.a, link.b}) {
         const topology::Device& device = machine.device(end);
         if (device.kind != topology::DeviceKind::kNic) continue;
         if (cause.node_cap) factor = std::min(factor, *cause.node_cap * 1e9 / nic_rates[device.node]);
-        link.latency = link.latency + Duration::microseconds(cause.late / 2);  // a passage has two NICs
+        link.latency = link.latency + Duration::microseconds(cause.late / 2);  // each way has two NICs
       }
     }
     link.rate_ab = link.rate_ab * factor;

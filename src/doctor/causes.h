@@ -16,7 +16,7 @@ struct Cause {
   std::string id, words, verify;
   double network = 1, nvlink = 1;   // factors of rates
   std::optional<double> node_cap;   // GB/s that the NICs of a node carry together
-  double late = 0;                  // us more per passage of the network
+  double late = 0;                  // us more per way through the network
   std::string protocol;             // that all sizes use; empty: as NCCL chooses
   std::vector<std::string> faults;  // as for weft bench --fault
   double spread = 0.1;
@@ -28,12 +28,19 @@ Result<std::vector<Cause>> shipped_causes();
 // "network=36% late=3", "nic:0/2=down": only the change. Errors (bad input): names the word.
 Result<Cause> parse_change(std::string_view text);
 
-// The machine with the rates and latencies of the cause; its faults are not in it. `used`: the part of the network's
-// rate that the healthy job uses at large sizes; severities are published as parts of what was reached, not of what the
-// links could carry. Nothing: the machine has no part that the cause changes.
-std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause, double used = 1);
-// GB/s that the NICs of the first node carry together; 0: it has none.
-double node_rate(const topology::Topology& machine);
+// The machine with the rates and latencies of the cause; its faults are not in it. Nothing: the machine has no part
+// that the cause changes.
+std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause);
+
+// What large messages lose where the network's links have a part of their rate.
+struct Slowdown {
+  double rate = 1;   // of the links, as a part of the healthy one
+  double times = 1;  // of the healthy time
+};
+// The rate of links at which large messages reach `part` of the healthy bandwidth, between simulated ones: severities
+// are published as parts of the bandwidth that was reached, and other links may be the limit of the healthy machine.
+// Requires: slowdowns from the whole rate downwards, at least one.
+double rate_for(std::span<const Slowdown> slowdowns, double part);
 
 // One row of a table under one cause.
 struct Residual {

@@ -59,8 +59,12 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
 }
 
 bool Evidence::has(std::string_view id) const {
-  const auto at = std::ranges::find(rules_, id, &Rule::id);
-  return at != rules_.end() && counts_[static_cast<std::size_t>(at - rules_.begin())] > 0;
+  const auto there = [&](std::string_view name) {
+    const auto at = std::ranges::find(rules_, name, &Rule::id);
+    return at != rules_.end() && counts_[static_cast<std::size_t>(at - rules_.begin())] > 0;
+  };
+  const auto rule = std::ranges::find(rules_, id, &Rule::id);
+  return there(id) && std::ranges::none_of(rule->without, there);
 }
 
 void Evidence::found(std::string_view id, Fact fact) {

@@ -36,7 +36,7 @@ class Evidence {
   std::size_t count(std::size_t rule) const { return counts_[rule]; }
   // Ranks of all facts of a rule.
   const std::set<int>& ranks(std::size_t rule) const { return ranks_[rule]; }
-  bool has(std::string_view rule) const;  // a fact of the rule with this id
+  bool has(std::string_view rule) const;  // a fact of the rule with this id, and none that its own guard forbids
 
   std::int64_t lines() const { return lines_; }
   std::int64_t not_understood() const { return not_understood_ + recorder_.not_understood(); }

@@ -40,7 +40,7 @@ const std::vector<std::string_view>& Job::words() {
 
 void Job::line(const Line& line, const Process& process, const std::string& file, int number) {
   const std::string_view text = line.text;
-  if (has(text, "SeqNum=")) return watchdog(line, file, number);
+  if (has(text, "SeqNum=") || has(text, "last enqueued")) return watchdog(line, file, number);
   if (process.key.empty() || (members_.size() >= kMostMembers && !members_.contains(process.key))) return;
   Member& m = members_[process.key];
   m.host = process.host;
@@ -57,7 +57,8 @@ void Job::line(const Line& line, const Process& process, const std::string& file
   if (const auto version = behind(text, "NCCL version "); !version.empty() && number_at(version, 0) >= 0)
     m.values.try_emplace("NCCL version", Said{std::string(version.substr(0, version.find('+'))), file, number});
   if (const auto network = behind(text, "Using network "); !network.empty())
-    m.values.try_emplace("network", Said{std::string(network), file, number});
+    m.values.try_emplace("network",
+                         Said{network == "Socket" ? "Socket" : "RDMA", file, number});  // plugins have many names
   if (const auto at = text.find(" set by environment to "); at != std::string_view::npos) {
     const auto begin = text.rfind(' ', at - 1);
     const std::string name(text.substr(begin + 1, at - begin - 1));
@@ -87,15 +88,23 @@ void Job::watchdog(const Line& line, const std::string& file, int number) {
             .said = {std::string(text), file, number}};
   for (const std::string_view word : {"[Rank ", "[rank", "Rank "})
     if (t.rank < 0) t.rank = number_behind(text, word);
-  if (t.sequence < 0) return;
-  if (watchdog_sequence < 0 || t.sequence < watchdog_sequence) watchdog_sequence = t.sequence, watchdog_rank = t.rank;
+  std::int64_t enqueued = -1;  // "last enqueued NCCL work: 8", "last enqueued work: 8"
+  for (const std::string_view word : {"last enqueued NCCL work: ", "last enqueued work: "})
+    if (enqueued < 0) enqueued = number_behind(text, word);
+  if (t.sequence < 0 && enqueued < 0) return;
+  if (t.sequence >= 0 && (watchdog_sequence < 0 || t.sequence < watchdog_sequence))
+    watchdog_sequence = t.sequence, watchdog_rank = t.rank;
   // Groups have sequence numbers of their own: those of the group of all ranks are compared, and those whose GUID says
   // which ranks they are of.
   std::string group(behind(text, "PG GUID ", " ,]"));
   if (group.empty()) group = behind(text, "PG ID ", " ,]");
   if (group.empty()) group = behind(text, "[PG ", " ,]");
   if (group.empty()) group = "0";
-  if (t.rank >= 0) timeouts_[group].try_emplace(t.rank, t);
+  if (t.rank < 0) return;
+  if (t.sequence >= 0) timeouts_[group].try_emplace(t.rank, t);
+  if (enqueued < 0) return;
+  t.sequence = enqueued;
+  enqueued_[group].try_emplace(t.rank, t);
 }
 
 int Job::rank_of(const std::string& process) const {
@@ -227,6 +236,24 @@ void Job::compare_timeouts(const Finder& found) const {
   }
 }
 
+// A rank that has called less than the others when the timeout came.
+void Job::compare_enqueued(const Finder& found) const {
+  for (const auto& [group, ranks] : enqueued_) {
+    std::map<std::int64_t, std::size_t> votes;
+    for (const auto& [rank, t] : ranks) ++votes[t.sequence];
+    const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
+    if (votes.size() < 2 || 2 * best->second <= ranks.size()) continue;
+    for (const auto& [rank, t] : ranks)
+      if (t.sequence < best->first)
+        found("W01", {.file = t.said.file,
+                      .text = fmt::format("rank {} has enqueued {} calls, {} others {}", rank, t.sequence, best->second,
+                                          best->first),
+                      .source = "pytorch",
+                      .line = t.said.line,
+                      .rank = rank});
+  }
+}
+
 void Job::absent(const Finder& found) const {
   int most = 0;
   for (const auto& [key, m] : members_) most = std::max(most, m.ranks);
@@ -255,6 +282,7 @@ void Job::finish(const Finder& found) const {
   for (const std::string_view name : kEqual) compare(std::string(name), "F020", true, found);
   compare_nics(found);
   compare_timeouts(found);
+  compare_enqueued(found);
   absent(found);
 }
 

@@ -22,7 +22,7 @@ struct PerfTable {
     double microseconds = 0;  // out of place
   };
   std::vector<Row> rows;
-  // What the lines around say; 0 or empty: nothing.
+  // These come from the lines around; 0 or empty: nothing is said.
   std::int64_t ranks = 0;
   std::set<std::string> hosts;
   std::string gpu;         // "NVIDIA H100 80GB HBM3"
