@@ -1,6 +1,10 @@
 #include "doctor/diagnosis.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <limits>
+#include <span>
 
 namespace weft::doctor {
 namespace {
@@ -15,7 +19,9 @@ constexpr int kNamesCause = 3;
 struct Group {
   const Rule* rule = nullptr;
   std::vector<const Fact*> facts;
-  std::string first;  // time; empty: none of them has one
+  std::size_t count = 0;        // of all facts, kept or not
+  std::set<int> ranks;          // of all facts
+  std::optional<double> first;  // time; none: none of them has one
 };
 
 std::vector<Group> groups_of(const Evidence& evidence) {
@@ -24,64 +30,122 @@ std::vector<Group> groups_of(const Evidence& evidence) {
     Group& group = by_rule[fact.rule];
     group.rule = &evidence.rules()[fact.rule];
     group.facts.push_back(&fact);
-    if (!fact.time.empty() && (group.first.empty() || fact.time < group.first)) group.first = fact.time;
+    group.count = evidence.count(fact.rule);
+    group.ranks = evidence.ranks(fact.rule);
+    if (fact.at && (!group.first || *fact.at < *group.first)) group.first = fact.at;
   }
+  const auto there = [&](const std::string& id) { return evidence.has(id); };
   std::vector<Group> groups;
-  for (auto& [rule, group] : by_rule) groups.push_back(std::move(group));
+  for (auto& [number, group] : by_rule) {
+    const Rule& rule = *group.rule;
+    if (rule.role != Role::kNote && std::ranges::all_of(rule.needs, there) && std::ranges::none_of(rule.without, there))
+      groups.push_back(std::move(group));
+  }
   return groups;
 }
 
 // Roots without a time stand behind those with one.
 bool before(const Group& a, const Group& b) {
   if (a.rule->strength != b.rule->strength) return a.rule->strength > b.rule->strength;
-  if (a.first.empty() != b.first.empty()) return b.first.empty();
-  if (a.first != b.first) return a.first < b.first;
-  return a.facts.size() > b.facts.size();
+  if (a.first.has_value() != b.first.has_value()) return a.first.has_value();
+  if (a.first && *a.first != *b.first) return *a.first < *b.first;
+  return a.count > b.count;
 }
 
-DoctorFinding finding_of(const Group& group, bool second_source) {
+bool listed(const DoctorFinding& f, const Fact& fact) {
+  return std::ranges::any_of(
+      f.evidence, [&](const auto& e) { return e.file == fact.file && e.line == fact.line && e.text == fact.text; });
+}
+
+// The peer that most facts name, with its host where a log says whose address it is; empty: none is named.
+std::string peer_of(const Evidence& evidence, const Group& group) {
+  std::map<std::string, int> peers;
+  for (const Fact* fact : group.facts)
+    if (!fact->peer.empty()) ++peers[fact->peer];
+  if (peers.empty()) return "";
+  const std::string peer = std::ranges::max_element(peers, {}, [](const auto& p) { return p.second; })->first;
+  const std::string host = evidence.job().host_of(peer);
+  return host.empty() || host == peer ? peer : fmt::format("{} ({})", peer, host);
+}
+
+DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool second_source) {
   const Rule& rule = *group.rule;
   DoctorFinding f{.id = rule.id,
                   .finding = rule.finding,
                   .role = std::string(name(rule.role)),
-                  .facts = group.facts.size(),
+                  .facts = group.count,
                   .remedy = rule.remedy,
                   .verify = rule.verify,
                   .refuted = rule.refuted,
                   .versions = rule.versions};
   f.confidence = rule.strength >= kNamesCause || second_source ? "confirmed" : "suspected";
-  std::map<std::string, int> peers;
-  for (const Fact* fact : group.facts) {
-    if (fact->rank >= 0 && std::ranges::find(f.ranks, fact->rank) == f.ranks.end()) f.ranks.push_back(fact->rank);
-    if (!fact->peer.empty()) ++peers[fact->peer];
-    if (f.evidence.size() < kMostEvidence)
-      f.evidence.push_back({fact->file, fact->text, fact->host, fact->time, fact->line, fact->rank});
-  }
-  std::ranges::sort(f.ranks);
+  f.ranks.assign(group.ranks.begin(), group.ranks.end());
+  // The earliest lines first, and one of each rank before a second of any.
+  std::vector<const Fact*> facts = group.facts;
+  std::ranges::stable_sort(facts, {},
+                           [](const Fact* fact) { return fact->at.value_or(std::numeric_limits<double>::infinity()); });
+  std::set<int> shown;
+  for (const bool again : {false, true})
+    for (const Fact* fact : facts)
+      if (f.evidence.size() < kMostEvidence && (fact->rank >= 0 && shown.insert(fact->rank).second) != again &&
+          (again ? !listed(f, *fact) : true))
+        f.evidence.push_back({fact->file, fact->text, fact->host, fact->time, fact->line, fact->rank});
   // The peer that others name is nearer to the cause than the ranks that complain.
-  if (!peers.empty()) f.peer = std::ranges::max_element(peers, {}, [](const auto& p) { return p.second; })->first;
+  f.peer = peer_of(evidence, group);
   return f;
 }
 
-bool sources_differ(const std::vector<Group>& groups, const Group& root) {
-  for (const Group& other : groups)
-    if ((other.rule->role == Role::kConfirm || (other.rule->role == Role::kRoot && &other != &root)) &&
-        other.facts.front()->source != root.facts.front()->source)
-      return true;
-  return false;
+// Does something else in the evidence say the same?
+bool is_confirmed(const std::vector<Group>& groups, const Group& root) {
+  const Rule& rule = *root.rule;
+  return std::ranges::any_of(groups, [&](const Group& other) {
+    if (&other == &root) return false;
+    if (!rule.confirmed_by.empty())
+      return std::ranges::find(rule.confirmed_by, other.rule->id) != rule.confirmed_by.end();
+    return (other.rule->role == Role::kConfirm || other.rule->role == Role::kRoot) &&
+           other.facts.front()->source != root.facts.front()->source;
+  });
 }
 
-std::string next_of(const Evidence& evidence, bool effects_only) {
-  if (!effects_only) return "";
+std::string next_of(const Evidence& evidence, const std::vector<Group>& groups) {
   std::string text =
       "not enough evidence: set NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV ";
   if (!evidence.has_recorder())
     text += "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=fr_rank_ ";
   text += "and run again; bring dmesg of all hosts";
-  if (evidence.watchdog_sequence >= 0)
-    text += fmt::format("; the smallest SeqNum in a watchdog's line is {}{}", evidence.watchdog_sequence,
-                        evidence.watchdog_rank >= 0 ? fmt::format(", of rank {}", evidence.watchdog_rank) : "");
+  const Job& job = evidence.job();
+  if (job.watchdog_sequence >= 0)
+    text += fmt::format("; the smallest SeqNum in a watchdog's line is {}{}", job.watchdog_sequence,
+                        job.watchdog_rank >= 0 ? fmt::format(", of rank {}", job.watchdog_rank) : "");
+  if (const std::string missing = job.missing(); !missing.empty()) text += "; " + missing + ": begin there";
+  for (const Group& group : groups)
+    if (group.rule->role == Role::kTeardown)
+      if (const std::string peer = peer_of(evidence, group); !peer.empty()) {
+        text += fmt::format("; the peer that most saw close is {}: its log comes first", peer);
+        break;
+      }
   return text;
+}
+
+std::string ranks_in_words(const DoctorFinding& f) {
+  constexpr std::size_t kMostNamed = 8;
+  if (!f.peer.empty()) return fmt::format(", peer {}", f.peer);
+  if (f.ranks.empty()) return "";
+  const bool all = f.ranks.size() <= kMostNamed;
+  return fmt::format(", rank{} {}{}", f.ranks.size() == 1 ? "" : "s",
+                     fmt::join(std::span(f.ranks).first(std::min(kMostNamed, f.ranks.size())), " "),
+                     all ? "" : fmt::format(" and {} more", f.ranks.size() - kMostNamed));
+}
+
+std::string verdict_of(const DoctorReport& report) {
+  if (!report.roots.empty()) {
+    const DoctorFinding& first = report.roots.front();
+    return fmt::format("{} ({}{})", first.finding, first.confidence, ranks_in_words(first));
+  }
+  if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
+  if (report.slow.empty()) return "No fault found";
+  return fmt::format("No fault; slow: {}{}", report.slow.front().finding,
+                     report.slow.size() == 1 ? "" : fmt::format(", and {} more", report.slow.size() - 1));
 }
 
 }  // namespace
@@ -90,7 +154,8 @@ DoctorReport diagnose(const Evidence& evidence) {
   DoctorReport report{.files = static_cast<std::int64_t>(evidence.files()),
                       .lines = evidence.lines(),
                       .not_understood = evidence.not_understood(),
-                      .left_out = evidence.left_out()};
+                      .left_out = evidence.left_out(),
+                      .notes = evidence.notes()};
   std::vector<Group> groups = groups_of(evidence);
   std::ranges::stable_sort(groups, before);
   int strongest = 0;
@@ -98,7 +163,7 @@ DoctorReport diagnose(const Evidence& evidence) {
     if (group.rule->role == Role::kRoot) strongest = std::max(strongest, group.rule->strength);
   bool effects = false;
   for (const Group& group : groups) {
-    const DoctorFinding f = finding_of(group, sources_differ(groups, group));
+    const DoctorFinding f = finding_of(evidence, group, is_confirmed(groups, group));
     if (group.rule->role == Role::kPerf) {
       report.slow.push_back(f);
     } else if (group.rule->role == Role::kRoot && report.roots.size() < kMostRoots &&
@@ -109,21 +174,8 @@ DoctorReport diagnose(const Evidence& evidence) {
       effects = effects || group.rule->role == Role::kCascade || group.rule->role == Role::kTeardown;
     }
   }
-  report.next = next_of(evidence, effects && report.roots.empty());
-  if (!report.roots.empty()) {
-    const DoctorFinding& first = report.roots.front();
-    report.verdict = fmt::format("{} ({}{})", first.finding, first.confidence,
-                                 first.peer.empty()
-                                     ? first.ranks.empty() ? "" : fmt::format(", rank {}", fmt::join(first.ranks, " "))
-                                     : fmt::format(", peer {}", first.peer));
-  } else if (!report.next.empty()) {
-    report.verdict = "Something ended this job, and its cause is not in the evidence";
-  } else if (!report.slow.empty()) {
-    report.verdict = fmt::format("No fault; {} slow path{} or setting{}", report.slow.size(),
-                                 report.slow.size() == 1 ? "" : "s", report.slow.size() == 1 ? "" : "s");
-  } else {
-    report.verdict = "No fault found";
-  }
+  if (effects && report.roots.empty()) report.next = next_of(evidence, groups);
+  report.verdict = verdict_of(report);
   return report;
 }
 

@@ -6,67 +6,69 @@
 #include <string>
 #include <vector>
 
+#include "doctor/clocks.h"
+#include "doctor/fact.h"
+#include "doctor/job.h"
+#include "doctor/ras.h"
+#include "doctor/recorder.h"
 #include "doctor/rules.h"
+#include "doctor/words.h"
 
 namespace weft::doctor {
-
-// What a rule has found.
-struct Fact {
-  std::size_t rule = 0;                        // its number in Evidence::rules
-  std::string file, text, host, peer, source;  // source: dmesg, nccl, pytorch, flight-recorder, table, tool
-  int line = 0;
-  int rank = -1;     // -1: not known
-  std::string time;  // as printed, sortable; empty: none
-};
 
 // Facts of some files. Reads line by line; what it does not understand it counts.
 class Evidence {
  public:
-  explicit Evidence(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+  explicit Evidence(std::vector<Rule> rules);
 
   // A file, or every file in a folder. Errors (bad input): no such file; an empty folder; a single file that is binary
   // or a pickle that cannot be read (see read_pickle) or is no flight recorder's dump.
   Status add_path(const std::string& path);
   // Text of a file. Flight recorder dumps in text are JSON with "entries".
   void add_text(const std::string& file, std::string_view text);
-  // Compares ranks, once all files are there.
+  // Compares ranks and clocks, once all files are there.
   void finish();
 
   const std::vector<Rule>& rules() const { return rules_; }
+  // At most kMostFacts of each rule; count() says how many there were.
   const std::vector<Fact>& facts() const { return facts_; }
+  static constexpr std::size_t kMostFacts = 1000;
+  std::size_t count(std::size_t rule) const { return counts_[rule]; }
+  // Ranks of all facts of a rule.
+  const std::set<int>& ranks(std::size_t rule) const { return ranks_[rule]; }
+  bool has(std::string_view rule) const;  // a fact of the rule with this id, and none that its own guard forbids
+
   std::int64_t lines() const { return lines_; }
-  std::int64_t not_understood() const { return not_understood_; }
+  std::int64_t not_understood() const { return not_understood_ + recorder_.not_understood(); }
   const std::vector<std::string>& left_out() const { return left_out_; }
+  const std::vector<std::string>& notes() const { return notes_; }  // on the evidence as a whole, a sentence each
   std::size_t files() const { return files_; }
-  // Smallest sequence number that a watchdog named, and its rank; -1: none.
-  std::int64_t watchdog_sequence = -1;
-  int watchdog_rank = -1;
-  bool has_recorder() const { return !records_.empty(); }
+  const Job& job() const { return job_; }
+  bool has_recorder() const { return !recorder_.empty(); }
 
  private:
-  struct Record {
-    int rank;
-    std::string file, profiling, sizes, types, state;
-  };
-  struct Group {
-    std::map<std::int64_t, std::vector<Record>> by_sequence;
-    std::map<int, std::int64_t> last;  // by rank
-    std::set<int> members;             // of pg_config
-  };
-  void add_line(const std::string& file, int number, const std::string& line);
-  void add_table_row(const std::string& file, int number, const std::string& line);
+  void add_line(const std::string& file, int number, std::string_view line);
   bool add_dump(const std::string& file, const nlohmann::json& dump);  // false: it is none
   // Both say what is wrong with the file; empty: nothing.
   std::string add_file(const std::string& file, std::string_view text);
   std::string add_pickle(const std::string& file, std::string_view text);
   void found(std::string_view id, Fact fact);
+  void keep(Fact fact);
+  void settle_times();
 
   std::vector<Rule> rules_;
+  Words words_;
+  std::vector<std::uint32_t> hit_;  // by owner of words: the number of the line that had one last
+  std::vector<int> hits_;
+  std::uint32_t line_ = 0;
   std::vector<Fact> facts_;
-  std::map<std::string, int> rank_of_;  // "host:pid"
-  std::map<std::string, Group> records_;
-  std::set<int> dumped_;
-  std::vector<std::string> left_out_;
+  std::vector<std::size_t> counts_;   // by rule
+  std::vector<std::set<int>> ranks_;  // by rule
+  Job job_;
+  Ras ras_;
+  Recorder recorder_;
+  Clocks clocks_;
+  std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "doctor/probes.h"
 
+#include <fmt/ranges.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,6 +10,9 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+
+#include "doctor/diagnosis.h"
+#include "doctor/hardware.h"
 
 namespace weft::doctor {
 namespace {
@@ -18,6 +23,7 @@ using report::DoctorReport;
 constexpr double kLeastShm = 1 << 30;           // bytes; NCCL needs some 10 MiB per pair of ranks on a node
 constexpr long long kLeastDescriptors = 32768;  // NCCL at 100 ranks and more
 constexpr double kLeastLocked = 1e9;            // bytes
+constexpr long long kLeastBuffer = 4 << 20;     // bytes; 100 Gb/s at 0.3 ms of round trip
 constexpr double kFastNic = 25000;              // Mb/s, from which an MTU of 1500 costs
 
 std::string trimmed(std::string text) {
@@ -47,6 +53,16 @@ class Examination {
     interfaces();
     kernel();
     variables();
+    hidden_devices();
+    examine_hardware(
+        probes_, [this](const std::string& path) { return read(path); },
+        [this](MachineFinding f) { add(f.root, f.id.c_str(), f.finding, f.where, f.text, f.remedy, f.verify); });
+    tools();
+    if (!probes_.root)
+      report_.notes.push_back(
+          "as root it would also read: ACS of bridges (lspci -vvv), the kernel log where dmesg is restricted, and "
+          "links "
+          "of PCI devices in containers");
     DoctorReport& r = report_;
     if (!r.roots.empty())
       r.verdict = fmt::format("{} on this machine will stop jobs",
@@ -109,6 +125,7 @@ class Examination {
       if (!state || trimmed(*state) != "up" || !mtu) continue;
       const double rate = speed ? std::atof(speed->c_str()) : 0;
       if (rate >= kFastNic) by_mtu[trimmed(*mtu)].push_back(name);
+      fast_interface_ = fast_interface_ || rate >= kFastNic;
       if (rate >= kFastNic && std::atoi(mtu->c_str()) <= 1500)
         add(false, "F141", "Small MTU on a fast interface", folder + "mtu",
             fmt::format("{}: {:.0f} Mb/s with MTU {}", name, rate, trimmed(*mtu)),
@@ -139,6 +156,11 @@ class Examination {
         governor && trimmed(*governor) == "powersave" && !read("/sys/devices/system/cpu/intel_pstate/status"))
       add(false, "F146", "CPU governor saves power", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
           trimmed(*governor), "cpupower frequency-set -g performance", "cpupower frequency-info");
+    const auto buffers = read("/proc/sys/net/core/rmem_max");
+    if (buffers && fast_interface_ && std::atoll(buffers->c_str()) < kLeastBuffer)
+      add(false, "F008", "Small TCP buffers beside a fast interface", "/proc/sys/net/core/rmem_max",
+          trimmed(*buffers) + " bytes", "sysctl net.core.rmem_max=16777216 net.core.wmem_max=16777216",
+          "sysctl net.core.rmem_max net.core.wmem_max");
     if (const auto range = read("/proc/sys/net/ipv4/ip_local_port_range")) {
       std::istringstream words(*range);
       int low = 0, high = 0;
@@ -152,6 +174,62 @@ class Examination {
   int nodes() {
     return static_cast<int>(std::ranges::count_if(probes_.list("/sys/devices/system/node"),
                                                   [](const std::string& n) { return n.starts_with("node"); }));
+  }
+
+  // Text of tools goes through the rules of logs, as files of a user would.
+  void tools() {
+    if (!probes_.run) return;
+    auto rules = shipped_rules();
+    if (!rules) return;
+    Evidence evidence(std::move(*rules));
+    for (const char* command : {"dmesg -T", "nvidia-smi nvlink -s", "nvidia-smi -q -d ROW_REMAPPER", "ibstat"})
+      if (const auto text = probes_.run(command)) {
+        ++report_.lines;
+        evidence.add_text(command, *text);
+      }
+    evidence.finish();
+    const DoctorReport found = diagnose(evidence);
+    for (const DoctorFinding& f : found.roots) (report_.roots.size() < 3 ? report_.roots : report_.folded).push_back(f);
+    report_.slow.insert(report_.slow.end(), found.slow.begin(), found.slow.end());
+    report_.folded.insert(report_.folded.end(), found.folded.begin(), found.folded.end());
+  }
+
+  std::string variable(const std::string& name) {
+    const auto environment = probes_.read("/proc/self/environ");
+    std::istringstream entries(environment.value_or(""));
+    for (std::string entry; std::getline(entries, entry, '\0');)
+      if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    return "";
+  }
+
+  // NICs and GPUs that variables leave out.
+  void hidden_devices() {
+    const auto environment = probes_.read("/proc/self/environ");
+    if (!environment) return;
+    const std::string hca = variable("NCCL_IB_HCA");
+    if (!hca.empty() && hca[0] != '^') {
+      std::vector<std::string> idle;
+      for (const std::string& device : probes_.list("/sys/class/infiniband")) {
+        const auto state = probes_.read("/sys/class/infiniband/" + device + "/ports/1/state");
+        std::istringstream names(hca[0] == '=' ? hca.substr(1) : hca);
+        bool used = false;
+        for (std::string name; std::getline(names, name, ',');) {
+          name = name.substr(0, name.find(':'));
+          used = used || (hca[0] == '=' ? device == name : device.starts_with(name));
+        }
+        if (!used && state && state->find("ACTIVE") != std::string::npos) idle.push_back(device);
+      }
+      if (!idle.empty())
+        add(false, "F010", "NCCL_IB_HCA leaves active NICs idle", "environment",
+            fmt::format("NCCL_IB_HCA={}; idle: {}", hca, fmt::join(idle, " ")), "unset NCCL_IB_HCA, or exclude with ^",
+            "NCCL_DEBUG=INFO: NET/IB : Using lists all");
+    }
+    const std::string entry = "CUDA_VISIBLE_DEVICES=";
+    const bool hidden = environment->find(std::string(1, '\0') + entry + '\0') != std::string::npos ||
+                        environment->starts_with(entry + '\0');
+    if (hidden && probes_.read("/proc/driver/nvidia/version"))
+      add(false, "W15", "No GPU is visible: the job would run on the CPU", "environment", entry,
+          "unset CUDA_VISIBLE_DEVICES", "python -c \"import torch; print(torch.cuda.device_count())\"");
   }
 
   void variables() {
@@ -179,6 +257,7 @@ class Examination {
 
   const Probes& probes_;
   DoctorReport report_;
+  bool fast_interface_ = false;
 };
 
 }  // namespace
@@ -204,6 +283,18 @@ Probes real_probes() {
     if (statvfs(path.c_str(), &size) != 0) return std::nullopt;
     return static_cast<double>(size.f_blocks) * static_cast<double>(size.f_frsize);
   };
+  probes.run = [](const std::string& command) -> std::optional<std::string> {
+    constexpr std::size_t kMost = 16 << 20;
+    const std::string line = "timeout 10 " + command + " 2>/dev/null";
+    FILE* pipe = popen(line.c_str(), "re");
+    if (pipe == nullptr) return std::nullopt;
+    std::string text;
+    char buffer[4096];
+    for (std::size_t n = 0; text.size() < kMost && (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+      text.append(buffer, n);
+    return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
+  };
+  probes.root = geteuid() == 0;
   return probes;
 }
 

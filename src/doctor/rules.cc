@@ -22,20 +22,23 @@ std::vector<std::string> split(std::string_view text, char at) {
   }
 }
 
-constexpr std::array kRoles = {Role::kRoot, Role::kPerf, Role::kCascade, Role::kConfirm, Role::kTeardown};
-constexpr std::size_t kColumns = 12;
+constexpr std::array kRoles = {Role::kRoot,     Role::kPerf,   Role::kCascade, Role::kConfirm,
+                               Role::kTeardown, Role::kConfig, Role::kNote};
+constexpr std::size_t kColumns = 13;
 
 }  // namespace
 
 std::string_view name(Role role) {
-  constexpr std::array<std::string_view, kRoles.size()> kNames = {"ROOT", "PERF", "CASCADE", "CONFIRM", "TEARDOWN"};
+  constexpr std::array<std::string_view, kRoles.size()> kNames = {"ROOT",     "PERF",   "CASCADE", "CONFIRM",
+                                                                  "TEARDOWN", "CONFIG", "NOTE"};
   return kNames[static_cast<std::size_t>(role)];
 }
 
-bool Rule::finds(const std::string& line) const {
-  const auto in_line = [&](const std::string& word) { return line.find(word) != std::string::npos; };
-  return std::ranges::any_of(words, in_line) && std::regex_search(line, pattern) &&
-         !(has_unless && std::regex_search(line, unless));
+bool Rule::matches(std::string_view line) const { return pattern.search(line) && !(unless && unless->search(line)); }
+
+bool Rule::finds(std::string_view line) const {
+  const auto in_line = [&](const std::string& word) { return line.find(word) != std::string_view::npos; };
+  return std::ranges::any_of(words, in_line) && matches(line);
 }
 
 Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view text) {
@@ -57,15 +60,25 @@ Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view te
       return bad_input("{}:{}: strength '{}' is not 0, 1, 2 or 3", file, number, cells[3]);
     rule.strength = cells[3][0] - '0';
     rule.words = split(cells[4], '|');
-    try {  // the standard library has no other way to say that a pattern is wrong
-      rule.pattern = std::regex(cells[5], std::regex::optimize);
-      rule.has_unless = !cells[6].empty();
-      if (rule.has_unless) rule.unless = std::regex(cells[6]);
-    } catch (const std::regex_error&) {
-      return bad_input("{}:{}: pattern of {} is no regular expression", file, number, rule.id);
+    auto pattern = Pattern::compile(cells[5]);
+    if (!pattern) return bad_input("{}:{}: pattern of {}: {}", file, number, rule.id, pattern.error().message);
+    rule.pattern = std::move(*pattern);
+    if (!cells[6].empty()) {
+      auto unless = Pattern::compile(cells[6]);
+      if (!unless) return bad_input("{}:{}: guard of {}: {}", file, number, rule.id, unless.error().message);
+      rule.unless = std::move(*unless);
     }
     rule.versions = cells[7], rule.remedy = cells[8], rule.verify = cells[9], rule.refuted = cells[10],
     rule.fault = cells[11];
+    for (const std::string& word : split(cells[12], ' ')) {
+      if (word.empty()) continue;
+      auto* list = word[0] == '+'   ? &rule.needs
+                   : word[0] == '-' ? &rule.without
+                   : word[0] == '?' ? &rule.confirmed_by
+                                    : nullptr;
+      if (list == nullptr) return bad_input("{}:{}: '{}' is none of +ID, -ID and ?ID", file, number, word);
+      list->push_back(word.substr(1));
+    }
     rules.push_back(std::move(rule));
   }
   return rules;

@@ -77,7 +77,7 @@ TEST(Rules, EachHasALineAndANearMissAndARemedy) {
 TEST(Rules, ABrokenTableIsRefusedWithItsLine) {
   const auto broken = parse_rules("r.tsv", "a\tb\n");
   ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().message, "r.tsv:1: 2 columns instead of 12");
+  EXPECT_EQ(broken.error().message, "r.tsv:1: 2 columns instead of 13");
 }
 
 TEST(Diagnosis, ADeadGpuIsTheRootAndItsPeersCompletionsAreFolded) {
@@ -296,8 +296,10 @@ TEST(Machine, ASmallShmAndAVariableLeftOnAreFound) {
 TEST(Machine, LockedMemoryIsARootOnlyWhereThereIsRdma) {
   const std::string limits = "Max locked memory         8388608              8388608              bytes\n";
   EXPECT_TRUE(examine(recorded({{"/proc/self/limits", limits}}, 1e12)).roots.empty());
-  const auto report = examine(
-      recorded({{"/proc/self/limits", limits}, {"/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE"}}, 1e12));
+  const auto report = examine(recorded({{"/proc/self/limits", limits},
+                                        {"/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE"},
+                                        {"/dev/infiniband/uverbs0", ""}},
+                                       1e12));
   ASSERT_EQ(report.roots.size(), 1u);
   EXPECT_EQ(report.roots[0].id, "F011");
 }

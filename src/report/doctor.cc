@@ -43,7 +43,8 @@ nlohmann::json to_json(const DoctorReport& report) {
           {"files", report.files},
           {"lines", report.lines},
           {"not_understood", report.not_understood},
-          {"left_out", report.left_out}};
+          {"left_out", report.left_out},
+          {"notes", report.notes}};
 }
 
 }  // namespace weft::report

@@ -28,6 +28,7 @@ struct DoctorReport {
   std::string next;                   // what to set and run again
   std::int64_t files = 0, lines = 0, not_understood = 0;
   std::vector<std::string> left_out;
+  std::vector<std::string> notes;  // on the evidence as a whole, a sentence each
 };
 
 // weft.doctor/1, the stable form.
