@@ -1,4 +1,5 @@
-"""One rank: times collectives on float32 NumPy arrays, by weftcomm or mpi4py (first argument). Prints JSON on rank 0.
+"""One rank: times collectives on float32 NumPy arrays, by weftcomm, by weftcomm in registered memory, or by
+mpi4py (first argument: weft, registered, mpi4py). Prints JSON on rank 0.
 
 Keys are "COLLECTIVE BYTES", where BYTES are those of the larger of input and output; values are the least and the median
 time of a call in microseconds over blocks of calls. Every result of a first call is checked.
@@ -56,10 +57,15 @@ RIGHT = {
     "all_to_all": lambda small, large: (other == 1).all(),
 }
 
+
+def empty(count):
+    return world.empty(count) if library == "registered" else np.empty(count, "float32")
+
+
 results = {}
 for nbytes in SIZES:
     count = max(1, nbytes // 4 // size)
-    small, large, other = (np.empty(n, "float32") for n in (count, count * size, count * size))
+    small, large, other = (empty(n) for n in (count, count * size, count * size))
     for name, call in calls(small, large).items():
         small[:] = 1
         large[:] = 1

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <list>
 #include <optional>
 #include <thread>
 
@@ -211,6 +212,21 @@ class Comm {
     return made ? std::make_unique<Comm>(std::move(made)) : nullptr;
   }
 
+  // A started message that Python has dropped. Its array belongs to it until it is done.
+  struct Dropped {
+    Array array;
+    Message message;
+  };
+  void keep(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
+  // Releases the arrays of dropped messages that are done. Requires: an Inside, and nothing queued.
+  void release_dropped() {
+    std::erase_if(dropped_, [](Dropped& d) {
+      const auto done = d.message.test();
+      return !done || *done;
+    });
+  }
+
+  std::list<Dropped> dropped_;  // ends after the communicator
   Lane lane_;
   std::atomic<bool> inside_{false};
   const int forks_ = forks.load();
@@ -223,6 +239,12 @@ class Tagged {
  public:
   Tagged(Comm& comm, Array array, Message message, const char* operation)
       : comm_(comm), array_(std::move(array)), message_(std::move(message)), operation_(operation) {}
+
+  ~Tagged() {
+    if (!outcome_) comm_.keep({std::move(array_), std::move(message_)});
+  }
+  Tagged(const Tagged&) = delete;
+  Tagged& operator=(const Tagged&) = delete;
 
   // Moves it on, unless a queued call of the communicator does so.
   bool done() {
@@ -253,6 +275,10 @@ class Tagged {
 std::unique_ptr<Tagged> Comm::start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag) {
   const char* operation = sends ? "send" : "receive";
   Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+  {
+    const Inside inside(*this, operation);
+    if (lane_.idle()) release_dropped();
+  }
   Message message = check(direct(operation,
                                  [&](Communicator& c) {
                                    return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag)

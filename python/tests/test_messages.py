@@ -124,3 +124,15 @@ def test_a_communicator_grows_by_ranks_that_connect():
     for member in members:
         member.join(120)
     assert results == {0: (0, 3, 3.0, 2.0), 1: (1, 3, 3.0, 2.0), 2: (2, 3, 3.0)}
+
+
+def test_a_started_message_that_is_dropped_keeps_its_array_until_it_is_done():
+    def program(comm):
+        other = 1 - comm.rank
+        for turn in range(20):
+            comm.receive(np.empty(50_000), other, tag=turn, wait=False)
+            comm.send(np.full(50_000, float(turn)), other, tag=turn, wait=False)
+            np.full(50_000, -1.0)  # takes memory that was freed too early
+        return float(comm.all_reduce(1.0))
+
+    assert weft.run_threads(2, program) == [2.0, 2.0]

@@ -107,7 +107,7 @@ class Choice(Answer):
 
     def _title(self) -> str:
         won = next((c for c in self["candidates"] if c["chosen"]), None)
-        choice = f": {won['algorithm']}, {won['protocol']}, {won['channels']} channels" if won else ""
+        choice = f": {won['algorithm']}, {won['protocol']}, channels: {won['channels']}" if won else ""
         return f"{self['collective']} of {_draw.size(self['bytes'])} on {self['machine']}{choice}"
 
     def _repr_svg_(self) -> str:

@@ -33,7 +33,7 @@ def _shape(x: Any) -> tuple[int, ...]:
     if _is_scalar(x):
         return ()
     shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
-    return tuple(int(n) for n in shape)
+    return shape if type(shape) is tuple else tuple(int(n) for n in shape)
 
 
 def _is_scalar(x: Any) -> bool:
@@ -42,18 +42,20 @@ def _is_scalar(x: Any) -> bool:
 
 def _new(x: Any, shape: tuple[int, ...]) -> Any:
     """An array of x's kind and element type with this shape, not filled in."""
-    if hasattr(x, "new_empty"):  # torch
-        return x.new_empty(shape)
     import numpy as np
 
     if isinstance(x, (np.ndarray, np.generic)):
         return np.empty(shape, x.dtype)
+    if hasattr(x, "new_empty"):  # torch
+        return x.new_empty(shape)
     return np.empty(shape, np.asarray(x).dtype)
 
 
 def array_of(x: Any) -> Any:
     """Numbers become arrays without dimensions."""
-    if _is_scalar(x) or type(x).__module__ == "numpy" and not hasattr(x, "__array_finalize__"):
+    if hasattr(x, "__array_finalize__"):  # NumPy's arrays, the most frequent: looked at first
+        return x
+    if _is_scalar(x) or type(x).__module__ == "numpy":
         import numpy as np
 
         return np.asarray(x)
@@ -198,14 +200,15 @@ class Collectives:
         counts: every rank's length along axis 0, where the parts differ; the same on all ranks.
         """
         x = array_of(x)
+        if out is not None and counts is None:
+            return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
         shape = _shape(x)
         if counts is not None:
             rows = self._check_counts(counts, shape, counts[self._rank] if len(counts) == self._size else -1)
             if out is None:
                 out = _new(x, (sum(counts), *shape[1:]))
             return self._call(_ALL_GATHER_V, x, out, None, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        if out is None:
-            out = _new(x, self._times_size(shape, stack))
+        out = _new(x, self._times_size(shape, stack))
         return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
 
     @overload
@@ -244,14 +247,15 @@ class Collectives:
 
         x of shape (size * n, ...) gives (n, ...), with counts (counts[rank], ...).
         """
+        if out is not None and counts is None:
+            return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
         shape = _shape(x)
         if counts is not None:
             rows = self._check_counts(counts, shape, sum(counts))
             if out is None:
                 out = _new(x, (counts[self._rank], *shape[1:]))
             return self._call(_REDUCE_SCATTER_V, x, out, op, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        if out is None:
-            out = _new(x, self._part(shape))
+        out = _new(x, self._part(shape))
         return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
 
     @overload
@@ -290,6 +294,8 @@ class Collectives:
 
         x is cut along axis 0 into equal parts, or into send_counts; receive_counts: the lengths of what comes.
         """
+        if out is not None and send_counts is None and receive_counts is None:
+            return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
         shape = _shape(x)
         if (send_counts is None) != (receive_counts is None):
             raise _errors.InvalidArgument("send_counts and receive_counts go together", operation="all_to_all")
@@ -310,9 +316,8 @@ class Collectives:
                     "receive_counts": [c * rows for c in receive_counts],
                 },
             )
-        if out is None:
-            self._part(shape)
-            out = _new(x, shape)
+        self._part(shape)
+        out = _new(x, shape)
         return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
 
     @overload

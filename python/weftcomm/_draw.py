@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 320, 64, 16, 34, 44
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 600, 320, 64, 32, 34, 44
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # distinguishable without seeing colours (Okabe and Ito, 2008)
 
 
@@ -25,7 +25,7 @@ def _open(height: int, title: str) -> list[str]:
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
         f"<title>{html.escape(title)}</title>",
-        _text(_LEFT, 20, title, size=13),
+        _text(12, 20, title, size=13),
     ]
 
 
