@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import pickle
 import subprocess
 import sysconfig
@@ -84,6 +85,17 @@ def test_the_best_plans_are_ranked():
     found = weft.train("llama3-8b", "dgx-h100", global_batch=16, best=True)
     fitting = [row["step_s"] for row in found.rows() if row["fits"]]
     assert len(fitting) > 1 and fitting[0] == min(fitting)
+
+
+def test_measured_steps_are_compared_with_the_model():
+    found = weft.train(compare=str(pathlib.Path(__file__).parents[2] / "data" / "training" / "steps.csv"))
+    assert found["schema"] == "weft.train-compare/1" and len(found.rows()) == len(found["rows"]) > 1
+    assert "median error" in repr(found) and "predicted_s" in found._repr_html_()
+
+
+def test_this_machine_is_examined():
+    found = weft.doctor()
+    assert found["schema"] == "weft.doctor/1" and found["files"] == 0 and repr(found).startswith("<Diagnosis: ")
 
 
 def test_accuracy_of_a_table_compares_measured_with_predicted(tmp_path):

@@ -18,14 +18,14 @@ from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:
     from . import steps
-    from ._answers import Accuracy, Answer, Bench, Choice, Diagnosis, Proof, Topology, Training
+    from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training
     from ._machine import Machine, accuracy, doctor, machine, schedule, sizes, train, verify
     from ._schedule import Algorithm, Schedule, algorithm
     from ._window import Window, World, world, world_threads
 
 # What a program that only communicates does not need is imported when it is first used.
 _LATER = {
-    "_answers": ("Accuracy", "Answer", "Bench", "Choice", "Diagnosis", "Proof", "Topology", "Training"),
+    "_answers": ("Accuracy", "Answer", "Bench", "Choice", "Comparison", "Diagnosis", "Proof", "Topology", "Training"),
     "_machine": ("Machine", "accuracy", "doctor", "machine", "schedule", "sizes", "train", "verify"),
     "_schedule": ("Algorithm", "Schedule", "algorithm"),
     "_window": ("Window", "World", "world", "world_threads"),
@@ -60,6 +60,7 @@ __all__ = [
     "Bench",
     "Choice",
     "Communicator",
+    "Comparison",
     "Diagnosis",
     "Error",
     "InvalidArgument",

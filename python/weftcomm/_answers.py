@@ -169,21 +169,31 @@ class Topology(Answer):
 
 
 class Training(Answer):
-    """A training step, or all plans ranked; weft.train/1, and with compare= weft.train-compare/1. Rows: one per plan."""
+    """A training step, or all plans ranked; weft.train/1. Rows: one per plan."""
 
     _columns = ("plan", "step_s", "mfu", "tokens_per_s_per_gpu", "fits", "limit", "reason")
 
     def _title(self) -> str:
-        if "model" not in self:
-            return f"measured steps, {len(self['rows'])} rows"
         row = self["rows"][0]
-        return f"{self['model']} on {self['machine']}: {row['step_s']:.4g} s a step, {100 * row['mfu']:.1f} % MFU"
+        fits = "" if row["fits"] else ", does not fit"
+        return f"{self['model']} on {self['machine']}: {row['step_s']:.4g} s a step, {100 * row['mfu']:.1f} % MFU{fits}"
 
-    def _repr_svg_(self) -> str | None:
-        if "model" not in self:
-            return None
+    def _repr_svg_(self) -> str:
         parts = [(name, seconds, False) for name, seconds in self["rows"][0]["parts_s"].items() if seconds > 0]
         return _draw.bars(self._title(), "part of the step, s", parts)
+
+
+class Comparison(Answer):
+    """Measured training steps against the model; weft.train-compare/1. Rows: one per measured step."""
+
+    _columns = ("id", "set", "model", "gpu", "plan", "measured_s", "predicted_s", "skipped")
+
+    def _title(self) -> str:
+        errors = [
+            abs(r["predicted_s"] / r["measured_s"] - 1) for r in self["rows"] if not r["skipped"] and r["measured_s"]
+        ]
+        middle = f", median error {100 * sorted(errors)[len(errors) // 2]:.1f} %" if errors else ""
+        return f"{len(self['rows'])} measured steps{middle}"
 
 
 class Diagnosis(Answer):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
-from ._answers import Accuracy, Answer, Bench, Choice, Diagnosis, Proof, Topology, Training, ask, options
+from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training, ask, options
 from ._schedule import Algorithm, Schedule
 
 
@@ -97,15 +97,21 @@ def schedule(collective: str, algorithm: str | None = None, **given: Any) -> Sch
     return Schedule(ask(Answer, "schedule", collective, *options({"algo": algorithm, **given})).to_dict())
 
 
-def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Training:
+@overload
+def train(model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Any) -> Comparison: ...
+@overload
+def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Training: ...
+def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Any:
     """How long a training step takes on a machine, whether it fits, and what limits it; weft.train/1.
 
     model: a config.json of Hugging Face, or a name of the catalogue, e.g. "llama3-70b". given: the options of
     `weft train`, e.g. tp=, pp=, zero=, micro_batch=, global_batch=, seq=, fault=[...], sensitivity=True, best=True (all
-    plans, ranked), config= (a run's own file), compare= (a CSV of measured steps). Raises: InvalidArgument.
+    plans, ranked), config= (a run's own file). With compare= (a CSV of measured steps): weft.train-compare/1 instead.
+    Raises: InvalidArgument.
     """
     name = on.name if isinstance(on, Machine) else on
-    return ask(Training, "train", *([model] if model is not None else []), *options({"on": name, **given}))
+    kind = Comparison if given.get("compare") is not None else Training
+    return ask(kind, "train", *([model] if model is not None else []), *options({"on": name, **given}))
 
 
 def doctor(*paths: str, on: Machine | str | None = None, **given: Any) -> Diagnosis:
@@ -119,9 +125,9 @@ def doctor(*paths: str, on: Machine | str | None = None, **given: Any) -> Diagno
 
 
 def accuracy(folder: str | None = None, **given: Any) -> Accuracy:
-    """How far the model is from published measurements; weft.accuracy/1. Takes some seconds.
+    """How far the model is from published measurements; weft.accuracy/1.
 
-    folder: of tables; unless given, those that weft ships. given: the options of `weft accuracy`: table= and on=,
+    folder: of tables; unless given, those that weft ships, which takes some ten seconds. given: the options of `weft accuracy`: table= and on=,
     collective=, ranks=, calibration=. Raises: InvalidArgument.
     """
     return ask(Accuracy, "accuracy", *([folder] if folder is not None else []), *options(given))
