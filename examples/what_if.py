@@ -47,7 +47,7 @@ def main():
     if options.dask:
         from dask.distributed import Client
 
-        with Client(n_workers=workers, threads_per_worker=1, dashboard_address=None) as client:
+        with Client(n_workers=workers, threads_per_worker=1, dashboard_address=None, timeout=240) as client:
             rows = sweep(client.get_executor(), options.points)
     else:
         with concurrent.futures.ProcessPoolExecutor(workers) as pool:

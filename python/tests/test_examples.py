@@ -27,8 +27,13 @@ def test_what_ifs_over_concurrent_futures():
 
 def test_what_ifs_over_dask_are_the_same(tmp_path):
     pytest.importorskip("distributed")
-    plain = run(sys.executable, EXAMPLES / "what_if.py", "--points", "3", cwd=tmp_path)
-    assert run(sys.executable, EXAMPLES / "what_if.py", "--points", "3", "--dask", cwd=tmp_path) == plain
+    patient = {  # a busy machine takes long to start workers
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "240s",
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "240s",
+    }
+    command = (sys.executable, EXAMPLES / "what_if.py", "--points", "3")
+    plain = run(*command, cwd=tmp_path)
+    assert run(*command, "--dask", cwd=tmp_path, env=os.environ | patient) == plain
 
 
 def test_a_ring_of_ones_own_is_proved_simulated_and_drawn(tmp_path):
