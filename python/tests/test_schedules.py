@@ -74,6 +74,7 @@ def test_it_draws_itself_and_lists_its_steps():
     made = rings.ring.schedule(4)
     picture = ElementTree.fromstring(made._repr_svg_())
     assert picture.tag.endswith("svg")
+    assert rings.ring.draw(4) == rings.ring._repr_svg_() == made.svg()
     rows = made.rows()
     # One send, n - 1 sums and n - 1 receives on each of 4 ranks.
     assert len(rows) == 4 * (1 + 3 + 3)

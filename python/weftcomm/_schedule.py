@@ -177,6 +177,13 @@ class Algorithm:
         """How long it takes on all ranks of a machine, or on ranks=; as Machine.bench()."""
         return machine.bench(self.collective, bytes, algo=self, **options)
 
+    def draw(self, ranks: int = 4, *, root: int = 0) -> str:
+        """The space-time diagram of this number of ranks, as SVG. Raises: InvalidArgument."""
+        return self.schedule(ranks, root=root).svg()
+
+    def _repr_svg_(self) -> str:
+        return self.draw()
+
     def file_for(self, ranks: int, root: int = 0) -> str:
         """See Schedule.file_for()."""
         return self.schedule(ranks, root=root).file_for(ranks)
