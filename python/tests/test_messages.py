@@ -136,3 +136,28 @@ def test_a_started_message_that_is_dropped_keeps_its_array_until_it_is_done():
         return float(comm.all_reduce(1.0))
 
     assert weft.run_threads(2, program) == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_arrays_that_cannot_be_communicated_are_refused_by_one_line(wait):
+    comm = weft.threads(2)[0]
+    for array, words in (
+        (np.array([object()]), "Python objects"),
+        (np.arange(3, dtype=">i4"), "byte order"),
+        (np.arange(3, dtype="complex64"), "element type"),
+    ):
+        for call in (
+            lambda: comm.send(array, 1, tag=0, wait=wait),
+            lambda: comm.receive(array, 1, tag=0, wait=wait),
+            lambda: comm.send(array, 1, wait=wait),
+            lambda: comm.broadcast(array, wait=wait),
+        ):
+            with pytest.raises(TypeError, match=words) as caught:
+                call()
+            assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="not contiguous"):
+        comm.receive(np.empty(6)[::2], 1, tag=0, wait=wait)
+    with pytest.raises(ValueError, match="cannot be cut into 2 equal parts"):
+        comm.reduce_scatter(np.empty((3, 2)), wait=wait)
+    with pytest.raises(ValueError, match="do not fit"):
+        comm.all_gather(np.empty(3), out=np.empty(5), wait=wait)
