@@ -125,6 +125,21 @@ std::string refusal(Request request) {
   return text;
 }
 
+TEST(Written, ANameStandsForATextAsAFileDoesAndKeepsIt) {
+  const std::string name = "ring of a program.json";
+  const schedule::Document ring = document_of(*collectives::find_algorithm(Collective::kAllReduce, "ring").value());
+  const std::string text = schedule::to_schedule_json(ring);
+  ASSERT_TRUE(schedule::name_schedule(name, text));
+  EXPECT_TRUE(schedule::name_schedule(name, text));
+  EXPECT_EQ(schedule::read_document(name)->schedule, ring.schedule);
+  all_reduce_by(name);
+  const Status other = schedule::name_schedule(name, text + "\n");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().message.find("is another schedule already"), std::string::npos) << other.error().message;
+  EXPECT_FALSE(schedule::name_schedule("ring.xml", text));
+  EXPECT_FALSE(schedule::name_schedule("cut off.json", text.substr(0, text.size() / 2)));
+}
+
 TEST(Written, WhatAFileIsNotForIsRefused) {
   const Request request{.count = 1, .type = DataType::kInt32, .algorithm = file_of("two_blocks.xml", kShared)};
   EXPECT_NE(refusal(request).find("in place only"), std::string::npos) << refusal(request);

@@ -1,28 +1,99 @@
-"""weft from Python: collectives between processes or threads, and the same schedules simulated, explained and proved."""
+"""weft from Python: collectives between processes or threads, and the same schedules written, proved, simulated and drawn."""
 
-from ._communicator import Communicator, MeetingPlace, Op, Work, connect, init, run_threads, threads
+from typing import TYPE_CHECKING, Any
+
+from ._collectives import Op
+from ._communicator import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Communicator,
+    MeetingPlace,
+    connect,
+    init,
+    run_threads,
+    threads,
+)
 from ._errors import Aborted, Error, InvalidArgument, Mismatch, NoResources, PeerDied, PeerLeft, Timeout
-from ._machine import Machine, machine, verify
+from ._work import Message, MessageWork, Work
+
+if TYPE_CHECKING:
+    from . import steps
+    from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training
+    from ._machine import Machine, accuracy, doctor, machine, schedule, sizes, train, verify
+    from ._schedule import Algorithm, Schedule, algorithm
+    from ._window import Window, World, world, world_threads
+
+# What a program that only communicates does not need is imported when it is first used.
+_LATER = {
+    "_answers": ("Accuracy", "Answer", "Bench", "Choice", "Comparison", "Diagnosis", "Proof", "Topology", "Training"),
+    "_machine": ("Machine", "accuracy", "doctor", "machine", "schedule", "sizes", "train", "verify"),
+    "_schedule": ("Algorithm", "Schedule", "algorithm"),
+    "_window": ("Window", "World", "world", "world_threads"),
+}
+_HOMES = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "steps" or name in _LATER:
+        return import_module(f".{name}", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY_SOURCE",
+    "ANY_TAG",
     "Aborted",
+    "Accuracy",
+    "Algorithm",
+    "Answer",
+    "Bench",
+    "Choice",
     "Communicator",
+    "Comparison",
+    "Diagnosis",
     "Error",
     "InvalidArgument",
     "Machine",
     "MeetingPlace",
+    "Message",
+    "MessageWork",
     "Mismatch",
     "NoResources",
     "Op",
     "PeerDied",
     "PeerLeft",
+    "Proof",
+    "Schedule",
     "Timeout",
+    "Topology",
+    "Training",
+    "Window",
     "Work",
+    "World",
+    "accuracy",
+    "algorithm",
     "connect",
+    "doctor",
     "init",
     "machine",
     "run_threads",
+    "schedule",
+    "sizes",
+    "steps",
     "threads",
+    "train",
     "verify",
+    "world",
+    "world_threads",
 ]

@@ -5,23 +5,24 @@ from __future__ import annotations
 import atexit
 import sys
 import weakref
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core, _errors
+from ._collectives import BARRIER, A, Collectives, Op, array_of, layout
+from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-A = TypeVar("A")  # an array: NumPy, anything with the buffer protocol, DLPack on the CPU (torch)
+__all__ = ["ANY_SOURCE", "ANY_TAG", "Communicator", "MeetingPlace", "Message", "MessageWork", "Op", "Work", "connect"]
+
 T = TypeVar("T")
 
-Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum"]
-
-# weft::Collective
-_ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GATHER, _SCATTER = range(8)
-_BARRIER, _ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V = range(9, 13)
+# weft::kAnySource, weft::kAnyTag
+ANY_SOURCE = -1
+ANY_TAG = -1
 
 _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
@@ -35,73 +36,7 @@ def _close_all() -> None:
         comm._core.close()
 
 
-class Work(Generic[T]):
-    """A call that was started with wait=False. May be dropped; the call still runs. Awaitable: `y = await work`."""
-
-    def __init__(self, core: _core.Work) -> None:
-        self._core = core
-
-    def done(self) -> bool:
-        """True once the call has ended, well or not."""
-        return self._core.done()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the call has ended, at most `timeout` seconds; False: it has not. Does not raise its error."""
-        return self._core.wait(-1.0 if timeout is None else max(timeout, 0.0))
-
-    def result(self) -> T:
-        """Waits for the call and returns what the call returns without wait=False. Raises: as the call."""
-        value: T = self._core.result()
-        return value
-
-    def __await__(self) -> Generator[Any, None, T]:
-        if not self._core.done():
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            ended: asyncio.Future[None] = loop.create_future()
-
-            def settle() -> None:
-                if not ended.done():
-                    ended.set_result(None)
-
-            self._core.when_done(lambda: loop.call_soon_threadsafe(settle))
-            yield from ended.__await__()
-        return self.result()
-
-
-def _shape(x: Any) -> tuple[int, ...]:
-    if _is_scalar(x):
-        return ()
-    shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
-    return tuple(int(n) for n in shape)
-
-
-def _is_scalar(x: Any) -> bool:
-    return isinstance(x, (int, float))
-
-
-def _new(x: Any, shape: tuple[int, ...]) -> Any:
-    """An array of x's kind and element type with this shape, not filled in."""
-    if hasattr(x, "new_empty"):  # torch
-        return x.new_empty(shape)
-    import numpy as np
-
-    if isinstance(x, (np.ndarray, np.generic)):
-        return np.empty(shape, x.dtype)
-    return np.empty(shape, np.asarray(x).dtype)
-
-
-def _array(x: Any) -> Any:
-    """Numbers become arrays without dimensions."""
-    if _is_scalar(x) or type(x).__module__ == "numpy" and not hasattr(x, "__array_finalize__"):
-        import numpy as np
-
-        return np.asarray(x)
-    return x
-
-
-class Communicator:
+class Communicator(Collectives):
     """A group of ranks that call the same collectives in the same order.
 
     Arrays may be NumPy arrays, objects with the buffer protocol, or CPU tensors with DLPack. Memory that is contiguous in
@@ -114,25 +49,14 @@ class Communicator:
     """
 
     def __init__(self, core: _core.Communicator) -> None:
-        self._core = core
-        self._rank = core.rank
-        self._size = core.size
+        super().__init__(core, core.rank, core.size)
         _open.add(self)
-
-    @property
-    def rank(self) -> int:
-        """This rank's number, 0 to size - 1."""
-        return self._rank
-
-    @property
-    def size(self) -> int:
-        """How many ranks there are."""
-        return self._size
 
     @property
     def last_choice(self) -> tuple[str, str, int]:
         """Algorithm, protocol and channels of the last call."""
-        return self._core.last_choice()
+        choice: tuple[str, str, int] = self._core.last_choice()
+        return choice
 
     def __repr__(self) -> str:
         return f"<weftcomm.Communicator rank {self._rank} of {self._size}>"
@@ -144,267 +68,67 @@ class Communicator:
         if kind is None:
             self.finalize()
 
-    # --- collectives ---
-
-    @overload
-    def all_reduce(
-        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
-    ) -> A: ...
-    @overload
-    def all_reduce(
-        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
-    ) -> Work[A]: ...
-    def all_reduce(self, x: Any, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any) -> Any:
-        """Every rank gets the reduction of all x, in a new array or in `out` (which may be x).
-
-        options: reproducible=True (the same bits whatever the algorithm), algorithm=, protocol=, channels=, scalar=
-        (with op "premul_sum"). Of booleans sum is or, prod is and.
-        """
-        if out is None:
-            x = _array(x)
-            out = _new(x, _shape(x))
-        if wait:
-            return self._core.call(_ALL_REDUCE, x, out, op, 0, True, options or None)
-        return Work[Any](self._core.call(_ALL_REDUCE, x, out, op, 0, False, options or None))
-
-    @overload
-    def broadcast(self, x: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
-    @overload
-    def broadcast(self, x: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
-    def broadcast(self, x: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
-        """Every rank's x becomes the root's, in place. Returns x."""
-        return self._call(_BROADCAST, x, x, None, root, wait, options)
-
-    @overload
-    def reduce(
-        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
-    ) -> A | None: ...
-    @overload
-    def reduce(
-        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
-    ) -> Work[A | None]: ...
-    def reduce(
-        self, x: Any, root: int = 0, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any
-    ) -> Any:
-        """The root gets the reduction of all x; the others get None."""
-        x = _array(x)
-        if self._rank != root:
-            out = None
-        elif out is None:
-            out = _new(x, _shape(x))
-        return self._call(_REDUCE, x, out, op, root, wait, options)
-
-    @overload
-    def all_gather(
-        self,
-        x: A,
-        *,
-        out: A | None = None,
-        stack: bool = False,
-        counts: Sequence[int] | None = None,
-        wait: Literal[True] = True,
-        **options: Any,
-    ) -> A: ...
-    @overload
-    def all_gather(
-        self,
-        x: A,
-        *,
-        out: A | None = None,
-        stack: bool = False,
-        counts: Sequence[int] | None = None,
-        wait: Literal[False],
-        **options: Any,
-    ) -> Work[A]: ...
-    def all_gather(
-        self,
-        x: Any,
-        *,
-        out: Any = None,
-        stack: bool = False,
-        counts: Sequence[int] | None = None,
-        wait: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Every rank gets all x, one after the other along axis 0; stack=True: along a new axis 0.
-
-        counts: every rank's length along axis 0, where the parts differ; the same on all ranks.
-        """
-        x = _array(x)
-        shape = _shape(x)
-        if counts is not None:
-            rows = self._check_counts(counts, shape, counts[self._rank] if len(counts) == self._size else -1)
-            if out is None:
-                out = _new(x, (sum(counts), *shape[1:]))
-            return self._call(_ALL_GATHER_V, x, out, None, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        if out is None:
-            out = _new(x, self._times_size(shape, stack))
-        return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
-
-    @overload
-    def reduce_scatter(
-        self,
-        x: A,
-        op: Op = "sum",
-        *,
-        out: A | None = None,
-        counts: Sequence[int] | None = None,
-        wait: Literal[True] = True,
-        **options: Any,
-    ) -> A: ...
-    @overload
-    def reduce_scatter(
-        self,
-        x: A,
-        op: Op = "sum",
-        *,
-        out: A | None = None,
-        counts: Sequence[int] | None = None,
-        wait: Literal[False],
-        **options: Any,
-    ) -> Work[A]: ...
-    def reduce_scatter(
-        self,
-        x: Any,
-        op: Op = "sum",
-        *,
-        out: Any = None,
-        counts: Sequence[int] | None = None,
-        wait: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Rank r gets part r of the reduction of all x; x is cut along axis 0 into equal parts, or into `counts`."""
-        shape = _shape(x)
-        if counts is not None:
-            rows = self._check_counts(counts, shape, sum(counts))
-            if out is None:
-                out = _new(x, (counts[self._rank], *shape[1:]))
-            return self._call(_REDUCE_SCATTER_V, x, out, op, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        if out is None:
-            out = _new(x, self._part(shape))
-        return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
-
-    @overload
-    def all_to_all(
-        self,
-        x: A,
-        *,
-        out: A | None = None,
-        send_counts: Sequence[int] | None = None,
-        receive_counts: Sequence[int] | None = None,
-        wait: Literal[True] = True,
-        **options: Any,
-    ) -> A: ...
-    @overload
-    def all_to_all(
-        self,
-        x: A,
-        *,
-        out: A | None = None,
-        send_counts: Sequence[int] | None = None,
-        receive_counts: Sequence[int] | None = None,
-        wait: Literal[False],
-        **options: Any,
-    ) -> Work[A]: ...
-    def all_to_all(
-        self,
-        x: Any,
-        *,
-        out: Any = None,
-        send_counts: Sequence[int] | None = None,
-        receive_counts: Sequence[int] | None = None,
-        wait: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Part r of x goes to rank r; the result is made of the parts that came, in the order of their ranks.
-
-        x is cut along axis 0 into equal parts, or into send_counts; receive_counts: the lengths of what comes.
-        """
-        shape = _shape(x)
-        if (send_counts is None) != (receive_counts is None):
-            raise _errors.InvalidArgument("send_counts and receive_counts go together", operation="all_to_all")
-        if send_counts is not None and receive_counts is not None:
-            rows = self._check_counts(send_counts, shape, sum(send_counts))
-            if out is None:
-                out = _new(x, (sum(receive_counts), *shape[1:]))
-            return self._call(
-                _ALL_TO_ALL_V,
-                x,
-                out,
-                None,
-                0,
-                wait,
-                {
-                    **options,
-                    "counts": [c * rows for c in send_counts],
-                    "receive_counts": [c * rows for c in receive_counts],
-                },
-            )
-        if out is None:
-            self._part(shape)
-            out = _new(x, shape)
-        return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
-
-    @overload
-    def gather(
-        self,
-        x: A,
-        root: int = 0,
-        *,
-        out: A | None = None,
-        stack: bool = False,
-        wait: Literal[True] = True,
-        **options: Any,
-    ) -> A | None: ...
-    @overload
-    def gather(
-        self, x: A, root: int = 0, *, out: A | None = None, stack: bool = False, wait: Literal[False], **options: Any
-    ) -> Work[A | None]: ...
-    def gather(
-        self, x: Any, root: int = 0, *, out: Any = None, stack: bool = False, wait: bool = True, **options: Any
-    ) -> Any:
-        """The root gets all x as all_gather; the others get None."""
-        x = _array(x)
-        if self._rank != root:
-            out = None
-        elif out is None:
-            out = _new(x, self._times_size(_shape(x), stack))
-        return self._call(_GATHER, x, out, None, root, wait, options)
-
-    @overload
-    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
-    @overload
-    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
-    def scatter(self, x: Any, out: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
-        """Rank r's `out` becomes part r of the root's x; x is None on the others. Returns out."""
-        return self._call(_SCATTER, x if self._rank == root else None, out, None, root, wait, options)
-
     def barrier(self, timeout: float | None = None) -> None:
         """Returns when all ranks have called it. timeout: seconds; then the error names every rank that is missing."""
         if timeout is not None:
             self._core.monitored_barrier(timeout)
         else:
-            self._core.call(_BARRIER, None, None, None, 0, True, None)
+            self._core.call(BARRIER, None, None, None, 0, True, None)
 
     # --- messages ---
 
     @overload
-    def send(self, x: Any, to: int, *, wait: Literal[True] = True) -> None: ...
+    def send(
+        self, x: Any, to: int, *, tag: int | None = None, wait: Literal[True] = True, timeout: float | None = None
+    ) -> None: ...
     @overload
-    def send(self, x: Any, to: int, *, wait: Literal[False]) -> Work[None]: ...
-    def send(self, x: Any, to: int, *, wait: bool = True) -> Any:
-        """Sends x to a rank, which receives as many elements of the same type. May return before that."""
-        done = self._core.transfer(True, _array(x), to, wait)
-        return done if wait else Work[None](done)
+    def send(self, x: Any, to: int, *, tag: None = None, wait: Literal[False]) -> Work[None]: ...
+    @overload
+    def send(self, x: Any, to: int, *, tag: int, wait: Literal[False]) -> MessageWork: ...
+    def send(self, x: Any, to: int, *, tag: int | None = None, wait: bool = True, timeout: float | None = None) -> Any:
+        """Sends x, of any shape, to a rank, which receives as many elements of the same type. May return before that.
+
+        tag: 0 or more; messages with tags never meet those without, and need no order of calls. timeout: seconds, with
+        a tag. Raises: with a tag, Mismatch and Timeout (nothing matched) break nothing; InvalidArgument.
+        """
+        if tag is None:
+            if timeout is not None:
+                raise _errors.InvalidArgument("a timeout of one message goes with a tag", operation="send")
+            done = self._core.transfer(True, array_of(x), to, wait)
+            return done if wait else Work[None](done)
+        if not wait:
+            return MessageWork(self._core.start_tagged(True, array_of(x), to, tag), True)
+        self._core.tagged(True, array_of(x), to, tag, -1.0 if timeout is None else timeout)
+        return None
 
     @overload
-    def receive(self, out: A, source: int, *, wait: Literal[True] = True) -> A: ...
+    def receive(self, out: A, source: int, *, tag: None = None, wait: Literal[True] = True) -> A: ...
     @overload
-    def receive(self, out: A, source: int, *, wait: Literal[False]) -> Work[A]: ...
-    def receive(self, out: Any, source: int, *, wait: bool = True) -> Any:
-        """Receives the next message of a rank into `out`, and returns out."""
-        done = self._core.transfer(False, out, source, wait)
-        return done if wait else Work[Any](done)
+    def receive(self, out: A, source: int, *, tag: None = None, wait: Literal[False]) -> Work[A]: ...
+    @overload
+    def receive(
+        self, out: Any, source: int, *, tag: int, wait: Literal[True] = True, timeout: float | None = None
+    ) -> Message: ...
+    @overload
+    def receive(self, out: Any, source: int, *, tag: int, wait: Literal[False]) -> MessageWork: ...
+    def receive(
+        self, out: Any, source: int, *, tag: int | None = None, wait: bool = True, timeout: float | None = None
+    ) -> Any:
+        """Receives a rank's next message into `out`, which is contiguous; without a tag, returns out.
+
+        tag: of the message, or ANY_TAG; then source may be ANY_SOURCE, `out` may be larger than the message, and the
+        result is a Message with source, tag and count of elements. timeout: seconds, with a tag.
+        Raises: with a tag, Mismatch (out is too small or of another type) and Timeout break nothing; InvalidArgument.
+        """
+        if tag is None:
+            if timeout is not None or source == ANY_SOURCE:
+                what = "ANY_SOURCE" if source == ANY_SOURCE else "a timeout of one message"
+                raise _errors.InvalidArgument(f"{what} goes with a tag (or ANY_TAG)", operation="receive")
+            done = self._core.transfer(False, out, source, wait)
+            return done if wait else Work[Any](done)
+        if not wait:
+            return MessageWork(self._core.start_tagged(False, out, source, tag), False)
+        return Message(*self._core.tagged(False, out, source, tag, -1.0 if timeout is None else timeout))
 
     # --- groups and failures ---
 
@@ -416,6 +140,13 @@ class Communicator:
     def shrink(self) -> Communicator:
         """After a failure: a communicator of the ranks that live and call this. Drop this one afterwards."""
         return Communicator(self._core.shrink())
+
+    def grow(self, id: str | None, size: int) -> Communicator:
+        """A communicator of these ranks, which keep their numbers, and new ones, which call connect(id, rank, size).
+
+        id: of a MeetingPlace for `size` ranks; only rank 0's counts, the others may pass None. This one stays.
+        """
+        return Communicator(self._core.grow(id or "", size))
 
     def agree(self, flag: bool) -> tuple[bool, list[int]]:
         """Do all ranks that live bring True? Also the ranks that have ended. Works on broken communicators."""
@@ -440,50 +171,10 @@ class Communicator:
 
     def empty(self, shape: int | Sequence[int], dtype: Any = "float32") -> NDArray[Any]:
         """An array in registered memory, which peers reach without a copy. Its contents are not initialised."""
-        import numpy as np
-
-        try:
-            kind = np.dtype(dtype)
-        except TypeError:
-            import ml_dtypes
-
-            kind = np.dtype(getattr(ml_dtypes, str(dtype)))
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        count = 1
-        for size in sizes:
-            count *= size
+        kind, sizes, count = layout(shape, dtype)
         memory: NDArray[np.uint8] = self._core.allocate(count * kind.itemsize)
         array: NDArray[Any] = memory.view(kind).reshape(sizes)
         return array
-
-    # --- inside ---
-
-    def _call(self, kind: int, x: Any, out: Any, op: str | None, root: int, wait: bool, options: dict[str, Any]) -> Any:
-        if not 0 <= root < self._size:
-            raise _errors.InvalidArgument(f"root {root} is not one of {self._size} ranks")
-        done = self._core.call(kind, x, out, op, root, wait, options or None)
-        return done if wait else Work[Any](done)
-
-    def _times_size(self, shape: tuple[int, ...], stack: bool) -> tuple[int, ...]:
-        if stack or not shape:
-            return (self._size, *shape)
-        return (self._size * shape[0], *shape[1:])
-
-    def _part(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if not shape or shape[0] % self._size:
-            raise _errors.InvalidArgument(f"axis 0 of shape {shape} cannot be cut into {self._size} equal parts")
-        return (shape[0] // self._size, *shape[1:])
-
-    def _check_counts(self, counts: Sequence[int], shape: tuple[int, ...], mine: int) -> int:
-        """Elements of one step along axis 0."""
-        if len(counts) != self._size:
-            raise _errors.InvalidArgument(f"{len(counts)} counts for {self._size} ranks")
-        if not shape or mine != shape[0]:
-            raise _errors.InvalidArgument(f"counts say {mine} along axis 0, but the array has shape {shape}")
-        rows = 1
-        for size in shape[1:]:
-            rows *= size
-        return rows
 
 
 class MeetingPlace:

@@ -1,32 +1,12 @@
-"""Simulated machines and proofs: what the command `weft` answers with --json, as dicts."""
+"""Simulated machines, proofs, training steps and diagnoses: what the command `weft` answers with --json."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, overload
 
-from . import _core
-
-
-def _answer(*arguments: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(_core.answer(arguments))
-    return answer
-
-
-def _options(options: dict[str, Any]) -> list[str]:
-    """Keyword arguments as options of the command: bytes_min=8 is --bytes-min 8, a list is given several times."""
-    arguments: list[str] = []
-    for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            arguments.append(option)
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                arguments += [option, str(one)]
-        elif value is not None and value is not False:
-            arguments += [option, str(value)]
-    return arguments
+from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training, ask, options
+from ._schedule import Algorithm, Schedule
 
 
 class Machine:
@@ -44,26 +24,53 @@ class Machine:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def bench(self, collective: str, bytes: int | str | Sequence[int | str] = "1M", **options: Any) -> dict[str, Any]:
+    @property
+    def ranks(self) -> int:
+        """How many GPUs it has."""
+        return int(self.explain("barrier", 0)["ranks"])
+
+    @property
+    def topology(self) -> Topology:
+        """Its devices and links; draws itself in notebooks."""
+        found = ask(Topology, "topo", "--on", self.name)
+        found.machine = self.name
+        return found
+
+    def _repr_svg_(self) -> str:
+        return self.topology.svg()
+
+    def bench(self, collective: str, bytes: int | str | Iterable[int | str] = "1M", **given: Any) -> Bench:
         """Simulates a collective; weft.bench/2, one row per size of `bytes`.
 
-        options: those of `weft bench`, e.g. ranks=, dtype=, op=, algo=, proto=, tuner="nccl", fault=["nic:0/3=down"],
-        load=[...], beside=[...], compute=, level="packet", check=True. Raises: InvalidArgument.
+        given: the options of `weft bench`, e.g. ranks=, dtype=, op=, algo= (a name, a file, an Algorithm or a Schedule),
+        proto=, tuner="nccl", fault=["nic:0/3=down"], load=[...], beside=[...], compute=, level="packet", check=True.
+        Raises: InvalidArgument.
         """
         sizes = [bytes] if isinstance(bytes, (int, str)) else list(bytes)
+        extra = options(self._with_files(given))
         answers = [
-            _answer(
-                "bench", collective, "--on", self.name, "--min", str(size), "--max", str(size), *_options(options)
-            )
+            ask(Bench, "bench", collective, "--on", self.name, "--min", str(size), "--max", str(size), *extra)
             for size in sizes
         ]
         first = answers[0]
         first["rows"] = [row for answer in answers for row in answer["rows"]]
         return first
 
-    def explain(self, collective: str, bytes: int | str = "1M", **options: Any) -> dict[str, Any]:
+    def explain(self, collective: str, bytes: int | str = "1M", **given: Any) -> Choice:
         """Which algorithm and protocol is chosen, and why each other one lost; weft.explain/1. Raises: InvalidArgument."""
-        return _answer("explain", collective, "--bytes", str(bytes), "--on", self.name, *_options(options))
+        extra = options(self._with_files(given))
+        return ask(Choice, "explain", collective, "--bytes", str(bytes), "--on", self.name, *extra)
+
+    def _with_files(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Schedules written in Python are named by the files that weft finds them under."""
+        algo = given.get("algo")
+        if not isinstance(algo, (Algorithm, Schedule)):
+            return given
+        ranks = given.get("ranks")
+        ranks = (
+            algo.ranks if ranks is None and isinstance(algo, Schedule) else self.ranks if ranks is None else int(ranks)
+        )
+        return {**given, "ranks": ranks, "algo": algo.file_for(ranks, int(given.get("root", 0)))}
 
 
 def machine(name: str) -> Machine:
@@ -73,10 +80,67 @@ def machine(name: str) -> Machine:
     return made
 
 
-def verify(collective: str, algorithm: str | None = None, **options: Any) -> dict[str, Any]:
-    """Proves a schedule correct or finds the counterexample; weft.verify/1, whose "proved" is True or False.
+def verify(collective: str, algorithm: str | None = None, **given: Any) -> Proof:
+    """Proves a schedule correct or finds the counterexample; weft.verify/1. True if it is proved.
 
-    collective: with algorithm=; or a file of a schedule. options: those of `weft verify`, e.g. ranks=, root=, per_node=,
-    in_place=True, slots=. Raises: InvalidArgument.
+    collective: with algorithm=; or a file of a schedule. given: the options of `weft verify`, e.g. ranks=, root=,
+    per_node=, in_place=True, slots=. Raises: InvalidArgument.
     """
-    return _answer("verify", collective, *_options({"algo": algorithm, **options}))
+    return ask(Proof, "verify", collective, *options({"algo": algorithm, **given}))
+
+
+def schedule(collective: str, algorithm: str | None = None, **given: Any) -> Schedule:
+    """The steps of one of weft's algorithms, or of a file (MSCCL XML or weft.schedule/1), as a value that draws itself.
+
+    given: the options of `weft schedule`, e.g. ranks=, root=, per_node=, staged=True. Raises: InvalidArgument.
+    """
+    return Schedule(ask(Answer, "schedule", collective, *options({"algo": algorithm, **given})).to_dict())
+
+
+@overload
+def train(model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Any) -> Comparison: ...
+@overload
+def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Training: ...
+def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Any:
+    """How long a training step takes on a machine, whether it fits, and what limits it; weft.train/1.
+
+    model: a config.json of Hugging Face, or a name of the catalogue, e.g. "llama3-70b". given: the options of
+    `weft train`, e.g. tp=, pp=, zero=, micro_batch=, global_batch=, seq=, fault=[...], sensitivity=True, best=True (all
+    plans, ranked), config= (a run's own file). With compare= (a CSV of measured steps): weft.train-compare/1 instead.
+    Raises: InvalidArgument.
+    """
+    name = on.name if isinstance(on, Machine) else on
+    kind = Comparison if given.get("compare") is not None else Training
+    return ask(kind, "train", *([model] if model is not None else []), *options({"on": name, **given}))
+
+
+def doctor(*paths: str, on: Machine | str | None = None, **given: Any) -> Diagnosis:
+    """What is wrong with a job, from its logs, or without paths with this machine; weft.doctor/1.
+
+    paths: logs, dumps, tables, or folders of them. on: the machine of the job, to say what a fault costs. given: the
+    options of `weft doctor`: workload=, price=, bytes=. Raises: InvalidArgument.
+    """
+    name = on.name if isinstance(on, Machine) else on
+    return ask(Diagnosis, "doctor", *(str(path) for path in paths), *options({"on": name, **given}))
+
+
+def accuracy(folder: str | None = None, **given: Any) -> Accuracy:
+    """How far the model is from published measurements; weft.accuracy/1.
+
+    folder: of tables; unless given, those that weft ships, which takes some ten seconds. given: the options of `weft accuracy`: table= and on=,
+    collective=, ranks=, calibration=. Raises: InvalidArgument.
+    """
+    return ask(Accuracy, "accuracy", *([folder] if folder is not None else []), *options(given))
+
+
+def sizes(smallest: int, largest: int, factor: int = 2) -> list[int]:
+    """Message sizes in bytes from smallest to largest, each `factor` times the one before. Raises: InvalidArgument."""
+    if smallest < 1 or factor < 2:
+        from ._errors import InvalidArgument
+
+        raise InvalidArgument(f"sizes from {smallest} by {factor}: at least from 1 by 2", operation="sizes")
+    found = []
+    while smallest <= largest:
+        found.append(smallest)
+        smallest *= factor
+    return found

@@ -188,19 +188,31 @@ Result<int> run_regret(const Spec& spec) {
   return above > 0 ? kBadAnswer : 0;
 }
 
+// Errors (bad input): of the tables, or a table of --table that cannot be modelled.
+Result<std::vector<Scored>> score(const Spec& spec) {
+  WEFT_TRY(auto tables, tables_for(spec));
+  auto all = accuracy::score_all(std::move(tables), [&](const std::string& on) -> Result<accuracy::Predictor> {
+    WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
+    return accuracy::Predictor(
+        cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
+  });
+  if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
+  return all;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (!spec.regret.empty()) return bad_input("accuracy --regret has no answer without printing");
+  WEFT_TRY(const auto all, score(spec));
+  return to_json(all);
+}
+
 Result<int> run(const Spec& spec) {
   if (!spec.regret.empty()) return run_regret(spec);
   std::array<double, kBands> limits{};
   if (!spec.limits.empty()) {
     WEFT_TRY(limits, parse_limits(spec.limits));
   }
-  WEFT_TRY(auto tables, tables_for(spec));
-  const auto all = accuracy::score_all(std::move(tables), [&](const std::string& on) -> Result<accuracy::Predictor> {
-    WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
-    return accuracy::Predictor(
-        cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
-  });
-  if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
+  WEFT_TRY(const auto all, score(spec));
   if (spec.json != "-") print(all);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(all)));
   if (!spec.svg.empty()) WEFT_CHECK(write_plots(spec.svg, all));
@@ -242,7 +254,7 @@ Command add_accuracy(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -28,6 +28,8 @@ struct Command {
   // What --json would write, instead of printing anything; empty: the command has no such form. For bindings: see
   // answers.h.
   std::function<Result<nlohmann::json>()> answer = {};
+  // The text that --svg would write; empty: the command draws nothing.
+  std::function<Result<std::string>()> picture = {};
 };
 
 // The machine a command is for: `--on MACHINE`, or this one. Owns the view.

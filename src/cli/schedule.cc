@@ -68,6 +68,16 @@ Result<int> run(const Spec& spec) {
   return 0;
 }
 
+Result<nlohmann::json> answer(const Spec& spec) {
+  WEFT_TRY(const schedule::Document document, spec.source.load());
+  return nlohmann::json::parse(schedule::to_schedule_json(document));
+}
+
+Result<std::string> picture(const Spec& spec) {
+  WEFT_TRY(const schedule::Document document, spec.source.load());
+  return schedule::space_time_svg(document.schedule, title_of(document));
+}
+
 }  // namespace
 
 Command add_schedule(CLI::App& app) {
@@ -79,7 +89,7 @@ Command add_schedule(CLI::App& app) {
   sub->add_option("--json", spec->json, "write weft.schedule/1 to this file; - is stdout")->check(writable);
   sub->add_option("--svg", spec->svg, "draw a space-time diagram into this file")->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }, [spec] { return picture(*spec); }};
 }
 
 }  // namespace weft::cli

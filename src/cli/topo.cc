@@ -148,6 +148,20 @@ Result<int> run(const Spec& spec) {
   return 0;
 }
 
+Result<nlohmann::json> answer(const Spec& spec) {
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  return nlohmann::json::parse(topology::to_json(machine.view->topology()));
+}
+
+Result<std::string> picture(const Spec& spec) {
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  const topology::Topology& t = machine.view->topology();
+  if (!spec.heat.empty()) return topology::heat_map_svg(t);
+  if (spec.stairs.empty()) return topology::svg(t);
+  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  return topology::staircase_svg(catalog, t);
+}
+
 }  // namespace
 
 Command add_topo(CLI::App& app) {
@@ -169,7 +183,7 @@ Command add_topo(CLI::App& app) {
   sub->add_option("--xml", spec->xml, "write NCCL topology XML of its first node")->check(writable);
   sub->add_option("--json", spec->json, "write weft.topology/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }, [spec] { return picture(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -123,47 +123,60 @@ nlohmann::json timeline_of(const Step& step) {
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }
 
-Result<int> best(const Spec& spec, const training::Model& model, const cost::MachineView& machine,
-                 const training::Words& words) {
+// The question that the command line and a run's own file ask.
+struct Asked {
+  training::Words words;
+  training::Model model;
+  Machine machine;
+};
+
+struct Best {
+  training::Plans plans;
+  training::Card card;
+  report::TrainReport report;  // rows: the plans that fit, ranked, then the others
+};
+
+// `report_progress`: called with the plans tried and all plans; may be empty.
+Result<Best> best(const Asked& asked, const std::function<void(std::int64_t, std::int64_t)>& report_progress) {
+  const cost::MachineView& machine = *asked.machine.view;
   training::Traffic traffic(machine);
-  WEFT_TRY(const auto question, training::understand(model, machine, words));
-  report::TrainReport report = training::report_of(model, words, question, traffic.gpus());
-  const training::Card& card = question.card;
-  const auto found = training::best_plans(model, question.plan, card, traffic, training::kSimulatedPlans, progress);
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
-  WEFT_TRY(const training::Plans plans, found);
-  for (const auto& ranked : plans.ranked) {
-    report.rows.push_back(training::row_of(ranked.plan, ranked.step, card));
-    report.rows.back().reason = ranked.reason;
+  WEFT_TRY(const auto question, training::understand(asked.model, machine, asked.words));
+  WEFT_TRY(training::Plans plans, training::best_plans(asked.model, question.plan, question.card, traffic,
+                                                       training::kSimulatedPlans, report_progress));
+  Best found{std::move(plans), question.card, training::report_of(asked.model, asked.words, question, traffic.gpus())};
+  for (const auto& ranked : found.plans.ranked) {
+    found.report.rows.push_back(training::row_of(ranked.plan, ranked.step, found.card));
+    found.report.rows.back().reason = ranked.reason;
   }
-  if (spec.json != "-") {
-    const report::TrainRow& first = report.rows.front();
-    fmt::print(
-        "The best of {} plans for {} on {} GPUs of {} is {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} "
-        "of {:.0f} GiB.\n",
-        plans.tried, model.name, report.gpus, report.machine, first.plan, as_time(first.seconds), 100 * first.mfu,
-        first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, card.memory / kGiB);
-    fmt::print("{} plans fit, {} need too much memory. The first {} are simulated, the others estimated.\n\n",
-               plans.ranked.size(), plans.refused.size(),
-               std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()));
-    fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
-    for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < spec.shown; ++i) {
-      const auto& r = plans.ranked[i];
-      fmt::print("{:>4} {:>10.4f} {:>7.1f} {:>8.1f}  {:<58} {}\n", i + 1, r.step.seconds, 100 * r.step.mfu,
-                 r.step.peak.total() / kGiB, describe(r.plan), r.reason);
-    }
-    for (std::size_t i = 0;
-         i < plans.refused.size() && static_cast<std::int64_t>(i) < std::min<std::int64_t>(3, spec.shown); ++i)
-      fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "-", "", "", "", describe(plans.refused[i].plan),
-                 plans.refused[i].reason);
-  }
-  for (const auto& refused : plans.refused) {
+  for (const auto& refused : found.plans.refused) {
     report::TrainRow row{.plan = describe(refused.plan), .fits = false, .reason = refused.reason};
-    row.capacity = card.memory;
-    report.rows.push_back(std::move(row));
+    row.capacity = found.card.memory;
+    found.report.rows.push_back(std::move(row));
   }
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  return 0;
+  return found;
+}
+
+void print_best(const Best& found, std::int64_t shown) {
+  const training::Plans& plans = found.plans;
+  const report::TrainRow& first = found.report.rows.front();
+  fmt::print(
+      "The best of {} plans for {} on {} GPUs of {} is {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} "
+      "of {:.0f} GiB.\n",
+      plans.tried, found.report.model, found.report.gpus, found.report.machine, first.plan, as_time(first.seconds),
+      100 * first.mfu, first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, found.card.memory / kGiB);
+  fmt::print("{} plans fit, {} need too much memory. The first {} are simulated, the others estimated.\n\n",
+             plans.ranked.size(), plans.refused.size(),
+             std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()));
+  fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
+  for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < shown; ++i) {
+    const auto& r = plans.ranked[i];
+    fmt::print("{:>4} {:>10.4f} {:>7.1f} {:>8.1f}  {:<58} {}\n", i + 1, r.step.seconds, 100 * r.step.mfu,
+               r.step.peak.total() / kGiB, describe(r.plan), r.reason);
+  }
+  for (std::size_t i = 0; i < plans.refused.size() && static_cast<std::int64_t>(i) < std::min<std::int64_t>(3, shown);
+       ++i)
+    fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "-", "", "", "", describe(plans.refused[i].plan),
+               plans.refused[i].reason);
 }
 
 Result<int> compare(const Spec& spec) {
@@ -179,7 +192,7 @@ Result<int> compare(const Spec& spec) {
 }
 
 // Takes from a framework's file what the command line does not say.
-Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model) {
+Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model, bool quiet) {
   WEFT_TRY(const std::string text, read_text_file(spec.config));
   WEFT_TRY(training::Config config, training::parse_config(spec.config, text));
   for (const auto& [name, value] : config.numbers)
@@ -194,30 +207,63 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
   if (words.model.empty())
     return bad_input("{}: {} names no model: give one, e.g. weft train llama3-8b --config {}", spec.config,
                      config.format, spec.config);
-  fmt::print(stderr, "weft: {}: {}{}\n", spec.config, config.format,
-             config.not_modelled.empty() ? "" : fmt::format("; left out: {}", fmt::join(config.not_modelled, ", ")));
+  if (!quiet)
+    fmt::print(stderr, "weft: {}: {}{}\n", spec.config, config.format,
+               config.not_modelled.empty() ? "" : fmt::format("; left out: {}", fmt::join(config.not_modelled, ", ")));
   return {};
+}
+
+Result<Asked> ask(const Spec& spec, bool quiet) {
+  training::Words words = spec.words;
+  std::optional<training::Model> own;
+  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, quiet));
+  if (words.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
+  if (words.on.empty() || words.on == "this")
+    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
+  WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
+  WEFT_TRY(Machine machine, load_machine(words.on));
+  words.on = machine.name;
+  return Asked{std::move(words), std::move(model), std::move(machine)};
+}
+
+Result<training::Answer> step_of(const Spec& spec, const Asked& asked) {
+  WEFT_TRY(training::Answer answer, training::answer(asked.model, *asked.machine.view, asked.words));
+  if (spec.sensitivity)
+    answer.report.what_if = training::sensitivity(asked.model, *asked.machine.view, asked.words, answer);
+  return answer;
 }
 
 Result<int> run(const Spec& spec) {
   if (!spec.compare.empty()) return compare(spec);
-  training::Words words = spec.words;
-  std::optional<training::Model> own;
-  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own));
-  if (words.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
-  if (words.on.empty() || words.on == "this")
-    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
-  WEFT_TRY(const training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
-  WEFT_TRY(const Machine machine, load_machine(words.on));
-  words.on = machine.name;
-  if (spec.best) return best(spec, model, *machine.view, words);
-  WEFT_TRY(training::Answer answer, training::answer(model, *machine.view, words));
-  report::TrainReport& report = answer.report;
-  if (spec.sensitivity) report.what_if = training::sensitivity(model, *machine.view, words, answer);
+  WEFT_TRY(const Asked asked, ask(spec, false));
+  if (spec.best) {
+    const auto found = best(asked, progress);
+    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
+    if (!found) return tl::make_unexpected(found.error());
+    if (spec.json != "-") print_best(*found, spec.shown);
+    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(found->report)));
+    return 0;
+  }
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked));
+  const report::TrainReport& report = answer.report;
   if (spec.json != "-") print_step(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
   return 0;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (!spec.compare.empty()) {
+    WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, {}));
+    return training::to_json(found);
+  }
+  WEFT_TRY(const Asked asked, ask(spec, true));
+  if (spec.best) {
+    WEFT_TRY(const Best found, best(asked, {}));
+    return to_json(found.report);
+  }
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked));
+  return to_json(answer.report);
 }
 
 }  // namespace
@@ -276,7 +322,7 @@ Command add_train(CLI::App& app) {
       ->check(writable);
   sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

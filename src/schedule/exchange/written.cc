@@ -143,6 +143,24 @@ Result<Kept> load(const std::string& file) {
   return Kept{document, to_algorithm(document)};
 }
 
+// Schedules that were named, not read from files.
+struct NamedTexts {
+  std::mutex turns;
+  std::map<std::string, std::string, std::less<>> by_name;  // guarded by turns
+};
+NamedTexts& named_texts() {
+  static NamedTexts texts;
+  return texts;
+}
+
+Result<std::string> text_of_schedule(const std::string& file) {
+  {
+    const std::lock_guard guard(named_texts().turns);
+    if (const auto found = named_texts().by_name.find(file); found != named_texts().by_name.end()) return found->second;
+  }
+  return read_text_file(file);
+}
+
 }  // namespace
 
 Algorithm to_algorithm(std::shared_ptr<const Document> document) {
@@ -175,8 +193,18 @@ Algorithm to_algorithm(std::shared_ptr<const Document> document) {
 
 bool names_file(std::string_view name) { return name.ends_with(".xml") || name.ends_with(".json"); }
 
+Status name_schedule(const std::string& name, std::string text) {
+  if (!name.ends_with(".json")) return bad_input("'{}': a schedule's name ends in .json", shown(name));
+  WEFT_TRY(const Document read, parse_schedule_json(name, text));
+  (void)read;
+  const std::lock_guard guard(named_texts().turns);
+  const auto [at, added] = named_texts().by_name.try_emplace(name, std::move(text));
+  if (!added && at->second != text) return bad_input("'{}' is another schedule already", shown(name));
+  return {};
+}
+
 Result<Document> read_document(const std::string& file) {
-  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(const std::string text, text_of_schedule(file));
   auto document = file.ends_with(".xml") ? parse_msccl_xml(file, text) : parse_schedule_json(file, text);
   if (document) document->name = shown(document->name);  // commands print it
   return document;

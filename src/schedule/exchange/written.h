@@ -15,6 +15,11 @@ bool names_file(std::string_view name);
 // Errors (bad input): of the reader, by the file's ending: MSCCL XML or weft.schedule/1.
 Result<Document> read_document(const std::string& file);
 
+// The name, which ends in .json, stands for this text of weft.schedule/1 from here on, wherever a file may be named,
+// until the process ends. A name keeps its text. Thread: any. Errors (bad input): another ending; the
+// name stands for another text; of the reader.
+Status name_schedule(const std::string& name, std::string text);
+
 // Reads a file, proves it, and keeps it as an algorithm until the process ends; later changes of the file are not seen.
 // Thread: any. Errors (bad input): of the reader; the proof's counterexample, with its place in the file.
 Result<const Algorithm*> written_algorithm(std::string_view file);

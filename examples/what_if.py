@@ -1,0 +1,64 @@
+"""A sweep of what-ifs: what an all_reduce takes on clusters with other networks, sizes and faults.
+
+  python examples/what_if.py [--points N] [--dask]
+
+Each point is a simulation of its own. They are mapped over the processes of concurrent.futures, or with --dask over the
+workers of Dask (pip install "dask[distributed]"): machines and answers pickle, and weft needs no scheduler of its own.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import os
+
+import weftcomm as weft
+
+MACHINES = [
+    f"{gpu}:nodes={nodes},net={net}"
+    for gpu, nodes, net in itertools.product(("dgx-h100", "dgx-a100"), (2, 4, 8, 16), ("ib-hdr", "ib-ndr"))
+]
+FAULTS = [None, "nic:0/3=down", "nic:1/0=50%"]
+SIZES = weft.sizes(64 << 10, 1 << 30, 4)
+
+
+def simulate(point):
+    """One point: a flat row, with the machine and the fault in front."""
+    machine, size, fault = point
+    report = weft.Machine(machine).bench("all_reduce", size, fault=[fault] if fault else [])
+    return {"machine": machine, "fault": fault or "", **report.rows()[0]}
+
+
+def points(limit):
+    """The first points of the sweep; faults change first, then sizes, then machines."""
+    return list(itertools.islice(itertools.product(MACHINES, SIZES, FAULTS), limit))
+
+
+def sweep(executor, limit):
+    """Any executor of concurrent.futures' interface."""
+    return list(executor.map(simulate, points(limit)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, default=len(MACHINES) * len(FAULTS) * len(SIZES))
+    parser.add_argument("--dask", action="store_true")
+    options = parser.parse_args()
+    workers = os.cpu_count() or 1
+    if options.dask:
+        from dask.distributed import Client
+
+        with Client(n_workers=workers, threads_per_worker=1, dashboard_address=None, timeout=240) as client:
+            rows = sweep(client.get_executor(), options.points)
+    else:
+        with concurrent.futures.ProcessPoolExecutor(workers) as pool:
+            rows = sweep(pool, options.points)
+    print(f"{len(rows)} simulations")
+    whole = {(row["machine"], row["bytes"]): row["time_us"] for row in rows if not row["fault"]}
+    broken = [row for row in rows if row["fault"]]
+    for row in sorted(broken, key=lambda r: r["time_us"] / whole[r["machine"], r["bytes"]])[-3:]:
+        ratio = row["time_us"] / whole[row["machine"], row["bytes"]]
+        print(f"{row['fault']} on {row['machine']} at {row['bytes']} B: {ratio:.2f} times as long")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+#include "call.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "failed.h"
+#include "schedule/collective.h"
+#include "schedule/element.h"
+
+namespace nb = nanobind;
+
+namespace weft::python {
+namespace {
+
+// Of booleans: what their reduction is on bytes of 0 and 1.
+ReduceOp op_of_bool(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ReduceOp::kOr;
+    case ReduceOp::kProd:
+      return ReduceOp::kAnd;
+    case ReduceOp::kAvg:
+    case ReduceOp::kPremulSum:
+      throw Failed(invalid("booleans have no average and are not multiplied"), "all_reduce");
+    default:
+      return op;
+  }
+}
+
+void set_option(Call& call, const std::string& name, nb::handle value) {
+  Request& r = call.request;
+  if (name == "reproducible")
+    r.reproducible = nb::cast<bool>(value);
+  else if (name == "algorithm")
+    r.algorithm = nb::cast<std::string>(value);
+  else if (name == "protocol")
+    r.protocol = nb::cast<std::string>(value);
+  else if (name == "channels")
+    r.channels = nb::cast<int>(value);
+  else if (name == "scalar")
+    r.scalar = nb::isinstance<nb::int_>(value) ? Scalar::of(nb::cast<std::int64_t>(value))
+                                               : Scalar::of(nb::cast<double>(value));
+  else if (name == "counts")
+    call.counts = nb::cast<std::vector<std::size_t>>(value);
+  else if (name == "receive_counts")
+    call.receive_counts = nb::cast<std::vector<std::size_t>>(value);
+  else
+    throw Failed(invalid("unknown option " + name), call.operation);
+}
+
+void set_options(Call& call, const nb::dict& options) {
+  for (const auto& [key, value] : options) {
+    const std::string name = nb::cast<std::string>(key);
+    try {
+      set_option(call, name, value);
+    } catch (const std::bad_cast&) {
+      throw Failed(invalid("option " + name + " cannot be a " + nb::cast<std::string>(nb::str(value.type()))),
+                   call.operation);
+    }
+  }
+}
+
+// Elements of the message or of one part, after a check that input and output fit each other.
+void set_count(Request& r, const Array* in, const Array* out, Place place, const char* operation) {
+  const auto n = static_cast<std::size_t>(place.ranks);
+  const bool is_root = place.rank == r.root;
+  const std::size_t ins = in != nullptr ? in->count() : 0, outs = out != nullptr ? out->count() : 0;
+  const auto fits = [&](std::size_t small, std::size_t large) {
+    if (small * n != large)
+      throw Failed(invalid("input of " + std::to_string(ins) + " and output of " + std::to_string(outs) +
+                           " elements do not fit each other on " + std::to_string(n) + " ranks"),
+                   operation);
+  };
+  switch (r.collective) {
+    case Collective::kBarrier:
+      return;
+    case Collective::kAllGather:
+      return fits(ins, outs), void(r.count = ins);
+    case Collective::kGather:
+      if (is_root) fits(ins, outs);
+      return void(r.count = ins);
+    case Collective::kReduceScatter:
+      return fits(outs, ins), void(r.count = outs);
+    case Collective::kScatter:
+      if (is_root) fits(outs, ins);
+      return void(r.count = outs);
+    case Collective::kAllToAll:
+      if (ins != outs || ins % n != 0)
+        throw Failed(invalid("input of " + std::to_string(ins) + " and output of " + std::to_string(outs) +
+                             " elements must be equal and divisible by " + std::to_string(n) + " ranks"),
+                     operation);
+      return void(r.count = ins / n);
+    case Collective::kReduce:
+      if (is_root && ins != outs) break;
+      return void(r.count = ins);
+    default:
+      if (ins != outs) break;
+      return void(r.count = ins);
+  }
+  throw Failed(invalid("input of " + std::to_string(ins) + " and output of " + std::to_string(outs) +
+                       " elements do not fit each other"),
+               operation);
+}
+
+}  // namespace
+
+Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op, Rank root, nb::object options) {
+  Call call;
+  Request& r = call.request;
+  r.collective = static_cast<Collective>(kind);
+  r.root = root;
+  call.operation = schedule::name(r.collective).data();
+  call.arrays.reserve(2);
+  const bool same = in.ptr() == out.ptr();
+  const Array* input = nullptr;
+  const Array* output = nullptr;
+  if (!in.is_none()) {
+    // An object that is input and output is looked at once.
+    call.arrays.emplace_back(in, same ? Array::Use::kOutput : Array::Use::kInput);
+    input = &call.arrays.back();
+  }
+  if (!out.is_none()) {
+    if (!same) call.arrays.emplace_back(out, Array::Use::kOutput);
+    output = &call.arrays.back();
+  }
+  if (input != nullptr && output != nullptr && input->type() != output->type())
+    throw Failed(invalid("input and output differ in their element type"), call.operation);
+  const Array* any = input != nullptr ? input : output;
+  if (any != nullptr) r.type = any->type();
+  if (!op.is_none()) {
+    r.op = check(schedule::parse_op(nb::cast<std::string_view>(op)), call.operation);
+    if (any != nullptr && any->is_bool()) r.op = op_of_bool(r.op);
+  }
+  r.in = input != nullptr ? input->data() : nullptr;
+  r.out = output != nullptr ? output->data() : nullptr;
+  if (!options.is_none()) set_options(call, nb::cast<nb::dict>(options));
+  if (call.counts.empty())
+    set_count(r, input, output, place, call.operation);
+  else if (input == nullptr || output == nullptr)
+    throw Failed(invalid("input and output are needed"), call.operation);
+  call.result = std::move(out);
+  return call;
+}
+
+}  // namespace weft::python

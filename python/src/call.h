@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "array.h"
+#include "weft/communicator.h"
+
+namespace weft::python {
+
+// A collective call as Python gave it: the request, the arrays that it points into, and what the call returns. Moves
+// keep the request valid. Requires: the GIL.
+struct Call {
+  Request request;
+  const char* operation = "call";
+  std::vector<Array> arrays;
+  nanobind::object result;
+  std::vector<std::size_t> counts, receive_counts;
+
+  Status run(auto& group) {
+    request.counts = counts;
+    request.receive_counts = receive_counts;
+    return group.run(request);
+  }
+};
+
+// Who calls.
+struct Place {
+  Rank rank = 0, ranks = 1;
+};
+
+// `in`, `out`: arrays or None; `options`: None or a dict, of which `counts` are the elements of the parts of the uneven
+// collectives. Errors: Failed (bad input) and those of Array.
+Call prepare(Place place, int kind, nanobind::object in, nanobind::object out, nanobind::object op, Rank root,
+             nanobind::object options);
+
+}  // namespace weft::python

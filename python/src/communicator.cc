@@ -1,0 +1,356 @@
+#include "communicator.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <list>
+#include <optional>
+#include <thread>
+
+#include "call.h"
+#include "lane.h"
+#include "weft/unique_id.h"
+#include "work.h"
+
+namespace nb = nanobind;
+
+namespace weft::python {
+namespace {
+
+// Grows in a child that was forked: what the parent has connected is not the child's.
+std::atomic<int> forks{0};
+
+nb::object as_tuple(const Received& r) { return nb::make_tuple(r.source, r.tag, r.count); }
+
+class Tagged;
+
+class Comm {
+ public:
+  explicit Comm(Communicator c) : lane_(std::move(c)) {
+    lane_.communicator().set_interrupt([main = main_thread()] {
+      if (std::this_thread::get_id() != main || Py_IsInitialized() == 0) return false;
+      const nb::gil_scoped_acquire held;
+      return PyErr_CheckSignals() != 0;
+    });
+  }
+  ~Comm() {
+    const nb::gil_scoped_release released;
+    lane_.close();
+  }
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  static std::thread::id main_thread() {
+    static const std::thread::id id = std::this_thread::get_id();  // of the import
+    return id;
+  }
+
+  Rank rank() { return lane_.communicator().rank(); }
+  Rank size() { return lane_.communicator().ranks(); }
+
+  // One collective; see prepare().
+  nb::object call(int kind, nb::object in, nb::object out, nb::object op, Rank root, bool wait, nb::object options) {
+    Call call = prepare({rank(), size()}, kind, std::move(in), std::move(out), std::move(op), root, std::move(options));
+    const char* operation = call.operation;
+    const Inside inside(*this, operation);
+    if (wait && lane_.idle()) [[likely]] {
+      check(released([&] { return call.run(lane_.communicator()); }), operation);
+      return std::move(call.result);
+    }
+    auto queued = std::make_shared<Queued>();
+    queued->arrays = std::move(call.arrays);
+    nb::object result = std::move(call.result);
+    return queue(std::move(queued), std::move(result), wait, operation,
+                 [r = call.request, counts = std::move(call.counts),
+                  receive_counts = std::move(call.receive_counts)](Communicator& c) mutable {
+                   r.counts = counts;
+                   r.receive_counts = receive_counts;
+                   return c.run(r);
+                 });
+  }
+
+  nb::object transfer(bool sends, nb::object data, Rank peer, bool wait) {
+    const char* operation = sends ? "send" : "receive";
+    auto queued = std::make_shared<Queued>();
+    queued->arrays.emplace_back(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+    const Array& array = queued->arrays[0];
+    const Transfer t{sends ? Transfer::Direction::kSend : Transfer::Direction::kReceive, peer, array.data(),
+                     array.count(), array.type()};
+    const Inside inside(*this, operation);
+    if (wait && lane_.idle()) {
+      check(released([&] { return lane_.communicator().exchange({&t, 1}); }), operation);
+      return sends ? nb::none() : data;
+    }
+    return queue(std::move(queued), sends ? nb::none() : std::move(data), wait, operation, [t](Communicator& c) {
+      return c.exchange({&t, 1});
+    });
+  }
+
+  // A message with a tag; of a send only the count means something.
+  nb::object tagged(bool sends, nb::object data, Rank peer, std::int32_t tag, double seconds) {
+    const char* operation = sends ? "send" : "receive";
+    const Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+    std::optional<std::chrono::milliseconds> timeout;
+    if (seconds >= 0) timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    const auto received =
+        check(direct(operation,
+                     [&](Communicator& c) -> Result<Received> {
+                       if (!sends) return c.receive(array.data(), array.count(), array.type(), peer, tag, timeout);
+                       const Status sent = c.send(array.data(), array.count(), array.type(), peer, tag, timeout);
+                       if (!sent) return tl::make_unexpected(sent.error());
+                       return Received{.count = array.count()};
+                     }),
+              operation);
+    return as_tuple(received);
+  }
+  std::unique_ptr<Tagged> start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag);
+
+  std::unique_ptr<Comm> split(int color, int key) {
+    return made(direct("split", [&](Communicator& c) { return c.split(color, key); }), "split");
+  }
+  std::unique_ptr<Comm> shrink() {
+    return made(direct("shrink", [](Communicator& c) { return c.shrink(); }), "shrink");
+  }
+  // `id`: of a MeetingPlace; only rank 0's counts, the others may pass an empty one.
+  std::unique_ptr<Comm> grow(const std::string& id, Rank size) {
+    const UniqueId place = id.empty() ? UniqueId{} : check(UniqueId::parse(id), "grow");
+    return made(direct("grow", [&](Communicator& c) { return c.grow(place, size); }), "grow");
+  }
+  nb::tuple agree(std::uint64_t bits) {
+    const Agreement a = check(direct("agree", [&](Communicator& c) { return c.agree(bits); }), "agree");
+    nb::list ended;
+    for (const Rank r : a.ended) ended.append(r);
+    return nb::make_tuple(a.bits, ended);
+  }
+  void finalize() {
+    check(direct("finalize", [](Communicator& c) { return c.finalize(); }), "finalize");
+  }
+  void status() {
+    check(direct("status", [](Communicator& c) { return c.status(); }), "status");
+  }
+  void monitored_barrier(double seconds) {
+    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    check(direct("monitored_barrier", [&](Communicator& c) { return c.monitored_barrier(timeout); }),
+          "monitored_barrier");
+  }
+  void abort() {
+    const nb::gil_scoped_release released;
+    lane_.abort();
+  }
+  void close() {
+    const nb::gil_scoped_release released;
+    lane_.close();
+  }
+  bool idle() { return lane_.idle(); }
+  // The timeout is in seconds; 0: no limit.
+  void set_timeout(double seconds) {
+    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    direct("set_timeout", [&](Communicator& c) { return c.set_timeout(timeout), Status{}; });
+  }
+  nb::tuple last_choice() {
+    const auto choice = lane_.communicator().last_choice();
+    return nb::make_tuple(choice.algorithm, choice.protocol, choice.channels);
+  }
+  // Registered memory, as an array of bytes.
+  nb::object allocate(std::size_t bytes) {
+    auto* memory = new Memory(check(lane_.communicator().allocate(std::max<std::size_t>(bytes, 1)), "empty"));
+    const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Memory*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(memory->data(), {bytes}, owner));
+  }
+
+ private:
+  // A second thread inside the communicator is an error of the program: it gets an exception instead of a mismatch.
+  class Inside {
+   public:
+    Inside(Comm& comm, const char* operation) : comm_(comm) {
+      if (comm.forks_ != forks.load(std::memory_order_relaxed))
+        throw Failed(invalid("this process was forked after the communicator had connected"), operation);
+      if (comm.inside_.exchange(true))
+        throw Failed(invalid("another thread is inside a call of this communicator"), operation);
+    }
+    ~Inside() { comm_.inside_ = false; }
+
+   private:
+    Comm& comm_;
+  };
+
+  template <class Action>
+  std::invoke_result_t<Action, Communicator&> direct(const char* operation, Action action) {
+    const Inside inside(*this, operation);
+    return released([&] {
+      if (!lane_.idle()) lane_.close();  // what is queued comes first
+      return action(lane_.communicator());
+    });
+  }
+
+  // Requires: an Inside.
+  template <class Action>
+  nb::object queue(std::shared_ptr<Queued> queued, nb::object result, bool wait, const char* operation, Action action) {
+    Queue::Handle handle = lane_.queue(std::move(action), [queued](const Status&) mutable {
+      const nb::gil_scoped_acquire held;
+      queued->ended = true;
+      queued->arrays.clear();
+      for (const nb::object& callback : std::exchange(queued->callbacks, {})) {
+        try {
+          callback();
+        } catch (nb::python_error& e) {
+          e.discard_as_unraisable("a callback of weftcomm");
+        }
+      }
+      queued.reset();
+    });
+    Started work(std::move(handle), std::move(queued), std::move(result), operation);
+    return wait ? work.result() : nb::cast(std::move(work));
+  }
+
+  std::unique_ptr<Comm> made(Result<Communicator> c, const char* operation) {
+    Communicator made = check(std::move(c), operation);
+    return made ? std::make_unique<Comm>(std::move(made)) : nullptr;
+  }
+
+  // A started message that Python has dropped. Its array belongs to it until it is done.
+  struct Dropped {
+    Array array;
+    Message message;
+  };
+  void keep(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
+  // Releases the arrays of dropped messages that are done. Requires: an Inside, and nothing queued.
+  void release_dropped() {
+    std::erase_if(dropped_, [](Dropped& d) {
+      const auto done = d.message.test();
+      return !done || *done;
+    });
+  }
+
+  std::list<Dropped> dropped_;  // ends after the communicator
+  Lane lane_;
+  std::atomic<bool> inside_{false};
+  const int forks_ = forks.load();
+
+  friend class Tagged;
+};
+
+// A started message with a tag. Its array is kept until it is done.
+class Tagged {
+ public:
+  Tagged(Comm& comm, Array array, Message message, const char* operation)
+      : comm_(comm), array_(std::move(array)), message_(std::move(message)), operation_(operation) {}
+
+  ~Tagged() {
+    if (!outcome_) comm_.keep({std::move(array_), std::move(message_)});
+  }
+  Tagged(const Tagged&) = delete;
+  Tagged& operator=(const Tagged&) = delete;
+
+  // Moves it on, unless a queued call of the communicator does so.
+  bool done() {
+    if (outcome_) return true;
+    const Comm::Inside inside(comm_, operation_);
+    if (!comm_.lane_.idle()) return false;
+    const auto tested = released([&] { return message_.test(); });
+    if (!tested) {
+      outcome_ = tl::make_unexpected(tested.error());
+    } else if (*tested) {
+      outcome_ = released([&] { return message_.wait(); });
+    }
+    return outcome_.has_value();
+  }
+  nb::object result() {
+    if (!outcome_) outcome_ = comm_.direct(operation_, [&](Communicator&) { return message_.wait(); });
+    return as_tuple(check(*outcome_, operation_));
+  }
+
+ private:
+  Comm& comm_;  // Python keeps it
+  Array array_;
+  Message message_;
+  const char* operation_;
+  std::optional<Result<Received>> outcome_;
+};
+
+std::unique_ptr<Tagged> Comm::start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag) {
+  const char* operation = sends ? "send" : "receive";
+  Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+  {
+    const Inside inside(*this, operation);
+    if (lane_.idle()) release_dropped();
+  }
+  Message message = check(direct(operation,
+                                 [&](Communicator& c) {
+                                   return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag)
+                                                : c.start_receive(array.data(), array.count(), array.type(), peer, tag);
+                                 }),
+                          operation);
+  return std::make_unique<Tagged>(*this, std::move(array), std::move(message), operation);
+}
+
+struct Meeting {
+  explicit Meeting(Rank ranks) : place(check(MeetingPlace::open(ranks), "MeetingPlace")) {}
+  MeetingPlace place;
+};
+
+}  // namespace
+
+bool was_forked(int since) { return forks.load(std::memory_order_relaxed) != since; }
+int forks_so_far() { return forks.load(); }
+
+void add_communicator(nb::module_& m) {
+  Comm::main_thread();
+  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+  nb::class_<Started>(m, "Work")
+      .def("done", &Started::done)
+      .def("wait", &Started::wait, nb::arg("seconds"))
+      .def("result", &Started::result)
+      .def("when_done", &Started::when_done, nb::arg("callback"));
+  nb::class_<Tagged>(m, "Tagged").def("done", &Tagged::done).def("result", &Tagged::result);
+  nb::class_<Meeting>(m, "MeetingPlace").def(nb::init<Rank>()).def_prop_ro("id", [](const Meeting& p) {
+    return p.place.id().text();
+  });
+  nb::class_<Comm>(m, "Communicator")
+      .def_prop_ro("rank", &Comm::rank)
+      .def_prop_ro("size", &Comm::size)
+      .def("call", &Comm::call, nb::arg("kind"), nb::arg("input").none(), nb::arg("output").none(),
+           nb::arg("op").none(), nb::arg("root"), nb::arg("wait"), nb::arg("options").none())
+      .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("wait"))
+      .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
+           nb::arg("seconds"))
+      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
+           nb::keep_alive<0, 1>())
+      .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
+      .def("split", &Comm::split, nb::arg("color"), nb::arg("key"))
+      .def("shrink", &Comm::shrink)
+      .def("agree", &Comm::agree, nb::arg("bits"))
+      .def("finalize", &Comm::finalize)
+      .def("status", &Comm::status)
+      .def("monitored_barrier", &Comm::monitored_barrier, nb::arg("seconds"))
+      .def("abort", &Comm::abort)
+      .def("close", &Comm::close)
+      .def("idle", &Comm::idle)
+      .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
+      .def("last_choice", &Comm::last_choice)
+      .def("allocate", &Comm::allocate, nb::arg("bytes"));
+  m.def("from_environment", [] {
+    return std::make_unique<Comm>(check(released([] { return Communicator::from_environment(); }), "init"));
+  });
+  m.def("threads", [](Rank ranks) {
+    nb::list all;
+    for (Communicator& c : check(released([&] { return Communicator::threads(ranks); }), "threads"))
+      all.append(nb::cast(std::make_unique<Comm>(std::move(c))));
+    return all;
+  });
+  m.def("connect", [](const std::string& id, Rank rank, Rank size, const std::string& transport, double seconds) {
+    const UniqueId parsed = check(UniqueId::parse(id), "connect");
+    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    return std::make_unique<Comm>(check(released([&] {
+                                          return Communicator::connect(parsed, rank, size,
+                                                                       {.transport = transport, .timeout = timeout});
+                                        }),
+                                        "connect"));
+  });
+}
+
+}  // namespace weft::python

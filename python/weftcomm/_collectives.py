@@ -1,0 +1,394 @@
+"""Collectives: names, shapes, documentation. Communicators and worlds have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+
+from . import _errors
+from ._work import Work
+
+if TYPE_CHECKING:
+    import numpy as np
+
+A = TypeVar("A")  # an array: NumPy, anything with the buffer protocol, DLPack on the CPU (torch)
+
+Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum"]
+
+# weft::Collective
+_ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GATHER, _SCATTER = range(8)
+BARRIER, _ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V = range(9, 13)
+
+
+class Core(Protocol):
+    """Who performs the calls."""
+
+    def call(
+        self, kind: int, input: Any, output: Any, op: str | None, root: int, wait: bool, options: dict[str, Any] | None
+    ) -> Any: ...
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    if _is_scalar(x):
+        return ()
+    shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
+    return shape if type(shape) is tuple else tuple(int(n) for n in shape)
+
+
+def _is_scalar(x: Any) -> bool:
+    return isinstance(x, (int, float))
+
+
+def _new(x: Any, shape: tuple[int, ...]) -> Any:
+    """An array of x's kind and element type with this shape, not filled in."""
+    import numpy as np
+
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.empty(shape, x.dtype)
+    if hasattr(x, "new_empty"):  # torch
+        return x.new_empty(shape)
+    return np.empty(shape, np.asarray(x).dtype)
+
+
+def array_of(x: Any) -> Any:
+    """Numbers become arrays without dimensions."""
+    if hasattr(x, "__array_finalize__"):  # NumPy's arrays, the most frequent: looked at first
+        return x
+    if _is_scalar(x) or type(x).__module__ == "numpy":
+        import numpy as np
+
+        return np.asarray(x)
+    return x
+
+
+def layout(shape: int | Sequence[int], dtype: Any) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """The element type, also one of ml_dtypes by its name, the shape, and how many elements that are.
+
+    Raises: InvalidArgument: no such type, Python objects, a size below 0.
+    """
+    import numpy as np
+
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = _small_float(str(dtype))
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if kind.hasobject or any(not isinstance(size, int) or size < 0 for size in sizes):
+        raise _errors.InvalidArgument(f"no memory has shape {shape} and element type {kind}", operation="empty")
+    return kind, sizes, math.prod(sizes)
+
+
+def _small_float(name: str) -> np.dtype[Any]:
+    import numpy as np
+
+    try:
+        import ml_dtypes
+
+        kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return kind
+    except (ImportError, AttributeError, TypeError):
+        raise _errors.InvalidArgument(
+            f"element type {name}: NumPy and ml_dtypes have none", operation="empty"
+        ) from None
+
+
+class Collectives:
+    """The collectives of a group of ranks."""
+
+    def __init__(self, core: Core, rank: int, size: int) -> None:
+        self._core: Any = core
+        self._rank = rank
+        self._size = size
+
+    @property
+    def rank(self) -> int:
+        """This rank's number, 0 to size - 1."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._size
+
+    @overload
+    def all_reduce(
+        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
+    ) -> A: ...
+    @overload
+    def all_reduce(
+        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
+    ) -> Work[A]: ...
+    def all_reduce(self, x: Any, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any) -> Any:
+        """Every rank gets the reduction of all x, in a new array or in `out` (which may be x).
+
+        x, out: any shape, the same number of elements on all ranks. options: reproducible=True (the same bits whatever
+        the algorithm), algorithm= (a name, a file, an Algorithm or a Schedule), protocol=, channels=, scalar= (with op
+        "premul_sum"). Of booleans sum is or, prod is and.
+        """
+        if out is None:
+            x = array_of(x)
+            out = _new(x, _shape(x))
+        if wait:
+            return self._core.call(_ALL_REDUCE, x, out, op, 0, True, self._given(options, 0) if options else None)
+        return Work[Any](
+            self._core.call(_ALL_REDUCE, x, out, op, 0, False, self._given(options, 0) if options else None)
+        )
+
+    @overload
+    def broadcast(self, x: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
+    @overload
+    def broadcast(self, x: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
+    def broadcast(self, x: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
+        """Every rank's x, of the same shape everywhere, becomes the root's, in place. Returns x."""
+        return self._call(_BROADCAST, x, x, None, root, wait, options)
+
+    @overload
+    def reduce(
+        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
+    ) -> A | None: ...
+    @overload
+    def reduce(
+        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
+    ) -> Work[A | None]: ...
+    def reduce(
+        self, x: Any, root: int = 0, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any
+    ) -> Any:
+        """The root gets the reduction of all x, of x's shape; the others get None."""
+        x = array_of(x)
+        if self._rank != root:
+            out = None
+        elif out is None:
+            out = _new(x, _shape(x))
+        return self._call(_REDUCE, x, out, op, root, wait, options)
+
+    @overload
+    def all_gather(
+        self,
+        x: A,
+        *,
+        out: A | None = None,
+        stack: bool = False,
+        counts: Sequence[int] | None = None,
+        wait: Literal[True] = True,
+        **options: Any,
+    ) -> A: ...
+    @overload
+    def all_gather(
+        self,
+        x: A,
+        *,
+        out: A | None = None,
+        stack: bool = False,
+        counts: Sequence[int] | None = None,
+        wait: Literal[False],
+        **options: Any,
+    ) -> Work[A]: ...
+    def all_gather(
+        self,
+        x: Any,
+        *,
+        out: Any = None,
+        stack: bool = False,
+        counts: Sequence[int] | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Every rank gets all x, one after the other along axis 0; stack=True: along a new axis 0.
+
+        x of shape (n, ...) gives (size * n, ...), with stack (size, n, ...), with counts (sum(counts), ...).
+        counts: every rank's length along axis 0, where the parts differ; the same on all ranks.
+        """
+        x = array_of(x)
+        if out is not None and counts is None:
+            return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
+        shape = _shape(x)
+        if counts is not None:
+            rows = self._check_counts(counts, shape, counts[self._rank] if len(counts) == self._size else -1)
+            if out is None:
+                out = _new(x, (sum(counts), *shape[1:]))
+            return self._call(_ALL_GATHER_V, x, out, None, 0, wait, {**options, "counts": [c * rows for c in counts]})
+        out = _new(x, self._times_size(shape, stack))
+        return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
+
+    @overload
+    def reduce_scatter(
+        self,
+        x: A,
+        op: Op = "sum",
+        *,
+        out: A | None = None,
+        counts: Sequence[int] | None = None,
+        wait: Literal[True] = True,
+        **options: Any,
+    ) -> A: ...
+    @overload
+    def reduce_scatter(
+        self,
+        x: A,
+        op: Op = "sum",
+        *,
+        out: A | None = None,
+        counts: Sequence[int] | None = None,
+        wait: Literal[False],
+        **options: Any,
+    ) -> Work[A]: ...
+    def reduce_scatter(
+        self,
+        x: Any,
+        op: Op = "sum",
+        *,
+        out: Any = None,
+        counts: Sequence[int] | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Rank r gets part r of the reduction of all x; x is cut along axis 0 into equal parts, or into `counts`.
+
+        x of shape (size * n, ...) gives (n, ...), with counts (counts[rank], ...).
+        """
+        if out is not None and counts is None:
+            return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
+        shape = _shape(x)
+        if counts is not None:
+            rows = self._check_counts(counts, shape, sum(counts))
+            if out is None:
+                out = _new(x, (counts[self._rank], *shape[1:]))
+            return self._call(_REDUCE_SCATTER_V, x, out, op, 0, wait, {**options, "counts": [c * rows for c in counts]})
+        out = _new(x, self._part(shape))
+        return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
+
+    @overload
+    def all_to_all(
+        self,
+        x: A,
+        *,
+        out: A | None = None,
+        send_counts: Sequence[int] | None = None,
+        receive_counts: Sequence[int] | None = None,
+        wait: Literal[True] = True,
+        **options: Any,
+    ) -> A: ...
+    @overload
+    def all_to_all(
+        self,
+        x: A,
+        *,
+        out: A | None = None,
+        send_counts: Sequence[int] | None = None,
+        receive_counts: Sequence[int] | None = None,
+        wait: Literal[False],
+        **options: Any,
+    ) -> Work[A]: ...
+    def all_to_all(
+        self,
+        x: Any,
+        *,
+        out: Any = None,
+        send_counts: Sequence[int] | None = None,
+        receive_counts: Sequence[int] | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Part r of x goes to rank r; the result is made of the parts that came, in the order of their ranks.
+
+        x is cut along axis 0 into equal parts, or into send_counts; receive_counts: the lengths of what comes.
+        """
+        if out is not None and send_counts is None and receive_counts is None:
+            return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
+        shape = _shape(x)
+        if (send_counts is None) != (receive_counts is None):
+            raise _errors.InvalidArgument("send_counts and receive_counts go together", operation="all_to_all")
+        if send_counts is not None and receive_counts is not None:
+            rows = self._check_counts(send_counts, shape, sum(send_counts))
+            if out is None:
+                out = _new(x, (sum(receive_counts), *shape[1:]))
+            return self._call(
+                _ALL_TO_ALL_V,
+                x,
+                out,
+                None,
+                0,
+                wait,
+                {
+                    **options,
+                    "counts": [c * rows for c in send_counts],
+                    "receive_counts": [c * rows for c in receive_counts],
+                },
+            )
+        self._part(shape)
+        out = _new(x, shape)
+        return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
+
+    @overload
+    def gather(
+        self,
+        x: A,
+        root: int = 0,
+        *,
+        out: A | None = None,
+        stack: bool = False,
+        wait: Literal[True] = True,
+        **options: Any,
+    ) -> A | None: ...
+    @overload
+    def gather(
+        self, x: A, root: int = 0, *, out: A | None = None, stack: bool = False, wait: Literal[False], **options: Any
+    ) -> Work[A | None]: ...
+    def gather(
+        self, x: Any, root: int = 0, *, out: Any = None, stack: bool = False, wait: bool = True, **options: Any
+    ) -> Any:
+        """The root gets all x, in all_gather's shape; the others get None."""
+        x = array_of(x)
+        if self._rank != root:
+            out = None
+        elif out is None:
+            out = _new(x, self._times_size(_shape(x), stack))
+        return self._call(_GATHER, x, out, None, root, wait, options)
+
+    @overload
+    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
+    @overload
+    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
+    def scatter(self, x: Any, out: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
+        """Rank r's `out`, of shape (n, ...), becomes part r of the root's x, of (size * n, ...); x is None on the others.
+
+        Returns out.
+        """
+        return self._call(_SCATTER, x if self._rank == root else None, out, None, root, wait, options)
+
+    # --- inside ---
+
+    def _call(self, kind: int, x: Any, out: Any, op: str | None, root: int, wait: bool, options: dict[str, Any]) -> Any:
+        if not 0 <= root < self._size:
+            raise _errors.InvalidArgument(f"root {root} is not one of {self._size} ranks")
+        done = self._core.call(kind, x, out, op, root, wait, self._given(options, root) if options else None)
+        return done if wait else Work[Any](done)
+
+    def _times_size(self, shape: tuple[int, ...], stack: bool) -> tuple[int, ...]:
+        if stack or not shape:
+            return (self._size, *shape)
+        return (self._size * shape[0], *shape[1:])
+
+    def _part(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if not shape or shape[0] % self._size:
+            raise _errors.InvalidArgument(f"axis 0 of shape {shape} cannot be cut into {self._size} equal parts")
+        return (shape[0] // self._size, *shape[1:])
+
+    def _check_counts(self, counts: Sequence[int], shape: tuple[int, ...], mine: int) -> int:
+        """Elements of one step along axis 0."""
+        if len(counts) != self._size:
+            raise _errors.InvalidArgument(f"{len(counts)} counts for {self._size} ranks")
+        if not shape or mine != shape[0]:
+            raise _errors.InvalidArgument(f"counts say {mine} along axis 0, but the array has shape {shape}")
+        rows = 1
+        for size in shape[1:]:
+            rows *= size
+        return rows
+
+    def _given(self, options: dict[str, Any], root: int) -> dict[str, Any]:
+        """Schedules written in Python become the names that weft finds them under."""
+        chosen: Any = options.get("algorithm")
+        if hasattr(chosen, "file_for"):
+            return {**options, "algorithm": chosen.file_for(self._size, root)}
+        return options
