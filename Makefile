@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm python torch web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -85,6 +85,10 @@ dist: ## the source tarball of the last commit in build/dist (needs git)
 
 dist-check: dist ## build and try that tarball in a folder without git
 	tests/install/check_tarball --tarball build/dist/weft-*.tar.gz
+
+reference: configure ## write docs/reference anew, from --help, src/base/env.cc, the public headers and python/weftcomm
+	cmake --build --preset release --target weft
+	scripts/make-reference build/weft
 
 slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slurm-wlm and munge)
 	cmake --build --preset release --target weft
