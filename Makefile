@@ -9,7 +9,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb python torch web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -76,9 +76,23 @@ fuzz: setup ## 10^7 inputs per reader, in build-fuzz; goes on where it was stopp
 	cmake --build build-fuzz --target fuzz
 	tests/fuzz/explore --build build-fuzz $(FUZZ)
 
-deb: configure ## Debian packages in build/packages (needs dpkg-dev)
+deb: configure ## Debian packages in build/packages (needs dpkg-dev; python3-weft also pip)
 	cmake --build --preset release --target weft weft_shared weft-shmem weft-nccl
 	scripts/make-deb build build/packages
+
+dist: ## the source tarball of the last commit in build/dist (needs git)
+	scripts/make-dist build/dist
+
+dist-check: dist ## build and try that tarball in a folder without git
+	tests/install/check_tarball --tarball build/dist/weft-*.tar.gz
+
+reference: configure ## write docs/reference anew, from --help, src/base/env.cc, the public headers and python/weftcomm
+	cmake --build --preset release --target weft
+	scripts/make-reference build/weft
+
+slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slurm-wlm and munge)
+	cmake --build --preset release --target weft
+	tests/slurm/check --weft build/weft
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv

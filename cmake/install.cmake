@@ -25,17 +25,30 @@ set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft V
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exported.map)
 
-# Other libraries' interfaces. libnccl.so.2 lies in a folder of its own: a program sees it only if it is told to.
+set(weft_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
+# Other libraries' interfaces, as components shmem and nccl of the CMake package. libnccl.so.2 and nccl.h lie in folders
+# of their own: a program uses them only if it names weft::nccl or the folders.
 if(TARGET weft-shmem)
-  install(TARGETS weft-shmem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_shmem)
+  add_library(weft::shmem ALIAS weft-shmem)
+  set_target_properties(weft-shmem PROPERTIES EXPORT_NAME shmem)
+  target_include_directories(weft-shmem INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS weft-shmem EXPORT weft-shmem-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_shmem)
+  install(EXPORT weft-shmem-targets NAMESPACE weft:: DESTINATION ${weft_package_folder} COMPONENT weft_shmem)
   install(FILES include/shmem.h include/pshmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_shmem)
   install(DIRECTORY include/weft/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft COMPONENT weft_shmem)
 endif()
 if(TARGET weft-nccl)
-  install(TARGETS weft-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft COMPONENT weft_nccl)
+  add_library(weft::nccl ALIAS weft-nccl)
+  set_target_properties(weft-nccl PROPERTIES EXPORT_NAME nccl)
+  target_include_directories(weft-nccl INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/weft/nccl>)
+  if(NOT PROJECT_IS_TOP_LEVEL)  # weft's own tests use NVIDIA's header where there is one
+    target_include_directories(weft-nccl INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src/compat/nccl>)
+  endif()
+  install(TARGETS weft-nccl EXPORT weft-nccl-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft COMPONENT weft_nccl)
+  install(EXPORT weft-nccl-targets NAMESPACE weft:: DESTINATION ${weft_package_folder} COMPONENT weft_nccl)
+  install(FILES src/compat/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft/nccl COMPONENT weft_nccl)
 endif()
 
-set(weft_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 install(TARGETS weft_shared EXPORT weft-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_library NAMELINK_COMPONENT weft_headers)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_headers PATTERN shmem EXCLUDE)

@@ -249,6 +249,20 @@ TEST(Jobs, TheRanksOfSlurmMeetAtTheFirstNode) {
   for (const std::string& said : meet_as({srun(0), srun(1)})) EXPECT_EQ(said, "here 2");
 }
 
+TEST(Jobs, SlurmsOwnPmiIsNotTakenForMpich) {
+  env::Settings s = started_by({{"PMI_RANK", "1"},
+                                {"PMI_SIZE", "2"},
+                                {"SLURM_PROCID", "1"},
+                                {"SLURM_NTASKS", "2"},
+                                {"SLURM_JOB_ID", "4711"},
+                                {"SLURM_STEP_ID", "0"},
+                                {"SLURM_STEP_NODELIST", "localhost"},
+                                {"SLURM_STEP_NUM_NODES", "1"}});
+  EXPECT_EQ(job_of(s).value()->launcher, "srun");
+  s.launcher["MPI_LOCALNRANKS"] = "2";  // MPICH's launcher inside an allocation sets it, too
+  EXPECT_EQ(job_of(s).value()->launcher, "mpiexec");
+}
+
 TEST(Jobs, TheFirstHostOfASlurmListIsRead) {
   EXPECT_EQ(first_host("node7").value(), "node7");
   EXPECT_EQ(first_host("node7,node9").value(), "node7");

@@ -335,7 +335,7 @@ class Communicator {
   // a call of this communicator that another thread is inside.
   [[nodiscard]] Status status();
   // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. Returns when the others
-  // have been told. Thread: any, also while another is inside a call of this communicator.
+  // have been notified. Thread: any, also while another is inside a call of this communicator.
   void abort();
   // Returns when all ranks have called it, like barrier(). If some do not within `timeout` (at most the communicator's
   // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.

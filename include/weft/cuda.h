@@ -56,7 +56,7 @@ class Communicator {
 
   // Queues a collective. The first of its shape (collective, count, type, operation, root, forced choices) lowers it
   // and places it in device memory, also while the stream is captured; the others only launch. Errors: of the arguments
-  // and pointers, before anything is queued; what happens on the device is told by status().
+  // and pointers, before anything is queued; status() reports what happens on the device.
   Status start(const Request& request, Stream stream);
   // Queues sends and receives, all at the same time, in whatever order they are given: they cannot block each other.
   // Both ends must agree on count and type, and messages between two ranks are taken in the order in which they were
@@ -117,7 +117,7 @@ struct Call {
   stream::Member& member() const { return *communicator.member_; }
 };
 
-// Queues calls of several ranks. Ranks of one device that name the same stream are carried out by one launch.
+// Queues calls of several ranks. One launch runs the ranks of one device that name the same stream.
 // Errors: as Communicator::start; bad input: ranks in one stream that do not call the same.
 Status start(std::span<const Call> calls);
 
@@ -130,8 +130,8 @@ struct Exchange {
   stream::Member& member() const { return *communicator.member_; }
 };
 
-// Queues exchanges of several ranks, one of each. Ranks of one device that name the same stream are carried out by one
-// launch. Errors: as Communicator::start; kUnsupported: more than 512 messages, or 16 ranks, in one launch.
+// Queues exchanges of several ranks, one of each. One launch runs the ranks of one device that name the same
+// stream. Errors: as Communicator::start; kUnsupported: more than 512 messages, or 16 ranks, in one launch.
 Status start(std::span<const Exchange> exchanges);
 
 // Collectives without a kernel: copy engines do it all, and the multiprocessors stay with the application. For

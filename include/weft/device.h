@@ -95,7 +95,7 @@ struct Heap {
 };
 
 // Who makes a call: all its threads call it together, with the same arguments. A machine's part of each:
-// lane and lanes of this thread, a barrier of them that orders their memory, and one that tells whether all said yes.
+// lane and lanes of this thread, a barrier of them that orders their memory, and one that returns whether all said yes.
 template <class Machine>
 struct ByThread {
   WEFT_DEVICE static int lane(Machine&) { return 0; }
@@ -122,8 +122,8 @@ struct ByBlock {
   WEFT_DEVICE static bool agree(Machine& m, bool yes) { return m.all(yes); }
 };
 
-// Order: what a thread, warp or block put before put_signal, signal or barrier is seen by whoever sees the signal or
-// leaves the barrier: the group meets, then one thread stores with release at system scope, which is cumulative; the
+// Order: what a thread, warp or block put before put_signal, signal or barrier is seen by a rank that sees the signal
+// or leaves the barrier: the group meets, then one thread stores with release at system scope, which is cumulative; the
 // other side loads with acquire, then meets. Puts alone are in no order.
 template <class Machine, template <class> class By>
 class OneSided {

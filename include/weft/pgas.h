@@ -97,7 +97,7 @@ class World {
                    std::ptrdiff_t from_stride, std::size_t count, Rank rank);
   void get_strided(void* to, const void* from, std::size_t element, std::ptrdiff_t to_stride,
                    std::ptrdiff_t from_stride, std::size_t count, Rank rank);
-  // Puts, then updates the signal: whoever sees the signal sees the data.
+  // Puts, then updates the signal: a rank that sees the signal sees the data.
   void put_signal(void* to, const void* from, std::size_t bytes, std::uint64_t* signal, std::uint64_t value,
                   SignalOp op, Rank rank);
 
@@ -114,7 +114,7 @@ class World {
     return atomic(AtomicOp::kAdd, at, value, rank);
   }
 
-  // What was put before is seen by whoever sees what is put afterwards.
+  // A rank that sees what is put afterwards sees what was put before.
   void fence();
   // What was put before is in the peers' memory.
   void quiet();

@@ -12,7 +12,7 @@
 namespace weft {
 
 // What ranks need to find each other: where they meet, and a random key. A value of 128 bytes that may be copied to the
-// ranks by any means; whoever has it can join, so keep it as secret as a password.
+// ranks by any means; a process that has it can join, so keep it as secret as a password.
 struct UniqueId {
   std::array<std::byte, 128> bytes{};
 
@@ -32,9 +32,9 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout{0};  // to meet, and of every wait afterwards; 0: as the environment says
 };
 
-// Where the ranks of a new communicator meet: opened by one process, which tells the others id(); every rank, its own
-// included, then calls Communicator::connect.
-// Owns: a listening socket and a thread, until destroyed; keep it until the ranks have met. Thread: any, one at a time.
+// Where the ranks of a new communicator meet: opened by one process, which sends id() to the others; every rank, its
+// own included, then calls Communicator::connect. Owns: a listening socket and a thread, until destroyed; keep it until
+// the ranks have met. Thread: any, one at a time.
 class MeetingPlace {
  public:
   // Listens on loopback, unless the options or the environment name an interface. Errors: kInvalidArgument: no such

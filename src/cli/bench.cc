@@ -204,13 +204,12 @@ Command add_bench(CLI::App& app) {
                   ",multiprocessors= (docs/simulation.md)");
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto")
       ->check(writable);
-  sub->add_flag("--no-fold", spec->no_fold,
-                "with --on: carry out every rank and every step, also those that are alike");
+  sub->add_flag("--no-fold", spec->no_fold, "with --on: run every rank and every step, also those that are alike");
   sub->add_option("--level", spec->level,
                   "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,"
                   "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
       ->capture_default_str();
-  sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after so many events")
+  sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after this number of events")
       ->check(CLI::PositiveNumber);
   sub->add_flag(
       "--verbose", spec->verbose,

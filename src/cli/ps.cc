@@ -97,7 +97,7 @@ Command add_ps(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("ps", "Show running jobs: who waits for whom, and which rank is late");
   sub->add_option("job", spec->job, "a job, or the beginning of its name; without: all jobs, a line each");
-  sub->add_option("--last", spec->last, "also show so many operations of every rank");
+  sub->add_option("--last", spec->last, "also show this number of operations of every rank");
   sub->add_option("--json", spec->json, "write weft.ps/1 to this file; - is stdout instead of text")->check(writable);
   sub->footer("\nOnly jobs of this user on this machine are seen.\n\nExamples:\n  weft ps\n  weft ps 3f2a --last 5\n");
   return {sub, [spec] { return ps(*spec); }};

@@ -191,7 +191,8 @@ Command add_run(CLI::App& app) {
       "--transport", spec->transport,
       "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere); shm+ucx: ucx between --machines or --hosts; "
       "without: shm, on --hosts shm+tcp");
-  sub->add_option("--machines", spec->machines, "as if on so many: memory is shared within each, tcp (or ucx) across")
+  sub->add_option("--machines", spec->machines,
+                  "as if on this number of machines: memory is shared within each, tcp (or ucx) across")
       ->capture_default_str();
   sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
   add_host_options(*sub, *spec);

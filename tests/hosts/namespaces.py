@@ -104,7 +104,8 @@ class Network:
             self.wait_for_sshd(name)
 
     def wait_for_sshd(self, name):
-        for _ in range(100):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
             if subprocess.run(self.launcher.command(*self.ssh.split(), name, "true"), capture_output=True).returncode == 0:
                 return
             time.sleep(0.05)

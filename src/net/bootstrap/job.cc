@@ -180,7 +180,10 @@ Result<std::optional<Job>> foreign_job(const env::Settings& s) {
     }
     return job;
   }
-  WEFT_TRY(job, numbered(v, "mpiexec", "PMI_RANK", "PMI_SIZE"));
+  // Slurm's own PMI (srun --mpi=pmi2) sets the first two names as MPICH's launcher does, but not the number on this
+  // host.
+  const bool of_slurm = v.contains("SLURM_STEP_NODELIST") && !v.contains("MPI_LOCALNRANKS");
+  WEFT_TRY(job, of_slurm ? Result<std::optional<Job>>(std::nullopt) : numbered(v, "mpiexec", "PMI_RANK", "PMI_SIZE"));
   if (job) {
     if (value_of(v, "MPI_LOCALNRANKS") == value_of(v, "PMI_SIZE")) {
       WEFT_TRY(job->local_name, name_of_siblings("mpich", ""));
