@@ -15,10 +15,10 @@ import weftcomm as weft
 
 MACHINES = [
     f"{gpu}:nodes={nodes},net={net}"
-    for gpu, nodes, net in itertools.product(("dgx-h100", "dgx-a100"), (2, 4, 8, 16), ("ib-hdr", "ib-ndr"))
+    for gpu, nodes, net in itertools.product(("dgx-h100", "dgx-a100", "hgx-b200"), (2, 4), ("ib-hdr", "ib-ndr"))
 ]
-FAULTS = [None, "nic:0/3=down", "nic:1/0=50%"]
-SIZES = weft.sizes(64 << 10, 1 << 30, 4)
+FAULTS = [None, *(f"nic:0/{nic}=down" for nic in range(8)), *(f"nic:1/{nic}=50%" for nic in range(5))]
+SIZES = weft.sizes(64 << 10, 64 << 20, 4)
 
 
 def simulate(point):
