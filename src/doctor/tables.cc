@@ -5,12 +5,14 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text.h"
+
 namespace weft::doctor {
 namespace {
 
 std::optional<double> number(std::string_view word) {
   double value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const auto [end, problem] = read_number(word, value);
   return problem == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 

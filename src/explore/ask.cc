@@ -7,6 +7,7 @@
 #include "collectives/registry.h"
 #include "cost/shipped.h"
 #include "explore/explore.h"
+#include "explore/own_table.h"
 #include "explore/train.h"
 #include "protocol/protocol.h"
 #include "schedule/collective.h"
@@ -90,8 +91,7 @@ Result<training::Words> train_words_of(const json& question) {
   WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
   WEFT_TRY(w.precision, word(question, "precision", w.precision));
   WEFT_TRY(w.faults, faults_of(question));
-  static constexpr std::string_view kTexts[] = {"ask",      "model",     "on",    "recompute",
-                                                "schedule", "precision", "faults"};
+  static constexpr std::string_view kTexts[] = {"ask", "model", "on", "recompute", "schedule", "precision", "faults"};
   for (const auto& [key, value] : question.items()) {
     if (value.is_null() || std::ranges::find(kTexts, key) != std::end(kTexts)) continue;
     if (!training::set_number(w, key, 0)) return bad_input("'{}' is no word of a question about training", key);
@@ -136,6 +136,19 @@ Result<json> guess_judged(json question) {
   return json{{"schema", "weft.explorer.guess/1"}, {"answer", answer}};
 }
 
+// {"text": …} beside the words: see own_table().
+Result<json> table_beside(json question) {
+  WEFT_TRY(const std::string text, word(question, "text", ""));
+  question.erase("text");
+  WEFT_TRY(const Words words, words_of(question));
+  WEFT_TRY(const Understood asked, understand(words, {}, {}));
+  WEFT_TRY(const OwnTable own, own_table(asked.machine, asked.question, text));
+  json rows = json::array();
+  for (const OwnTable::Row& row : own.rows)
+    rows.push_back({{"bytes", row.bytes}, {"busbw_GBps", row.busbw_GBps}, {"predicted_GBps", row.predicted_GBps}});
+  return json{{"schema", "weft.explorer.table/1"}, {"answer", own.answer}, {"rows", rows}};
+}
+
 Result<json> answer_to(std::string_view text) {
   const json question = json::parse(text, nullptr, false);
   if (!question.is_object()) return bad_input("the question is not a JSON object");
@@ -146,7 +159,8 @@ Result<json> answer_to(std::string_view text) {
     return asked == "train" ? train(words) : plans(words);
   }
   if (asked == "guess") return guess_judged(question);
-  if (asked != "answer") return bad_input("ask: '{}' is none of answer, guess, train, plans, words", asked);
+  if (asked == "table") return table_beside(question);
+  if (asked != "answer") return bad_input("ask: '{}' is none of answer, guess, table, train, plans, words", asked);
   WEFT_TRY(const Words words, words_of(question));
   WEFT_TRY(const report::Explorer report, answer(words));
   return to_json(report);

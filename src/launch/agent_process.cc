@@ -32,7 +32,9 @@ std::string quoted(const std::string& word) {
 std::vector<std::string> words_for(const HostsJob& job, const HostRanks& host, bool local) {
   if (local) return {"/proc/self/exe", "run-agent"};
   std::vector<std::string> words = job.ssh;
-  for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "--"}) words.emplace_back(word);
+  for (const char* word :
+       {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "--"})
+    words.emplace_back(word);
   words.push_back(host.name);
   words.push_back("sh -c " +
                   quoted(fmt::format("w={}; test -x \"$w\" || w=weft; exec \"$w\" run-agent", quoted(job.command))));

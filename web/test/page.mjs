@@ -151,7 +151,7 @@ await run(`(() => {
 })()`);
 const table = () => run(`document.getElementById("c-table-answer").textContent`);
 for (let i = 0; i < 100 && /^(Computing .*|)$/.test(await table()); ++i) await sleep(100);
-check("a pasted table", await table(), /^3 rows/);
+check("a pasted table", await table(), /^3 rows are read/);
 check("its rows", await run(`document.querySelectorAll("#c-rows tbody tr").length`), (n) => n === 3);
 await run(`(() => { document.getElementById("c-table").value = "nothing"; document.getElementById("c-show").click(); })()`);
 for (let i = 0; i < 100 && /^Computing/.test(await table()); ++i) await sleep(100);

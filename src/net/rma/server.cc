@@ -21,8 +21,7 @@ constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may hav
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key,
-                                             const bootstrap::Sealing& sealing, Rank ranks,
-                                             bootstrap::Ports ports) {
+                                             const bootstrap::Sealing& sealing, Rank ranks, bootstrap::Ports ports) {
   bootstrap::Address any = at;
   any.port = 0;
   WEFT_TRY(auto listener, bootstrap::listen_on(any, ports));
