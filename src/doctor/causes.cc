@@ -60,7 +60,7 @@ bool read_change(std::string_view word, Cause& cause) {
 }
 
 constexpr double kModelError = 0.12;        // of all large rows together (docs/accuracy.md)
-constexpr double kRowError = 0.12;          // of a large row on its own
+constexpr double kRowError = 0.20;          // of a large row on its own
 constexpr double kSmallRowError = 0.5;      // of one where latency counts
 constexpr double kMostIndependentRows = 4;  // neighbouring sizes err alike
 
