@@ -7,7 +7,7 @@ namespace weft::cli {
 Result<nlohmann::json> answer(const std::vector<std::string>& arguments) {
   CLI::App app;
   app.require_subcommand(1);
-  const Command commands[] = {add_bench(app), add_explain(app), add_verify(app)};
+  const Command commands[] = {add_bench(app), add_explain(app), add_verify(app), add_doctor(app)};
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the end
     for (const Command& command : commands)

@@ -9,7 +9,8 @@
 namespace weft::cli {
 
 // What `weft ARGUMENTS... --json -` would write, without a process and without printing: bench on a machine named by
-// --on, explain, verify. A failed proof is an answer. Errors: as the command; bad input also for other commands.
+// --on, explain, verify, doctor. A failed proof is an answer. Errors: as the command; bad input also for other
+// commands.
 Result<nlohmann::json> answer(const std::vector<std::string>& arguments);
 
 }  // namespace weft::cli

@@ -83,7 +83,7 @@ void print(const DoctorReport& report, bool verbose) {
     fmt::print("\n{} lines of {} files read, {} not understood\n", report.lines, report.files, report.not_understood);
 }
 
-Result<int> run(const Spec& spec) {
+Result<DoctorReport> report_of(const Spec& spec) {
   DoctorReport report;
   if (spec.paths.empty()) {
     if (!spec.on.empty()) return bad_input("--on needs logs: a machine that is not here cannot be examined");
@@ -109,6 +109,16 @@ Result<int> run(const Spec& spec) {
             f.cost = costs.of(*rule, f);
     }
   }
+  return report;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  WEFT_TRY(const DoctorReport report, report_of(spec));
+  return to_json(report);
+}
+
+Result<int> run(const Spec& spec) {
+  WEFT_TRY(const DoctorReport report, report_of(spec));
   if (spec.json != "-") print(report, spec.verbose);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   return report.roots.empty() ? 0 : kBadAnswer;
@@ -130,7 +140,7 @@ Command add_doctor(CLI::App& app) {
   sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text")
       ->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli
