@@ -52,11 +52,12 @@ Result<Duration> DoctorCosts::broken(const std::string& fault) {
 
 std::string DoctorCosts::of(const doctor::Rule& rule, const report::DoctorFinding& finding) {
   const auto gpus = static_cast<double>(machine_.view->endpoints());
-  if (rule.fault.empty())
-    return price_ > 0 && rule.role == doctor::Role::kRoot
-               ? fmt::format("while the job stands, {:.4g} an hour for {:.0f} GPUs at {:.4g} per GPU-hour",
-                             gpus * price_, gpus, price_)
-               : "";
+  const std::string standing =
+      price_ > 0 && rule.role == doctor::Role::kRoot
+          ? fmt::format("while the job stands, {:.4g} an hour for {:.0f} GPUs at {:.4g} per GPU-hour", gpus * price_,
+                        gpus, price_)
+          : "";
+  if (rule.fault.empty()) return standing;
   const std::string fault = doctor::fault_of(rule, finding, machine_.view->topology(),
                                              machine_.view->ranks_per_node(machine_.view->endpoints()));
   if (const auto known = known_.find(fault); known != known_.end()) return known->second;
@@ -71,6 +72,7 @@ std::string DoctorCosts::of(const doctor::Rule& rule, const report::DoctorFindin
   const std::string what = model_ ? "a step of " + model_->name : "all_reduce of " + format_bytes(bytes_);
   text = fmt::format("{} on {}: {} instead of {} ({:+.1f} %), with {}", what, machine_.name, format_duration(*time),
                      format_duration(*healthy_), 100 * (*time / *healthy_ - 1), fault);
+  if (!standing.empty()) text += "; " + standing;
   if (price_ > 0 && model_)
     text += fmt::format("; {:.4g} a day at {:.4g} per GPU-hour", 24 * gpus * (1 - *healthy_ / *time) * price_, price_);
   return text;

@@ -42,25 +42,25 @@ bool read_change(std::string_view word, Cause& cause) {
     cause.protocol = how;
     return true;
   }
-  if (what != "network" && what != "nvlink" && what != "cap" && what != "late") {
+  if (what != "network" && what != "links" && what != "nvlink" && what != "cap" && what != "late") {
     cause.faults.emplace_back(word);
     return what.find(':') != std::string_view::npos;
   }
   const bool percent = how.ends_with('%');
   if (percent) how.remove_suffix(1);
   const auto value = number(how);
-  if (!value || *value <= 0 || percent != (what == "network" || what == "nvlink")) return false;
+  if (!value || *value <= 0 || percent != (what == "network" || what == "links" || what == "nvlink")) return false;
   if (what == "cap")
     cause.node_cap = *value;
   else if (what == "late")
     cause.late = *value;
   else
-    (what == "network" ? cause.network : cause.nvlink) = *value / 100;
+    (what == "network" ? cause.network : what == "links" ? cause.links : cause.nvlink) = *value / 100;
   return true;
 }
 
 constexpr double kModelError = 0.12;        // of all large rows together (docs/accuracy.md)
-constexpr double kRowError = 0.12;          // of a large row on its own
+constexpr double kRowError = 0.20;          // of a large row on its own
 constexpr double kSmallRowError = 0.5;      // of one where latency counts
 constexpr double kMostIndependentRows = 4;  // neighbouring sizes err alike
 
@@ -115,7 +115,8 @@ double rate_for(std::span<const Slowdown> slowdowns, double part) {
 }
 
 std::optional<topology::Topology> changed(const topology::Topology& machine, const Cause& cause) {
-  const bool network = cause.network != 1 || cause.node_cap || cause.late > 0 || !cause.faults.empty();
+  const bool network =
+      cause.network != 1 || cause.links != 1 || cause.node_cap || cause.late > 0 || !cause.faults.empty();
   bool touched = !cause.protocol.empty();
   std::map<std::int32_t, double> nic_rates;  // of a node, bytes per second
   for (const topology::Link& link : machine.links()) {
@@ -135,7 +136,7 @@ std::optional<topology::Topology> changed(const topology::Topology& machine, con
   for (topology::Link link : machine.links()) {
     double factor = topology::is_scale_up(link.kind) ? cause.nvlink : 1;
     if (link.kind == LinkKind::kNetwork) {
-      factor = cause.network;
+      factor = cause.network * cause.links;
       for (const auto end : {link.a, link.b}) {
         const topology::Device& device = machine.device(end);
         if (device.kind != topology::DeviceKind::kNic) continue;

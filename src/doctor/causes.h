@@ -14,7 +14,8 @@ namespace weft::doctor {
 // What may make a table slow, and how a replay changes the machine for it; a row of data/doctor/causes.tsv.
 struct Cause {
   std::string id, words, verify;
-  double network = 1, nvlink = 1;   // factors of rates
+  double network = 1;               // part of the bandwidth that large messages reach; see rate_for
+  double links = 1, nvlink = 1;     // factors of rates of the network's links and of NVLink
   std::optional<double> node_cap;   // GB/s that the NICs of a node carry together
   double late = 0;                  // us more per way through the network
   std::string protocol;             // that all sizes use; empty: as NCCL chooses
@@ -54,6 +55,6 @@ double log_likelihood(std::span<const Residual> rows, double spread);
 double distance(std::span<const Residual> rows);
 
 // That the model is wrong about a healthy machine: standard deviation of its error in ln, of its parts, and how often.
-inline constexpr double kModelSpread = 0.30, kModelPrior = 0.10;
+inline constexpr double kModelSpread = 0.20, kModelPrior = 0.10;
 
 }  // namespace weft::doctor

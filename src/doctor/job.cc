@@ -32,9 +32,8 @@ std::string address(std::string_view text) { return std::string(text.substr(0, t
 
 const std::vector<std::string_view>& Job::words() {
   static const std::vector<std::string_view> kWords = {
-      " nranks ",           "NCCL version ",  " set by environment to ",
-      "NET/IB : Using",     "Using network ", "Bootstrap",
-      "NET/Socket : Using", "SeqNum=",        "Init COMPLETE"};
+      " nranks ",           "NCCL version ", " set by environment to ", "NET/IB : Using", "Using network ", "Bootstrap",
+      "NET/Socket : Using", "SeqNum=",       "Init COMPLETE",           "last enqueued"};
   return kWords;
 }
 

@@ -126,6 +126,7 @@ Line strip_launcher(std::string_view line) {
       const auto end = head.find('m');
       if (end == std::string_view::npos) break;
       line.remove_prefix(end + 1);
+      blanks();
     } else if (line.starts_with("[1,")) {
       const auto end = head.find(">:");
       if (end == std::string_view::npos) break;
@@ -197,7 +198,9 @@ Process process_of(std::string_view line) {
     const auto end = std::min(line.find(' ', at), nccl);
     const std::string_view word = line.substr(at, end - at);
     const auto first = word.find(':'), second = first == std::string_view::npos ? first : word.find(':', first + 1);
-    if (second != std::string_view::npos && number_at(word, first + 1) >= 0 && number_at(word, second + 1) >= 0) {
+    // Times of day look alike, but for their host.
+    if (second != std::string_view::npos && number_at(word, first + 1) >= 0 && number_at(word, second + 1) >= 0 &&
+        !std::ranges::all_of(word.substr(0, first), digit)) {
       Process process{word.substr(0, first), std::string(word.substr(0, second))};
       if (end + 1 < nccl && line[end + 1] == '[') {
         const auto close = line.find(']', end);
