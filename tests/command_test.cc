@@ -442,7 +442,7 @@ TEST(Check, JudgesATableAndNamesTheFaultThatWouldExplainIt) {
   EXPECT_EQ(slow.code, 1) << slow.out << slow.err;
   EXPECT_NE(slow.out.find("the likeliest cause"), std::string::npos) << slow.out;
   // On this machine half of the rate costs a third of the bandwidth, as slow host memory does elsewhere: the table
-  // cannot tell the two apart, but half of the rate leaves next to nothing and is among the first.
+  // cannot distinguish the two, but half of the rate leaves next to nothing and is among the first.
   const json causes = json::parse(weft("check " + file + on + "--json -").out).at("causes");
   const auto half = std::ranges::find(causes, "half", [](const json& c) { return c.at("id").get<std::string>(); });
   ASSERT_LT(half - causes.begin(), 3);

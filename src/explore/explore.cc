@@ -325,7 +325,7 @@ void replace(std::string& text, std::string_view mark, std::string_view by) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
 }
 
-// What the question's faults leave of a machine and of the task on it.
+// A machine, and the task on it, without what the question's faults take out.
 struct Left {
   std::optional<cost::MachineView> faulted;  // empty: the whole machine
   sim::Disturbances disturbances;
