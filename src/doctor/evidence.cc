@@ -188,6 +188,12 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
 
 std::string Evidence::add_file(const std::string& file, std::string_view text) {
   if (is_pickle(text)) return add_pickle(file, text);
+  if (Traces::is_trace(text)) {
+    const Status added = traces_.add(file);
+    if (!added) return added.error().message;
+    ++files_;
+    return {};
+  }
   if (binary(text)) return fmt::format("{}: a binary file", file);
   if (text.empty()) return fmt::format("{}: an empty file", file);
   add_text(file, text);
@@ -242,6 +248,7 @@ void Evidence::finish() {
   job_.finish(finder);
   ras_.finish(finder);
   recorder_.finish(finder);
+  traces_.finish(finder);
   settle_times();
   if (const std::string mixed = job_.mixed(); !mixed.empty()) notes_.push_back(mixed);
 }

@@ -12,6 +12,7 @@
 #include "doctor/ras.h"
 #include "doctor/recorder.h"
 #include "doctor/rules.h"
+#include "doctor/traces.h"
 #include "doctor/words.h"
 
 namespace weft::doctor {
@@ -68,6 +69,7 @@ class Evidence {
   Ras ras_;
   Recorder recorder_;
   Clocks clocks_;
+  Traces traces_;
   std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;

@@ -393,6 +393,13 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   tune::Question free = question;
   free.algorithm.clear(), free.protocol.clear();
   WEFT_TRY(e.curves, curves(machine, free));
+  // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
+  for (Explorer::Curve& curve : e.curves) {
+    const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
+    if (answers && !curve.chosen) curve.reason = "the best when simulated; estimated: " + curve.reason;
+    curve.chosen = answers;
+  }
+  std::ranges::stable_sort(e.curves, std::ranges::greater(), &Explorer::Curve::chosen);
   WEFT_CHECK(measured(task, whole.endpoints(), e));
   return e;
 }
@@ -423,10 +430,10 @@ Result<std::string> judge(const cost::MachineView& whole, const Question& q, std
   if (close == guesses.size())
     return fmt::format("Every size of your guess is within a factor of 1.5 of the prediction.");
   return fmt::format(
-      "{} of {} sizes are within a factor of 1.5 of the prediction. Farthest off is {}: you guessed {:.3g} GB/s, the "
+      "{} of {} sizes {} within a factor of 1.5 of the prediction. Farthest off is {}: you guessed {:.3g} GB/s, the "
       "cost model says {:.3g}, {:.2g} times {}.",
-      close, guesses.size(), format_bytes(worst->bytes), worst->busbw_GBps, wanted, std::exp(farthest),
-      worst->busbw_GBps > wanted ? "less" : "more");
+      close, guesses.size(), close == 1 ? "is" : "are", format_bytes(worst->bytes), worst->busbw_GBps, wanted,
+      std::exp(farthest), worst->busbw_GBps > wanted ? "less" : "more");
 }
 
 std::string page(const Explorer& report) {

@@ -43,7 +43,7 @@
       shape(svg, "text", { x: x(b), y: height - bottom + 18, "text-anchor": "middle", fill: "var(--ink-2)" }, sizeText(b));
     shape(svg, "text", { x: left, y: height - 4, fill: "var(--ink-2)" }, guess.hidden
       ? "message size; vertical: bus bandwidth, GB/s; draw what you expect of the best algorithm"
-      : "message size; vertical: bus bandwidth, GB/s; lines: the cost model, dots: measured");
+      : `message size; vertical: bus bandwidth, GB/s; lines: the cost model, dots: measured${own ? ", crosses: yours" : ""}`);
     if (bytes >= x0 && bytes <= x1)
       shape(svg, "line", { x1: x(bytes), x2: x(bytes), y1: top, y2: height - bottom, stroke: "var(--you)", "stroke-dasharray": "3 3" });
   };
