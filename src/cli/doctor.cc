@@ -51,7 +51,8 @@ void print(const DoctorFinding& f, std::size_t number, bool verbose) {
   const bool colours = isatty(STDOUT_FILENO) != 0;
   const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
   fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
-             f.confidence, f.ranks.empty() ? "" : fmt::format(", ranks {}", ranges(f.ranks)),
+             f.confidence,
+             f.ranks.empty() ? "" : fmt::format(", rank{} {}", f.ranks.size() == 1 ? "" : "s", ranges(f.ranks)),
              f.peer.empty() ? "" : fmt::format(", names {}", shown(f.peer)));
   const std::size_t lines = verbose ? f.evidence.size() : std::min<std::size_t>(2, f.evidence.size());
   for (std::size_t i = 0; i < lines; ++i)

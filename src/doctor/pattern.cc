@@ -1,7 +1,7 @@
 #include "doctor/pattern.h"
 
-#include <array>
 #include <cctype>
+#include <vector>
 
 namespace weft::doctor {
 namespace {
@@ -265,18 +265,24 @@ void Pattern::find_first_bytes(int from, std::vector<bool>& seen) {
 }
 
 bool Pattern::match(std::string_view text, std::size_t start, int from, int& steps) const {
+  // Where to go on if this way fails: as many as steps, so bounded by them. Kept between calls, which are many; a look
+  // ahead has its states above those of its caller.
   struct State {
     int pc;
     std::size_t at;
   };
-  std::array<State, 512> stack;
-  std::size_t depth = 0;
-  stack[depth++] = {from, start};
+  static thread_local std::vector<State> stack;
+  struct Restored {
+    std::size_t size = stack.size();
+    ~Restored() { stack.resize(size); }
+  } const base;
+  stack.push_back({from, start});
   const auto word = [&](std::size_t at) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
   };
-  while (depth > 0) {
-    auto [pc, at] = stack[--depth];
+  while (stack.size() > base.size) {
+    auto [pc, at] = stack.back();
+    stack.pop_back();
     for (bool alive = true; alive;) {
       if (++steps > kMostSteps) return false;
       const Instruction& i = program_[static_cast<std::size_t>(pc)];
@@ -296,8 +302,7 @@ bool Pattern::match(std::string_view text, std::size_t start, int from, int& ste
           ++at, ++pc;
           break;
         case Op::kSplit:
-          if (depth == stack.size()) return false;
-          stack[depth++] = {i.second, at};
+          stack.push_back({i.second, at});
           pc = i.first;
           break;
         case Op::kJump:

@@ -74,6 +74,12 @@ TEST(Pattern, SaysWhatItDoesNotUnderstand) {
   }
 }
 
+TEST(Pattern, FindsWhatStandsBehindALongMiddle) {
+  const Pattern pattern = Pattern::compile("from .*(?!x)y.* to (a|b)+$").value();
+  EXPECT_TRUE(pattern.search("from " + std::string(1500, '-') + "y" + std::string(1500, '-') + " to abab"));
+  EXPECT_FALSE(pattern.search("from " + std::string(1500, '-') + "y" + std::string(1500, '-') + " to c"));
+}
+
 TEST(Pattern, GivesUpOnATextThatWouldTakeForever) {
   const auto pattern = Pattern::compile("(a*)*(a*)*b");
   ASSERT_TRUE(pattern);
