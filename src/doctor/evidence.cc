@@ -159,6 +159,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       fact->process = process->key;
       for (const std::string_view word : {"[Rank ", "[rank", " Rank "})
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
+      if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
       fact->peer = peer_of(line.text);
       if (const auto moment = moment_of(original)) {
         fact->time = moment->shown;
@@ -209,6 +210,10 @@ std::string Evidence::add_pickle(const std::string& file, std::string_view text)
 }
 
 bool Evidence::add_dump(const std::string& file, const json& dump) {
+  if (const std::string* const error = records_.add(file, dump)) {
+    add_line(file, 1, std::string_view(*error).substr(0, kLongestLine));
+    return true;
+  }
   const auto before = recorder_.entries();
   const auto added = recorder_.add(file, dump);
   if (added == Recorder::Added::kTwice)
@@ -249,6 +254,7 @@ void Evidence::finish() {
   ras_.finish(finder);
   recorder_.finish(finder);
   traces_.finish(finder);
+  records_.finish(finder);
   settle_times();
   if (const std::string mixed = job_.mixed(); !mixed.empty()) notes_.push_back(mixed);
 }

@@ -11,6 +11,7 @@
 #include "doctor/job.h"
 #include "doctor/ras.h"
 #include "doctor/recorder.h"
+#include "doctor/records.h"
 #include "doctor/rules.h"
 #include "doctor/traces.h"
 #include "doctor/words.h"
@@ -70,6 +71,7 @@ class Evidence {
   Recorder recorder_;
   Clocks clocks_;
   Traces traces_;
+  Records records_;
   std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;
