@@ -33,7 +33,7 @@ class WorkerHandle {
   WorkerHandle& operator=(WorkerHandle&&) = delete;
   ~WorkerHandle();
 
-  const Context& context() const { return *context_; }
+  std::shared_ptr<const Context> context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
   // What peers need to reach it.
   std::span<const std::byte> address() const { return address_; }

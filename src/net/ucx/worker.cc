@@ -25,6 +25,7 @@ Worker::Worker(WorkerHandle worker, Rank rank, std::vector<bool> near, std::chro
       receiver_(receiver),
       epoll_(epoll),
       links_(near_.size()),
+      context_(worker.context()),
       worker_(std::move(worker)) {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;

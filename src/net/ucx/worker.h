@@ -81,9 +81,9 @@ class Worker final : public messages::Carrier {
 
   Link& link(Rank peer) { return links_[static_cast<std::size_t>(peer)]; }
   Rank rank_of(const Link& link) const { return static_cast<Rank>(&link - links_.data()); }
-  const Library& ucp() const { return worker_->context().library(); }
+  const Library& ucp() const { return context_->library(); }
   bool progress() { return ucp().worker_progress(worker_->get()) != 0; }
-  std::string text(ucs_status_t status) const { return "UCX says: " + worker_->context().text(status); }
+  std::string text(ucs_status_t status) const { return "UCX says: " + context_->text(status); }
   void connect(Link& link);
   void watch(Link& link);
   void suspect(Link& link, const std::string& reason);
@@ -108,8 +108,9 @@ class Worker final : public messages::Carrier {
   std::vector<std::unique_ptr<Outgoing>> all_outgoing_;
   std::vector<Outgoing*> free_outgoing_, under_way_;
   Clock::time_point watched_{};
-  bool gone_ = false;                   // what UCX still calls back about concerns nobody
-  std::optional<WorkerHandle> worker_;  // until left; ends before what its callbacks use
+  bool gone_ = false;                       // what UCX still calls back about concerns nobody
+  std::shared_ptr<const Context> context_;  // callbacks need it while the worker ends
+  std::optional<WorkerHandle> worker_;      // until left; ends before what its callbacks use
 };
 
 }  // namespace weft::net::ucx
