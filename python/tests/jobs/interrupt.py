@@ -1,7 +1,10 @@
+import signal
+
 import numpy as np
 
 import weftcomm as weft
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started this in its background
 a, b = weft.threads(2)
 print("waiting", flush=True)
 try:
