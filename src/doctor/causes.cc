@@ -1,11 +1,11 @@
 #include "doctor/causes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
 #include "base/embedded.h"
+#include "doctor/cells.h"
 
 namespace weft::embedded {
 std::span<const File> doctor_files();
@@ -15,22 +15,6 @@ namespace weft::doctor {
 namespace {
 
 using topology::LinkKind;
-
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return problem == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
-std::vector<std::string_view> cut(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const auto end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 // One word of a change; false: it is none.
 bool read_change(std::string_view word, Cause& cause) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/embedded.h"
+#include "doctor/cells.h"
 
 namespace weft::embedded {
 std::span<const File> doctor_files();
@@ -11,16 +12,6 @@ std::span<const File> doctor_files();
 
 namespace weft::doctor {
 namespace {
-
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> cells;
-  for (;;) {
-    const auto end = text.find(at);
-    cells.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return cells;
-    text.remove_prefix(end + 1);
-  }
-}
 
 constexpr std::array kRoles = {Role::kRoot,     Role::kPerf,   Role::kCascade, Role::kConfirm,
                                Role::kTeardown, Role::kConfig, Role::kNote};
@@ -45,21 +36,21 @@ Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view te
   std::vector<Rule> rules;
   int number = 0;
   bool columns = false;
-  for (const std::string& line : split(text, '\n')) {
+  for (const std::string_view line : cut(text, '\n')) {
     ++number;
     if (line.empty() || line[0] == '#') continue;
-    const auto cells = split(line, '\t');
+    const auto cells = cut(line, '\t');
     if (cells.size() != kColumns)
       return bad_input("{}:{}: {} columns instead of {}", file, number, cells.size(), kColumns);
     if (!std::exchange(columns, true)) continue;
-    Rule rule{.id = cells[0], .finding = cells[1]};
+    Rule rule{.id = std::string(cells[0]), .finding = std::string(cells[1])};
     const auto role = std::ranges::find(kRoles, cells[2], [](Role r) { return name(r); });
     if (role == kRoles.end()) return bad_input("{}:{}: role '{}'", file, number, cells[2]);
     rule.role = *role;
     if (cells[3].size() != 1 || cells[3][0] < '0' || cells[3][0] > '3')
       return bad_input("{}:{}: strength '{}' is not 0, 1, 2 or 3", file, number, cells[3]);
     rule.strength = cells[3][0] - '0';
-    rule.words = split(cells[4], '|');
+    for (const std::string_view word : cut(cells[4], '|')) rule.words.emplace_back(word);
     auto pattern = Pattern::compile(cells[5]);
     if (!pattern) return bad_input("{}:{}: pattern of {}: {}", file, number, rule.id, pattern.error().message);
     rule.pattern = std::move(*pattern);
@@ -70,14 +61,14 @@ Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view te
     }
     rule.versions = cells[7], rule.remedy = cells[8], rule.verify = cells[9], rule.refuted = cells[10],
     rule.fault = cells[11];
-    for (const std::string& word : split(cells[12], ' ')) {
+    for (const std::string_view word : cut(cells[12], ' ')) {
       if (word.empty()) continue;
       auto* list = word[0] == '+'   ? &rule.needs
                    : word[0] == '-' ? &rule.without
                    : word[0] == '?' ? &rule.confirmed_by
                                     : nullptr;
       if (list == nullptr) return bad_input("{}:{}: '{}' is none of +ID, -ID and ?ID", file, number, word);
-      list->push_back(word.substr(1));
+      list->emplace_back(word.substr(1));
     }
     rules.push_back(std::move(rule));
   }

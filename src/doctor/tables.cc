@@ -1,20 +1,13 @@
 #include "doctor/tables.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
-#include "base/text.h"
+#include "doctor/cells.h"
 
 namespace weft::doctor {
 namespace {
-
-std::optional<double> number(std::string_view word) {
-  double value = 0;
-  const auto [end, problem] = read_number(word, value);
-  return problem == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
-}
 
 std::vector<std::string_view> words_of(std::string_view line, std::size_t most) {
   std::vector<std::string_view> words;

@@ -12,6 +12,7 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "cost/limit.h"
+#include "explore/bandwidth.h"
 #include "predict/predict.h"
 #include "protocol/protocol.h"
 #include "schedule/schedule.h"
@@ -34,10 +35,6 @@ using report::Explorer;
 using topology::DeviceId;
 
 constexpr std::size_t kMostDevices = 40;  // of the first node; their pairs have paths
-
-double bus_bandwidth(Bytes bytes, Duration time, const schedule::Task& task) {  // GB/s
-  return static_cast<double>(bytes) / time.s() * 1e-9 * schedule::bus_factor(task.collective, task.ranks);
-}
 
 double gigabytes(BytesPerSecond rate) { return rate.gb(); }
 
@@ -414,7 +411,7 @@ Result<std::string> judge(const cost::MachineView& whole, const Question& q, std
   const Guess* worst = nullptr;
   for (const Guess& guess : guesses) {
     if (guess.bytes <= 0 || !(guess.busbw_GBps > 0))
-      return bad_input("a guess of {} GB/s at {} bytes is none", guess.busbw_GBps, guess.bytes);
+      return bad_input("a guess of {} GB/s at {} bytes is not one", guess.busbw_GBps, guess.bytes);
     double best = 0;  // of the size nearest to the guess
     for (const Explorer::Curve& curve : all) {
       const auto at = std::ranges::min_element(curve.busbw_GBps, {}, [&](const auto& p) {

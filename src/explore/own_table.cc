@@ -6,6 +6,7 @@
 #include "accuracy/predict.h"
 #include "base/text.h"
 #include "doctor/tables.h"
+#include "explore/bandwidth.h"
 
 namespace weft::explore {
 
@@ -24,6 +25,8 @@ Result<OwnTable> own_table(const cost::MachineView& machine, const Question& q, 
                               .machine = q.machine,
                               .collective = q.task.collective,
                               .gpus_per_thread = std::max(1, read.gpus_per_thread)};
+  schedule::Task task = q.task;
+  task.ranks = ranks;
   accuracy::Predictor predictor(cost::MachineView(machine.topology(), machine.costs(), machine.caches()));
   OwnTable own;
   double farthest = 0;
@@ -31,8 +34,8 @@ Result<OwnTable> own_table(const cost::MachineView& machine, const Question& q, 
     if (own.rows.size() == kMostRows || row.bytes <= 0 || row.bytes > kMostMessage || !(row.microseconds > 0)) continue;
     const accuracy::Point point{.bytes = row.bytes, .ranks = ranks, .time = Duration::microseconds(row.microseconds)};
     WEFT_TRY(const auto predicted, predictor.predict(table, point));
-    const double factor = static_cast<double>(row.bytes) * 1e-9 * schedule::bus_factor(q.task.collective, ranks);
-    own.rows.push_back({row.bytes, factor / point.time.s(), factor / predicted.time.s()});
+    own.rows.push_back(
+        {row.bytes, bus_bandwidth(row.bytes, point.time, task), bus_bandwidth(row.bytes, predicted.time, task)});
     const double off = std::log(own.rows.back().busbw_GBps / own.rows.back().predicted_GBps);
     if (std::abs(off) >= std::abs(farthest)) {
       farthest = off;
