@@ -60,8 +60,9 @@ std::string DoctorCosts::of(const doctor::Rule& rule, const report::DoctorFindin
   if (rule.fault.empty()) return standing;
   const std::string fault = doctor::fault_of(rule, finding, machine_.view->topology(),
                                              machine_.view->ranks_per_node(machine_.view->endpoints()));
-  if (const auto known = known_.find(fault); known != known_.end()) return known->second;
-  std::string& text = known_[fault];
+  const std::pair<std::string, bool> key(fault, !standing.empty());
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  std::string& text = known_[key];
   if (!healthy_) {
     const auto whole = time_on(*machine_.view);
     if (!whole) return text = fmt::format("not known: {}", whole.error().message);

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/common.h"
 #include "doctor/rules.h"
@@ -34,7 +35,7 @@ class DoctorCosts {
   std::optional<training::Model> model_;
   training::Words words_;
   std::optional<Duration> healthy_;
-  std::map<std::string, std::string> known_;  // by fault
+  std::map<std::pair<std::string, bool>, std::string> known_;  // by fault, and whether the job stands by it
 };
 
 }  // namespace weft::cli
