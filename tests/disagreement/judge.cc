@@ -27,9 +27,11 @@ class Judge {
 
   std::string calls(Verdict& v) {
     bool noticed = false, refused = false;
+    // First, as a rank that has found something wrong ends, and the others then get errors.
+    for (const Life& life : lives_)
+      if (!life.wrong.empty()) return life.wrong;
     for (std::size_t r = 0; r < lives_.size(); ++r) {
       const Life& life = lives_[r];
-      if (!life.wrong.empty()) return life.wrong;
       refused |= life.refused;
       if (life.gone || life.left || life.ended) continue;
       noticed = true;
