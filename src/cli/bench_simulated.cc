@@ -70,6 +70,8 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
   return {.sent = s.sent,
           .retried = s.retried,
           .lost = s.lost,
+          .discarded = s.discarded,
+          .timeouts = s.timeouts,
           .pauses = s.pauses,
           .marked = s.marked,
           .longest_queue = s.longest,

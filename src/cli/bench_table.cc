@@ -47,8 +47,9 @@ std::string simulated_text(const BenchRow& r) {
 
 // "packets 81920 sent, 0 lost, …; longest queue 1.2 MB for switch0 -> nic3"
 std::string packets_text(const BenchRow::Packets& p) {
-  std::string text = fmt::format("packets {} sent over links, {} retried, {} lost, {} marked, {} pauses", p.sent,
-                                 p.retried, p.lost, p.marked, p.pauses);
+  std::string text =
+      fmt::format("packets {} sent over links, {} retried, {} lost, {} discarded, {} timeouts, {} marked, {} pauses",
+                  p.sent, p.retried, p.lost, p.discarded, p.timeouts, p.marked, p.pauses);
   if (!p.at.empty()) text += fmt::format("; longest queue {:.1f} KB for {}", p.longest_queue * 1e-3, p.at);
   return text;
 }
