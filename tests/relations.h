@@ -1,6 +1,6 @@
 #pragma once
 
-// What the relations' tests share: random machines of 2 to 8 nodes, cases, and the question for one plan.
+// The relations' tests share random machines of 2 to 8 nodes, cases, and the question for one plan.
 // WEFT_RELATIONS=MACHINES[,SEED] tries other machines, or more of them.
 #include <gtest/gtest.h>
 

@@ -18,6 +18,7 @@
 #include "simulate/faults.h"
 #include "simulate/loads.h"
 #include "simulate/simulate.h"
+#include "topology/findings.h"
 #include "tune/nccl/choice.h"
 #include "tune/nccl/search.h"
 
@@ -275,6 +276,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
                      .ranks = job.ranks,
                      .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
+                     .findings = topology::findings(machine.view->topology()),
                      .faults = spec.faults,
                      .beside = spec.beside,
                      .loads = spec.loads,

@@ -80,6 +80,7 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  for (const std::string& finding : report_.findings) fmt::print("# note: {}\n", finding);
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);
   for (const std::string& load : report_.loads) fmt::print("# load {}\n", load);

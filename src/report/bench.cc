@@ -73,6 +73,7 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"op", report.op},
                          {"rates", report.rates},
                          {"rows", rows}};
+  if (!report.findings.empty()) json["findings"] = report.findings;
   if (!report.faults.empty()) json["faults"] = report.faults;
   if (!report.beside.empty()) json["beside"] = report.beside;
   if (!report.loads.empty()) json["loads"] = report.loads;

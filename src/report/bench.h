@@ -73,11 +73,12 @@ struct BenchReport {
   std::string transport;
   std::string collective, type, op;
   Rank ranks = 0;
-  std::string rates;                     // where the machine's rates come from
-  std::vector<std::string> faults = {};  // simulated: as given on the command line
-  std::vector<std::string> beside = {};  // simulated: other jobs, as given
-  std::vector<std::string> loads = {};   // simulated: background traffic, as given
-  std::string compute = {};              // simulated: the kernel beside, as given
+  std::string rates;                       // where the machine's rates come from
+  std::vector<std::string> findings = {};  // of a machine from a file: what is suspicious or assumed
+  std::vector<std::string> faults = {};    // simulated: as given on the command line
+  std::vector<std::string> beside = {};    // simulated: other jobs, as given
+  std::vector<std::string> loads = {};     // simulated: background traffic, as given
+  std::string compute = {};                // simulated: the kernel beside, as given
   std::vector<BenchRow> rows;
 };
 

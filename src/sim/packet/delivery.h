@@ -64,7 +64,7 @@ class Delivery {
     next_ = std::min(next_, gap.from);
   }
 
-  // The sender has heard nothing for too long.
+  // The sender had no acknowledgement for too long.
   void times_out() {
     if (recovery_ == Recovery::kSelective) {
       again_.clear();
@@ -86,7 +86,7 @@ class Delivery {
   std::int64_t next_ = 0;           // the sender's
   std::deque<std::int64_t> again_;  // selective: what the sender sends before that
   std::int64_t expected_ = 0;       // the receiver's: the first one in order; selective: after the last that has come
-  bool reported_ = false;           // go-back-N: the sender has been told of the gap before expected_
+  bool reported_ = false;           // go-back-N: the gap before expected_ has been reported
   std::vector<bool> got_;           // selective
 };
 
