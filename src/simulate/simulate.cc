@@ -376,7 +376,9 @@ Result<Outcome> by_pairs(const cost::MachineView& machine, const Task& task, con
   calm.disturbances.slow.clear();
   const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, some * per_node); };
   Rank few = 2;
-  while (2 * few < nodes && operations_of(part_of(2 * few), like, 2 * few * per_node) <= options.most_operations)
+  constexpr double kOfMost = 32;  // four runs, whose steps are slow: nothing is folded
+  while (2 * few < nodes &&
+         operations_of(part_of(2 * few), like, 2 * few * per_node) <= options.most_operations / kOfMost)
     few *= 2;
   const Task part = part_of(few);
   const Nodes sound = [&] {
