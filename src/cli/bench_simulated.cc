@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/beside.h"
+#include "cli/on_interrupt.h"
 #include "cli/pattern.h"
 #include "cost/limit.h"
 #include "exec/kernels/divide.h"
@@ -302,7 +303,18 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   const auto before = [](Bytes bytes, Rank ranks) {
     Progress::show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
   };
+  BenchReport done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the sizes {} done\n", done.rows.size(),
+               done.rows.size() == 1 ? "is" : "are");
+    if (!done.rows.empty())
+      if (const auto written = finish_bench(spec, done, BenchTable(done, terminal_width(), spec.verbose)); !written)
+        report_error(written.error());
+  });
   const auto after = [&](const BenchReport& report) {
+    const std::lock_guard lock(interrupted.mutex());
+    done = report;
     Progress::show("");
     if (spec.json == "-") return;
     const BenchTable table(report, terminal_width(), spec.verbose);
