@@ -320,6 +320,7 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
     const BenchTable table(report, terminal_width(), spec.verbose);
     if (report.rows.size() == 1) table.header();
     table.row(report.rows.back());
+    std::fflush(stdout);  // also into a pipe: a row may take minutes
   };
   WEFT_TRY(const BenchReport report, simulate_bench(spec, machine, {before, after}));
   return finish_bench(spec, report, BenchTable(report, terminal_width(), spec.verbose));
