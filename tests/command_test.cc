@@ -38,6 +38,43 @@ Answer weft(const std::string& arguments) {
   return a;
 }
 
+// The sweep would take many minutes: it is interrupted when its first row is there.
+TEST(Interrupted, ASweepPrintsAndWritesTheSizesThatAreDone) {
+  const std::string file = testing::TempDir() + "/weft-interrupted-" + std::to_string(getpid()) + ".json";
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGINT, SIG_DFL);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    execl(WEFT_COMMAND, "weft", "bench", "all_reduce", "--on", "dgx-h100:nodes=64,net=ib-ndr", "--min", "64K", "--max",
+          "8G", "--algo", "ring", "--no-fold", "--json", file.c_str(), nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string out;
+  bool asked = false;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
+    out.append(buffer, static_cast<std::size_t>(n));
+    if (!asked && out.find(" ring ") != std::string::npos) asked = kill(child, SIGINT) == 0;
+  }
+  close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(asked) << out;
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130) << out;
+  EXPECT_NE(out.find("average busbw"), std::string::npos) << out;
+  std::ifstream in(file);
+  const json report = json::parse(in, nullptr, false);
+  ASSERT_FALSE(report.is_discarded());
+  EXPECT_GE(report["rows"].size(), 1U);
+  EXPECT_LT(report["rows"].size(), 18U);
+  std::filesystem::remove(file);
+}
+
 struct BadInput {
   const char* arguments;
   const char* names;  // what the one line must contain

@@ -205,9 +205,11 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto")
       ->check(writable);
   sub->add_flag("--no-fold", spec->no_fold, "with --on: run every rank and every step, also those that are alike");
-  sub->add_option("--level", spec->level,
-                  "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,ber=1e-9,"
-                  "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
+  sub->add_option(
+         "--level", spec->level,
+         "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,recovery=selective,"
+         "timeout=320us,alpha=1,ber=1e-9,"
+         "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after this number of events")
       ->check(CLI::PositiveNumber);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/beside.h"
+#include "cli/on_interrupt.h"
 #include "cli/pattern.h"
 #include "cost/limit.h"
 #include "exec/kernels/divide.h"
@@ -18,6 +19,7 @@
 #include "simulate/faults.h"
 #include "simulate/loads.h"
 #include "simulate/simulate.h"
+#include "topology/findings.h"
 #include "tune/nccl/choice.h"
 #include "tune/nccl/search.h"
 
@@ -70,6 +72,8 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
   return {.sent = s.sent,
           .retried = s.retried,
           .lost = s.lost,
+          .discarded = s.discarded,
+          .timeouts = s.timeouts,
           .pauses = s.pauses,
           .marked = s.marked,
           .longest_queue = s.longest,
@@ -273,6 +277,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
                      .ranks = job.ranks,
                      .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
+                     .findings = topology::findings(machine.view->topology()),
                      .faults = spec.faults,
                      .beside = spec.beside,
                      .loads = spec.loads,
@@ -298,12 +303,24 @@ Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   const auto before = [](Bytes bytes, Rank ranks) {
     Progress::show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
   };
+  BenchReport done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the sizes {} done\n", done.rows.size(),
+               done.rows.size() == 1 ? "is" : "are");
+    if (!done.rows.empty())
+      if (const auto written = finish_bench(spec, done, BenchTable(done, terminal_width(), spec.verbose)); !written)
+        report_error(written.error());
+  });
   const auto after = [&](const BenchReport& report) {
+    const std::lock_guard lock(interrupted.mutex());
+    done = report;
     Progress::show("");
     if (spec.json == "-") return;
     const BenchTable table(report, terminal_width(), spec.verbose);
     if (report.rows.size() == 1) table.header();
     table.row(report.rows.back());
+    std::fflush(stdout);  // also into a pipe: a row may take minutes
   };
   WEFT_TRY(const BenchReport report, simulate_bench(spec, machine, {before, after}));
   return finish_bench(spec, report, BenchTable(report, terminal_width(), spec.verbose));

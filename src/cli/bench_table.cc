@@ -47,8 +47,9 @@ std::string simulated_text(const BenchRow& r) {
 
 // "packets 81920 sent, 0 lost, …; longest queue 1.2 MB for switch0 -> nic3"
 std::string packets_text(const BenchRow::Packets& p) {
-  std::string text = fmt::format("packets {} sent over links, {} retried, {} lost, {} marked, {} pauses", p.sent,
-                                 p.retried, p.lost, p.marked, p.pauses);
+  std::string text =
+      fmt::format("packets {} sent over links, {} retried, {} lost, {} discarded, {} timeouts, {} marked, {} pauses",
+                  p.sent, p.retried, p.lost, p.discarded, p.timeouts, p.marked, p.pauses);
   if (!p.at.empty()) text += fmt::format("; longest queue {:.1f} KB for {}", p.longest_queue * 1e-3, p.at);
   return text;
 }
@@ -79,6 +80,7 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  for (const std::string& finding : report_.findings) fmt::print("# note: {}\n", finding);
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);
   for (const std::string& load : report_.loads) fmt::print("# load {}\n", load);

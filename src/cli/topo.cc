@@ -6,6 +6,7 @@
 #include "topology/catalog/catalog.h"
 #include "topology/detect/record.h"
 #include "topology/export/switch_tree.h"
+#include "topology/findings.h"
 #include "topology/import/nccl_xml_write.h"
 #include "topology/peer_access.h"
 #include "topology/render/heat_map.h"
@@ -31,6 +32,7 @@ hwloc XML, weft JSON, a folder of --record; Slurm topology.conf and ibnetdiscove
 Options after a colon, separated by commas:
   nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
   nics=N at=cpu|switch|gpu nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
+  gpu=MODEL (of a file that does not say it)
   sharp=on (the network's switches sum) iommu=off|pt|on acs=on|off peermem=on|off
   routing=ecmp|shortest|adaptive seed=N pxn=on|off
 
@@ -53,6 +55,7 @@ void summarise(const topology::Topology& t) {
   fmt::print("{}: {} node{}, {} ranks\n", t.title, t.nodes(), t.nodes() == 1 ? "" : "s", t.endpoints().size());
   for (const auto& [kind, n] : devices) fmt::print("  {:>7} {}\n", n, kind);
   for (const auto& [kind, n] : links) fmt::print("  {:>7} {} links\n", n, kind);
+  for (const std::string& finding : topology::findings(t)) fmt::print("  note: {}\n", finding);
 }
 
 using topology::DeviceId;

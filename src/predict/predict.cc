@@ -57,7 +57,9 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   const tune::Question& question = q.question;
   WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
   Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
-  double left = q.search_steps;
+  // On thousands of ranks a step is slow, and one plan alone takes a million of them.
+  constexpr Rank kLarge = 1024;
+  double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
   std::int64_t carried_out = 0;
   const tune::Candidate* best = nullptr;
   for (const tune::Candidate* c : in_order(plans)) {

@@ -28,9 +28,10 @@ nlohmann::json to_json(const BenchReport& report) {
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
     if (r.packets)
-      row["packets"] = {{"sent", r.packets->sent},       {"retried", r.packets->retried},
-                        {"lost", r.packets->lost},       {"marked", r.packets->marked},
-                        {"pauses", r.packets->pauses},   {"longest_queue_bytes", r.packets->longest_queue},
+      row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},
+                        {"lost", r.packets->lost},         {"discarded", r.packets->discarded},
+                        {"timeouts", r.packets->timeouts}, {"marked", r.packets->marked},
+                        {"pauses", r.packets->pauses},     {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
     if (r.computing)
       row["computing"] = {{"alone_us", r.computing->alone.us()},
@@ -72,6 +73,7 @@ nlohmann::json to_json(const BenchReport& report) {
                          {"op", report.op},
                          {"rates", report.rates},
                          {"rows", rows}};
+  if (!report.findings.empty()) json["findings"] = report.findings;
   if (!report.faults.empty()) json["faults"] = report.faults;
   if (!report.beside.empty()) json["beside"] = report.beside;
   if (!report.loads.empty()) json["loads"] = report.loads;

@@ -47,7 +47,7 @@ struct BenchRow {
   Duration simulating;          // simulated: how long that took here
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
-    std::int64_t sent = 0, retried = 0, lost = 0, pauses = 0, marked = 0;
+    std::int64_t sent = 0, retried = 0, lost = 0, discarded = 0, timeouts = 0, pauses = 0, marked = 0;
     double longest_queue = 0;
     std::string at;
   };
@@ -73,11 +73,12 @@ struct BenchReport {
   std::string transport;
   std::string collective, type, op;
   Rank ranks = 0;
-  std::string rates;                     // where the machine's rates come from
-  std::vector<std::string> faults = {};  // simulated: as given on the command line
-  std::vector<std::string> beside = {};  // simulated: other jobs, as given
-  std::vector<std::string> loads = {};   // simulated: background traffic, as given
-  std::string compute = {};              // simulated: the kernel beside, as given
+  std::string rates;                       // where the machine's rates come from
+  std::vector<std::string> findings = {};  // of a machine from a file: what is suspicious or assumed
+  std::vector<std::string> faults = {};    // simulated: as given on the command line
+  std::vector<std::string> beside = {};    // simulated: other jobs, as given
+  std::vector<std::string> loads = {};     // simulated: background traffic, as given
+  std::string compute = {};                // simulated: the kernel beside, as given
   std::vector<BenchRow> rows;
 };
 

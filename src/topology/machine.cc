@@ -20,7 +20,7 @@ constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, "
     "peermem, "
-    "routing, seed, pxn, node";
+    "routing, seed, pxn, node, gpu";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -42,7 +42,9 @@ struct Options {
   ClusterOptions cluster;
   std::vector<std::int32_t> shape;
   Routing routing;
-  std::string node;  // preset of every host in a file that names hosts only
+  std::string node;       // preset of every host in a file that names hosts only
+  std::string gpu;        // model of the GPUs in a file that does not say it
+  bool only_gpu = false;  // there is no other option
 };
 
 template <class T>
@@ -80,9 +82,9 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"ecmp", Routing::Policy::kEcmp},
       {"shortest", Routing::Policy::kShortest},
       {"adaptive", Routing::Policy::kAdaptive}};
-  for (const auto& [name, text] :
-       {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
-        std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb), std::pair("node", &options.node)})
+  for (const auto& [name, text] : {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink),
+                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb),
+                                   std::pair("node", &options.node), std::pair("gpu", &options.gpu)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = value;
@@ -138,7 +140,26 @@ Result<Options> parse_options(std::string_view text) {
     WEFT_CHECK(
         set_option(key, equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1), options));
   }
+  options.only_gpu = seen.size() == 1 && !options.gpu.empty();
   return options;
+}
+
+// Errors (bad input): no such model; GPUs that have another.
+Status name_gpus(const Catalog& catalog, Topology& machine, const std::string& model) {
+  if (model.empty()) return {};
+  const Part* part = catalog.find(model);
+  if (part == nullptr || part->kind != "accelerator") {
+    std::vector<std::string> models;
+    for (const Part& p : catalog.parts())
+      if (p.kind == "accelerator") models.push_back(p.name);
+    return bad_input("gpu={}: there are {}", model, fmt::join(models, ", "));
+  }
+  for (const DeviceId gpu : machine.devices_of(DeviceKind::kGpu)) {
+    const std::string& known = machine.device(gpu).model;
+    if (!known.empty() && known != model) return bad_input("gpu={}: {} is {}", model, machine.name_of(gpu), known);
+    machine.set_model(gpu, model);
+  }
+  return {};
 }
 
 // The node a MACHINE names, and the network that joins several of it unless another is named.
@@ -170,15 +191,24 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, const Opti
                        const FileReader& reader) {
   if (!looks_like_file(name)) {
     if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
+    if (!options.gpu.empty()) return bad_input("gpu={}: only a file takes it; a preset knows its GPUs", options.gpu);
     return load_preset(catalog, name, options.shape);
   }
   if (!options.shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
   if (reader) {
     WEFT_TRY(std::optional<Topology> known, reader(std::filesystem::path(name)));
-    if (known) return Base{*std::move(known), {}};
+    if (known) {
+      WEFT_CHECK(name_gpus(catalog, *known, options.gpu));
+      return Base{*std::move(known), {}};
+    }
   }
   WEFT_TRY(MachineFile file, read_machine_file(catalog, std::filesystem::path(name)));
-  if (file.machine) return Base{*std::move(file.machine), {}};
+  if (file.machine) {
+    if (!options.node.empty())
+      return bad_input("node={}: only a file of switches and hosts takes it; this one has GPUs", options.node);
+    WEFT_CHECK(name_gpus(catalog, *file.machine, options.gpu));
+    return Base{*std::move(file.machine), {}};
+  }
   const std::string title = std::filesystem::path(name).filename().string();
   if (options.node.empty())
     return bad_input("'{}' names hosts and switches; say what a host is: {}:node=PRESET", title, title);
@@ -202,9 +232,9 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
   describe_scale_up_switches(catalog, base.node);
   ClusterOptions& wanted = options->cluster;
   if ((wanted.nodes > 1 || wanted.nics > 0) && wanted.network.empty()) wanted.network = base.network;
-  if (base.node.nodes() > 1 && !spec.options.empty() && options->node.empty())
+  if (base.node.nodes() > 1 && !spec.options.empty() && !options->only_gpu && options->node.empty())
     return bad_input("'{}': the file is a cluster already; it takes no options", machine);
-  if (spec.options.empty() || !options->node.empty()) {
+  if (spec.options.empty() || options->only_gpu || !options->node.empty()) {
     base.node.routing = options->routing;
     WEFT_CHECK(base.node.validate());
     return std::move(base.node);

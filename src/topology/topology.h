@@ -137,6 +137,7 @@ class Topology {
   DeviceId add(Device device);
   // Requires: the device is there.
   void set_port_rate(DeviceId id, BytesPerSecond rate) { devices_[static_cast<std::size_t>(id)].port_rate = rate; }
+  void set_model(DeviceId id, std::string_view model) { devices_[static_cast<std::size_t>(id)].model = model; }
   void set_fact(DeviceId id, std::string_view key, std::string_view value);
   // Requires: valid, different devices; both rates > 0 are checked by validate(), not here.
   LinkId connect(Link link);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/packet/rules.h"
 
@@ -19,16 +20,18 @@ class Dcqcn {
   double rate() const { return rate_; }
   bool throttled() const { return rate_ < line_; }
 
-  void notice() {
+  void notice(Duration now) {
+    decay(now);
+    decayed_ = now;
     alpha_ = (1 - rules_->gain) * alpha_ + rules_->gain;
-    target_ = rate_;
+    if (rules_->clamps || timer_steps_ + byte_steps_ > 0 || !throttled()) target_ = rate_;
     rate_ = std::max(rate_ * (1 - alpha_ / 2), rules_->increase * line_);
     timer_steps_ = byte_steps_ = 0;
     bytes_ = 0;
   }
   // A timer's interval without a notice.
-  void timer_expired() {
-    alpha_ *= 1 - rules_->gain;
+  void timer_expired(Duration now) {
+    decay(now);
     ++timer_steps_;
     increase();
   }
@@ -41,6 +44,13 @@ class Dcqcn {
   }
 
  private:
+  // Alpha decays once per interval without a notice.
+  void decay(Duration now) {
+    const double intervals = std::floor((now - decayed_) / rules_->alpha_timer);
+    if (intervals < 1) return;
+    alpha_ *= std::pow(1 - rules_->gain, intervals);
+    decayed_ += rules_->alpha_timer * intervals;
+  }
   void increase() {
     constexpr double kAll = 0.999;  // of the line's rate counts as all of it
     const double step = rules_->increase * line_;
@@ -57,6 +67,7 @@ class Dcqcn {
   const CongestionRules* rules_;
   double line_, rate_, target_;
   double alpha_ = 1, bytes_ = 0;
+  Duration decayed_;  // until then alpha has
   int timer_steps_ = 0, byte_steps_ = 0;
 };
 

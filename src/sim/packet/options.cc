@@ -33,6 +33,27 @@ Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes lea
   return bytes;
 }
 
+// "320us", "4ms".
+Result<Duration> parse_timeout(std::string_view value) {
+  double number = 0;
+  const auto [end, error] = read_number(value, number);
+  const std::string_view unit = value.substr(static_cast<std::size_t>(end - value.data()));
+  const double us = unit == "us" ? number : unit == "ms" ? number * 1e3 : unit == "s" ? number * 1e6 : 0;
+  constexpr double kLeast = 1, kMost = 1e7;
+  if (error != std::errc() || !(us >= kLeast && us <= kMost))
+    return bad_input("--level packet: timeout={}: a time from 1us to 10s", value);
+  return Duration::microseconds(us);
+}
+
+Result<double> parse_alpha(std::string_view value) {
+  double alpha = 0;
+  const auto [end, error] = read_number(value, alpha);
+  constexpr double kLeast = 1e-3, kMost = 1e3;
+  if (error != std::errc() || end != value.data() + value.size() || !(alpha >= kLeast && alpha <= kMost))
+    return bad_input("--level packet: alpha={}: a number from {} to {}", value, kLeast, kMost);
+  return alpha;
+}
+
 Result<PacketOptions::Switching> parse_switching(std::string_view value) {
   if (value == "cut-through") return PacketOptions::Switching::kCutThrough;
   if (value == "store-and-forward") return PacketOptions::Switching::kStore;
@@ -59,7 +80,19 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
   } else if (key == "pfc") {
     WEFT_TRY(options.pause, parse_switch(key, value));
   } else if (key == "dcqcn") {
-    WEFT_TRY(options.congestion_control, parse_switch(key, value));
+    options.congestion_control = value != "off";
+    if (value == "2015" || value == "2019")
+      options.congestion = value;
+    else if (value != "on" && value != "off")
+      return bad_input("--level packet: dcqcn={}: on, off, or whose parameters: 2015, 2019", value);
+  } else if (key == "recovery") {
+    if (value != "go-back-n" && value != "selective")
+      return bad_input("--level packet: recovery={}: go-back-n or selective", value);
+    options.recovery = value == "selective" ? Delivery::Recovery::kSelective : Delivery::Recovery::kGoBackN;
+  } else if (key == "timeout") {
+    WEFT_TRY(options.timeout, parse_timeout(value));
+  } else if (key == "alpha") {
+    WEFT_TRY(options.alpha, parse_alpha(value));
   } else if (key == "switching") {
     WEFT_TRY(options.switching, parse_switching(value));
   } else if (key == "ber") {
@@ -75,7 +108,9 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
     options.seed = static_cast<std::uint64_t>(seed);
   } else {
     return bad_input(
-        "--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, ber, buffer, payload, weights, seed", key);
+        "--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, recovery, timeout, alpha, ber, buffer, "
+        "payload, weights, seed",
+        key);
   }
   return {};
 }

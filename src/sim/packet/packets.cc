@@ -23,8 +23,12 @@ Packets::Packets(SimulationHost& around, const topology::Topology& topology, con
       random_(options.seed),
       ports_(2 * topology.links().size()),
       sending_(ports_.size()),
+      buffer_of_(ports_.size(), -1),
+      output_(ports_.size()),
       queued_(ports_.size()),
-      awaits_room_(ports_.size()) {}
+      awaits_room_(ports_.size()),
+      congestion_(&rules_.congestion_of(options_.congestion)),
+      timeout_(options_.timeout > Duration() ? options_.timeout : rules_.timeout) {}
 
 Port& Packets::port(std::int32_t link) {
   std::optional<Port>& known = ports_[at(link)];
@@ -41,7 +45,34 @@ Port& Packets::port(std::int32_t link) {
   r.stop_at = std::max(0.0, r.room - headroom(r.rate, r.round_trip, largest));
   r.resume_at = r.stop_at * rules_.resume_part;
   r.marks = !r.credits && topology_.device(link % 2 == 0 ? l.a : l.b).kind == topology::DeviceKind::kNetworkSwitch;
+  const topology::DeviceId behind = link % 2 == 0 ? l.b : l.a;
+  if (!r.credits && topology_.device(behind).kind == topology::DeviceKind::kNetworkSwitch) {
+    const auto [number, fresh] = buffer_numbers_.try_emplace(behind, static_cast<std::int32_t>(buffers_.size()));
+    if (fresh) buffers_.push_back(shared_buffer_of(behind));
+    buffer_of_[at(link)] = number->second;
+    r.room = buffers_[at(number->second)].most();
+  }
   return known.emplace(r, options_.weights);
+}
+
+// What all links of a switch have together; a link that pauses has headroom for each class beside that.
+SharedBuffer Packets::shared_buffer_of(topology::DeviceId device) const {
+  double size = 0, beside = 0;
+  for (std::size_t number = 0; number < topology_.links().size(); ++number) {
+    const topology::Link& l = topology_.links()[number];
+    if (l.a != device && l.b != device) continue;
+    const LinkRules& rules = rules_.of(topology_, l);
+    const double rate = (l.b == device ? l.rate_ab : l.rate_ba).value();
+    const double largest = static_cast<double>(std::max(rules.payload, options_.payload) + rules.overhead);
+    size += options_.buffer > 0 ? static_cast<double>(options_.buffer) : rate * rules.buffer.s();
+    beside += headroom(rate, l.latency * 2, largest) * static_cast<double>(options_.weights.size());
+  }
+  return {size, options_.pause ? beside : 0, options_.alpha > 0 ? options_.alpha : rules_.alpha};
+}
+
+SharedBuffer* Packets::buffer_behind(std::int32_t link) {
+  const std::int32_t number = buffer_of_[at(link)];
+  return number < 0 ? nullptr : &buffers_[at(number)];
 }
 
 void Packets::handle(const Timer& r) {
@@ -68,6 +99,10 @@ void Packets::handle(const Timer& r) {
       return slow_down(r.subject);
     case kTimer:
       return timer_expired(r.subject, r.detail);
+    case kGap:
+      return hear_gap(r.subject);
+    case kTimeout:
+      return time_out(r.subject);
   }
 }
 
@@ -120,10 +155,18 @@ void Packets::send(std::int32_t link, const Port::Turn& turn) {
   ++statistics_.sent;
   Sending& sending = sending_[at(link)];
   sending = {.queue = turn.queue};
-  if (!survives(out, turn, size, takes)) {
+  Carried& c = carried_[p.load];
+  if (c.delivery && queue.source >= 0) ++c.alive;
+  if (!survives(p, turn, size, takes)) {
     lose(p);
   } else {
     p.room = rooms_.add({.link = link, .service = turn.service, .size = size, .packets = 1});
+    if (SharedBuffer* buffer = buffer_behind(link)) {
+      buffer->add(size);
+      const std::int32_t output = hop_of(hop_of(p).next[0], p).link;
+      rooms_[p.room].output = output;
+      output_[at(output)] += size;
+    }
     tell(link, turn.service);
     const std::int32_t moving = packets_.add(p);
     if (hop_of(p).next.empty())
@@ -136,13 +179,19 @@ void Packets::send(std::int32_t link, const Port::Turn& turn) {
 }
 
 // Does the packet get to the other side, where it finds room? `takes`: also what the link needs to send it again.
-bool Packets::survives(Port& out, const Port::Turn& turn, double size, Duration& takes) {
+bool Packets::survives(const Packet& p, const Port::Turn& turn, double size, Duration& takes) {
+  const std::int32_t link = hop_of(p).link;
+  Port& out = port(link);
   if (options_.bit_error_rate > 0) {
     const double corrupt = -std::expm1(8 * size * std::log1p(-options_.bit_error_rate));
     if (!out.rules().credits && chance(corrupt)) return false;
     // The link sees the wrong check sum a round trip later and begins again; what followed was for nothing.
     for (const Duration once = takes; out.rules().credits && chance(corrupt); ++statistics_.retried)
       takes += once + out.rules().round_trip;
+  }
+  if (const SharedBuffer* buffer = buffer_behind(link)) {
+    const double queue = output_[at(hop_of(hop_of(p).next[0], p).link)];
+    if (!(options_.pause ? buffer->takes(size) : buffer->takes(queue, size))) return false;
   }
   return out.fill(turn.service, size);
 }
@@ -175,10 +224,14 @@ void Packets::sent(std::int32_t link) {
   const std::int32_t room = packets_[gone].room;
   packets_.remove(gone);
   if (timeline_ != nullptr) timeline_->level(link, around_.time(), -1);
-  if (q.source >= 0)
+  if (q.source >= 0) {
+    const std::int32_t load = sources_[q.source].load;
+    if (carried_[load].delivery) --carried_[load].alive;
     prepare(q.source);
-  else if (!q.packets.empty())
+    retire(load);
+  } else if (!q.packets.empty()) {
     offer(queue);
+  }
   if (room >= 0) release(room);
   serve(link);
   if (delivers >= 0) deliver(delivers);
@@ -225,9 +278,13 @@ bool Packets::completes(const Packet& p, std::int32_t hop) {
 void Packets::release(std::int32_t number) {
   Room& room = rooms_[number];
   if (--room.packets > 0) return;
-  const auto [link, service, size, none] = room;
+  const auto [link, service, size, none, output] = room;
   rooms_.remove(number);
   port(link).empty(service, size, around_.time());
+  if (output >= 0) {
+    buffer_behind(link)->remove(size);
+    output_[at(output)] -= size;
+  }
   tell(link, service);
   if (port(link).wanted()) serve(link);
 }
@@ -235,7 +292,15 @@ void Packets::release(std::int32_t number) {
 // The receiver of a link tells its sender to stop or go on, if that changes.
 void Packets::tell(std::int32_t link, std::size_t service) {
   Port& p = port(link);
-  const auto stop = p.says(service);
+  if (!p.rules().pauses) return;
+  double stop_at = p.rules().stop_at, resume_at = p.rules().resume_at;
+  if (const SharedBuffer* buffer = buffer_behind(link)) {
+    constexpr double kPackets = 2;  // below the threshold, before a paused sender goes on
+    const LinkRules& rules = ways_.rules_of(link);
+    stop_at = buffer->threshold();
+    resume_at = stop_at - kPackets * static_cast<double>(rules.payload + rules.overhead);
+  }
+  const auto stop = p.says(service, stop_at, resume_at);
   if (!stop) return;
   statistics_.pauses += *stop;
   around_.remind(p.rules().round_trip, {.kind = static_cast<std::uint8_t>(*stop ? kHearStop : kHearGo),

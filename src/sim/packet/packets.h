@@ -11,8 +11,10 @@
 #include "sim/flow/carrier.h"
 #include "sim/flow/timeline.h"
 #include "sim/packet/dcqcn.h"
+#include "sim/packet/delivery.h"
 #include "sim/packet/pool.h"
 #include "sim/packet/port.h"
+#include "sim/packet/shared_buffer.h"
 #include "sim/packet/statistics.h"
 #include "sim/packet/way.h"
 
@@ -21,8 +23,9 @@ namespace weft::sim {
 // Carries loads as packets: every link sends one packet at a time, every device has an input queue per link (and
 // output), outputs serve the queues in turn and only into room that the next device has (credits), or until it says
 // stop (PFC). Where packets queue, ECN marks them and DCQCN slows their flow (all loads of one way) down.
-//   Corrupted packets are sent again by the link where it counts credits, else they are lost, as are those that find no
-//   room; a lost packet is sent again by its sender, alone.
+//   Links that count credits repeat corrupted packets. Elsewhere these are lost, as are packets that find no room in a
+//   switch's buffer, which all its links share (shared_buffer.h). Senders repeat them (delivery.h): every load is one
+//   message of a queue pair. What switches copy or sum is sent again by the device that lost it.
 //   A bundle of links is one fast link. Deterministic for a seed.
 class Packets : public Carrier {
  public:
@@ -36,7 +39,20 @@ class Packets : public Carrier {
   void set_capacity(MaxMin::Resource resource, double capacity) override { port(resource).set_rate(capacity); }
 
  private:
-  enum Kind : std::uint8_t { kSent, kArrives, kRoom, kReady, kThrough, kHearStop, kHearGo, kResend, kNotice, kTimer };
+  enum Kind : std::uint8_t {
+    kSent,
+    kArrives,
+    kRoom,
+    kReady,
+    kThrough,
+    kHearStop,
+    kHearGo,
+    kResend,
+    kNotice,
+    kTimer,
+    kGap,
+    kTimeout
+  };
   struct Packet {
     std::int32_t load = -1, hop = 0;
     std::int32_t room = -1;  // that it takes up; a sender's: none
@@ -48,7 +64,8 @@ class Packets : public Carrier {
     std::int32_t link = 0;
     std::size_t service = 0;
     double size = 0;
-    std::size_t packets = 0;  // that share it: copies
+    std::size_t packets = 0;   // that share it: copies
+    std::int32_t output = -1;  // of the switch, for which the packet waits in a shared buffer; none: not shared
   };
   struct Queue {
     std::deque<std::int32_t> packets = {};  // the first one may be under way
@@ -56,12 +73,13 @@ class Packets : public Carrier {
   };
   struct Source {  // one sender of a load
     std::int32_t load = -1, hop = 0, queue = -1;
-    std::int64_t next = 0;  // packet
+    std::int64_t next = 0;  // packet, without `delivery`
     Duration paced;         // when the load's cap allows it
   };
   struct Flow {  // all loads of one way and class
     Way way;
     std::size_t service = 0;
+    bool repeats = false;                   // its senders repeat lost packets
     std::vector<std::int32_t> queues = {};  // by hop, where a packet waits for that hop
     std::optional<Dcqcn> control = {};
     Duration free = {};                    // when control allows the next packet
@@ -75,6 +93,11 @@ class Packets : public Carrier {
     std::int64_t packets = 0, missing = 0;  // of one sender; arrivals at all ends
     Duration since;
     std::vector<std::int32_t> sources = {};
+    std::optional<Delivery> delivery = {};  // of a flow that repeats
+    std::deque<Delivery::Gap> gaps = {};    // under way to the sender
+    std::int64_t alive = 0;                 // with `delivery`: its packets and reminders that are not over
+    Duration accepted;                      // when the receiver last accepted a packet
+    bool timed = false, ended = false;      // a timeout waits; all has arrived
     std::unordered_map<std::int64_t, std::int32_t> parts = {};  // that a switch has, by packet and hop
   };
   struct Sending {
@@ -90,7 +113,9 @@ class Packets : public Carrier {
   void serve(std::int32_t link);
   void send(std::int32_t link, const Port::Turn& turn);
   void sent(std::int32_t link);
-  bool survives(Port& port, const Port::Turn& turn, double size, Duration& takes);
+  bool survives(const Packet& packet, const Port::Turn& turn, double size, Duration& takes);
+  SharedBuffer* buffer_behind(std::int32_t link);
+  SharedBuffer shared_buffer_of(topology::DeviceId device) const;
   Duration until_it_can_go_on(const Packet& packet, Duration takes);
   void arrive(std::int32_t packet);
   bool completes(const Packet& packet, std::int32_t hop);
@@ -103,6 +128,10 @@ class Packets : public Carrier {
   void offer_when_due(std::int32_t source);
   void deliver(std::int32_t packet);
   void finish(std::int32_t carried);
+  void retire(std::int32_t carried);
+  void send_more(const Carried& carried);
+  void hear_gap(std::int32_t carried);
+  void time_out(std::int32_t carried);
   void lose(Packet packet);
   void resend(std::int32_t packet);
   void mark(Packet& packet, std::int32_t link);
@@ -112,6 +141,7 @@ class Packets : public Carrier {
 
   Flow& flow_of(const Packet& p) { return flows_[at(carried_[p.load].flow)]; }
   const Flow& flow_of(const Packet& p) const { return flows_[at(carried_[p.load].flow)]; }
+  const Way::Hop& hop_of(std::int32_t hop, const Packet& p) const { return flow_of(p).way.hops[at(hop)]; }
   const Way::Hop& hop_of(const Packet& p) const { return flow_of(p).way.hops[at(p.hop)]; }
   bool chance(double probability) { return std::uniform_real_distribution<double>(0, 1)(random_) < probability; }
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -127,11 +157,17 @@ class Packets : public Carrier {
   std::mt19937_64 random_;
   std::vector<std::optional<Port>> ports_;  // by link, once used
   std::vector<Sending> sending_;            // by link
+  std::vector<std::int32_t> buffer_of_;     // by link: of the switch behind it, in buffers_; none: not shared
+  std::vector<SharedBuffer> buffers_;       // of switches, once used
+  std::vector<double> output_;              // by link: bytes in a shared buffer that wait for it, or set out to
   std::vector<double> queued_;              // by link: bytes in input queues that wait for it
   std::vector<bool> awaits_room_;           // by link: a reminder is under way
   std::deque<Flow> flows_;
   std::unordered_map<std::uint64_t, std::int32_t> flow_numbers_;   // by way and class
   std::unordered_map<std::uint64_t, std::int32_t> queue_numbers_;  // by links and class
+  const CongestionRules* congestion_;
+  Duration timeout_;
+  std::unordered_map<topology::DeviceId, std::int32_t> buffer_numbers_;  // by switch
   Pool<Packet> packets_;
   Pool<Room> rooms_;
   Pool<Queue> queues_;

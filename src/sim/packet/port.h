@@ -21,7 +21,8 @@ class Port {
     Duration round_trip;  // of the link
     double room = 0;      // at the receiver, of every class
     bool credits = true;  // else the receiver takes what comes, and drops what has no room
-    bool pauses = false;  // … but says stop above `stop_at` and go on below `resume_at`
+    bool pauses = false;  // … but says stop above `stop_at` and go on below `resume_at`, unless a switch's shared
+                          // buffer says when
     double stop_at = 0, resume_at = 0;
     bool marks = false;  // its sender is a switch that marks packets which queue for it
   };
@@ -95,10 +96,11 @@ class Port {
       line.room += size;
   }
   // Does the receiver now say stop (true) or go on (false) to the class? It is heard a round trip later: hear().
-  std::optional<bool> says(std::size_t service) {
+  std::optional<bool> says(std::size_t service, double stop_at, double resume_at) {
+    constexpr double kNothing = 1e-3;  // sums of packets' sizes that come and go are not exact
     Line& line = lines_[service];
     const double held = rules_.room - line.room;
-    if (!rules_.pauses || (line.stop ? held > rules_.resume_at : held <= rules_.stop_at)) return std::nullopt;
+    if (!rules_.pauses || (line.stop ? held > std::max(resume_at, kNothing) : held <= stop_at)) return std::nullopt;
     return line.stop = !line.stop;
   }
   void hear(std::size_t service, bool stop) { lines_[service].paused = stop; }

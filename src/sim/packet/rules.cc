@@ -52,15 +52,18 @@ LinkRules link_rules(const json& entry) {
 
 CongestionRules congestion_rules(const json& entry) {
   check_source(entry);
-  return {.mark_from = Duration::microseconds(positive(entry, "mark_from_us")),
+  return {.name = entry.at("name"),
+          .mark_from = Duration::microseconds(positive(entry, "mark_from_us")),
           .mark_full = Duration::microseconds(positive(entry, "mark_most_us")),
           .mark_most = positive(entry, "mark_most"),
           .notice_interval = Duration::microseconds(positive(entry, "notice_interval_us")),
           .gain = positive(entry, "gain"),
           .timer = Duration::microseconds(positive(entry, "timer_us")),
+          .alpha_timer = Duration::microseconds(positive(entry, "alpha_timer_us")),
           .byte_counter = static_cast<Bytes>(positive(entry, "byte_counter_B")),
           .fast_steps = entry.at("fast_steps").get<int>(),
-          .increase = positive(entry, "increase")};
+          .increase = positive(entry, "increase"),
+          .clamps = entry.value("clamp_target", true)};
 }
 
 }  // namespace
@@ -79,7 +82,12 @@ Result<PacketRules> PacketRules::parse(std::string_view file, std::string_view t
     const json root = json::parse(text);
     if (root.value("schema", "") != "weft.packets/1") return bad_input("{}: schema is not weft.packets/1", file);
     for (const json& entry : root.at("links")) rules.links.push_back(link_rules(entry));
-    rules.congestion = congestion_rules(root.at("congestion"));
+    for (const json& entry : root.at("congestion")) rules.congestion.push_back(congestion_rules(entry));
+    if (rules.congestion.empty()) throw std::runtime_error("congestion is empty");
+    check_source(root.at("shared_buffer"));
+    rules.alpha = positive(root.at("shared_buffer"), "alpha");
+    check_source(root.at("timeout"));
+    rules.timeout = Duration::microseconds(positive(root.at("timeout"), "after_us"));
     check_source(root.at("resume"));
     rules.resume_part = positive(root.at("resume"), "part");
     check_source(root.at("resend"));
@@ -93,6 +101,12 @@ Result<PacketRules> PacketRules::parse(std::string_view file, std::string_view t
       return bad_input("{}: nothing about links of kind {}", file, link);
   }
   return rules;
+}
+
+const CongestionRules& PacketRules::congestion_of(std::string_view name) const {
+  const auto found = std::ranges::find(congestion, name, &CongestionRules::name);
+  WEFT_REQUIRE(found != congestion.end(), "no parameters of congestion control are named {}", name);
+  return *found;
 }
 
 const LinkRules& PacketRules::of(const topology::Topology& topology, const topology::Link& link) const {

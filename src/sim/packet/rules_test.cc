@@ -40,9 +40,19 @@ TEST(PacketOptions, AreRead) {
   EXPECT_TRUE(PacketOptions::parse("")->virtual_queues);
 }
 
+TEST(PacketOptions, SayHowLostPacketsAreRepeated) {
+  const auto o = PacketOptions::parse("recovery=selective,timeout=0.1ms,alpha=0.125,dcqcn=2019");
+  ASSERT_TRUE(o.has_value());
+  EXPECT_EQ(o->recovery, Delivery::Recovery::kSelective);
+  EXPECT_EQ(o->timeout, Duration::microseconds(100));
+  EXPECT_EQ(o->alpha, 0.125);
+  EXPECT_EQ(PacketRules::shipped().congestion_of(o->congestion).timer, Duration::microseconds(300));
+}
+
 TEST(PacketOptions, NameWhatCannotBeRead) {
   for (const char* wrong : {"voq", "voq=maybe", "colour=red", "ber=2", "ber=x", "buffer=0", "payload=2", "payload=128K",
-                            "seed=-1", "switching=none", ",", "voq=on,,seed=1"}) {
+                            "seed=-1", "switching=none", ",", "voq=on,,seed=1", "recovery=none", "timeout=5",
+                            "timeout=20s", "alpha=0", "dcqcn=2016"}) {
     const auto parsed = PacketOptions::parse(wrong);
     ASSERT_FALSE(parsed.has_value()) << wrong;
     EXPECT_EQ(parsed.error().blame, Blame::kInput);

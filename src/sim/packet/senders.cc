@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "sim/packet/packets.h"
 
@@ -20,7 +21,9 @@ std::int32_t Packets::flow_of(const Load& load) {
     slowest = slowest == 0 ? rules.rate : std::min(slowest, rules.rate);
     lossy |= !rules.credits;
   }
-  if (lossy && options_.congestion_control) flow.control.emplace(rules_.congestion, slowest);
+  if (lossy && options_.congestion_control) flow.control.emplace(*congestion_, slowest);
+  const auto starts = std::ranges::count_if(flow.way.hops, [](const Way::Hop& hop) { return hop.before == 0; });
+  flow.repeats = lossy && starts == 1 && flow.way.ends == 1;
   return known->second;
 }
 
@@ -45,6 +48,7 @@ void Packets::start(const Load& load) {
   const Way& way = flows_[at(c.flow)].way;
   c.packets = (payload + way.payload - 1) / way.payload;
   c.missing = c.packets * way.ends;
+  if (flows_[at(c.flow)].repeats) c.delivery.emplace(c.packets, options_.recovery);
   const std::int32_t number = carried_.add(std::move(c));
   std::vector<std::int32_t> sources;
   for (std::size_t h = 0; h < way.hops.size(); ++h)
@@ -60,12 +64,15 @@ void Packets::start(const Load& load) {
 // The sender's next packet, if its queue has none.
 void Packets::prepare(std::int32_t number) {
   Source& source = sources_[number];
-  const Carried& c = carried_[source.load];
+  Carried& c = carried_[source.load];
   Queue& queue = queues_[source.queue];
   if (queue.packets.empty()) {
-    if (source.next == c.packets) return;
+    if (c.ended || (!c.delivery && source.next == c.packets)) return;
     const Bytes full = flows_[at(c.flow)].way.payload;
-    const std::int64_t packet = source.next++;
+    const std::optional<std::int64_t> next = c.delivery ? c.delivery->next() : source.next++;
+    if (!next) return;
+    const std::int64_t packet = *next;
+    if (c.delivery) ++c.alive;
     queue.packets.push_back(packets_.add({.load = source.load,
                                           .hop = source.hop,
                                           .number = packet,
@@ -102,28 +109,58 @@ void Packets::deliver(std::int32_t number) {
   release(p.room);
   Carried& c = carried_[p.load];
   if (p.marked) tell_congestion(c.flow);
+  if (c.delivery) {
+    --c.alive;
+    const Delivery::Arrival arrival = c.delivery->arrives(p.number);
+    if (arrival.gap) {
+      c.gaps.push_back(*arrival.gap);
+      ++c.alive;
+      around_.remind(flows_[at(c.flow)].way.latency * 2, {.kind = kGap, .subject = p.load});
+    }
+    if (!arrival.accepted) {
+      ++statistics_.discarded;
+      return retire(p.load);
+    }
+    c.accepted = around_.time();
+  }
   if (--c.missing > 0) return;
+  if (c.delivery) ++c.alive;  // the reminder
   // No earlier than its sender can have been done.
   const Duration least = c.since + Duration::seconds(c.load.bytes / c.load.cap);
   around_.remind(std::max(Duration(), least - around_.time()), {.kind = kThrough, .subject = p.load});
 }
 
+// The load ends at once; its number is free when none of its packets and reminders is left.
 void Packets::finish(std::int32_t number) {
+  Carried& c = carried_[number];
+  const std::int32_t load = c.load.number;
+  c.ended = true;
+  if (c.delivery) --c.alive;
+  retire(number);
+  around_.through(load);
+}
+
+void Packets::retire(std::int32_t number) {
+  if (!carried_[number].ended || carried_[number].alive > 0) return;
   for (const std::int32_t source : carried_[number].sources) {
     queues_.remove(sources_[source].queue);
     sources_.remove(source);
   }
-  const std::int32_t load = carried_[number].load.number;
   carried_.remove(number);
-  around_.through(load);
 }
 
-// A chain's sender sends the packet again; in a tree the device that sent it does, as others have theirs.
+// The sender repeats after its receiver has reported a gap, or after the timeout. In a tree the device that sent the
+// packet sends it again. (No timer runs without a loss: a longer pause costs no repetition.)
 void Packets::lose(Packet p) {
   ++statistics_.lost;
-  const Carried& c = carried_[p.load];
-  const bool chain = c.sources.size() == 1 && flow_of(p).way.ends == 1;
-  if (chain) p.hop = sources_[c.sources.front()].hop;
+  Carried& c = carried_[p.load];
+  if (c.delivery) {
+    --c.alive;
+    if (std::exchange(c.timed, true)) return;
+    ++c.alive;
+    c.accepted = std::max(c.accepted, c.since);
+    return around_.remind(timeout_, {.kind = kTimeout, .subject = p.load});
+  }
   p.room = -1;
   p.marked = false;
   around_.remind(rules_.resend, {.kind = kResend, .subject = packets_.add(p)});
@@ -140,11 +177,40 @@ void Packets::resend(std::int32_t packet) {
   }
 }
 
+void Packets::send_more(const Carried& c) {
+  const std::int32_t source = c.sources.front();
+  if (queues_[sources_[source].queue].packets.empty()) prepare(source);
+}
+
+void Packets::hear_gap(std::int32_t number) {
+  Carried& c = carried_[number];
+  --c.alive;
+  c.delivery->reported(c.gaps.front());
+  c.gaps.pop_front();
+  if (!c.ended) send_more(c);
+  retire(number);
+}
+
+void Packets::time_out(std::int32_t number) {
+  Carried& c = carried_[number];
+  if (c.ended || c.missing == 0) {
+    --c.alive;
+    return retire(number);
+  }
+  const Duration due = c.accepted + timeout_, now = around_.time();
+  if (due > now) return around_.remind(due - now, {.kind = kTimeout, .subject = number});
+  ++statistics_.timeouts;
+  c.accepted = now;
+  c.delivery->times_out();
+  around_.remind(timeout_, {.kind = kTimeout, .subject = number});
+  send_more(c);
+}
+
 // Switches mark what has to wait long for an output of a link that may drop packets.
 void Packets::mark(Packet& p, std::int32_t link) {
   const Port::Rules& rules = port(link).rules();
   if (!rules.marks || !flow_of(p).control) return;
-  const CongestionRules& when = rules_.congestion;
+  const CongestionRules& when = *congestion_;
   const double wait = queued_[at(link)] / rules.rate;
   if (wait <= when.mark_from.s()) return;
   const double part = (wait - when.mark_from.s()) / (when.mark_full.s() - when.mark_from.s());
@@ -157,23 +223,23 @@ void Packets::mark(Packet& p, std::int32_t link) {
 void Packets::tell_congestion(std::int32_t number) {
   Flow& flow = flows_[at(number)];
   const Duration now = around_.time();
-  if (flow.noticed && now - *flow.noticed < rules_.congestion.notice_interval) return;
+  if (flow.noticed && now - *flow.noticed < congestion_->notice_interval) return;
   flow.noticed = now;
   around_.remind(flow.way.latency * 2, {.kind = kNotice, .subject = number});
 }
 
 void Packets::slow_down(std::int32_t number) {
   Flow& flow = flows_[at(number)];
-  flow.control->notice();
-  around_.remind(rules_.congestion.timer, {.kind = kTimer, .subject = number, .detail = ++flow.timer});
+  flow.control->notice(around_.time());
+  around_.remind(congestion_->timer, {.kind = kTimer, .subject = number, .detail = ++flow.timer});
 }
 
 void Packets::timer_expired(std::int32_t number, std::uint32_t timer) {
   Flow& flow = flows_[at(number)];
   if (flow.timer != timer) return;
-  flow.control->timer_expired();
+  flow.control->timer_expired(around_.time());
   if (flow.control->throttled())
-    around_.remind(rules_.congestion.timer, {.kind = kTimer, .subject = number, .detail = ++flow.timer});
+    around_.remind(congestion_->timer, {.kind = kTimer, .subject = number, .detail = ++flow.timer});
 }
 
 }  // namespace weft::sim

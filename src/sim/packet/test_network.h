@@ -40,6 +40,16 @@ class TestNetwork : public Carrier::SimulationHost {
     }
     packets_.emplace(*this, machine_, rules, options_, nullptr, &statistics);
   }
+  // Any machine, with packets of one size without headers.
+  TestNetwork(topology::Topology machine, Bytes payload, const PacketOptions& options)
+      : options_(options), machine_(std::move(machine)) {
+    PacketRules rules = PacketRules::shipped();
+    for (LinkRules& r : rules.links) {
+      r.payload = payload;
+      r.overhead = 0;
+    }
+    packets_.emplace(*this, machine_, rules, options_, nullptr, &statistics);
+  }
 
   // Hosts' links to the switch: 2 h up, 2 h + 1 down.
   MaxMin::Path path(const std::vector<MaxMin::Resource>& links) {
@@ -59,9 +69,9 @@ class TestNetwork : public Carrier::SimulationHost {
     ++under_way_;
     return number;
   }
-  // Until all loads are through; false: they are stuck.
-  bool run() {
-    while (under_way_ > 0 && !events_.empty()) {
+  // Until all loads are through, or until then; false: not all are.
+  bool run(Duration until = Duration::max()) {
+    while (under_way_ > 0 && !events_.empty() && events_.next_time() <= until) {
       const auto event = events_.pop();
       now_ = event.time;
       packets_->handle(event.payload);
