@@ -50,7 +50,7 @@ TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
 
 INSTANTIATE_TEST_SUITE_P(Over, Disagreement,
                          testing::Values(Share{Over::kThreads, 500}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
-                                         Share{Over::kMixed, 50}, Share{Over::kUcx, 20}),
+                                         Share{Over::kMixed, 250}, Share{Over::kUcx, 20}),
                          name_of);
 
 class Deaths : public testing::TestWithParam<Share> {};

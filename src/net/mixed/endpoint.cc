@@ -16,9 +16,11 @@ namespace {
 static_assert(memory::kLaneStrand == messages::kLaneStrand);
 constexpr int kStrands = std::min(memory::kStrands, messages::kStrands);
 constexpr Bytes kSlice = std::min<Bytes>(memory::kSlotBytes, messages::kSlotBytes);
-// The end of a rank's scratch holds one slice per strand that is on its way from one side to the other.
+// The end of a rank's scratch holds one slice per strand, the lane's among them, that is on its way from one side to
+// the other.
+static_assert(memory::kLaneStrand == kStrands);
 constexpr Bytes kScratch =
-    static_cast<Bytes>(std::min(memory::kScratchBytes, messages::kScratchBytes)) - kStrands * kSlice;
+    static_cast<Bytes>(std::min(memory::kScratchBytes, messages::kScratchBytes)) - (kStrands + 1) * kSlice;
 
 bool is_message(const End& end) { return end.kind == End::Kind::kMessage; }
 bool crosses(const End& end) { return is_message(end) || end.kind == End::Kind::kAggregation; }
