@@ -127,8 +127,8 @@ TEST_P(Tagged, MessagesAreTakenByTheirTagsWhateverTheOrder) {
   });
 }
 
-// What a message passes through on its way to another machine once lay in the scratch of another rank, whose sums it
-// falsified.
+// A message to another machine is staged in its sender's scratch. The place once lay behind it, in the scratch of
+// another rank, whose sums were then wrong.
 TEST_P(Tagged, MessagesLeaveTheSumsOfOtherRanksAlone) {
   all_well(4, [](Communicator& c) -> std::string {
     constexpr std::size_t kPart = 60;

@@ -356,6 +356,11 @@ TEST_P(Disagreements, OfACallThatOneRankLeavesOutAreNoticed) {
     });
 }
 
+// finalize() ends with a barrier, which is not the one that rank 1 has left out.
+TEST_P(Disagreements, OfABarrierThatOneRankLeavesOutAtTheEndAreNoticed) {
+  expect_noticed(GetParam(), [&](Communicator& c) -> Status { return c.rank() == 0 ? c.barrier() : c.finalize(); });
+}
+
 TEST_P(Disagreements, OfCountsOfAnAllToAllVAreNoticed) {
   constexpr std::pair<std::size_t, std::size_t> kCounts[] = {{1000, 500}, {500, 1000}, {0, 10}, {10, 0}};
   for (const auto& [sent, awaited] : kCounts)

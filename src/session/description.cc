@@ -46,13 +46,16 @@ fabric::Description describe(const Request& r, const schedule::Plan& plan) {
                     kAlgorithm.put(number_of(plan.algorithm->name))};
 }
 
+// A barrier has no elements: its count is free.
+fabric::Description finalize_of(fabric::Description barrier) { return {.count = 1, .fields = barrier.fields}; }
+
 std::string text_of(const fabric::Description& d) {
   const auto number = kCollective.of(d);
   if (number >= std::size(schedule::kCollectives)) return "an unknown collective";
   const auto collective = static_cast<Collective>(number);
   const std::string name(schedule::name(collective));
   const std::string algorithm = algorithm_of(d, collective);
-  if (collective == Collective::kBarrier) return fmt::format("{} ({})", name, algorithm);
+  if (collective == Collective::kBarrier) return fmt::format("{} ({})", d.count > 0 ? "finalize" : name, algorithm);
   std::string text = name;
   if (collective != Collective::kAllToAllV) text += fmt::format(" of {}", d.count);
   text += fmt::format(" {}", schedule::name(static_cast<DataType>(kType.of(d))));
@@ -65,7 +68,8 @@ std::string text_of(const fabric::Description& d) {
 
 std::string differing_field(const fabric::Description& a, const fabric::Description& b) {
   const auto differ = [&](Field field) { return field.of(a) != field.of(b); };
-  if (differ(kCollective)) return "collective";
+  const bool barriers = kCollective.of(a) == static_cast<std::uint64_t>(Collective::kBarrier);
+  if (differ(kCollective) || (barriers && a.count != b.count)) return "collective";
   if (a.count != b.count) return "count";
   if (differ(kType)) return "type";
   if (differ(kOp)) return "operation";

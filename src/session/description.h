@@ -11,6 +11,9 @@ namespace weft::session {
 
 fabric::Description describe(const Request& request, const schedule::Plan& plan);
 
+// The barrier of finalize(), which is another call than a barrier of the caller's.
+fabric::Description finalize_of(fabric::Description barrier);
+
 // "all_reduce of 20 float (sum, ring, LL64 x 1)"; what the collective does not use is left out.
 std::string text_of(const fabric::Description& description);
 

@@ -35,7 +35,10 @@ Status Session::drain() {
 Status Session::finalize() {
   WEFT_CHECK(drain());
   WEFT_CHECK(finish_tagged());
-  WEFT_CHECK(run({.collective = Collective::kBarrier}));
+  finalizing_ = true;
+  const Status met = run({.collective = Collective::kBarrier});
+  finalizing_ = false;
+  WEFT_CHECK(met);
   point_to_point().read_all();
   if (const auto peer = point_to_point().unexpected_from()) {
     broken_ = failure_of(*peer, Code::kMismatch, Blame::kCommunicator,

@@ -75,6 +75,8 @@ void add_empty_messages(schedule::Program& program, const Task& task, protocol::
 }
 
 // Equal only if all calls so far were: what differs once never becomes equal again.
+constexpr std::uint64_t kFinalizes = 0x66696e616c697a65;  // "finalize"; any number that no signature is likely to be
+
 std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
   const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
   return mixed ^ mixed >> 29;
@@ -233,6 +235,10 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    if (finalizing_) [[unlikely]] {
+      chain_ = chained(chain_, kFinalizes);
+      call.description = finalize_of(call.description);
+    }
     call.signature = chain_ = chained(chain_, prepared.call.signature);
     if (prepared.op == ReduceOp::kPremulSum) call.scale = o.request->scalar;
   } else {

@@ -247,6 +247,7 @@ class Session {
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
   std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
+  bool finalizing_ = false;  // the calls that begin are finalize()'s
   int children_ = 0;         // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken

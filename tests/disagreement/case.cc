@@ -129,7 +129,9 @@ std::string alter(Random& random, Over over, Rank self, Rank ranks, Call& call) 
       call.counts[self_at] += 50;
       return "own counts";
     default:
-      if (!schedule::may_be_in_place(call.collective) || call.count < 10) break;
+      // Whether memory is registered would differ, too.
+      if (!schedule::may_be_in_place(call.collective) || call.count < 10 || call.place == Call::Place::kRegistered)
+        break;
       call.salt = salt;
       call.place = Call::Place::kOverlapping;
       return "overlap";
@@ -143,6 +145,19 @@ bool same(const Call& a, const Call& b) {
   return a.collective == b.collective && a.type == b.type && a.op == b.op && a.root == b.root && a.count == b.count &&
          a.counts == b.counts && a.receive_counts == b.receive_counts && a.algorithm == b.algorithm &&
          a.protocol == b.protocol && a.channels == b.channels && a.place == b.place;
+}
+
+// The same call to weft, which ignores what a collective does not use, and where nothing is.
+bool interchangeable(Call a, Call b) {
+  const bool elements = a.count > 0 || !a.counts.empty() || b.count > 0 || !b.counts.empty();
+  for (Call* c : {&a, &b}) {
+    const bool barrier = c->collective == Collective::kBarrier;
+    if (barrier) c->type = DataType::kInt32, c->count = 0;
+    if (!schedule::reduces(c->collective)) c->op = ReduceOp::kSum;
+    if (!schedule::rooted(c->collective)) c->root = 0;
+    if (barrier || !elements) c->place = Call::Place::kApart;
+  }
+  return same(a, b);
 }
 
 void draw_letters(Random& random, Case& c) {
@@ -262,8 +277,7 @@ Case Case::draw(std::uint64_t seed, Over over) {
     mine.erase(mine.begin());
     c.change = "left out";
   } else if (mine.size() > 1 && random.below(2) == 0) {
-    std::swap(mine[0], mine[1]);
-    c.change = same(mine[0], mine[1]) ? "" : "swapped";
+    if (!interchangeable(mine[0], mine[1])) std::swap(mine[0], mine[1]), c.change = "swapped";
   } else {
     for (int attempt = 0; attempt < 8 && c.change.empty(); ++attempt)
       c.change = alter(random, over, static_cast<Rank>(changed), c.ranks, mine[0]);

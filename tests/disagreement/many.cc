@@ -28,7 +28,7 @@ constexpr std::int64_t kBlock = 50;             // cases that a worker takes at 
 constexpr std::int64_t kWarmUp = 200;           // cases of a worker after which it must not grow
 constexpr std::int64_t kGrowth_kib = 64 << 10;  // of a worker's memory that is no leak: arenas of as many threads
 
-// What the workers share: in a page of all processes.
+// A page that the workers and this process share.
 struct Shared {
   struct Worker {
     std::atomic<std::int64_t> seed, began_ms;  // of the case that it lives through
@@ -138,7 +138,7 @@ bool live_many(const Many& many) {
 
   bool right = true;
   const std::int64_t began = now_ms();
-  std::int64_t told = began;
+  std::int64_t reported = began;
   for (int j = 0; j < jobs; ++j) {
     const auto at = static_cast<std::size_t>(j);
     while (!workers[at]->has_word(std::chrono::milliseconds(500))) {
@@ -150,9 +150,9 @@ bool live_many(const Many& many) {
         right = false, shared.stop = true;
         workers[other]->send(SIGKILL);
       }
-      if (now_ms() - told > 60000) {
-        told = now_ms();
-        fmt::print(stderr, "{} cases in {} s\n", std::min(shared.next.load(), many.cases), (told - began) / 1000);
+      if (now_ms() - reported > 60000) {
+        reported = now_ms();
+        fmt::print(stderr, "{} cases in {} s\n", std::min(shared.next.load(), many.cases), (reported - began) / 1000);
       }
     }
     const pid_t pid = workers[at]->pid();
