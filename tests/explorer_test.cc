@@ -11,6 +11,7 @@
 #include "cli/serve_page.h"
 #include "explore/ask.h"
 #include "explore/explore.h"
+#include "schedule/exchange/written.h"
 
 namespace weft {
 namespace {
@@ -116,6 +117,31 @@ TEST(Explorer, AskRefusesWhatItCannotUnderstandInOneSentence) {
     EXPECT_EQ(answer.at("schema"), "weft.error/1") << question;
     EXPECT_NE(answer.value("message", "").find(names), std::string::npos) << question << ": " << answer.dump();
   }
+}
+
+TEST(Explorer, AWrongScheduleIsPlayedUpToItsCounterexample) {
+  const auto text = [](const char* own) {
+    return fmt::format(R"({{"schema": "weft.schedule/1", "name": "lacking", "collective": "all_reduce", "ranks": 2,
+      "root": 0, "chunks": 1, "scratch": 0, "lanes": 1, "slots": 2, "in_place": false, "out_of_place": true,
+      "strands": [[{{"move": 0, "from": [{{"in": 0}}], "to": [{{"peer": 1}}]}},
+                   {{"move": 0, "from": [{{"peer": 1}}], "to": [{{"out": 0}}]}}],
+                  [{{"move": 0, "from": [{{"peer": 0}}{}], "to": [{{"out": 0}}, {{"peer": 0}}]}}]], "orders": []}})",
+                       own);
+  };
+  ASSERT_TRUE(schedule::name_schedule("whole.json", text(R"(, {"in": 0})")));
+  ASSERT_TRUE(schedule::name_schedule("lacking.json", text("")));
+  const auto whole = explore::answer({.algorithm = "whole.json", .ranks = 2});
+  const auto lacking = explore::answer({.algorithm = "lacking.json", .ranks = 2});
+  ASSERT_TRUE(whole) << whole.error().message;
+  ASSERT_TRUE(lacking) << lacking.error().message;
+  EXPECT_TRUE(whole->proved);
+  EXPECT_FALSE(whole->wrong);
+  EXPECT_FALSE(lacking->proved);
+  ASSERT_TRUE(lacking->wrong);
+  EXPECT_EQ(lacking->wrong->chunk, 0);
+  EXPECT_EQ(lacking->wrong->peer, 1);  // whose contribution is missing
+  EXPECT_FALSE(lacking->moves.empty());
+  EXPECT_NE(lacking->answer.find(lacking->wrong->text), std::string::npos);
 }
 
 TEST(Explorer, AFaultKeepsTheOldValueBesideEveryChangedNumber) {

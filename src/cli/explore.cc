@@ -36,7 +36,7 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const report::Explorer report, explore::answer(spec.words, settings.calibration, topology::read_recorded));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, explore::page(report)));
-  if (spec.json == "-" || spec.out == "-") return report.proved || !report.played ? 0 : kBadAnswer;
+  if (spec.json == "-" || spec.out == "-") return report.proved || (!report.played && !report.wrong) ? 0 : kBadAnswer;
   fmt::print("{}: {}\n", report.question, report.answer);
   if (!spec.out.empty()) fmt::print("written: {}\n", spec.out);
   std::fflush(stdout);
@@ -45,7 +45,7 @@ Result<int> run(const Spec& spec) {
       fmt::print("open {} in a browser; Ctrl-C ends\n", url);
       std::fflush(stdout);
     }));
-  return report.proved || !report.played ? 0 : kBadAnswer;
+  return report.proved || (!report.played && !report.wrong) ? 0 : kBadAnswer;
 }
 
 }  // namespace

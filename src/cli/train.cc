@@ -290,6 +290,11 @@ Command add_train(CLI::App& app) {
   sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
   sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
   sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's)");
+  sub->add_option(
+      "--bucket", plan.bucket,
+      "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");
+  sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
+      ->capture_default_str();
   sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
   sub->add_option("--schedule", spec->words.schedule, "1f1b or zb-1p")->capture_default_str();
   sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();

@@ -12,6 +12,7 @@
 #include "protocol/protocol.h"
 #include "schedule/collective.h"
 #include "schedule/element.h"
+#include "schedule/exchange/written.h"
 
 namespace weft::explore {
 namespace {
@@ -118,6 +119,13 @@ Result<Understood> understand(const Words& words, const std::string& calibration
   return Understood{std::move(machine), {words.on, task, words.algorithm, words.protocol, words.faults}};
 }
 
+// Does the word name a schedule's file that is not proved?
+Result<bool> is_wrong(const std::string& algorithm) {
+  if (!schedule::names_file(algorithm)) return false;
+  WEFT_TRY(const schedule::Document document, schedule::read_document(algorithm));
+  return !schedule::prove(document).ok();
+}
+
 // {"points": [[bytes, GB/s], …]} beside the words: see judge().
 Result<json> guess_judged(json question) {
   std::vector<Guess> guesses;
@@ -179,7 +187,9 @@ Result<cost::MachineView> modelled_machine(const std::string& on, const std::str
 Result<report::Explorer> answer(const Words& words, const std::string& calibration,
                                 const topology::FileReader& reader) {
   WEFT_TRY(const Understood asked, understand(words, calibration, reader));
-  WEFT_TRY(report::Explorer report, answer(asked.machine, asked.question));
+  WEFT_TRY(const bool wrong, is_wrong(words.algorithm));
+  WEFT_TRY(report::Explorer report,
+           wrong ? wrong_answer(asked.machine, asked.question) : answer(asked.machine, asked.question));
   report.words = words;
   return report;
 }

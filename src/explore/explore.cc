@@ -3,102 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "accuracy/measured.h"
-#include "base/embedded.h"
 #include "base/text.h"
 #include "cost/limit.h"
 #include "explore/bandwidth.h"
+#include "explore/machine_tables.h"
+#include "explore/stepper.h"
 #include "predict/predict.h"
 #include "protocol/protocol.h"
-#include "schedule/schedule.h"
-#include "schedule/verify/verify.h"
+#include "schedule/exchange/written.h"
 #include "sim/flow/flow_fabric.h"
 #include "simulate/faults.h"
 #include "simulate/simulate.h"
-#include "topology/render/svg.h"
-#include "topology/routes.h"
 #include "tune/tune.h"
-
-namespace weft::embedded {
-std::span<const File> explorer_files();
-}
 
 namespace weft::explore {
 namespace {
 
 using report::Explorer;
-using topology::DeviceId;
-
-constexpr std::size_t kMostDevices = 40;  // of the first node; their pairs have paths
-
-double gigabytes(BytesPerSecond rate) { return rate.gb(); }
-
-using LinkName = std::tuple<std::string, std::string, std::string, int>;  // ends, kind, which of several equal ones
-
-// The links of the first node and its way to the network, by name: ids change where a fault takes a device out.
-std::vector<std::pair<LinkName, const topology::Link*>> named_links(const topology::Topology& t) {
-  std::vector<std::pair<LinkName, const topology::Link*>> named;
-  std::map<LinkName, int> equal;
-  for (const topology::Link& l : t.links()) {
-    if (t.device(l.a).node != 0 && t.device(l.b).node != 0) continue;
-    LinkName name{t.name_of(l.a), t.name_of(l.b), std::string(topology::name(l.kind)), 0};
-    std::get<3>(name) = equal[name]++;
-    named.emplace_back(std::move(name), &l);
-  }
-  return named;
-}
-
-void describe_links(const topology::Topology& whole, const topology::Topology& left, Explorer& e) {
-  std::map<LinkName, const topology::Link*> there;
-  for (const auto& [name, link] : named_links(left)) there.emplace(name, link);
-  for (const auto& [name, was] : named_links(whole)) {
-    const auto& [a, b, kind, number] = name;
-    const Explorer::Link::Rates healthy{gigabytes(was->rate_ab), gigabytes(was->rate_ba), was->latency.us() * 1e3};
-    Explorer::Link link{a, b, kind, was->count, 0, 0, healthy.latency_ns};
-    if (const auto now = there.find(name); now != there.end()) {
-      const topology::Link& l = *now->second;
-      link.ab_GBps = gigabytes(l.rate_ab), link.ba_GBps = gigabytes(l.rate_ba), link.latency_ns = l.latency.us() * 1e3;
-    }
-    if (link.ab_GBps != healthy.ab_GBps || link.ba_GBps != healthy.ba_GBps || link.latency_ns != healthy.latency_ns)
-      link.healthy = healthy;
-    e.links.push_back(std::move(link));
-  }
-}
-
-using Ids = std::map<std::string, DeviceId>;
-Ids ids_of_first_node(const topology::Topology& t) {
-  Ids ids;
-  for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
-    if (t.device(id).node == 0) ids.emplace(t.name_of(id), id);
-  return ids;
-}
-
-// The path between two devices, by their names. No type: there is none.
-Explorer::Path path_between(const cost::MachineView& machine, const Ids& ids, const std::string& from,
-                            const std::string& to) {
-  const topology::Topology& t = machine.topology();
-  Explorer::Path found{.from = from, .to = to, .type = {}, .bottleneck = {}};
-  const auto a = ids.find(from), b = ids.find(to);
-  if (a == ids.end() || b == ids.end()) return found;
-  const topology::Path path = machine.routes().path(a->second, b->second);
-  if (path.hops.empty()) return found;
-  const auto rate_of = [&](const topology::Hop& h) {
-    return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
-  };
-  const topology::Hop& slowest = *std::ranges::min_element(path.hops, {}, rate_of);
-  const topology::Link& l = t.link(slowest.link);
-  found.type = topology::name(path.type);
-  found.bottleneck = t.name_of(slowest.forward ? l.a : l.b) + " to " + t.name_of(slowest.forward ? l.b : l.a);
-  found.GBps = gigabytes(path.rate);
-  found.latency_ns = path.latency.us() * 1e3;
-  found.hops = static_cast<int>(path.hops.size());
-  return found;
-}
 
 // The task on the ranks that faults have left.
 schedule::Task on_ranks(schedule::Task task, Rank left, const cost::MachineView& machine) {
@@ -108,143 +33,6 @@ schedule::Task on_ranks(schedule::Task task, Rank left, const cost::MachineView&
   const Bytes unit = schedule::message_parts(task.collective, left);
   task.elements = std::max<Bytes>(1, task.elements / unit) * unit;
   return task;
-}
-
-// The first node with what it hangs at, as tables. `left`: what faults have left of the whole machine.
-void describe(const cost::MachineView& whole, const cost::MachineView& left, Explorer& e) {
-  const topology::Topology& t = whole.topology();
-  std::vector<std::string> ends;
-  std::size_t left_out = 0;
-  for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id) {
-    const topology::Device& d = t.device(id);
-    if (d.node != 0) {
-      ++left_out;
-      continue;
-    }
-    e.devices.push_back({t.name_of(id), std::string(topology::name(d.kind)), d.model});
-    if ((d.kind == topology::DeviceKind::kGpu || d.kind == topology::DeviceKind::kNic ||
-         d.kind == topology::DeviceKind::kCore) &&
-        ends.size() < kMostDevices)
-      ends.push_back(t.name_of(id));
-  }
-  describe_links(t, left.topology(), e);
-  const Ids ids = ids_of_first_node(t), ids_left = ids_of_first_node(left.topology());
-  for (std::size_t i = 0; i < ends.size(); ++i)
-    for (std::size_t j = i + 1; j < ends.size(); ++j) {
-      const Explorer::Path healthy = path_between(whole, ids, ends[i], ends[j]);
-      if (healthy.type.empty()) continue;
-      Explorer::Path path = &whole == &left ? healthy : path_between(left, ids_left, ends[i], ends[j]);
-      if (path.GBps != healthy.GBps) path.healthy_GBps = healthy.GBps;
-      e.paths.push_back(std::move(path));
-    }
-  if (t.nodes() > 1)
-    e.left_out = fmt::format("Node 0 of {} is listed; {} more devices are in the other nodes and the network.",
-                             t.nodes(), left_out);
-  e.machine_svg = topology::svg(t);
-}
-
-struct Span {
-  double begin, end;  // us
-};
-
-// The times at which each strand's operations ran: by rank and strand, in their order.
-Result<std::map<std::pair<Rank, int>, std::vector<Span>>> spans_of(const cost::MachineView& machine,
-                                                                   const sim::Disturbances& disturbances,
-                                                                   const schedule::Task& task,
-                                                                   const schedule::Plan& plan, double& total) {
-  std::string trace;
-  WEFT_TRY(const simulate::Outcome outcome,
-           simulate::simulate(machine, task, plan,
-                              {.fold = false, .fast_forward = false, .disturbances = disturbances, .trace = &trace}));
-  total = outcome.time.us();
-  std::map<std::pair<Rank, int>, std::vector<Span>> spans;
-  const nlohmann::json root = nlohmann::json::parse(trace, nullptr, false);
-  if (root.is_discarded()) return failure(Code::kInternal, Blame::kOperation, "the timeline is no JSON");
-  for (const auto& event : root.at("traceEvents"))
-    if (event.value("ph", "") == "X" && event.at("pid").is_number())  // not the critical path
-      spans[{event.at("pid").get<Rank>(), event.at("tid").get<int>()}].push_back(
-          {event.at("ts").get<double>(), event.at("ts").get<double>() + event.at("dur").get<double>()});
-  for (auto& [strand, list] : spans) std::ranges::sort(list, {}, &Span::begin);
-  return spans;
-}
-
-// The other views are shown all the same.
-void leave_out(const schedule::Plan& plan, Rank ranks, std::string_view has, Explorer& e) {
-  e.played = false;
-  e.verdict = fmt::format("The stepper shows at most {} ranks and {} moves; {} on {} ranks has {}. Ask for fewer ranks",
-                          kMostRanks, kMostMoves, plan.algorithm->name, ranks, has);
-}
-
-// Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
-Status play(const cost::MachineView& machine, const sim::Disturbances& disturbances, const schedule::Task& task,
-            schedule::Plan plan, Explorer& e) {
-  if (task.ranks > kMostRanks) {
-    leave_out(plan, task.ranks, "more ranks", e);
-    return {};
-  }
-  const int channels = std::exchange(plan.channels, 1);
-  const schedule::Schedule schedule = schedule::write_out(*plan.algorithm, schedule::context_of(task, plan));
-  std::size_t moves = 0;
-  for (const auto& strand : schedule.strands)
-    moves += static_cast<std::size_t>(
-        std::ranges::count_if(strand, [](const schedule::Step& s) { return s.kind == schedule::Step::Kind::kMove; }));
-  if (moves > kMostMoves) {
-    leave_out(plan, task.ranks, fmt::format("{} moves", moves), e);
-    return {};
-  }
-  const auto proof = schedule::verify(
-      schedule, {.slots = plan.algorithm->slots, .on_move = [&](const schedule::Moved& m) {
-                   const schedule::Step& step = schedule.strand(m.rank, m.lane)[static_cast<std::size_t>(m.step)];
-                   Explorer::Move move{.rank = m.rank,
-                                       .lane = m.lane,
-                                       .step = m.step,
-                                       .text = to_string(step),
-                                       .chunk = m.chunk,
-                                       .holds = m.contributors};
-                   for (const schedule::Operand& o : step.destinations) {
-                     if (o.kind == schedule::Operand::Kind::kLocal)
-                       move.keeps = move.keeps || o.buffer == schedule::Buffer::kOut;
-                     else if (o.count > 0)
-                       for (Rank i = 0; i < o.count; ++i) move.to.push_back(o.group().member(i));
-                     else
-                       move.to.push_back(o.peer);
-                   }
-                   e.moves.push_back(std::move(move));
-                 }});
-  e.proved = proof.ok();
-  e.verdict = proof.ok() ? fmt::format("proved: {} steps, {} messages, {} remote accesses", proof.steps, proof.messages,
-                                       proof.remote_accesses)
-                         : "counterexample: " + proof.counterexample->text;
-  e.chunks = schedule.shape.chunks;
-  WEFT_TRY(const auto spans, spans_of(machine, disturbances, task, plan, e.total_us));
-  if (channels > 1)
-    e.verdict += fmt::format(". One channel is shown, which alone takes {}; the answer's {} channels share the message",
-                             format_duration(Duration::microseconds(e.total_us)), channels);
-  // Moves of a strand and the operations that carry them are in the same order; a move may be cut into several equal
-  // runs of operations.
-  std::map<std::pair<Rank, int>, std::vector<std::size_t>> by_strand;
-  for (std::size_t i = 0; i < e.moves.size(); ++i) by_strand[{e.moves[i].rank, e.moves[i].lane}].push_back(i);
-  e.timed = e.proved;
-  for (const auto& [strand, list] : by_strand) {
-    const auto at = spans.find(strand);
-    e.timed = e.timed && at != spans.end() && at->second.size() % list.size() == 0;
-  }
-  for (auto& [strand, list] : by_strand)
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      Explorer::Move& move = e.moves[list[k]];
-      if (e.timed) {
-        const auto& all = spans.at(strand);
-        const std::size_t each = all.size() / list.size();
-        move.begin_us = all[k * each].begin;
-        for (std::size_t j = 0; j < each; ++j) move.end_us = std::max(move.end_us, all[k * each + j].end);
-      } else {
-        move.begin_us = static_cast<double>(list[k]);
-        move.end_us = move.begin_us + 1;
-      }
-    }
-  if (!e.timed) e.total_us = static_cast<double>(e.moves.size());
-  std::ranges::stable_sort(e.moves, {}, &Explorer::Move::begin_us);
-  return {};
 }
 
 // The candidates' predicted bus bandwidth over sizes, those that are chosen first.
@@ -310,16 +98,6 @@ Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
     if (!found.busbw_GBps.empty()) e.measured.push_back(std::move(found));
   }
   return {};
-}
-
-std::string_view embedded_text(std::string_view file) {
-  for (const embedded::File& f : embedded::explorer_files())
-    if (f.path.ends_with(file)) return f.text;
-  return {};
-}
-
-void replace(std::string& text, std::string_view mark, std::string_view by) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
 }
 
 // A machine, and the task on it, without what the question's faults take out.
@@ -401,6 +179,24 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   return e;
 }
 
+Result<Explorer> wrong_answer(const cost::MachineView& machine, const Question& q) {
+  WEFT_TRY(const schedule::Document document, schedule::read_document(q.algorithm));
+  if (schedule::prove(document).ok()) return bad_input("{} is proved", q.algorithm);
+  Explorer e;
+  e.machine = q.machine;
+  e.collective = schedule::name(document.schedule.shape.collective);
+  e.algorithm = document.name;
+  e.source = "a file";
+  e.ranks = document.schedule.shape.ranks;
+  e.bytes = q.task.elements * q.task.element_bytes;
+  describe(machine, machine, e);
+  play_wrong(document, q.algorithm, e);
+  e.question = fmt::format("Is {} a schedule of {} on {} ranks?", q.algorithm, e.collective, e.ranks);
+  e.answer = fmt::format("No: {}.", e.wrong ? e.wrong->text : e.verdict);
+  e.command = fmt::format("weft verify {}", q.algorithm);
+  return e;
+}
+
 Result<std::string> judge(const cost::MachineView& whole, const Question& q, std::span<const Guess> guesses) {
   if (guesses.empty()) return bad_input("a guess has at least one size");
   WEFT_TRY(const Left left, left_of(whole, q));
@@ -431,23 +227,6 @@ Result<std::string> judge(const cost::MachineView& whole, const Question& q, std
       "cost model says {:.3g}, {:.2g} times {}.",
       close, guesses.size(), close == 1 ? "is" : "are", format_bytes(worst->bytes), worst->busbw_GBps, wanted,
       std::exp(farthest), worst->busbw_GBps > wanted ? "less" : "more");
-}
-
-std::string page(const Explorer& report) {
-  std::string html(embedded_text("index.html"));
-  replace(html, "/*POLICY*/", kContentPolicy);
-  replace(html, "/*STYLE*/", embedded_text("style.css"));
-  replace(html, "/*CORE*/", embedded_text("weft.wasm.gz.base64"));  // empty where it was not built: make web
-  replace(html, "/*WORKER*/", embedded_text("worker.js"));
-  std::string scripts;  // explorer.js first, tour.js, which starts the page, last
-  for (const char* file : {"explorer.js", "curves.js", "training.js", "tour.js"}) scripts += embedded_text(file);
-  replace(html, "/*SCRIPT*/", scripts);
-  // The data stand in a script element that is not executed; "<" is written as an escape, so that no text of a file
-  // can end the element.
-  std::string data = to_json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos; at += 6) data.replace(at, 1, "\\u003c");
-  replace(html, "/*DATA*/", data);
-  return html;
 }
 
 }  // namespace weft::explore

@@ -28,6 +28,10 @@ inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
 
+// The question's algorithm is a schedule's file that is not proved: the machine, and the moves up to the
+// counterexample. Errors (bad input): of the reader; the schedule is proved.
+Result<report::Explorer> wrong_answer(const cost::MachineView& machine, const Question& question);
+
 // How far a drawn curve is from that of the best candidate at each size, in a sentence. Errors (bad input): there is no
 // guess, or it has no size or no bandwidth.
 struct Guess {

@@ -15,6 +15,8 @@ std::string command_of(const training::Model& model, const training::Words& word
       "--seq {} --recompute {} --schedule {} --precision {}",
       model.name, words.on, plan.tp, plan.pp, plan.vp, plan.ep, plan.cp, plan.zero, plan.micro_batch, plan.global_batch,
       plan.seq, words.recompute, words.schedule, words.precision);
+  if (plan.bucket > 0) command += fmt::format(" --bucket {}", plan.bucket);
+  if (plan.overlap == 0) command += " --overlap 0";
   for (const std::string& fault : words.faults) command += fmt::format(" --fault {}", fault);
   return command;
 }
@@ -46,6 +48,8 @@ json words_json(const training::Words& w) {
           {"micro_batch", w.plan.micro_batch},
           {"global_batch", w.plan.global_batch},
           {"seq", w.plan.seq},
+          {"bucket", w.plan.bucket},
+          {"overlap", w.plan.overlap},
           {"recompute", w.recompute},
           {"schedule", w.schedule},
           {"precision", w.precision},

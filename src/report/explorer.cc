@@ -56,6 +56,13 @@ nlohmann::json to_json(const Explorer& e) {
                       {"reason", c.reason},
                       {"busbw_GBps", points}});
   }
+  const json wrong = e.wrong ? json{{"rank", e.wrong->rank},
+                                    {"lane", e.wrong->lane},
+                                    {"step", e.wrong->step < 0 ? json(nullptr) : json(e.wrong->step)},
+                                    {"chunk", e.wrong->chunk < 0 ? json(nullptr) : json(e.wrong->chunk)},
+                                    {"peer", e.wrong->peer < 0 ? json(nullptr) : json(e.wrong->peer)},
+                                    {"text", e.wrong->text}}
+                             : json(nullptr);
   return {
       {"schema", "weft.explorer/1"},
       {"words",
@@ -90,6 +97,7 @@ nlohmann::json to_json(const Explorer& e) {
         {"verdict", e.verdict},
         {"played", e.played},
         {"proved", e.proved},
+        {"wrong", wrong},
         {"ranks", e.ranks},
         {"chunks", e.chunks},
         {"bytes", e.bytes},

@@ -79,6 +79,15 @@ struct Explorer {
   bool timed = false;
   bool played = true;  // false: too many ranks or moves for the stepper, as the verdict says; there are no moves
   bool proved = false;
+  // Where the schedule stops being right; step: none at the end; peer: the rank whose contribution is concerned.
+  struct Wrong {
+    Rank rank = 0;
+    int lane = 0, step = 0;
+    std::int64_t chunk = 0;
+    Rank peer = 0;
+    std::string text;
+  };
+  std::optional<Wrong> wrong;
   double total_us = 0;
   std::vector<Move> moves;  // in order of their beginning
 

@@ -21,7 +21,8 @@ const page = (() => {
 
   let choices = null;  // the words that the core knows; null: there is no core
   const say = (text, wrong) => {
-    $("answer").textContent = text;
+    const number = /^[\d.,]+ \S+(?= by )/.exec(text);  // number first, large
+    $("answer").replaceChildren(...(number && !wrong ? [make("b", number[0], "big"), text.slice(number[0].length)] : [text]));
     $("answer").classList.toggle("wrong", Boolean(wrong));
   };
   const drawSentences = () => {
@@ -273,6 +274,7 @@ const page = (() => {
         fill(cellOf(rank, chunk), chunk, holds, moving.some((m) => m.rank === rank && m.chunk === chunk));
       s.row.classList.toggle("selected", rank === state.rank);
     });
+    drawWrong();
     const said = moving[0] || last;
     const now = ends.filter((t) => t <= state.at + 1e-9).length;
     $("now").textContent = said
@@ -282,6 +284,19 @@ const page = (() => {
     $("clock").textContent = schedule.timed ? `${three(state.at)} of ${three(schedule.total_us)} us` : `${now} of ${ends.length}`;
     $("time").value = schedule.total_us > 0 ? Math.round((1000 * state.at) / schedule.total_us) : 0;
     drawProgram();
+  };
+  // The last frame of a schedule that is wrong: the chunk at which it stops, and the contribution that is concerned.
+  const drawWrong = () => {
+    const { wrong } = schedule, there = wrong && state.at >= schedule.total_us;
+    for (const s of swatches) s.row.classList.toggle("wrong", Boolean(there) && swatches.indexOf(s) === wrong.rank);
+    if (!there) return;
+    if (wrong.chunk !== null) {
+      const cell = cellOf(wrong.rank, wrong.chunk);
+      cell.classList.add("wrong");
+      if (wrong.peer !== null) cell.firstChild.append(make("span", `${wrong.peer} ✕`, "thread missing"));
+      if (!cell.lastChild.textContent) cell.lastChild.textContent = `chunk ${wrong.chunk}`;
+    }
+    $("now").textContent = wrong.text;
   };
   const drawProgram = () => {
     const mine = schedule.moves.filter((m) => m.rank === state.rank);
@@ -294,6 +309,8 @@ const page = (() => {
       const m = mine[i];
       const lit = m.begin_us <= state.at && m.end_us > state.at;
       li.className = lit ? "lit" : m.end_us <= state.at ? "done" : "";
+      const { wrong } = schedule;
+      li.classList.toggle("wrong", Boolean(wrong) && wrong.rank === state.rank && wrong.lane === m.lane && wrong.step === m.step);
       if (lit) li.setAttribute("aria-current", "step");
       else li.removeAttribute("aria-current");
     });
@@ -348,53 +365,15 @@ const page = (() => {
     buildMachine();
     buildStepper();
     for (const hook of hooks.draw) hook(data);
+    if (schedule.wrong) {  // the counterexample is the answer
+      state.at = schedule.total_us;
+      state.rank = schedule.wrong.rank;
+    }
     drawTime();
   };
 
-  // ---- the core in a worker: other questions, dropped files ----
-  const text = (id) => document.getElementById(id).textContent.trim();
-  const core = { worker: null, module: null, waiting: new Map(), next: 0, files: new Map() };
-  const post = (message) => new Promise((done, failed) => {
-    const id = ++core.next;
-    core.waiting.set(id, { done, failed });
-    core.worker.postMessage({ id, ...message });
-  });
-  const startCore = async () => {
-    if (!core.module) {
-      const packed = Uint8Array.from(atob(text("core")), (c) => c.charCodeAt(0));
-      const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-      core.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
-    }
-    const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
-    core.worker = new Worker(url);
-    URL.revokeObjectURL(url);
-    core.worker.onmessage = ({ data: m }) => {
-      const { done, failed } = core.waiting.get(m.id) || {};
-      core.waiting.delete(m.id);
-      if (m.failed !== undefined) failed?.(new Error(m.failed));
-      else done?.(m.answer);
-    };
-    await post({ core: core.module });
-    for (const [file, content] of core.files) await post({ file, text: content });
-  };
-  const stopCore = () => {
-    core.worker?.terminate();
-    core.worker = null;
-    for (const { failed } of core.waiting.values()) failed(new Error("cancelled"));
-    core.waiting.clear();
-  };
-  const askCore = async (question) => {
-    try {
-      if (!core.worker) await startCore();
-      return JSON.parse(await post({ ask: JSON.stringify(question) }));
-    } catch (problem) {
-      if (problem.message === "cancelled") return { schema: "weft.error/1", message: "Cancelled." };
-      stopCore();  // the core may be in any state: the next question starts another
-      return { schema: "weft.error/1", message: `The core stopped at this question (${problem.message}). The next one starts it again.` };
-    }
-  };
-  // Ends the question that the core is at, if there is one.
-  const cancelCore = () => { if (core.waiting.size) stopCore(); };
+  // ---- other questions, dropped files ----
+  const { askCore, cancelCore, dropFile, stopCore } = core;
   let asking = 0;
   const question = async (words, push) => {
     const mine = ++asking;
@@ -448,7 +427,7 @@ const page = (() => {
   };
   const other = (words) => Object.keys(words).some((key) => String(words[key]) !== String(data.words[key]));
   const openCore = async () => {
-    if (!text("core")) return;
+    if (!core.built()) return;
     if (typeof WebAssembly !== "object" || typeof DecompressionStream !== "function") {
       $("no-core").hidden = false;
       return;
@@ -458,6 +437,7 @@ const page = (() => {
     if (got.schema !== "weft.explorer.words/1") { $("no-core").hidden = false; return; }
     choices = got;
     $("words").hidden = false;
+    $("question").classList.add("spoken");  // the sentence with its amber words stands there
     fillWords();
     buildMachine();
     for (const hook of hooks.core) hook(choices);
@@ -476,16 +456,15 @@ const page = (() => {
     }
     // A name with a dot is a file's for the core.
     const name = file.name.includes(".") ? file.name : `${file.name}.txt`;
-    core.files.set(name, content);
     dropped.add(name);
-    if (!core.worker) await startCore();
-    else await post({ file: name, text: content });
+    await dropFile(name, content);
     if (/"num_hidden_layers"|"n_layer"/.test(content)) {  // a model's config.json
       show("training", false);
       for (const hook of hooks.model) hook(name);
       return;
     }
     const isSchedule = /<algo[\s>]/.test(content) || /"schema"\s*:\s*"weft\.schedule/.test(content);
+    if (isSchedule) show("stepper", false);
     await question(isSchedule ? { ...data.words, algo: name, proto: "" } : { ...data.words, on: name, ranks: -1, faults: [] }, true);
   };
   addEventListener("dragover", (e) => e.preventDefault());

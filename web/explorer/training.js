@@ -1,7 +1,7 @@
 // A training step: its lanes, memory and best plans (weft.explorer.train/1, weft.explorer.plans/1).
 (() => {
   const { $, make, three, table, fillSelect } = page;
-  const numbers = ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq"];
+  const numbers = ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq", "bucket", "overlap"];
   const texts = ["model", "on", "recompute", "schedule", "precision"];
   let answer = null, ready = false, asked = 0;
   // Words that the link brought, until the core has answered them.
@@ -26,9 +26,11 @@
     ...texts.map((key) => [key, $(`t-${key}`).value.trim()]),
     ...numbers.filter((key) => $(`t-${key}`).value !== "").map((key) => [key, Number($(`t-${key}`).value)]),
     ["faults", $("t-faults").value.split(/[\s,]+/).filter(Boolean)]]);
+  const sayBucket = () => { $("t-bucket-said").textContent = Number($("t-bucket").value) ? `${$("t-bucket").value} MiB` : "the framework's"; };
   const fill = () => {
     for (const key of [...texts, ...numbers]) $(`t-${key}`).value = answer.words[key];
     $("t-seq").value = answer.words.seq || "";
+    sayBucket();
     $("t-faults").value = answer.words.faults.join(" ");
   };
 
@@ -155,6 +157,7 @@
     document.body.classList.toggle("trains", view === "training");
     if (view === "training" && ready && !answer) ask(words ?? {}, false);
   });
+  $("t-bucket").addEventListener("input", sayBucket);
   $("t-words").addEventListener("change", () => ask(ofForm(), true));
   $("t-words").addEventListener("submit", (e) => { e.preventDefault(); ask(ofForm(), true); });
   $("t-best").addEventListener("click", best);

@@ -114,6 +114,22 @@ const mine = join(work, "mine.json");
 writeFileSync(mine, schedule);
 check("a dropped schedule", await answer(), command("all_reduce", "--algo", mine).answer);
 check("its name among the words", await run(`document.getElementById("w-algo").value`), "mine.json");
+// Rank 0 leaves its own part out of chunk 0: the stepper stops at the counterexample.
+const lacking = JSON.parse(schedule);
+const first = lacking.strands[0].findIndex((s) => s.from.length === 2 && s.to.some((o) => o.out !== undefined));
+lacking.strands[0][first].from.pop();
+writeFileSync(join(work, "lacking.json"), JSON.stringify(lacking));
+await drop("lacking.json", JSON.stringify(lacking));
+await sleep(300);
+await settled();
+let wrong = "";
+try { execFileSync(weft, ["explore", "all_reduce", "--algo", join(work, "lacking.json"), "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }); } catch (e) { wrong = JSON.parse(e.stdout); }
+check("a wrong schedule is answered by its counterexample", await answer(), wrong.answer);
+check("the stepper stands at it", await run(`document.getElementById("stepper").classList.contains("shown") && document.querySelectorAll(".rank.wrong").length`), (n) => n === 1);
+if (pictures) {
+  mkdirSync(pictures, { recursive: true });
+  writeFileSync(join(pictures, "counterexample.png"), Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
+}
 await drop("broken.xml", "<system><cpu");
 await sleep(300);
 await settled();
@@ -164,6 +180,13 @@ for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !
 const faulty = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--fault", "nic:0/3=down"], { encoding: "utf8" });
 check("a training step with a fault", faulty, await run(`document.getElementById("t-answer").textContent`));
 check("its command names the fault", await run(`document.getElementById("t-command").textContent`), "--fault nic:0/3=down");
+await run(`{ const e = document.getElementById("t-bucket"); e.value = 50; e.dispatchEvent(new Event("change", { bubbles: true })); }`);
+for (let i = 0; i < 100 && !(await run(`document.getElementById("t-command").textContent`)).includes("--bucket"); ++i) await sleep(100);
+check("the bucket's slider simulates again", await run(`document.getElementById("t-command").textContent`), "--bucket 50");
+await change("t-overlap", "0");
+for (let i = 0; i < 100 && !(await run(`document.getElementById("t-command").textContent`)).includes("--overlap"); ++i) await sleep(100);
+const slower = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--fault", "nic:0/3=down", "--bucket", "50", "--overlap", "0"], { encoding: "utf8" });
+check("so does overlap", slower, await run(`document.getElementById("t-answer").textContent`));
 await run(`document.getElementById("t-best").click(); document.getElementById("t-cancel").click()`);
 await sleep(500);
 check("trying every plan can be cancelled", await run(`document.getElementById("t-plans-answer").textContent + document.getElementById("t-cancel").hidden`), "Cancelled.true");

@@ -24,6 +24,8 @@ struct Plan {
   Recompute recompute = Recompute::kNone;
   Schedule schedule = Schedule::k1F1B;
   bool sequence_parallel = true;   // where tp > 1
+  std::int64_t bucket = 0;         // MiB of gradients that are reduced at once; 0: the framework's default
+  std::int64_t overlap = 1;        // 1: gradients and weights travel beside the passes; 0: between them
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
   // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory.

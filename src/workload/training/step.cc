@@ -32,6 +32,10 @@ Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Pl
     bucket = std::max(kShardedBucket, kShardedBucketPerRank * group.ranks) * plan.gradient_bytes;
     first = std::min(bytes, bucket);
   }
+  if (plan.bucket > 0) {
+    bucket = d(plan.bucket) * kMiB;
+    first = std::min({bytes, bucket, sharded ? bucket : kFirstBucket});
+  }
   const auto whole = static_cast<std::int64_t>((bytes - first) / bucket);
   const double rest = bytes - first - d(whole) * bucket;
   const auto add = [&](double size, double times) -> Result<double> {
@@ -148,6 +152,7 @@ class Builder {
     const double taken = static_cast<double>(gather.channels) / card_.multiprocessors;
     const auto pass = [&](double compute, double scattered) {
       const double alone = compute / d(count), wire = gather.seconds + scattered;
+      if (plan_.overlap == 0) return compute + d(count) * wire;
       // Communication that runs beside takes multiprocessors away for as long.
       const double slowed = alone + std::min(wire, alone) * taken;
       return gathered(count, slowed, gather.seconds, scattered);
@@ -187,7 +192,7 @@ class Builder {
     return {};
   }
 
-  bool overlaps_data() const { return plan_.software >= 2023; }
+  bool overlaps_data() const { return plan_.software >= 2023 && plan_.overlap != 0; }
 
   // Behind the pipeline: the rest of the reduction, the optimizer.
   void finish(Step& step) {

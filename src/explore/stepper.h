@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "cost/machine_view.h"
+#include "report/explorer.h"
+#include "schedule/exchange/document.h"
+#include "schedule/lower/lower.h"
+#include "sim/flow/disturbances.h"
+
+namespace weft::explore {
+
+// Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
+// Errors: those of the simulation.
+Status play(const cost::MachineView& machine, const sim::Disturbances& disturbances, const schedule::Task& task,
+            schedule::Plan plan, report::Explorer& e);
+
+// Plays a schedule that is not proved up to its counterexample; times are counted in moves. `file` names it in the
+// verdict. Requires: !prove(document).ok().
+void play_wrong(const schedule::Document& document, std::string_view file, report::Explorer& e);
+
+}  // namespace weft::explore
