@@ -74,8 +74,8 @@ class Judge {
     const auto no = [&](std::string_view why) { return fmt::format("rank {}: {}: {}", r, why, e.message); };
     if (e.code == Code::kInternal || e.code == Code::kSystem) return no("not an error of its own");
     if (e.message.find(fmt::format("broken: rank {} ", r)) != std::string::npos) return no("reported of itself");
-    // Whoever has made its calls on a communicator that was split off aborts it before the recovery, beside others'
-    // calls.
+    // A rank that has made its calls on a communicator that was split off aborts it before the recovery, while others
+    // may be in theirs.
     if (e.code == Code::kAborted && case_.splits && case_.recovers) return "";
     if (case_.agrees && case_.all_live() && case_.change != "overlap") return no("equal calls failed");
     std::set<Rank> ended = dead_;
