@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -135,7 +136,13 @@ void play_wrong(const schedule::Document& document, std::string_view file, Explo
   e.proved = e.timed = false;
   const schedule::Finding finding = *schedule::prove(document).counterexample;
   e.verdict = "counterexample: " + schedule::locate(document, file, finding);
-  e.wrong = Explorer::Wrong{finding.rank, finding.lane, finding.step, finding.chunk, finding.peer, finding.text};
+  const auto known = [](auto number) { return number < 0 ? std::nullopt : std::optional(number); };
+  e.wrong = Explorer::Wrong{.rank = finding.rank,
+                            .lane = finding.lane,
+                            .step = known(finding.step),
+                            .chunk = known(finding.chunk),
+                            .peer = known(finding.peer),
+                            .text = finding.text};
   e.chunks = schedule.shape.chunks;
   if (schedule.shape.ranks > kMostRanks || moves_of(schedule) > kMostMoves) {
     e.played = false;

@@ -56,12 +56,10 @@ nlohmann::json to_json(const Explorer& e) {
                       {"reason", c.reason},
                       {"busbw_GBps", points}});
   }
-  const json wrong = e.wrong ? json{{"rank", e.wrong->rank},
-                                    {"lane", e.wrong->lane},
-                                    {"step", e.wrong->step < 0 ? json(nullptr) : json(e.wrong->step)},
-                                    {"chunk", e.wrong->chunk < 0 ? json(nullptr) : json(e.wrong->chunk)},
-                                    {"peer", e.wrong->peer < 0 ? json(nullptr) : json(e.wrong->peer)},
-                                    {"text", e.wrong->text}}
+  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
+  const json wrong = e.wrong ? json{{"rank", e.wrong->rank},          {"lane", e.wrong->lane},
+                                    {"step", or_null(e.wrong->step)}, {"chunk", or_null(e.wrong->chunk)},
+                                    {"peer", or_null(e.wrong->peer)}, {"text", e.wrong->text}}
                              : json(nullptr);
   return {
       {"schema", "weft.explorer/1"},
@@ -80,8 +78,8 @@ nlohmann::json to_json(const Explorer& e) {
       {"command", e.command},
       {"time_us", e.time_us},
       {"busbw_GBps", e.busbw_GBps},
-      {"healthy_us", e.healthy_us ? json(*e.healthy_us) : json(nullptr)},
-      {"slowdown", e.slowdown ? json(*e.slowdown) : json(nullptr)},
+      {"healthy_us", or_null(e.healthy_us)},
+      {"slowdown", or_null(e.slowdown)},
       {"machine",
        {{"name", e.machine},
         {"svg", e.machine_svg},

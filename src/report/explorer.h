@@ -79,12 +79,13 @@ struct Explorer {
   bool timed = false;
   bool played = true;  // false: too many ranks or moves for the stepper, as the verdict says; there are no moves
   bool proved = false;
-  // Where the schedule stops being right; step: none at the end; peer: the rank whose contribution is concerned.
+  // The counterexample of a schedule that is not proved.
   struct Wrong {
     Rank rank = 0;
-    int lane = 0, step = 0;
-    std::int64_t chunk = 0;
-    Rank peer = 0;
+    int lane = 0;
+    std::optional<int> step;            // none: at the end of the rank's steps
+    std::optional<std::int64_t> chunk;  // none: it concerns no chunk
+    std::optional<Rank> peer;           // whose contribution, message or signal it concerns
     std::string text;
   };
   std::optional<Wrong> wrong;

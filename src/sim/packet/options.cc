@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/quantity.h"
 #include "base/text.h"
 #include "sim/flow/carrier.h"
 
@@ -33,16 +34,12 @@ Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes lea
   return bytes;
 }
 
-// "320us", "4ms".
 Result<Duration> parse_timeout(std::string_view value) {
-  double number = 0;
-  const auto [end, error] = read_number(value, number);
-  const std::string_view unit = value.substr(static_cast<std::size_t>(end - value.data()));
-  const double us = unit == "us" ? number : unit == "ms" ? number * 1e3 : unit == "s" ? number * 1e6 : 0;
-  constexpr double kLeast = 1, kMost = 1e7;
-  if (error != std::errc() || !(us >= kLeast && us <= kMost))
+  const Duration kLeast = Duration::microseconds(1), kMost = Duration::seconds(10);
+  const auto timeout = duration_of(value);
+  if (!timeout || *timeout < kLeast || *timeout > kMost)
     return bad_input("--level packet: timeout={}: a time from 1us to 10s", value);
-  return Duration::microseconds(us);
+  return *timeout;
 }
 
 Result<double> parse_alpha(std::string_view value) {

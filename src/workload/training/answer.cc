@@ -85,8 +85,7 @@ Result<Words> parse_words(std::string_view text) {
     if (!set_number(words, key, 0))
       return bad_input(
           "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
-          "recompute, "
-          "schedule, precision",
+          "recompute, schedule, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);
