@@ -211,8 +211,17 @@ std::map<std::string, std::string> torchrun(Rank rank, Rank ranks, int port) {
           {"MASTER_PORT", std::to_string(port)}};
 }
 
-// A port that was free a moment ago.
-int free_port() { return local_address(listen_on(loopback()).value().get()).port; }
+// A port that was free a moment ago, below those that Linux gives to connections (ip_local_port_range: 32768 and up),
+// as tests beside this one make many.
+int free_port() {
+  constexpr int kFirst = 12000, kPorts = 20000, kApart = 7;
+  static int next = getpid() * kApart;
+  for (;;) {
+    Address address = loopback();
+    address.port = static_cast<decltype(address.port)>(kFirst + next++ % kPorts);
+    if (listen_on(address)) return address.port;
+  }
+}
 
 // What ranks with these settings say.
 std::vector<std::string> meet_as(const std::vector<env::Settings>& settings) {
