@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -104,7 +105,7 @@ TEST_P(Membership, ALateRankLearnsThatItWasLeftOutWhenTheOthersHaveExited) {
   EXPECT_TRUE(contains(said[2], code_of(Code::kLeftOut))) << said[2];
 }
 
-// Whether a rank finds the death itself or is told of it.
+// Ranks find the death themselves, or learn it from others.
 TEST_P(Membership, EverySurvivorsErrorNamesTheDeadRankAsAValue) {
   ConnectedJob job(4, options(20s), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
     if (!c.barrier()) return "no barrier";
@@ -275,6 +276,34 @@ TEST_P(Membership, ATimeoutIsSetPerCallOrForEver) {
                       return text_of(c.barrier());
                     }).join();
   EXPECT_TRUE(contains(said[0], code_of(Code::kTimeout)) && contains(said[0], "waited 300 ms for rank 1")) << said[0];
+}
+
+// Rank 0's broadcast times out while the others are late, and it uses the memory for something else. The others may
+// still find the frames on their way, and must not take what is in that memory now.
+TEST_P(Membership, LateRanksDoNotTakeTheMemoryOfACallThatHasFailed) {
+  constexpr std::size_t kCount = 4 << 20;
+  const auto said = ConnectedJob(3, options(5000ms), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      std::vector<std::uint8_t> data(kCount, c.rank() == 0 ? 1 : 0);
+                      Request broadcast{.collective = Collective::kBroadcast,
+                                        .in = c.rank() == 0 ? data.data() : nullptr,
+                                        .out = data.data(),
+                                        .count = kCount,
+                                        .type = DataType::kUint8};
+                      if (const Status s = c.run(broadcast); !s) return "the first: " + text_of(s);
+                      if (c.rank() != 0) std::this_thread::sleep_for(700ms);
+                      if (c.rank() == 0) broadcast.timeout = 200ms;
+                      const Status s = c.run(broadcast);
+                      const bool sound = std::ranges::all_of(data, [](std::uint8_t byte) { return byte == 1; });
+                      std::ranges::fill(data, std::uint8_t{9});
+                      if (c.rank() == 0) std::this_thread::sleep_for(1500ms);
+                      return s && !sound ? "ok with other bytes" : text_of(s);
+                    }).join();
+  EXPECT_TRUE(contains(said[0], code_of(Code::kTimeout))) << said[0];
+  for (const std::size_t r : {1, 2}) {
+    EXPECT_FALSE(said[r].starts_with("ok")) << said[r];
+    EXPECT_FALSE(contains(said[r], "damaged")) << said[r];
+    EXPECT_TRUE(contains(said[r], "broken") || contains(said[r], "too late")) << said[r];
+  }
 }
 
 TEST(Agreement, OfThreadsIsTheAndOfAllThatHaveNotLeft) {

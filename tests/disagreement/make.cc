@@ -114,6 +114,8 @@ class Buffers {
     }
     return "";
   }
+  // As a program may do with its memory once its call has failed.
+  void use_otherwise() { std::ranges::fill(memory_, std::byte{0x5a}); }
   std::string verdict() const {
     for (std::size_t i = 0; i < expected_.size(); ++i)
       if (out_[i] != expected_[i])
@@ -191,7 +193,7 @@ class Buffers {
   std::vector<T> expected_;
   std::vector<std::byte> own_, before_;
   Memory registered_;
-  std::span<const std::byte> memory_;
+  std::span<std::byte> memory_;
   T *in_ = nullptr, *out_ = nullptr;
   std::pair<const T*, const T*> covered_ = {};  // of a call in place: the input
 };
@@ -208,6 +210,7 @@ Status make(const Call& c, Communicator& comm, std::string& wrong) {
   }
   if (wrong.empty()) wrong = buffers.damage();
   if (s && wrong.empty()) wrong = buffers.verdict();
+  if (!s && s.error().code != Code::kInvalidArgument) buffers.use_otherwise();
   if (!wrong.empty()) wrong = fmt::format("rank {}: {}: {}", comm.rank(), c.text(), wrong);
   return s;
 }

@@ -14,8 +14,8 @@ namespace weft::net::bootstrap {
 //   2 acceptor  its nonce
 //   3 opener    MAC(key, 3, claim, both nonces)
 //   4 acceptor  MAC(key, 4, claim, both nonces)
-// An answer of kind kRefused closes the exchange; its claim says why. Whoever speaks something else is found out by the
-// first 8 bytes, whoever speaks another version by the next 2.
+// An answer of kind kRefused closes the exchange; its claim says why. The first
+// 8 bytes show a peer that speaks another protocol, the next 2 one of another version.
 struct Claim {
   std::uint32_t purpose = 0;  // kMeeting, kData, kOneSided
   std::int32_t from = -1, to = -1;

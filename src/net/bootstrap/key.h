@@ -10,7 +10,7 @@ namespace weft::net::bootstrap {
 
 using Digest = std::array<std::uint8_t, 32>;
 using Nonce = std::array<std::uint8_t, 32>;
-// What the ranks of one job know and nobody else.
+// The secret of one job's ranks.
 using Key = std::array<std::uint8_t, 32>;
 
 void fill_random(std::span<std::uint8_t> bytes);  // from the system's source

@@ -13,7 +13,7 @@ namespace weft::net::bootstrap {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// What every rank learns of every other. A value of fixed size, as it crosses the wire.
+// The facts that every rank learns of every other. A value of fixed size, as it crosses the wire.
 struct Record {
   std::int32_t rank = -1, ranks = 0, pid = 0;
   Address data;                              // where it listens for peers
@@ -31,8 +31,8 @@ struct Record {
 };
 static_assert(sizeof(Record) == 148);
 
-// Where ranks meet: a listening socket and the job's key. Every rank, the host's own included, joins with meet().
-// Thread: one at a time; serve() may run on a thread of its own.
+// The meeting place of the ranks: a listening socket and the job's key. Every rank, the host's own included, joins with
+// meet(). Thread: one at a time; serve() may run on a thread of its own.
 class Host {
  public:
   // Listens on one address; port 0 is any of `ports`. Errors: of listen_on; kNoResources if that number of ranks needs
@@ -41,12 +41,12 @@ class Host {
   static Result<Host> open(const Address& address, Rank ranks, Ports ports = {});  // with a fresh key
 
   const UniqueId& id() const { return id_; }
-  // Until all ranks have come and got the table. Connections that do not prove the key are closed and forgotten.
-  // Errors: kTimeout naming the missing ranks, who are told too.
+  // Returns when all ranks have come and got the table. Connections that do not prove the key are closed and forgotten.
+  // Errors: kTimeout naming the missing ranks; the ranks that are here learn it, too.
   Status serve(Milliseconds timeout);
   // Ends serve() on another thread.
   void stop() { stopped_->store(true); }
-  // In a forked child: the parent's business.
+  // Forgets the listener in a forked child: it is the parent's business.
   void forget() { listener_.reset(); }
 
  private:
@@ -86,7 +86,7 @@ struct Meeting {
   Sealing sealing() const;  // of connections between these ranks
 };
 
-// From now on this process answers for the rank: see member.h.
+// Lets this process answer for the rank from now on: see member.h.
 std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank);
 
 // Joins the others; returns when all are there. Errors: kTimeout (the host, or the missing ranks); kInvalidArgument:

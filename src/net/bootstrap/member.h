@@ -13,7 +13,7 @@
 
 namespace weft::net::bootstrap {
 
-// Where a rank's process answers questions about its communicators, and how two of its ranks know each other.
+// The addresses at which the ranks' processes answer questions about a communicator, and how its ranks know each other.
 struct MemberIdentity {
   Key key{};                       // of the communicator
   std::vector<Address> addresses;  // of all ranks' processes; family 0: none
@@ -32,7 +32,7 @@ Result<std::uint16_t> member_port(const Address& at, Ports ports = {});
 // Thread: any.
 class Member {
  public:
-  // From now on this process answers for the rank.
+  // Lets this process answer for the rank from now on.
   static std::shared_ptr<Member> join(MemberIdentity identity);
   // The rank has left: it will not take part in anything that is not decided yet.
   ~Member();
@@ -56,7 +56,7 @@ class Member {
   Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
                           const std::function<bool(Rank)>& has_ended = {});
 
-  // What broke the communicator, as some rank says. Values as fabric::Cause.
+  // The cause that broke the communicator, as some rank reports it. Values as fabric::Cause.
   struct Broken {
     Rank culprit = -1;
     std::uint32_t cause = 0;
@@ -65,6 +65,9 @@ class Member {
   // Says so to the processes of these ranks, whatever their threads do; returns when they know, or have had some time.
   void tell_broken(const Broken& broken, const std::vector<Rank>& to);
   std::optional<Broken> broken() const;
+  // Whether broken() has a value; takes no lock. Once tell_broken() has returned, it is true in every process that has
+  // answered.
+  bool is_broken() const;
 
   enum class Fate { kAlive, kLeft, kEnded, kSilent };
   struct State {

@@ -162,7 +162,7 @@ class Run {
       place = nullptr;
       --present_;
     } else {
-      ++served_;  // whoever misses it will find out
+      ++served_;  // a rank that misses it will find out
     }
     g.served = true;
     g.fd.reset();

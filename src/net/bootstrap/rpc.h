@@ -52,7 +52,7 @@ struct Message {
   Octets body;
 };
 
-// What came of a request.
+// The outcome of a request.
 struct Answer {
   enum class Outcome { kSilent, kRefused, kAnswered };
   Outcome outcome = Outcome::kSilent;  // kRefused: nothing listens at that address

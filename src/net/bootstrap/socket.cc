@@ -68,7 +68,7 @@ bool is_called(const std::string& name, const std::string& wanted) {
   return wanted.ends_with('*') ? name.starts_with(wanted.substr(0, wanted.size() - 1)) : name == wanted;
 }
 
-// Those that are up, once per address. Empty also where the system does not tell.
+// The interfaces that are up, once per address. Empty also where the system does not report them.
 std::vector<Interface> interfaces() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return {};

@@ -2,7 +2,7 @@
 
 #include "net/bootstrap/meeting.h"
 
-// What ranks and the host of their meeting tell each other after the greeting.
+// The messages between ranks and the host of their meeting after the greeting.
 namespace weft::net::bootstrap {
 
 // What the host sends when all are there, before the records; or why it gives up. Then follows a MAC of both.

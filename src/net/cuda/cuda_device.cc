@@ -189,8 +189,8 @@ class CudaDevice final : public Device {
     WEFT_CHECK(queue(stream));
     return synchronize(stream);
   }
-  // Of the current device; of the highest priority, so that it shares no hardware queue with streams whose kernels
-  // wait.
+  // A stream of the current device with the highest priority, so that it shares no hardware queue with streams whose
+  // kernels wait.
   Result<cudaStream_t> own_stream() {
     WEFT_TRY(const int device, current());
     const std::lock_guard guard(mutex_);

@@ -66,7 +66,7 @@ Result<std::byte*> PinnedPool::allocate(std::size_t bytes) {
 }
 
 // Words in pinned memory that streams wait for. A word only counts up, so that a new wait on it does not undo one that
-// the stream has been told to end but has not looked at again.
+// the stream has to end but has not read again.
 class Words {
  public:
   struct Word {
@@ -123,7 +123,7 @@ class CudaBaton final : public StreamGate {
   }
 
  private:
-  // After an error of the device no stream comes to its callbacks; any stream tells, and this one cannot have been
+  // After an error of the device no stream comes to its callbacks; any stream shows that, and this one cannot have been
   // destroyed meanwhile.
   Status device_works() const {
     const PastCaptures past;

@@ -17,7 +17,7 @@ using Stream = void*;
 
 // Names memory of a device to other processes of the machine; may be sent as it is.
 using MemoryHandle = std::array<std::byte, 64>;
-// Where other processes find memory: so many bytes behind the beginning of what they open.
+// The place at which other processes find memory: an offset in bytes from the beginning of what they open.
 struct SharedMemory {
   MemoryHandle handle{};
   Bytes offset = 0;
@@ -75,7 +75,7 @@ class Device {
   virtual Result<std::shared_ptr<void>> open(const MemoryHandle& handle) = 0;
   // Memory of the host that copies run at full speed from and to. Freed with the last owner.
   virtual Result<std::shared_ptr<void>> pinned(Bytes bytes) = 0;
-  // Has so much of it ready: what allocates later may have to wait until streams come to an end.
+  // Reserves this many bytes: an allocation later may have to wait until streams come to an end.
   virtual Status reserve_pinned(Bytes bytes) = 0;
 
   // At once, past all streams; may be called while a stream is captured, and is no part of the graph.

@@ -9,7 +9,7 @@
 namespace weft::net::cuda {
 namespace {
 
-// Two flags that a stream's thread and a worker tell each other.
+// Two flags by which a stream's thread and a worker meet.
 class Meeting {
  public:
   void set(bool Meeting::*which) {
@@ -119,7 +119,7 @@ Result<std::shared_ptr<void>> HostDevice::pinned(Bytes bytes) {
   if (void* memory = std::aligned_alloc(kPage, size)) return std::shared_ptr<void>(memory, std::free);
   return failure(Code::kNoResources, Blame::kOperation, "no memory for {} bytes", bytes);
 }
-// In words, as kernels that run meanwhile load and store them.
+// Copies word by word, as kernels that run meanwhile load and store them.
 Status HostDevice::copy_now(void* to, const void* from, Bytes bytes) {
   constexpr Bytes kWord = sizeof(std::uint32_t);
   auto* const target = static_cast<std::byte*>(to);

@@ -32,7 +32,7 @@ class HostGraph {
 // The host as one or several devices, for tests: every stream is a queue with a thread of its own.
 class HostDevice final : public Device {
  public:
-  // `first`: what tells its devices from those of other processes; see identity.
+  // `first`: the number that distinguishes its devices from those of other processes; see identity.
   explicit HostDevice(int devices = 1, int first = 0) : devices_(devices), first_(first) {}
 
   Result<int> count() override { return devices_; }

@@ -128,8 +128,8 @@ inline void Endpoint::prefetch_next(const Link& l, Bytes bytes) const {
     prefetch(l.from_simple(), static_cast<std::size_t>(bytes));
 }
 
-// After a message in so many bytes of lines. Asks for those of the message after the next: nobody else looks there yet,
-// while a receiver that waits looks at the next one's. Between far cores broadcasts of one or two lines take half the
+// Goes on after a message in lines and prefetches the message after the next: no receiver reads there yet, while one
+// that waits reads the next one's. Between far cores broadcasts of one or two lines take half the
 // time, longer ones gain nothing (bench/results/2026-11-23-small-broadcasts.md).
 inline void Endpoint::pass_lines(Link& l, std::size_t length) {
   l.out_ll64.pass(length);
@@ -355,7 +355,7 @@ inline void Endpoint::copy_between_places(const End& from, const End& to, Bytes 
     call_.fold(&destination, 1, &value, 1, bytes, nullptr);
 }
 
-// From one place to another, or a message.
+// Copies from one place to another, or as a message.
 void Endpoint::copy(const Operation& operation) {
   const End &from = operation.sources[0], &to = operation.destinations[0];
   const Bytes bytes = operation.bytes;

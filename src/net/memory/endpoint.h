@@ -57,7 +57,7 @@ class Endpoint {
   // Looks whether a peer that keeps this rank waiting has made the same calls; see mismatched(). Call it again and
   // again while the peer does.
   void compare_calls(Rank peer);
-  // Where this rank and mismatched() called different things.
+  // The first call in which this rank and mismatched() differ.
   fabric::Disagreement disagreement() const;
   bool awaits_reason(Rank) const { return false; }
   // A peer that has sent a message which nobody has received; -1: none.
@@ -84,7 +84,7 @@ class Endpoint {
   using Lines128 = FlaggedLines<protocol::LineLL128>;
   using SimpleRing = Ring<kSlots * kSlotBytes, 1024, kSlotBytes>;  // units: a choice; small enough for a few lines
   using LinesRing = Ring<kSlots * kLineSlotBytes, kLine, kLineSlotBytes>;
-  static constexpr std::uint64_t kToldAtOnce = 4;  // messages: a choice
+  static constexpr std::uint64_t kReportedTogether = 4;  // messages: a choice
   struct Begun {
     std::uint64_t simple = 0, ll64 = 0;  // where the rings were when a message was sent
   };
@@ -95,14 +95,15 @@ class Endpoint {
     std::uint64_t sent = 0, taken_by_peer = 0;  // messages; the latter a cached out->head
     Begun freed = {};                           // what the peer had left of the rings by then
     std::uint64_t received = 0;
-    std::uint64_t told = 0, told_simple = 0, told_ll64 = 0;  // of what was received: the count stored last, the rings
+    std::uint64_t reported = 0, reported_simple = 0,
+                  reported_ll64 = 0;  // of what was received: the count stored last, the rings
     SimpleRing out_simple, in_simple;
     LinesRing out_ll64, in_ll64;
     std::vector<Begun> begun;  // by message; empty until the first is sent
     std::uint64_t signals_sent = 0, signals_taken = 0;
     std::vector<std::byte> unpacked, unsent;  // line protocols: messages longer than a line, without their flags
 
-    // Where the next message begins.
+    // The place where the next message begins.
     std::byte* to_simple() const { return out->simple + out_simple.place(); }
     std::byte* to_lines(protocol::Protocol of) const { return lines(*out, of, out_ll64.place(), sent); }
     const std::byte* from_simple() const { return in->simple + in_simple.place(); }
@@ -125,13 +126,13 @@ class Endpoint {
   const std::byte* take(Link& link, const protocol::End& end, Bytes bytes);
   void release(Link& link, const protocol::End& end, Bytes bytes);
   void release_lines(Link& link, Rank peer, std::size_t length);
-  void count_taken(Link& link, Rank peer, bool tells);
+  void count_taken(Link& link, Rank peer, bool reports);
   void prefetch_next(const Link& link, Bytes bytes) const;
   static void pass_lines(Link& link, std::size_t length);
   static std::uint64_t count_sent(Link& link);
   void publish(Link& link, const protocol::End& end, Bytes bytes, const std::byte* packed_from);
   std::byte* slot(Link& link, const protocol::End& end, Bytes bytes);
-  // By which a message of so many bytes crosses.
+  // The protocol by which a message of `bytes` crosses.
   protocol::Protocol protocol_of(Bytes bytes) const {
     return bytes > 0 && bytes <= call_.lines_up_to ? protocol::Protocol::kLL64 : call_.protocol;
   }
@@ -275,20 +276,20 @@ inline bool Endpoint::has_room(Link& l, const protocol::End& end, Bytes bytes) c
 }
 
 // A sender that waits for room looks at the count all the time, and every store of it then costs a trip between the
-// cores: small messages are counted a few at a time. What is not told yet is at most 3 messages and less than an eighth
-// of a ring, so that a sender whose messages were all taken always finds room for another.
-inline void Endpoint::count_taken(Link& l, Rank peer, bool tells) {
+// cores: small messages are counted a few at a time. At most 3 messages and less than an eighth of a ring are not
+// reported yet, so that a sender whose messages were all taken always finds room for another.
+inline void Endpoint::count_taken(Link& l, Rank peer, bool reports) {
   ++l.received;
-  if (!tells && l.received - l.told < kToldAtOnce) return;
-  l.told = l.received, l.told_simple = l.in_simple.at(), l.told_ll64 = l.in_ll64.at();
+  if (!reports && l.received - l.reported < kReportedTogether) return;
+  l.reported = l.received, l.reported_simple = l.in_simple.at(), l.reported_ll64 = l.in_ll64.at();
   l.in->head.value.store(l.received, std::memory_order_release);
   Doorbell::notify(segment_.block(peer));
 }
 
-// A message in so many bytes of lines.
+// Releases a message in `length` bytes of lines.
 inline void Endpoint::release_lines(Link& l, Rank peer, std::size_t length) {
   l.in_ll64.pass(length);
-  count_taken(l, peer, l.in_ll64.at() - l.told_ll64 >= kLineSlotBytes);
+  count_taken(l, peer, l.in_ll64.at() - l.reported_ll64 >= kLineSlotBytes);
 }
 
 inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
@@ -299,7 +300,7 @@ inline void Endpoint::release(Link& l, const protocol::End& end, Bytes bytes) {
     case protocol::Protocol::kSimple:
     case protocol::Protocol::kDirect:
       l.in_simple.pass(static_cast<std::size_t>(whole));
-      return count_taken(l, end.peer, l.in_simple.at() - l.told_simple >= kSlotBytes);
+      return count_taken(l, end.peer, l.in_simple.at() - l.reported_simple >= kSlotBytes);
     default:
       return count_taken(l, end.peer, true);
   }

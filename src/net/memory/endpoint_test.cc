@@ -111,7 +111,7 @@ TEST_P(Pair, AFullConnectionTakesMoreOnlyWhenSomeWereTaken) {
   EXPECT_FALSE(end[1].ready(0, receive(50)));
 }
 
-// What a receiver has taken but not told yet never keeps its sender from sending.
+// Messages that a receiver has taken but not reported yet never keep their sender from sending.
 TEST_P(Pair, ASenderWhoseMessagesWereAllTakenHasRoomForAny) {
   const Bytes largest = GetParam() == Protocol::kSimple ? kSlotBytes : 64 * 56;
   std::mt19937 random(3);

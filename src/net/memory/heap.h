@@ -16,7 +16,7 @@ class Heap {
 
   Heap(std::byte* base, Bytes bytes) : base_(base), blocks_(0, bytes, kPage) {}
 
-  // What a block for so many bytes takes.
+  // The size of a block for `bytes`.
   static Bytes size_for(Bytes bytes) { return (std::max<Bytes>(bytes, 1) + kPage - 1) / kPage * kPage; }
   // Errors: kNoResources.
   Result<void*> allocate(Bytes bytes);

@@ -27,7 +27,7 @@ constexpr std::int32_t messages_behind(std::uint64_t number, std::uint64_t flag)
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(flag) - static_cast<std::uint32_t>(number));
 }
 constexpr bool is_of(std::uint64_t number, std::uint64_t flag) { return messages_behind(number, flag) == 0; }
-// What of a signature travels with every message and signal.
+// The part of a signature that travels with every message and signal.
 constexpr std::uint32_t tag_of(std::uint64_t signature) {
   return static_cast<std::uint32_t>(signature ^ signature >> 32);
 }

@@ -7,7 +7,7 @@
 // to them: lines are then under way together, and cost about one trip between the cores instead of one each.
 namespace weft::net::memory {
 
-// Bytes: so many lines as in bench/results/2026-11-22-small-calls.md, a choice.
+// Bytes: 16 lines, as in bench/results/2026-11-22-small-calls.md; a choice.
 inline constexpr std::size_t kPrefetched = 16 * 64;
 
 // What is going to be read.

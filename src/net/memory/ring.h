@@ -5,21 +5,21 @@
 
 namespace weft::net::memory {
 
-// Where the messages of one protocol lie in a connection's memory: one behind the other, whatever their sizes, so that
-// where eight large ones find room many small ones do (decision 0123). A message lies in one piece: where the largest
-// would not fit any more, the next begins at the front again. Both ends count alike and need not tell each other.
+// The places of one protocol's messages in a connection's memory: one behind the other, whatever their sizes, so that
+// many small ones fit where eight large ones do (decision 0123). A message lies in one piece: where the largest
+// would not fit any more, the next begins at the front again. Both ends count in the same way and exchange nothing.
 template <std::size_t kBytes, std::size_t kUnit, std::size_t kLargest>
 class Ring {
  public:
   static_assert(kBytes % kUnit == 0 && kLargest % kUnit == 0 && 2 * kLargest <= kBytes);
 
-  // Where the next message begins.
+  // The place where the next message begins.
   std::size_t place() const { return at_ % kBytes; }
   // Bytes so far, those that were left out at the end included.
   std::uint64_t at() const { return at_; }
-  // Has the next message room, if so many bytes were free again already?
+  // Whether the next message of `bytes` has room, if the first `freed` bytes are free again.
   bool has_room(std::size_t bytes, std::uint64_t freed) const { return at_ + up(bytes) - freed <= kBytes; }
-  // Goes on to the message after one of so many bytes.
+  // Goes on to the message after one of `bytes`.
   void pass(std::size_t bytes) {
     at_ += up(bytes);
     if (const std::size_t left = kBytes - at_ % kBytes; left < kLargest) at_ += left;

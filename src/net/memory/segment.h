@@ -30,10 +30,10 @@ inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1
 // too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: seven lines of flags.
 inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 56;
 inline constexpr std::size_t kScratchBytes = 1 << 20;
-// Between two ranks' heaps. Processors of AMD tell lines of a level-1 cache apart by a few bits of the virtual address,
-// 12 to 27: of heaps that are a multiple of 256 MiB apart, the same place in each would take the other's place in the
-// cache, and sums of cached chunks take three times as long (bench/results/2026-11-23-colours.md).
-inline constexpr std::size_t kColour = 4096;
+// The distance between two ranks' heaps beyond their size. AMD's level-1 way predictor aliases addresses that are
+// equal in bits 12 to 27: of heaps that are a multiple of 256 MiB apart, equal places evict each other from the cache,
+// and sums of cached chunks take three times as long (bench/results/2026-11-23-colours.md).
+inline constexpr std::size_t kHeapStagger = 4096;
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;
@@ -71,8 +71,8 @@ struct Connection {
   std::byte simple[kSlots * kSlotBytes];                   // a ring
 };
 
-// What a rank publishes about every call. Peers that touch its memory read it after a wait, which orders it; ranks that
-// wait in vain look whether they wait for the same thing, at any time: `call` is stored last, and 0 while the rest
+// The description that a rank publishes of every call. Peers that touch its memory read it after a wait, which orders
+// it; ranks that wait in vain compare it with their own call at any time: `call` is stored last, and 0 while the rest
 // changes. A rank is never two load/store calls ahead of a peer, so kBoards = 2 would do for them; 4 leaves a margin.
 struct alignas(kLine) Board {
   std::atomic<std::uint64_t> call;       // number of the call on this communicator, from 1
@@ -146,8 +146,9 @@ class Segment {
   RankBlock& block(Rank r) const {
     return *reinterpret_cast<RankBlock*>(base_ + sizeof(Header) + size(r) * sizeof(RankBlock));
   }
-  // What a rank proposes in a round, in words: two of its own, then a bit for every member, and one for every rank that
-  // has ended. Rounds alternate between two places: who reads one while it changes finds that `decided` has changed.
+  // A rank's proposal in a round, in words: two of its own, then a bit for every member, and one for every rank that
+  // has ended. Rounds alternate between two places: a reader of one that changes meanwhile finds that `decided` has
+  // changed.
   static std::size_t words_of(Rank ranks) { return (size(ranks) + 63) / 64; }
   std::span<std::atomic<std::uint64_t>> proposal(Rank r, int which, std::uint64_t round) const {
     const std::size_t words = 2 + 2 * words_of(ranks_);
@@ -176,7 +177,7 @@ class Segment {
     return page_up(connections_offset() + size(ranks_) * size(ranks_) * kConnections * sizeof(Connection));
   }
   std::size_t heap_offset(Rank r) const {
-    return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * (page_up(size(heap_bytes_)) + kColour);
+    return scratch_offset() + size(ranks_) * kScratchBytes + size(r) * (page_up(size(heap_bytes_)) + kHeapStagger);
   }
   std::size_t room_offset(Rank r) const { return heap_offset(ranks_) + size(r) * page_up(size(room_bytes_)); }
 

@@ -13,7 +13,7 @@
 // compare-and-swap decides which proposal counts. A rank that is stopped or ends in between holds up nobody.
 namespace weft::net::memory {
 
-// Who goes on after a failure, as all of them know it.
+// The ranks that go on after a failure, as all of them know it.
 struct Survivors {
   std::vector<Rank> members;  // in order; this rank is one
   std::string secret;         // of the members alone: letters and digits

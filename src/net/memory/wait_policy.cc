@@ -39,11 +39,11 @@ Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   if (Clock::now() - since_ < limits_.yielding)
     sched_yield();
   else
-    doze(kExamineEvery);
+    sleep(kExamineEvery);
   return {};
 }
 
-void WaitPolicy::doze(std::chrono::microseconds limit) {
+void WaitPolicy::sleep(std::chrono::microseconds limit) {
   if (announced_)
     doorbell_.sleep(segment_.block(rank_), limit);
   else

@@ -41,7 +41,7 @@ class WaitPolicy {
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause); }
   // The same where a rank outside of the segment is at fault, by its name.
   void break_off_for(Rank outsider, fabric::Cause cause) { mark_broken(segment_.ranks() + outsider, cause); }
-  // Who broke the communicator and how, if somebody did.
+  // The rank that broke the communicator and how, if one did.
   struct Broken {
     Rank culprit;  // its name
     fabric::Cause cause;
@@ -63,7 +63,7 @@ class WaitPolicy {
     return pause_slowly(waiting_for);
   }
   // Sleeps until rung, or for so long; every other time it only says that it will, so that the caller looks once more.
-  void doze(std::chrono::microseconds limit);
+  void sleep(std::chrono::microseconds limit);
 
  private:
   using Clock = std::chrono::steady_clock;

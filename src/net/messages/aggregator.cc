@@ -29,7 +29,7 @@ Aggregator::~Aggregator() {
 }
 
 void Aggregator::run(const std::stop_token& stopped) {
-  for (auto moved_at = Clock::now(); !endpoint_.broken();) {
+  for (auto moved_at = Clock::now(); !endpoint_.broken_by();) {
     const bool moved = endpoint_.pump_all();
     if (sum_all() || moved) {
       moved_at = Clock::now();
@@ -57,7 +57,7 @@ bool Aggregator::sum_all() {
 // The sum to which the next message of `from` belongs.
 bool Aggregator::sum(Rank from, int strand) {
   const auto part = endpoint_.part_of_sum(from, strand);
-  if (!part || endpoint_.broken()) return false;
+  if (!part || endpoint_.broken_by()) return false;
   Operation operation{.bytes = part->bytes};
   for (Rank i = 0; i < part->sum.count; ++i) {
     const Rank member = part->sum.member(i);
@@ -91,7 +91,7 @@ bool Aggregator::holds_parts() {
   return false;
 }
 
-// Ranks are told whom they wait for, and learn of a death although they are not connected with who died.
+// Ranks learn whom they wait for, and of a death although they are not connected with the rank that died.
 void Aggregator::look_for_failures() {
   endpoint_.say_awaited(missing_, Endpoint::kLately);
   if (missing_ >= 0) endpoint_.compare_calls(missing_);

@@ -12,7 +12,7 @@ namespace weft::net::messages {
 
 using Clock = std::chrono::steady_clock;
 
-// What a carrier asks of its endpoint, on the endpoint's thread.
+// The interface that a carrier asks of its endpoint, on the endpoint's thread.
 class Receiver {
  public:
   // Where a data frame's bytes go; null: the frame is out of turn, and the receiver has said why.
@@ -23,6 +23,9 @@ class Receiver {
   virtual void damaged(Rank peer, const std::string& what) = 0;
   // Nothing more will come from this peer.
   virtual void ended(Rank peer, const std::string& reason) = 0;
+  // Whether some rank has said that the communicator is broken. Callers may use the memory of failed calls again, so
+  // bytes that were read from a peer's memory may then be others than those that it sent.
+  virtual bool broken() const { return false; }
 
  protected:
   ~Receiver() = default;
@@ -42,7 +45,7 @@ class Carrier {
   virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) = 0;
   virtual bool attached(Rank peer, int lane) const = 0;
 
-  // Sends now what the peer's connection takes, unless told to wait for more; the rest waits. So does all before the
+  // Sends now what the peer's connection takes, unless more follows; the rest waits. So does everything before the
   // connection is there.
   virtual void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) = 0;
   // Moves on what is under way from and to this peer, or all. True: something came.
@@ -56,6 +59,10 @@ class Carrier {
   virtual Rank unsettled() = 0;
   // A peer to whom a frame is under way that still reads these bytes; -1: none.
   virtual Rank reader_of(const std::byte* begin, const std::byte* end) const = 0;
+  // Whether a frame under way to this peer reads any caller's memory.
+  virtual bool reads_callers(Rank peer) const = 0;
+  // Gives up the frames under way that read callers' memory, as their calls have failed. Their connections close.
+  virtual void drop_callers() = 0;
 
   // Called before the endpoint sleeps on its epoll set. False: there is something to do already.
   virtual bool may_sleep() = 0;

@@ -1,4 +1,4 @@
-// What ranks tell each other besides data: what they have taken, whom they wait for, that they leave, that the
+// Control messages between ranks: what they have taken, whom they wait for, that they leave, that the
 // communicator is broken.
 
 #include <algorithm>
@@ -173,7 +173,7 @@ void Endpoint::give_back() {
     Peer& p = peer(r);
     p.owes_credit = false;
     for (std::uint16_t strand = 0; strand < kStreams; ++strand)
-      if (!p.streams[strand].all_told()) control(r, FrameKind::kCredit, strand, 0);
+      if (!p.streams[strand].all_reported()) control(r, FrameKind::kCredit, strand, 0);
   }
   owed_.clear();
 }
@@ -289,6 +289,8 @@ Rank Endpoint::died() const {
   return -1;
 }
 
+bool Endpoint::broken() const { return broken_ || (meeting_.member && meeting_.member->is_broken()); }
+
 void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
   for (std::size_t i = 0; i < known_.size(); ++i)
@@ -296,12 +298,16 @@ void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   broken_ = true;
   by_ = {culprit, cause};
   forget_targets();
-  if (told_ || !meeting_.member) return;
-  // Also those without a connection, before this rank reports the error and perhaps exits.
-  std::vector<Rank> others;
-  for (Rank r = 0; r < ranks(); ++r)
-    if (r != rank_ && !listens(r) && end_of(r).empty()) others.push_back(r);
-  meeting_.member->tell_broken({culprit, static_cast<std::uint32_t>(cause)}, others);
+  if (meeting_.member) {
+    // Also those without a connection, before this rank reports the error and perhaps exits; and those that still read
+    // what this rank's caller may change from now on.
+    std::vector<Rank> others;
+    for (Rank r = 0; r < ranks(); ++r)
+      if (r != rank_ && end_of(r).empty() && (carrier_->reads_callers(r) || (!told_ && !listens(r))))
+        others.push_back(r);
+    if (!told_ || !others.empty()) meeting_.member->tell_broken({culprit, static_cast<std::uint32_t>(cause)}, others);
+  }
+  carrier_->drop_callers();
 }
 
 void Endpoint::forget_targets() {

@@ -232,7 +232,7 @@ void Endpoint::give_credit(Rank r, int strand) {
   Stream& s = p.streams[static_cast<std::size_t>(strand)];
   if (r == rank_) return s.peer_took(static_cast<std::uint32_t>(s.taken()));
   if (s.must_tell()) return control(r, FrameKind::kCredit, static_cast<std::uint16_t>(strand), 0);
-  if (s.all_told() || p.owes_credit) return;
+  if (s.all_reported() || p.owes_credit) return;
   p.owes_credit = true;
   owed_.push_back(r);
 }
@@ -264,7 +264,7 @@ void Endpoint::keep(const Frame& frame, const std::byte* payload) {
 void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
   Peer& p = peer(r);
   if (!p.started) open_connections(r);
-  p.streams[frame.strand].note_told();
+  p.streams[frame.strand].note_reported();
   p.sent += frame.weight();
   carrier_->send(r, frame, payload, block, more_follows);
 }

@@ -14,7 +14,7 @@
 namespace weft::net::messages {
 
 // One rank's view of ranks that only send each other messages. A connection is opened when it is first needed, by
-// whoever needs it. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
+// either end. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
 // memory until the carrier has it (unsettled(), and no later operation overwrites it before). A message that a strand
 // waits for arrives where it belongs, others in slots.
 // Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
@@ -54,7 +54,7 @@ class Endpoint final : public Receiver {
 
   Rank blocker(int strand, const protocol::Operation& operation);
   Rank mismatched() const { return mismatched_; }
-  // Where this rank and mismatched() called different things.
+  // The first call in which this rank and mismatched() differ.
   fabric::Disagreement disagreement() const;
   // Is that peer still to say what it called? It is asked, and given some time.
   bool awaits_reason(Rank peer);
@@ -96,7 +96,7 @@ class Endpoint final : public Receiver {
   // Why a peer cannot be waited for any more; empty: it can.
   const std::string& end_of(Rank peer) const { return peer_end_[static_cast<std::size_t>(peer)]; }
   std::string describe(Rank peer) const;
-  // Whom this rank waits for, so that peers who ask can be told; -1: nobody.
+  // Notes whom this rank waits for, as an answer to peers that ask; -1: nobody.
   void say_awaited(Rank awaited, std::chrono::milliseconds lately);
   // Who is at fault if `awaited` does not move: itself, or whom it waits for in turn.
   Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
@@ -111,7 +111,7 @@ class Endpoint final : public Receiver {
     fabric::Cause cause;
   };
   // Who is at fault if the communicator is broken, and how.
-  const std::optional<Broken>& broken() const { return by_; }
+  const std::optional<Broken>& broken_by() const { return by_; }
   // The first peer that has ended without saying so; -1: none is known.
   Rank died() const;
 
@@ -119,6 +119,7 @@ class Endpoint final : public Receiver {
   bool arrived(Rank peer, const Frame& frame, const std::byte* at) override;
   void damaged(Rank peer, const std::string& what) override;
   void ended(Rank peer, const std::string& reason) override;
+  bool broken() const override;
 
  private:
   // A connection that is being made, by this rank or by a peer.
@@ -148,7 +149,7 @@ class Endpoint final : public Receiver {
     Clock::time_point reason_asked{}, past_since{};
     std::uint64_t past_in = 0;
     std::uint64_t past = 0, past_weight = 0;  // its latest call that it said is behind this rank's; what it had sent
-    std::optional<std::uint64_t> farewell;    // it has left, and has sent so much before
+    std::optional<std::uint64_t> farewell;    // it has left; the weight of what it sent before
   };
 
   // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.

@@ -8,11 +8,12 @@
 #include "base/units.h"
 #include "protocol/slots.h"
 
-// What ranks that only send messages tell each other, whatever carries it. Little-endian.
+// The frames of ranks that only send messages, the same on every carrier. Little-endian.
 namespace weft::net::messages {
 
-// Messages that a sender may have under way on one strand: protocol Simple's slots, and more that are small, of so many
-// bytes together. Ranks that share a core then take many at a turn; more bytes would fall out of the cache.
+// Messages that a sender may have under way on one strand: protocol Simple's slots, and more small ones, up to
+// kSmallUnderWay bytes together. Ranks that share a core then take many per time slice; more bytes would fall out of
+// the cache.
 inline constexpr int kSlots = protocol::kSlots, kMostUnderWay = 64;
 inline constexpr Bytes kSmallUnderWay = Bytes{256} << 10;
 inline constexpr int kStrands = 8;            // of calls …
@@ -48,7 +49,7 @@ struct Frame {
   std::uint32_t offset = 0;  // of this part in the message
   std::uint32_t total = 0;   // of the message, with kEnd
   std::uint32_t taken = 0;   // messages of this strand that the sender of the frame has taken, modulo 2^32
-  std::uint32_t chain = 0;   // kCall: what tells the calls up to this one from others, see chain_of
+  std::uint32_t chain = 0;   // kCall: fingerprint of the calls up to this one, see chain_of
 
   // What a peer must have seen before the sender counts as gone, summed over frames; the same however data is cut.
   std::uint64_t weight() const {
@@ -67,7 +68,7 @@ struct Sum {
   Rank member(Rank i) const { return first + i * stride; }
   bool operator==(const Sum&) const = default;
 };
-// Of a call's signature.
+// The fingerprint of a call's signature.
 constexpr std::uint32_t chain_of(std::uint64_t signature) {
   return static_cast<std::uint32_t>(signature ^ signature >> 32);
 }

@@ -116,7 +116,7 @@ const std::byte* Stream::settle(Range part, std::byte* target) {
 }
 
 void Stream::release() {
-  bytes_untold_ += head().received;
+  bytes_unreported_ += head().received;
   head() = Incoming{};
   ++taken_;
 }

@@ -46,12 +46,12 @@ class Stream {
 
   // --- out ---
   std::uint64_t sent() const { return sent_; }
-  // For one more message of so many bytes?
+  // Whether there is room for one more message of `bytes`.
   bool has_room(Bytes bytes) const {
     const std::uint64_t under_way = sent_ - taken_by_peer_;
     return under_way < kSlots || (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
   }
-  // A message of so many bytes has been sent whole.
+  // Notes that a message of `bytes` has been sent whole.
   void note_sent(Bytes bytes);
   void peer_took(std::uint32_t count);
 
@@ -60,22 +60,22 @@ class Stream {
   Incoming& head() { return message(taken_ + 1); }
   // Requires: taken() < number <= taken() + kMostUnderWay.
   Incoming& message(std::uint64_t number);
-  // The peer is told what has been taken.
-  void note_told() {
-    told_ = taken_;
-    bytes_untold_ = 0;
+  // Notes that the peer has been sent the count of what was taken.
+  void note_reported() {
+    reported_ = taken_;
+    bytes_unreported_ = 0;
   }
-  bool all_told() const { return told_ == taken_; }
+  bool all_reported() const { return reported_ == taken_; }
   // Could the peer soon have no room for what it wants to send?
   bool must_tell() const {
-    const std::uint64_t untold = taken_ - told_;
-    return untold >= kSlots / 2 && (untold >= kMostUnderWay / 2 || bytes_untold_ >= kSmallUnderWay / 2);
+    const std::uint64_t unreported = taken_ - reported_;
+    return unreported >= kSlots / 2 && (unreported >= kMostUnderWay / 2 || bytes_unreported_ >= kSmallUnderWay / 2);
   }
 
   enum class Found { kNot, kHere, kMismatch };
   // Has this part of the next message come? kMismatch: what came belongs to another call, or ends elsewhere.
   Found find(Range part, bool last, std::uint64_t tag);
-  // From now on that part goes to `target`; null: nowhere in particular.
+  // Directs that part to `target` from now on; null: nowhere in particular.
   void want(Range part, std::uint64_t tag, std::byte* target);
   // Where a frame's bytes go; null: it is out of turn.
   std::byte* place(const Frame& frame, Blocks& blocks);
@@ -96,8 +96,8 @@ class Stream {
   std::vector<std::uint32_t> sizes_;  // of messages under way: a ring
   Bytes bytes_under_way_ = 0;
 
-  std::uint64_t taken_ = 0, told_ = 0;  // told: what the peer knows of it
-  Bytes bytes_untold_ = 0;
+  std::uint64_t taken_ = 0, reported_ = 0;  // reported: what the peer knows of it
+  Bytes bytes_unreported_ = 0;
   std::byte* target_ = nullptr;
   Range wanted_;
   std::uint64_t wanted_tag_ = 0;

@@ -8,7 +8,7 @@ namespace weft::net::messages {
 
 // How a rank waits when nothing moves: looks at its sockets for a while, then sleeps until one has something. Notices,
 // while it waits, that a peer it waits for has ended, that the communicator is broken, and that too much time has
-// passed; then tells every peer it is connected with.
+// passed; it then notifies every peer that it is connected with.
 // Thread: the endpoint's.
 class WaitPolicy {
  public:

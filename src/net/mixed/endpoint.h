@@ -11,7 +11,7 @@ namespace weft::net::mixed {
 fabric::Capabilities capabilities(std::string_view name);
 
 // One rank's view of ranks on several machines: those of its own machine it reaches through shared memory (near), the
-// others by messages over a network (far). An operation that touches both sides is carried out in parts, one per side,
+// others by messages over a network (far). An operation that touches both sides is executed in parts, one per side,
 // in one post. Protocol Simple only; peers' buffers are not loaded and stored. Thread: one at a time. Owns: nothing;
 // both sides outlive it.
 class Endpoint {
@@ -69,7 +69,7 @@ class Endpoint {
   const Parts& split(int strand, const protocol::Operation& operation);
   bool touches(const SmallList<protocol::End, 2>& ends, bool near) const;
   protocol::End in_segment(protocol::End end) const;
-  // Of the operation's message sources, only those that came near, with numbers of the segment.
+  // The operation with only those message sources that came near, under the segment's numbers.
   const protocol::Operation& near_sources(const protocol::Operation& operation);
   // A strand's place for results that have no other on their way from one side to the other.
   protocol::End stage(int strand) const;

@@ -36,7 +36,7 @@ struct Options {
   std::function<Result<std::unique_ptr<messages::World>>(bootstrap::Meeting meeting, Rank rank)> across;
   WaitPolicy::Limits limits{};
   Bytes heap_bytes = kNoHeap;  // of every rank's part of the segment, for who puts something there himself
-  // Of ranks that knew each other before: see shm::Options.
+  // Whether a rank of a group that has met before has ended: see shm::Options.
   std::function<bool(Rank)> has_ended = {};
 };
 

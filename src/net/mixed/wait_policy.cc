@@ -31,7 +31,7 @@ Status WaitPolicy::share(Status found) {
   if (found) return found;
   if (const auto near = near_.broken())
     sockets_.break_off(near->culprit, near->cause);
-  else if (const auto& far = sockets_.broken())
+  else if (const auto& far = sockets_.broken_by())
     break_off(far->culprit, far->cause);
   return found;
 }
@@ -65,7 +65,7 @@ Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   }
   const std::vector<Rank> awaited = waiting_for();
   if (std::any_of(awaited.begin(), awaited.end(), [&](Rank r) { return endpoint_.is_near(r); }))
-    near_.doze(kHalfAsleep);
+    near_.sleep(kHalfAsleep);
   else if (!awaited.empty())
     sockets_.sleep(kAsleep);
   return {};

@@ -8,7 +8,7 @@
 
 namespace weft::net::mixed {
 
-// How a rank waits for peers on both sides: each side looks for failures of its own peers; what one finds, it tells the
+// How a rank waits for peers on both sides: each side looks for failures of its own peers and notifies the
 // other. Sleeps on the doorbell while it waits for a rank of its own machine, else on its sockets.
 // Thread: the endpoint's.
 class WaitPolicy {

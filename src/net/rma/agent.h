@@ -20,7 +20,7 @@ class Agent final : public pgas::Agent {
   void update(Rank peer, pgas::Place at, std::size_t bytes, pgas::AtomicOp op, std::uint64_t operand) override;
   std::uint64_t fetch(Rank peer, pgas::Place at, std::size_t bytes, pgas::AtomicOp op, std::uint64_t operand,
                       std::uint64_t compare) override;
-  void fence() override {}  // requests to a peer are carried out in order
+  void fence() override {}  // requests to a peer are executed in order
   void quiet() override;
 
   bool has_left(Rank peer) const { return server_->has_left(peer); }

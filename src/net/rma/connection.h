@@ -12,7 +12,7 @@
 namespace weft::net::rma {
 
 // The serving side of a connection: a stranger until it has proved that it knows the key, then a peer whose requests
-// are carried out as they come. Thread: the server's.
+// are executed as they come. Thread: the server's.
 class Server::Connection {
  public:
   Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
@@ -24,7 +24,7 @@ class Server::Connection {
   bool is_stranger() const { return peer_ < 0; }
   std::chrono::steady_clock::time_point since() const { return since_; }
   bool sends() const { return !answer_.empty() || !record_.empty(); }
-  // As far as the socket allows.
+  // Reads and writes as far as the socket allows.
   void advance();
 
  private:
@@ -50,7 +50,7 @@ class Server::Connection {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kBuffer);
   std::size_t begin_ = 0, end_ = 0;  // what was received and not used
-  std::optional<Request> request_;   // being carried out
+  std::optional<Request> request_;   // being executed
   std::span<std::byte> landing_;     // of a put: where the rest goes
   Word word_ = 0;
   std::span<const std::byte> answer_;                 // what is left to send

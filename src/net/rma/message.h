@@ -4,7 +4,7 @@
 #include <type_traits>
 
 // What crosses a connection between two ranks. One side asks, the other serves; a rank that wants to ask back has
-// another connection. Requests are carried out in the order in which they were sent, which is all of fence().
+// another connection. Requests are executed in the order in which they were sent, which is all of fence().
 //   asker   Request, and the payload of a put
 //   server  of a get: the bytes; of a fetch: the old value in 8 bytes; of a flush: 8 bytes; nothing for the others
 // An asker waits for an answer before it sends the next request, so at most one answer is under way.

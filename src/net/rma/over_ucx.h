@@ -35,7 +35,7 @@ class UcxAgent final : public pgas::Agent {
   std::unique_ptr<ucx::RemoteMemory> memory_;
   std::shared_ptr<Agent> words_;
   struct Puts {
-    std::atomic<std::uint64_t> begun = 0, there = 0;  // `there`: so many at least are known to be
+    std::atomic<std::uint64_t> begun = 0, there = 0;  // `there`: at least this many are known to be there
   };
   std::vector<Puts> puts_;  // by peer
 };

@@ -23,7 +23,7 @@ class Server {
   ~Server();
 
   bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
-  // From here on requests are carried out; until then nobody is answered. `space` must outlive the server.
+  // Executes requests from here on; until then nobody is answered. `space` must outlive the server.
   void serve(const pgas::Space& space);
   // Has this rank's connection been closed?
   bool has_left(Rank rank) const { return left_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }

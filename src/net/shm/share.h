@@ -11,7 +11,7 @@
 
 namespace weft::net::shm {
 
-// A mapped segment, and how to tell that a process that has mapped it has ended.
+// A mapped segment, and how to find out that a process that has mapped it has ended.
 class Mapping {
  public:
   Mapping(memory::Segment segment, std::size_t bytes) : segment(segment), bytes_(bytes) {}
@@ -58,7 +58,7 @@ class Share {
   // Returns the size of the block. Requires: as Heap::deallocate.
   Bytes deallocate(void* memory);
 
-  // Room for any group of so many ranks, or for a smaller one where that is too much: zeros. What all of the group
+  // Room for any group of `ranks`, or for a smaller one where that is too much: zeros. What all of the group
   // touch first has pages: otherwise they would all ask for them at once, and sleep until one has got them. None: there
   // is no more, or /dev/shm could not hold what the group would touch.
   Room reserve(Rank ranks);
@@ -87,7 +87,7 @@ class Share {
   std::vector<Left> left_;
 };
 
-// Would /dev/shm, with so much free, hold what so many ranks touch when one strand between each two is in full use?
+// Whether /dev/shm, with `free_bytes` free, holds what `ranks` touch when one strand between each two is in full use.
 // Touching a page that it has no room for kills the process, so ask first.
 Status check_free(std::uint64_t free_bytes, Rank ranks);
 

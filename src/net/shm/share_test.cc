@@ -18,7 +18,7 @@ constexpr Rank kRanks = 2;
 constexpr Bytes kHeap = 1 << 20;
 const Bytes kGroup = static_cast<Bytes>(Segment::total_bytes(kRanks, 0));
 
-// Rank 0's share of a segment with room for so many groups of two; `other`: rank 1's process.
+// Rank 0's share of a segment with room for `groups` of two; `other`: rank 1's process.
 std::unique_ptr<Share> share_of(Bytes groups, pid_t other = getpid()) {
   const Bytes room = 8 * groups * kGroup;  // it never gives more than an eighth at once
   const std::size_t bytes = Segment::total_bytes(kRanks, kHeap, room);

@@ -68,7 +68,7 @@ struct World {
 
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id
 // (mode 0600), the others find it, and the name is removed as soon as all have mapped it, or one of them gives up.
-// Errors: kTimeout naming the missing ranks; kPeerDied: one that has_ended tells of; kInvalidArgument (the ids of two
+// Errors: kTimeout naming the missing ranks; kPeerDied: one that has_ended reports; kInvalidArgument (the ids of two
 // jobs collide, ranks disagree, ranks in several PID namespaces, who could not watch each other); kNoResources (too
 // small a /dev/shm), with what is missing.
 Result<std::unique_ptr<World>> attach(const Options& options);

@@ -93,6 +93,20 @@ Rank Sockets::reader_of(const std::byte* begin, const std::byte* end) const {
   return -1;
 }
 
+bool Sockets::reads_callers(Rank peer) const {
+  return std::any_of(busy_.begin(), busy_.end(),
+                     [&](const Wire* wire) { return wire->peer() == peer && wire->touches_callers(); });
+}
+
+// Part of such a frame may have been sent, so that nothing else can follow it.
+void Sockets::drop_callers() {
+  std::erase_if(busy_, [](Wire* wire) {
+    const bool reads = wire->touches_callers();
+    if (reads) wire->reset("a call of this rank has failed");
+    return reads;
+  });
+}
+
 bool Sockets::drain(Wire& wire) {
   const bool owed = wire.owes_confirmation();
   const bool moved = wire.receive(receiver_);

@@ -28,6 +28,8 @@ class Sockets final : public messages::Carrier {
   void left(Rank) override {}  // its sockets will say so, too
   Rank unsettled() override;
   Rank reader_of(const std::byte* begin, const std::byte* end) const override;
+  bool reads_callers(Rank peer) const override;
+  void drop_callers() override;
   bool may_sleep() override;
   void woken(void* what) override;
   void leave(messages::Clock::duration longest) override;

@@ -54,6 +54,13 @@ void Wire::end(const std::string& reason) {
   drop_queue();
 }
 
+void Wire::reset(const std::string& reason) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  end(reason);
+  close();
+}
+
 ssize_t Wire::write_some(const iovec* parts, int count) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
@@ -205,9 +212,12 @@ void Wire::retire() {
 
 bool Wire::touches(const std::byte* begin, const std::byte* end) const {
   return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
-    return !o.block && o.payload != nullptr && (o.held() || !o.all_sent()) && o.payload < end &&
-           begin < o.payload + o.header.frame.length;
+    return o.reads_caller() && o.payload < end && begin < o.payload + o.header.frame.length;
   });
+}
+
+bool Wire::touches_callers() const {
+  return std::any_of(queue_.begin(), queue_.end(), [](const Outgoing& o) { return o.reads_caller(); });
 }
 
 // Into `first`, what more there is into staging. Requires: staging is used up, or `first` is staging's free end.
@@ -332,6 +342,10 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
   const std::size_t tag = opener_ && header_.frame.length > 0 ? kTag : 0;
   if (left_ > 0 || end_ - begin_ < tag) return false;
   in_payload_ = false;
+  if ((header_.flags & kHeld) != 0 && receiver.broken()) {
+    end("its call has failed");
+    return true;
+  }
   if (const std::string fault = fault_in_payload(); !fault.empty()) return damaged(fault);
   begin_ += tag;
   if ((header_.flags & kHeld) != 0) owes_confirmation_ = true;

@@ -46,6 +46,8 @@ class Wire {
   bool owes_confirmation() const { return owes_confirmation_; }
   // Does a frame under way still read these bytes?
   bool touches(const std::byte* begin, const std::byte* end) const;
+  // … or any caller's?
+  bool touches_callers() const;
 
   // Reads until nothing is there or arrived() pauses it; true: something came.
   bool receive(Receiver& receiver);
@@ -62,6 +64,8 @@ class Wire {
   const std::string& end_reason() const { return end_reason_; }
   void end(const std::string& reason);
   void close() { fd_.reset(); }
+  // Ends without sending what the kernel still holds.
+  void reset(const std::string& reason);
 
   bool watched_for_output = false;  // by the endpoint's epoll
 
@@ -83,6 +87,7 @@ class Wire {
     std::size_t bytes() const { return head_bytes() + header.frame.length + tail_bytes(); }
     bool held() const { return (header.flags & kHeld) != 0; }
     bool all_sent() const { return sent == bytes(); }
+    bool reads_caller() const { return !block && payload != nullptr && (held() || !all_sent()); }
     int rest(iovec* parts);
   };
   static constexpr int kMostParts = 3;  // of rest()

@@ -35,7 +35,7 @@ class WorkerHandle {
 
   std::shared_ptr<const Context> context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
-  // What peers need to reach it.
+  // The address by which peers reach it.
   std::span<const std::byte> address() const { return address_; }
   int event_descriptor() const;
   // Leaves the worker and its context to themselves until the process ends.

@@ -15,9 +15,9 @@ struct LastWord {
   std::uint64_t kind = 0, number = 0, offset = 0;
 };
 
-// A proved TCP connection to a peer. Both sides first tell each other their worker's address: its length, and so many
-// bytes. Who leaves says a last word, and closes. A connection that ends without it is that of a process that died.
-// What is said here arrives without anybody's progress, other than what is sent through UCX.
+// A proved TCP connection to a peer. Both sides first exchange their worker's address: its length, and its
+// bytes. A rank that leaves sends a last word and closes. A connection that ends without it is that of a process that
+// died. Words on this connection arrive without anybody's progress, other than what is sent through UCX.
 // Thread: one at a time. Owns: the socket.
 class Exchange {
  public:

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kExamineEvery{20};
-constexpr int kLongestSleep = 100;  // ms: what the thread does not hear of it finds then
+constexpr int kLongestSleep = 100;  // ms: the thread then finds what it was not notified of
 
 // A card: how many bytes follow each other: the worker's address, then per piece of memory where it begins and its key.
 class Writer {

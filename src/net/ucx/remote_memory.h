@@ -24,7 +24,7 @@ class RemoteMemory {
                                                     std::function<bool(Rank)> has_left);
   virtual ~RemoteMemory() = default;
 
-  // What peers need to know: kCardBytes.
+  // The description that peers need: kCardBytes.
   virtual std::span<const std::byte> card() const = 0;
   // `cards`: of all ranks, one behind the other. Errors: kSystem.
   virtual Status connect(std::span<const std::byte> cards) = 0;

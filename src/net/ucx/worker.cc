@@ -117,7 +117,7 @@ void Worker::drop_waiting(Link& l) {
 void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
   Link& l = link(peer);
   if (l.ended) return;
-  // Who says these is about to do other things than to make UCX's progress, so that others would wait for them in vain.
+  // A rank that sends BYE or BROKEN stops progressing UCX, so both travel over the TCP connection.
   if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken)
     return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset});
   Frame whole = frame;
@@ -210,7 +210,8 @@ ucs_status_t Worker::on_message(void* self, const void* header, std::size_t head
     return UCS_INPROGRESS;
   }
   if (length > 0) std::memcpy(at, data, length);
-  worker.receiver_.arrived(h.from, h.frame, at);
+  // UCX may have read the bytes after their call had failed.
+  if (!worker.receiver_.broken()) worker.receiver_.arrived(h.from, h.frame, at);
   return UCS_OK;
 }
 
@@ -230,10 +231,10 @@ void Worker::on_fetched(void* request, ucs_status_t status, std::size_t, void* f
   const std::unique_ptr<Fetch> f(static_cast<Fetch*>(fetch));
   Worker& worker = *f->owner;
   if (worker.gone_) return worker.ucp().request_free(request);
-  if (status == UCS_OK)
-    worker.receiver_.arrived(f->from, f->frame, f->at);
-  else
+  if (status != UCS_OK)
     worker.suspect(worker.link(f->from), worker.text(status));
+  else if (!worker.receiver_.broken())  // else the peer's caller may have changed the bytes before they were read
+    worker.receiver_.arrived(f->from, f->frame, f->at);
   worker.ucp().request_free(request);
 }
 
@@ -264,6 +265,23 @@ Rank Worker::reader_of(const std::byte* begin, const std::byte* end) const {
   for (const Outgoing* o : under_way_)
     if (o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length) return o->to;
   return -1;
+}
+
+bool Worker::reads_callers(Rank peer) const {
+  return std::any_of(under_way_.begin(), under_way_.end(),
+                     [&](const Outgoing* o) { return o->to == peer && o->callers != nullptr; });
+}
+
+// Of what UCX has been given it goes on reading; the peer's process knows that it must not take it (on_message).
+void Worker::drop_callers() {
+  for (const Rank r : known_) {
+    Link& l = link(r);
+    const auto callers = std::stable_partition(l.waiting.begin(), l.waiting.end(),
+                                               [](const Outgoing* o) { return o->callers == nullptr; });
+    const std::vector<Outgoing*> dropped(callers, l.waiting.end());
+    l.waiting.erase(callers, l.waiting.end());
+    for (Outgoing* o : dropped) forget(*o);
+  }
 }
 
 bool Worker::may_sleep() { return ucp().worker_arm(worker_->get()) == UCS_OK; }

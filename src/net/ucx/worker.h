@@ -35,6 +35,8 @@ class Worker final : public messages::Carrier {
   void left(Rank peer) override;
   Rank unsettled() override;
   Rank reader_of(const std::byte* begin, const std::byte* end) const override;
+  bool reads_callers(Rank peer) const override;
+  void drop_callers() override;
   bool may_sleep() override;
   void woken(void* what) override;
   void leave(Clock::duration longest) override;
