@@ -10,7 +10,7 @@
 
 #include "weft/pgas.h"
 
-// What the examples share: starting, timing between barriers, and the verdict.
+// Helpers of the examples: starting, timing between barriers, and the verdict.
 namespace weft::examples {
 
 using pgas::World;

@@ -101,7 +101,7 @@ TEST_P(Aggregation, ADeadRankIsNamedThroughTheNode) {
   }
 }
 
-// (Where machines share memory, whoever waits for its neighbour there blames that one.)
+// (Where machines share memory, a rank that waits for its neighbour there blames that one.)
 TEST_P(Aggregation, ARankThatDoesNotComeIsNamed) {
   if (GetParam() != "tcp") GTEST_SKIP() << "blame stays on the side where the wait began";
   constexpr Rank kLate = 2;  // the head of its machine

@@ -22,7 +22,7 @@ using protocol::Operation;
 using schedule::Plan;
 using schedule::Task;
 
-// What each strand of each rank did, in order.
+// The operations of each strand of each rank, in order.
 struct Recorder {
   std::vector<std::vector<Operation>> strands;
   int per_rank = 1;

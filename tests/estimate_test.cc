@@ -144,7 +144,7 @@ TEST_P(Estimates, AreNeverBelowTheLongestChainNorTheLimit) {
       schedule::RankContext context = context_of(task, first);
       context.rank = task.ranks / 2;
       std::int64_t steps = 0;
-      for (auto told = a.steps(context); told.next() != nullptr;) ++steps;
+      for (auto step = a.steps(context); step.next() != nullptr;) ++steps;
       if (steps * task.ranks > kMostSteps) continue;
       std::map<int, double> longest;  // by how many chunks fit into a message
       for (const Bytes bytes : {4 * kKiB, 64 * kMiB})
@@ -268,7 +268,7 @@ TEST(EstimateAndSimulation, AgreeOnManyAlgorithmsSizesAndMachines) {
   EXPECT_LT(std::exp(sum / count), kMeanFactor);
 }
 
-// What grows evenly with the nodes is told by machines of two and four of them, where nodes are many steps.
+// The time of a schedule that grows evenly with the nodes is extrapolated from two and four nodes of many steps.
 TEST(EstimateAndSimulation, AgreeOnRingsThroughNodesOfManyRanks) {
   const cost::MachineView machine = cost::shipped_view(topology::load_machine("gb200-nvl72:nodes=12").value()).value();
   const Task task = task_of(machine, Collective::kAllReduce, 64 * kMiB);

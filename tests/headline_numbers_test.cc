@@ -93,7 +93,7 @@ TEST(Headline, N1AGigabyteTakesTheLinksTime) {
   EXPECT_NEAR((kGB / pcie5()).us(), 16'000, 0.02 * 16'000);
   const auto ethernet = machine_of("dgx-h100:nodes=2,net=eth-100");
   EXPECT_NEAR((kGB / rate_between(ethernet, ethernet.device(0), ethernet.device(8))).us(), 80'000, 1);
-  // With headers and pipelining: no faster, and at most a tenth slower.
+  // Headers and pipelining make it no faster, and at most a tenth slower.
   const double whole = simulated(ethernet, {.collective = Collective::kSendReceive, .bytes = kGB}).us();
   EXPECT_GT(whole, 80'000);
   EXPECT_LT(whole, 88'000);

@@ -47,7 +47,7 @@ class Lifecycle : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed", "mixed_ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Reduces until the communicator breaks, then goes on with the survivors, until `goal` calls in a row went well.
+// Reduces until the communicator breaks, then goes on with the survivors, until `goal` successive calls went well.
 std::string stream_and_shrink(Communicator& comm, Report& report, Rank goal_ranks) {
   Communicator current = comm;
   for (int good = 0;;) {

@@ -223,7 +223,7 @@ int free_port() {
   }
 }
 
-// What ranks with these settings say.
+// The reports of ranks with these settings.
 std::vector<std::string> meet_as(const std::vector<env::Settings>& settings) {
   std::vector<Process> ranks;
   for (const env::Settings& s : settings)

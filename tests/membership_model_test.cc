@@ -157,7 +157,7 @@ class Search {
   void expand(const State& s) {
     for (int r = 0; r < model_.ranks; ++r) {
       if (!has(s.alive, r)) continue;
-      if (!has(s.called, r)) {  // shrink(), at any time; who has been told the outcome does not take part any more
+      if (!has(s.called, r)) {  // shrink(), at any time; a rank that knows the outcome does not take part any more
         State next = s;
         next.called |= just(r);
         visit(next);

@@ -109,7 +109,7 @@ std::string why_they_commute(const Schedule& s, Rank self, const Step& first, co
   return meets(s, moving, self, sync.peer) ? "" : "the peer of the signal or wait never touches what the move touches";
 }
 
-// A move between memories that changes nothing when it is done twice in a row.
+// A move between memories that changes nothing when it is repeated.
 bool idempotent(const Step& step, Rank self) {
   if (!is_move(step)) return false;
   for (const auto* side : {&step.sources, &step.destinations})
@@ -187,7 +187,7 @@ class Mutation : public testing::Test {
       mutate_sync(at);
   }
 
-  // Has the strand moved anything before this step that it has not told this peer yet?
+  // Whether the strand has moved anything before this step that it has not signalled to this peer yet.
   bool has_news_for(Rank peer, const Place& at) const {
     const auto& strand = original_.strand(at.rank, at.lane);
     bool news = false;

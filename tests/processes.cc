@@ -28,7 +28,7 @@ void Report::say(const std::string& text) const {
   std::size_t written = 0;
   while (written < text.size()) {
     const ssize_t n = write(fd_, text.data() + written, text.size() - written);
-    if (n <= 0) return;  // the parent has gone: nobody to tell
+    if (n <= 0) return;  // the parent has gone: nobody reads the report
     written += static_cast<std::size_t>(n);
   }
 }

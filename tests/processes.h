@@ -14,7 +14,7 @@ std::string fresh_id(const std::string& what);
 // Is there a shared-memory file of this job?
 bool leaves_a_file(const std::string& id);
 
-// What a child tells its parent. Owns: nothing; valid inside the child's body.
+// The report of a child to its parent. Owns: nothing; valid inside the child's body.
 class Report {
  public:
   explicit Report(int fd) : fd_(fd) {}

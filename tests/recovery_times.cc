@@ -80,7 +80,7 @@ int deaths(const std::string& over) {
   return 0;
 }
 
-// To and fro between two ranks, half a round trip: the best of a hundred batches.
+// Half a round trip between two ranks: the best of a hundred batches.
 std::string ping_pong(Communicator& c, bool tagged, std::size_t bytes) {
   const int kBatch = bytes > 8 ? 20 : 200;
   constexpr int kBatches = 100;

@@ -228,7 +228,7 @@ TEST(SessionErrors, DifferentCountsOnPeersMemoryAreAMismatchThatNamesTheRank) {
     EXPECT_EQ(s.error().field, "count");
     ASSERT_EQ(s.error().calls.size(), 2u);
     EXPECT_NE(s.error().calls[0].find(std::to_string(theirs)), std::string::npos) << s.error().calls[0];
-    // From then on the communicator answers with this error only.
+    // The communicator returns this error only, from then on.
     EXPECT_EQ(c.barrier().error(), s.error());
     EXPECT_EQ(c.start({.in = x.data(), .out = x.data(), .count = 1}).error(), s.error());
   });

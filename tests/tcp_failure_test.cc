@@ -67,7 +67,7 @@ TEST_P(TcpFailure, AKilledRankIsNamedByEverySurvivorLongBeforeTheTimeout) {
   }
 }
 
-// In a ring the stopped rank keeps only its neighbour waiting; the others wait for each other, and yet name it.
+// The stopped rank of a ring keeps only its neighbour waiting; the others wait for each other, and yet name it.
 TEST_P(TcpFailure, AStoppedRankIsATimeoutThatNamesItAndIsToldWhenItGoesOn) {
   constexpr Rank kRanks = 4, kVictim = 1;
   TcpJob job(kRanks, 800ms, streaming(GetParam()));
@@ -239,9 +239,9 @@ class Proxy {
     if (thread_.joinable()) thread_.join();
   }
   net::bootstrap::Address address() const { return net::bootstrap::local_address(listener_.get()); }
-  // Where nobody ever answers.
+  // An address where nobody ever answers.
   net::bootstrap::Address hole() const { return net::bootstrap::local_address(hole_.get()); }
-  // In rank 0; `to`: where rank 1 really listens.
+  // Called in rank 0; `to`: where rank 1 really listens.
   void begin(net::bootstrap::Address to) {
     thread_ = std::thread([this, to] { carry(to); });
   }
@@ -291,7 +291,7 @@ class Proxy {
   std::thread thread_;
 };
 
-// What both ranks say of a stream of messages from rank 0 to rank 1 through a proxy.
+// The reports of both ranks of a stream of messages from rank 0 to rank 1 through a proxy.
 std::vector<std::string> through(Proxy::Mischief mischief, std::chrono::milliseconds timeout) {
   auto proxy = std::make_unique<Proxy>(mischief);
   return TcpJob(

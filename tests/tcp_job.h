@@ -26,7 +26,7 @@ class TcpJob {
   void await_running() {
     for (Process& p : processes_) p.await_word();
   }
-  // What all ranks said at their end.
+  // The reports of all ranks at their end.
   std::vector<std::string> join();
 
  private:

@@ -1,4 +1,4 @@
-// What a cluster loses that loses one GPU: one rail of eight, not the rails altogether.
+// A cluster that loses one GPU loses one rail of eight, not the rails altogether.
 #include <gtest/gtest.h>
 
 #include "cost/shipped.h"

@@ -23,7 +23,7 @@ Status check(const Options& options);
 Status collectives(const Options& options);
 // Latency and bandwidth of one hop by protocol: two ranks send a message to and fro inside one kernel.
 Status hops(const Options& options);
-// What a call costs that moves next to nothing: launched, and replayed as a graph.
+// The cost of a call that moves next to nothing: launched, and replayed as a graph.
 Status launches(const Options& options);
 // Every even collective on streams (weft/cuda.h), by kernels and by copy engines, called and as a replayed graph.
 Status streams(const Options& options);
@@ -39,7 +39,7 @@ void doing(const std::string& what);
 
 // Bytes read and written per second by a large copy within the GPU's memory.
 Result<double> copy_rate();
-// So many strands that the blocks of all ranks fit on the GPU at the same time, a power of two.
+// The largest power of two of strands with which the blocks of all ranks fit on the GPU at the same time.
 Result<int> strands_for(Rank ranks, int threads);
 
 }  // namespace weft::gpu

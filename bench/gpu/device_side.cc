@@ -56,7 +56,7 @@ struct Heaps {
 
 constexpr int kWarm = 2;  // calls before those that count
 
-// Microseconds of one call, the mean of so many; `prepare` makes the next one ready.
+// Microseconds of one call, the mean of `calls`; `prepare` makes the next one ready.
 template <class Work, class Prepare>
 Result<double> time_of(OfRanks<Work>& all, int calls, Prepare&& prepare) {
   double sum = 0;

@@ -12,7 +12,7 @@ using device::ByWarp;
 using device::Heap;
 using device::OneSided;
 
-// Where a rank's token goes, by the router; -1 of none.
+// The destination of a rank's token, by the router; -1: none.
 struct Dispatch {
   const std::int32_t* route = nullptr;  // [tokens] the expert's rank
   const std::byte* tokens = nullptr;    // this rank's, one after the other
@@ -66,7 +66,7 @@ WEFT_DEVICE bool transpose(Machine& machine, const Heap& heap, const Transpose& 
   return by_block.barrier(t.meetings + block, 2 * t.times);
 }
 
-// A message between ranks 0 and 1, so many times to and fro; whoever gets it counts every word up and sends it back.
+// A message between ranks 0 and 1, several times to and fro; its receiver counts every word up and sends it back.
 struct PingPong {
   std::uint64_t* inbox = nullptr;    // in the heap
   std::uint64_t* outbox = nullptr;   // rank 0 begins with what is there, and has it at the end with 2 * times more

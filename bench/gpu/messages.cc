@@ -9,7 +9,7 @@ namespace {
 
 using stream::DeviceMemory;
 
-// Ranks on device 0, each with a stream or all with one, that send a message of so many integers to all, themselves
+// Ranks on device 0, each with a stream or all with one, that send a message of integers to all, themselves
 // included. Over the seam of net/cuda alone, so that it runs on the host as well.
 class Job {
  public:

@@ -36,7 +36,7 @@ class DeviceMemory {
   void* at_ = nullptr;
 };
 
-// Ranks on the current GPU, and the collectives that their kernels carry out.
+// Ranks on the current GPU, and the collectives that their kernels run.
 // Thread: one at a time.
 class Ranks {
  public:
@@ -44,7 +44,7 @@ class Ranks {
   ~Ranks();
 
   const exec::device::Geometry& geometry() const { return geometry_; }
-  // Programs of all ranks, by rank, and memory of so many bytes each; input and output stay from call to call if they
+  // Prepares programs of all ranks, by rank, and memory for each; input and output stay from call to call if they
   // are large enough. Errors: of flatten; kUnsupported: not all blocks fit on the GPU at the same time.
   Status prepare(std::span<const schedule::Program> programs, protocol::Protocol protocol, bool publishes,
                  DataType type, ReduceOp op, std::size_t in_bytes, std::size_t out_bytes);
@@ -56,7 +56,7 @@ class Ranks {
   Status start();
   // Errors: kTimeout, kMismatch, kAborted with rank, strand, peer and step.
   Status wait();
-  // Microseconds of one call: the mean of so many, one after the other; by launches, or replayed as a graph of one.
+  // Microseconds of one call: the mean of `calls`, one after the other; by launches, or replayed as a graph of one.
   Result<double> time(int calls);
   Result<double> time_as_graph(int calls);
 

@@ -112,7 +112,7 @@ inline void measure_point(Peer& peer, const Options& options, const Point& point
   peer.barrier();
   operation();
   const double errors = peer.max(static_cast<double>(wrong(point, peer.rank(), peer.ranks())));
-  // From here on zeros: sums in place would otherwise grow without bound.
+  // Zeros from here on: sums in place would otherwise grow without bound.
   std::fill(point.in, point.in + point.count, 0.0F);
   std::fill(point.out, point.out + point.count, 0.0F);
   if (first) settle(peer, operation);

@@ -1,5 +1,5 @@
-// What two cores of this machine move through memory beyond their caches, by plain loads and stores past the cache
-// alone: the bound of large collectives between two ranks, whoever writes them.
+// The rate at which two cores of this machine move memory beyond their caches, by plain loads and stores past the cache
+// alone: the bound of large collectives between two ranks.
 //   c++ -std=c++20 -O3 -march=native bench/peers/memory_bound.cc -o build/peers/memory_bound -pthread
 //   build/peers/memory_bound        GB/s of both cores together, read and written: copies, then sums of two blocks
 // The two threads are bound to CPUs 0 and 1, and work on blocks of 128 MiB in huge pages. Best of five runs each.

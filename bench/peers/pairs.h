@@ -27,7 +27,7 @@ class Library {
   virtual int rank() const = 0;
   virtual void send(const char* data, std::size_t bytes) = 0;  // to the other rank
   virtual void receive(char* data, std::size_t bytes) = 0;
-  // kOutstanding messages of so many bytes, one after the other in memory, all under way at once.
+  // Sends kOutstanding messages of `bytes`, one after the other in memory, all under way at once.
   virtual void send_many(const char* data, std::size_t bytes) = 0;
   virtual void receive_many(char* data, std::size_t bytes) = 0;
   // Makes one more communicator of both ranks and keeps it; false: the library has none.

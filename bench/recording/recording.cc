@@ -1,4 +1,4 @@
-// What it costs calls of two ranks that weft could trace them, and that it records them. Variants:
+// The cost of the flight recorder, and of the possibility to trace, for calls of two ranks. Variants:
 //   bare      no flight recorder, and an executor from which the trace's branches are left out when it is compiled
 //   recorded  the flight recorder, as usual
 //   shipped   and the branches, with no trace wanted: what programs get

@@ -36,9 +36,9 @@ struct Request {
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t count = 0;
-  // Of the uneven collectives, instead of `count`: elements of every rank's part, the same on all ranks; all_to_all_v:
-  // of the parts that this rank sends, and of those that it receives; what it sends itself must be what it receives
-  // from itself. Read before the call returns.
+  // Uneven collectives take these instead of `count`: elements of every rank's part, the same on all ranks;
+  // all_to_all_v: of the parts that this rank sends, and of those that it receives; what it sends itself must be what
+  // it receives from itself. Read before the call returns.
   std::span<const std::size_t> counts = {}, receive_counts = {};
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of collectives that reduce; the others ignore it
@@ -277,7 +277,7 @@ class Communicator {
                 .op = op,
                 .scalar = scalar});
   }
-  // In place: every rank's `data` becomes the root's.
+  // The form in place: every rank's `data` becomes the root's.
   template <class T>
   [[nodiscard]] Status broadcast(std::span<T> data, Rank root) {
     return run({.collective = Collective::kBroadcast,
@@ -316,8 +316,9 @@ class Communicator {
   // all got it. Waits as shrink() does, and leaves this communicator as it is. Errors: kNoQuorum as shrink(); kLeftOut:
   // the others have agreed without this rank.
   [[nodiscard]] Result<Agreement> agree(std::uint64_t bits);
-  // Of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks). `id`: of a
-  // MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and connect.
+  // A communicator of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks).
+  // `id`: of a MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and
+  // connect.
   [[nodiscard]] Result<Communicator> grow(const UniqueId& id, Rank ranks);
 
   // --- when something goes wrong ---
@@ -341,7 +342,8 @@ class Communicator {
   // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.
   [[nodiscard]] Status monitored_barrier(std::chrono::milliseconds timeout);
   // Waits for all started operations and for all ranks to do the same; afterwards the communicator does nothing more.
-  // Errors: as run; kMismatch also if a peer has sent what no call of this rank received.
+  // It is a call of its own: ranks that finalize while others are in a barrier disagree with them. Errors: as run;
+  // kMismatch also if a peer has sent what no call of this rank received.
   [[nodiscard]] Status finalize();
 
  private:

@@ -88,9 +88,9 @@ class Communicator {
 // Handles: copies are the same window. Requires: kernels that use it have ended before the last of them.
 class Window {
  public:
-  // Of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's device,
-  // aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the host;
-  // kUnsupported: GPUs whose link (PCIe) carries no atomic operations, which signals and barriers are.
+  // Windows of all ranks of a communicator, in their order. `memory`: of each, `bytes` of device memory of any rank's
+  // device, aligned to 16 bytes; it stays the caller's. Errors: bad input: a rank that is missing, or memory of the
+  // host; kUnsupported: GPUs whose link (PCIe) carries no atomic operations, which signals and barriers are.
   static Result<std::vector<Window>> open(std::span<const Communicator> ranks, std::span<void* const> memory,
                                           std::size_t bytes);
   // Over memory of their own, each on its rank's device, all zero. Errors: likewise; kNoResources.
@@ -98,7 +98,7 @@ class Window {
 
   void* data() const;
   std::size_t size() const;
-  // For kernels of this rank, as a parameter: device pointers to the peers' memory.
+  // A parameter for this rank's kernels: device pointers to the peers' memory.
   device::Heap heap() const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// What a failure permanently affects, so that the caller knows what to replace (STYLE 19).
+// The scope that a failure permanently affects, so that the caller knows what to replace.
 enum class Blame {
   kInput,         // the arguments or a file; call again, corrected
   kOperation,     // this operation; the communicator still works

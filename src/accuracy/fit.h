@@ -21,7 +21,7 @@ struct Fit {
   int points = 0;
 };
 
-// Fits the constants that the tables can tell, one after the other with ever smaller steps, until none improves the
+// Fits the constants that the tables determine, one after the other with ever smaller steps, until none improves the
 // mean. All tables must be of the machine of `predictor`, whose costs change meanwhile; `conditions`: of that machine.
 // At most `most` points of each table are used, evenly spaced. Deterministic. Errors: of Predictor::predict.
 Result<Fit> fit(Predictor& predictor, const std::vector<std::string>& conditions, std::span<const Table> tables,

@@ -25,7 +25,7 @@ schedule::Task task_of(const cost::MachineView& machine, Collective collective, 
 // nccl-tests starts 20 calls (its -n), waits for the last and divides.
 constexpr int kCalls = 20;
 
-bool told(const Point& point, const tune::nccl::Row& row) {
+bool matches(const Point& point, const tune::nccl::Row& row) {
   return (point.algorithm.empty() || name(row.algorithm) == point.algorithm) &&
          (point.protocol.empty() || protocol::traits(row.protocol).name == point.protocol);
 }
@@ -41,10 +41,10 @@ Result<std::optional<tune::nccl::Row>> Predictor::ask_nccl(const schedule::Task&
   }
   if (!tune::nccl::models(task.collective)) return std::nullopt;
   std::vector<tune::nccl::Row> rows = tune::nccl::rows(*system_, task.collective, task.elements * task.element_bytes);
-  std::erase_if(rows, [&](const tune::nccl::Row& r) { return !r.possible || !told(point, r); });
+  std::erase_if(rows, [&](const tune::nccl::Row& r) { return !r.possible || !matches(point, r); });
   if (rows.empty())
-    return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do what the table says it was told: {} {}",
-                   point.algorithm, point.protocol);
+    return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do what the table names: {} {}", point.algorithm,
+                   point.protocol);
   tune::nccl::Row best = *std::ranges::min_element(rows, {}, &tune::nccl::Row::time);
   if (point.channels > 0) best.channels = point.channels;
   return best;

@@ -11,7 +11,7 @@
 
 namespace weft::accuracy {
 
-// What the model says of one point, and for which way of doing it.
+// The model's time of one point, and the plan that it is of.
 struct Prediction {
   Duration time;
   std::string_view algorithm;  // of weft's registry
@@ -31,7 +31,7 @@ class Predictor {
   Result<Prediction> predict(const Table& table, const Point& point);
 
   const cost::MachineView& machine() const { return machine_; }
-  // From now on with these costs.
+  // Predicts with these costs from now on.
   void set_costs(protocol::HopCosts costs) { machine_.set_costs(std::move(costs)); }
   // Plans of more simulated steps are judged by their estimates. A fit, which predicts every row some hundred times,
   // takes fewer.

@@ -8,7 +8,7 @@
 
 namespace weft::accuracy {
 
-// Messages are told apart by size: what decides their time differs.
+// Messages are scored by size class: different costs decide their time.
 inline constexpr int kBands = 3;
 inline constexpr Bytes kMedium = Bytes{64} << 10, kLarge = Bytes{16} << 20;
 int band(Bytes bytes);  // 0: below 64 KiB, 1: below 16 MiB, 2: from 16 MiB

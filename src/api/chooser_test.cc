@@ -12,7 +12,7 @@ namespace {
 using protocol::Protocol;
 using tune::Candidate;
 
-// All ways to broadcast so many bytes among ranks that share memory on this machine's cores.
+// All candidates for a broadcast of `bytes` among ranks that share memory on this machine's cores.
 std::vector<Candidate> broadcasts(const cost::MachineView& machine, Rank ranks, Bytes bytes) {
   return tune::candidates(machine, {.task = {.collective = Collective::kBroadcast,
                                              .ranks = ranks,
@@ -34,9 +34,9 @@ TEST(Choice, OfRanksThatShareCoresIsMadeForCallsInARow) {
   const auto all = broadcasts(*machine, ranks, 8);
   const Candidate &lines = find(all, "spread", Protocol::kLL64), &simple = find(all, "spread", Protocol::kSimple);
   EXPECT_LT(simple.estimate.total, lines.estimate.total);
-  EXPECT_LT(lines.in_a_row, simple.in_a_row);
+  EXPECT_LT(lines.back_to_back, simple.back_to_back);
   EXPECT_TRUE(lines.chosen) << all.front().plan.algorithm->name;
-  EXPECT_TRUE(lines.reason.starts_with("fastest in a row: ")) << lines.reason;
+  EXPECT_TRUE(lines.reason.starts_with("fastest back to back: ")) << lines.reason;
   EXPECT_NE(simple.reason.find("fewer are under way at once"), std::string::npos) << simple.reason;
 }
 
@@ -50,8 +50,8 @@ TEST(Choice, OfPlansThatReadPeersMemoryCountsTheWaiting) {
     const Candidate& direct = find(all, "direct", Protocol::kDirect);
     if (direct.chosen || direct.estimate.total >= all.front().estimate.total) continue;
     found = true;
-    EXPECT_EQ(direct.in_a_row, direct.estimate.total);
-    EXPECT_LT(all.front().in_a_row, direct.in_a_row);
+    EXPECT_EQ(direct.back_to_back, direct.estimate.total);
+    EXPECT_LT(all.front().back_to_back, direct.back_to_back);
     EXPECT_NE(direct.reason.find("ranks wait until others have read their memory"), std::string::npos) << direct.reason;
   }
   EXPECT_TRUE(found);

@@ -188,7 +188,7 @@ class MetGroups final : public Common {
     meeting.name = m.secret;
     meeting.log = origin_->log;
     meeting.listener = std::move(listener_);
-    // Some may have got what all told each other, while others saw a rank die, and gave up.
+    // Some ranks may have received everybody's announcement while others saw a rank die and gave up.
     return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
       return near_->near->wait_policy.broken() || near_ended(members[static_cast<std::size_t>(r)]);
     });
@@ -272,7 +272,7 @@ class MetGroups final : public Common {
       meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
     }
   }
-  // Of a rank of the old communicator.
+  // Whether the process of a rank of the old communicator has ended.
   bool near_ended(Rank r) const {
     const auto& endpoint = near_->endpoint;
     return endpoint.is_near(r) && near_->near->wait_policy.has_ended()(endpoint.local(r));

@@ -75,7 +75,7 @@ Rank per_machine(const std::vector<net::bootstrap::Record>& ranks) {
   return static_cast<Rank>(first);
 }
 
-// Who shares a rank's machine, itself included.
+// The number of ranks on a rank's machine, itself included.
 Rank ranks_beside(const net::bootstrap::Meeting& meeting, Rank rank) {
   return static_cast<Rank>(std::count_if(meeting.ranks.begin(), meeting.ranks.end(), [&](const auto& r) {
     return r.node == meeting.ranks[static_cast<std::size_t>(rank)].node;
@@ -98,7 +98,7 @@ net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
   return settings.zero_copy == "on" ? ZeroCopy::kAlways : ZeroCopy::kNever;
 }
 
-// By what joins machines.
+// Opens the transport between machines.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
                                                           Rank rank, net::messages::WaitPolicy::Limits limits) {
   if (origin.ucx != nullptr && meeting.sealing().on())
@@ -130,7 +130,7 @@ Status check_one_transport(const net::bootstrap::Meeting& meeting) {
   return {};
 }
 
-// As over shared memory.
+// The wait limits of shared memory, for transports that carry messages.
 net::messages::WaitPolicy::Limits message_limits_of(const env::Settings& settings, Rank ranks,
                                                     const cost::MachineView& machine) {
   net::messages::WaitPolicy::Limits limits{.timeout = std::chrono::milliseconds(settings.timeout_ms)};

@@ -82,7 +82,7 @@ Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& 
 // input): shm across machines, no UCX; ranks of different transports; of Log::open.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,
                         Rank rank, net::bootstrap::Meeting meeting, std::shared_ptr<const Log> log = nullptr);
-// As a thread of a room. Errors: of the trace's file.
+// Opens a rank that is a thread of a room. Errors: of the trace's file.
 Result<std::shared_ptr<session::Session>> open_thread(std::shared_ptr<const Origin> origin, const Place& place,
                                                       std::unique_ptr<net::threads::World> world,
                                                       std::shared_ptr<const cost::MachineView> machine);

@@ -65,19 +65,19 @@ class Pe {
 
  private:
   explicit Pe(Parts parts);
-  // How the first member of a group tells another what they need to become a team. One per pair of ranks, in the
+  // What the first member of a group sends another so that they become a team. One per pair of ranks, in the
   // receiver's memory: the sender waits for key == 0, writes the rest, then the key; the receiver takes it and clears
   // the key.
-  struct Letter {
+  struct TeamSetup {
     std::uint64_t key = 0;   // of the group; 0: empty
     std::int64_t place = 0;  // of connections in memory that all map; kNoPlace: there is none
     UniqueId id;             // where they meet otherwise; all zero: nowhere
   };
-  static Bytes letter_bytes(Rank ranks) { return ranks * static_cast<Bytes>(sizeof(Letter)); }
-  Letter* letter(Rank from) const { return reinterpret_cast<Letter*>(heap_region_.own) + from; }
-  void tell(Rank member, const Letter& letter);
-  Letter hear(Rank from, std::uint64_t key);
-  // Do all ranks pass the same value? Also tells whether `fine` holds everywhere. Errors: of the communicator.
+  static Bytes letter_bytes(Rank ranks) { return ranks * static_cast<Bytes>(sizeof(TeamSetup)); }
+  TeamSetup* setup_slot(Rank from) const { return reinterpret_cast<TeamSetup*>(heap_region_.own) + from; }
+  void send_setup(Rank member, const TeamSetup& letter);
+  TeamSetup receive_setup(Rank from, std::uint64_t key);
+  // Whether all ranks pass the same value, and `fine` holds everywhere. Errors: of the communicator.
   Result<bool> agree(const char* call, const char* what, std::int64_t value, bool fine);
   Result<std::shared_ptr<Team>> make_team_in_memory(const pgas::Group& group);
   Result<std::shared_ptr<Team>> make_team_by_meeting(const pgas::Group& group);

@@ -9,7 +9,7 @@ namespace weft::api {
 
 inline constexpr Bytes kPage = 4096;
 inline Bytes page_up(Bytes bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-// To a multiple of Pe::kMostAlignment.
+// Rounds up to a multiple of Pe::kMostAlignment.
 Bytes heap_up(Bytes bytes);
 std::byte* heap_up(std::byte* at);
 
@@ -25,7 +25,8 @@ struct Neighbours {
   net::shm::World& world;
   std::vector<Rank> members;
 };
-// What peers reach of this rank: the symmetric heap, and the program's variables unless the ranks' programs differ.
+// The memory of this rank that peers reach: the symmetric heap, and the program's variables unless the ranks' programs
+// differ.
 struct Symmetric {
   pgas::Region heap;
   std::vector<pgas::Region> others = {};

@@ -19,7 +19,7 @@ pgas::Region own_region(std::byte* own, Bytes bytes, Rank rank, Rank ranks) {
   return region;
 }
 
-// Where every rank's server listens.
+// Exchanges the addresses at which the ranks' servers listen.
 Result<std::vector<Address>> exchange(Communicator& comm, const Address& own) {
   std::vector<Address> all(static_cast<std::size_t>(comm.ranks()));
   static_assert(std::is_trivially_copyable_v<Address>);
@@ -53,7 +53,7 @@ Result<Symmetric> own_memory(Communicator& comm, Bytes bytes, bool share_data) {
   return own;
 }
 
-// The same memory by UCX. `has_ended`: tells of peers' processes.
+// The same memory by UCX. `has_ended`: whether a peer's process has ended.
 Result<std::unique_ptr<net::ucx::RemoteMemory>> reached_by_ucx(Communicator& comm, const Symmetric& memory,
                                                                std::function<bool(Rank)> has_ended) {
   using net::ucx::RemoteMemory;

@@ -16,8 +16,8 @@ std::uint64_t key_of(const pgas::Group& g) {
 
 }  // namespace
 
-void Pe::tell(Rank member, const Letter& text) {
-  Letter* const slot = letter(rank());
+void Pe::send_setup(Rank member, const TeamSetup& text) {
+  TeamSetup* const slot = setup_slot(rank());
   pgas::Idler idler(space_, watch_, kCall);
   while (pgas::atomic<pgas::AtomicOp::kFetch>(space_, kCall, &slot->key, std::uint64_t{0}, std::uint64_t{0}, member) !=
          0)
@@ -29,11 +29,11 @@ void Pe::tell(Rank member, const Letter& text) {
   pgas::atomic<pgas::AtomicOp::kSet>(space_, kCall, &slot->key, text.key, std::uint64_t{0}, member);
 }
 
-Pe::Letter Pe::hear(Rank from, std::uint64_t key) {
-  Letter* const slot = letter(from);
+Pe::TeamSetup Pe::receive_setup(Rank from, std::uint64_t key) {
+  TeamSetup* const slot = setup_slot(from);
   pgas::Idler idler(space_, watch_, kCall);
   while (pgas::look(&slot->key) != key) idler.pause();
-  const Letter text = *slot;
+  const TeamSetup text = *slot;
   std::atomic_ref(slot->key).store(0, std::memory_order_release);
   return text;
 }
@@ -69,16 +69,16 @@ Result<std::shared_ptr<Team>> Pe::split(Team& parent, const pgas::Group& group) 
 
 Result<std::shared_ptr<Team>> Pe::make_team_in_memory(const pgas::Group& group) {
   const Rank member = group.member(rank());
-  Letter text{.key = key_of(group), .place = kNoPlace, .id = {}};
+  TeamSetup text{.key = key_of(group), .place = kNoPlace, .id = {}};
   if (member == 0) {
     {
       const std::lock_guard guard(mutex_);
       if (const auto links = commons_.allocate(net::memory::Group::bytes(group.size)))
         text.place = *links - commons_.base;
     }
-    for (Rank other = 1; other < group.size; ++other) tell(group.job_rank(other), text);
+    for (Rank other = 1; other < group.size; ++other) send_setup(group.job_rank(other), text);
   } else {
-    text = hear(group.start, text.key);
+    text = receive_setup(group.start, text.key);
   }
   if (text.place == kNoPlace)
     return failure(Code::kNoResources, Blame::kOperation, "PE {} has no memory left for another team", group.start);
@@ -103,16 +103,16 @@ Result<std::shared_ptr<Team>> Pe::make_team_in_memory(const pgas::Group& group) 
 Result<std::shared_ptr<Team>> Pe::make_team_by_meeting(const pgas::Group& group) {
   const Rank member = group.member(rank());
   const ConnectOptions options{.interface = interface_, .timeout = limits_.timeout};
-  Letter text{.key = key_of(group), .place = kNoPlace, .id = {}};
+  TeamSetup text{.key = key_of(group), .place = kNoPlace, .id = {}};
   std::optional<MeetingPlace> place;
   if (member == 0) {
     if (auto opened = MeetingPlace::open(group.size, options)) {
       text.id = opened->id();
       place = std::move(*opened);
     }
-    for (Rank other = 1; other < group.size; ++other) tell(group.job_rank(other), text);
+    for (Rank other = 1; other < group.size; ++other) send_setup(group.job_rank(other), text);
   } else {
-    text = hear(group.start, text.key);
+    text = receive_setup(group.start, text.key);
   }
   if (text.id == UniqueId{})
     return failure(Code::kNoResources, Blame::kOperation, "PE {} cannot open a place to meet", group.start);

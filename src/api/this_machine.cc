@@ -67,12 +67,11 @@ Known known(const calibrate::Rates& rates, Carrier carrier) {
   return {"NET", rates.tcp, rates.tcp_connection};
 }
 
-// What a message between ranks costs, if so many share a machine's cores. Then all that the ranks of a core send and
-// take keeps each of them waiting, and so do their looks: fitted to 4 ranks on 2 cores over TCP
-// (bench/results/2026-11-23-tcp.md).
+// The cost of a message between ranks when several share a core. Everything that a core's ranks send and receive then
+// delays each of them, and so does their polling.
 protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates& rates, Carrier carrier,
                          Rank ranks_here) {
-  constexpr double kTaking = 0.55, kLook = 0.75;  // of a trip
+  const protocol::HopCosts::Factors& factors = cores.costs().factors();
   const int sharing = cores.sharing(ranks_here);
   const Known measured = known(rates, carrier);
   protocol::HopCost hop = *cores.costs().find(measured.path, protocol::Protocol::kSimple);
@@ -84,8 +83,8 @@ protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates&
   }
   if (sharing > 1) {
     const Duration alone = hop.least - hop.overhead, trip = hop.least;
-    hop.overhead = (hop.overhead + trip * kTaking) * sharing;
-    hop.least = hop.overhead + alone + trip * (kLook * (sharing - 1));
+    hop.overhead = (hop.overhead + trip * factors.receive) * sharing;
+    hop.least = hop.overhead + alone + trip * (factors.poll * (sharing - 1));
   }
   hop.channel = hop.channel * (1.0 / sharing);
   return hop;
@@ -96,7 +95,7 @@ protocol::HopCost hop_of(const cost::MachineView& cores, const calibrate::Rates&
 protocol::HopCost memory_hop(const cost::MachineView& cores, const calibrate::Rates& rates, Rank ranks_here) {
   protocol::HopCost hop = *cores.costs().find("PHB", protocol::Protocol::kSimple);
   const int sharing = cores.sharing(ranks_here);
-  hop.least = std::max({hop.least, rates.core_to_core * hop.trips, cores.costs().turn(sharing)});
+  hop.least = std::max({hop.least, rates.core_to_core * hop.trips, cores.costs().scheduling_delay(sharing)});
   hop.channel = protocol::HopCosts::channel(hop, sharing) * (1.0 / sharing);
   return hop;
 }
@@ -127,8 +126,8 @@ Result<cost::MachineView> this_network(const calibrate::Rates& rates, Carrier ca
   WEFT_TRY(const Machine cores, this_machine(rates));
   const protocol::HopCost hop = hop_of(*cores, rates, carrier, ranks_here);
   const Duration launch = *cores->costs().launch(protocol::Protocol::kSimple);
-  return cost::MachineView(
-      cores->topology(), protocol::HopCosts::over_network(hop, launch, cores->costs().rank_switch()), cores->caches());
+  const auto costs = protocol::HopCosts::over_network(hop, launch, cores->costs().rank_switch());
+  return cost::MachineView(cores->topology(), costs.with_factors(cores->costs().factors()), cores->caches());
 }
 
 Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier across, int machines, Rank ranks_each,
@@ -137,12 +136,11 @@ Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier 
   const cost::MachineView& cores = *machine;
   const protocol::HopCost within =
       within_by != nullptr ? hop_of(cores, rates, *within_by, ranks_each) : memory_hop(cores, rates, ranks_each);
-  return cost::MachineView(
-      side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
-      protocol::HopCosts::over_network(hop_of(cores, rates, across, ranks_each),
-                                       *cores.costs().launch(protocol::Protocol::kSimple), cores.costs().rank_switch(),
-                                       &within, cores.costs().streams(cores.sharing(ranks_each))),
-      cores.caches());
+  const auto costs = protocol::HopCosts::over_network(
+      hop_of(cores, rates, across, ranks_each), *cores.costs().launch(protocol::Protocol::kSimple),
+      cores.costs().rank_switch(), &within, cores.costs().streams(cores.sharing(ranks_each)));
+  return cost::MachineView(side_by_side(machines, ranks_each, cores.core_rate(), rates.core_to_core * 0.5),
+                           costs.with_factors(cores.costs().factors()), cores.caches());
 }
 
 }  // namespace weft::api

@@ -11,7 +11,7 @@ namespace weft::api {
 // Errors: those of detection.
 Result<std::shared_ptr<const cost::MachineView>> this_machine(const calibrate::Rates& rates);
 
-// What carries messages between two ranks: TCP, or UCX within a machine or between two, where it is told to report
+// What carries messages between two ranks: TCP, or UCX within a machine or between two, where it has to report
 // peers that end and cannot use shared memory.
 enum class Carrier { kTcp, kUcx, kUcxAcross };
 
@@ -19,8 +19,8 @@ enum class Carrier { kTcp, kUcx, kUcxAcross };
 // Messages are as fast as `rates` say; where they do not, as fast as the shipped table says.
 Result<cost::MachineView> this_network(const calibrate::Rates& rates, Carrier carrier, Rank ranks_here);
 
-// Machines like this one that messages join, with so many ranks each. `within`: what carries messages inside a machine;
-// null: its memory.
+// Machines like this one that messages join, with `ranks_each` ranks each. `within`: what carries messages inside a
+// machine; null: its memory.
 Result<cost::MachineView> these_machines(const calibrate::Rates& rates, Carrier across, int machines, Rank ranks_each,
                                          const Carrier* within = nullptr);
 

@@ -23,7 +23,7 @@ struct Variable {
 };
 std::span<const Variable> table();
 
-// What launchers tell their processes, under names of their own (torchrun, Open MPI, MPICH, Slurm).
+// The variables that launchers set for their processes (torchrun, Open MPI, MPICH, Slurm).
 std::span<const std::string_view> launcher_names();
 
 // The variables' values, read once and handed down; nothing else in weft looks at the environment.

@@ -21,7 +21,7 @@ class FreeList {
   std::optional<Bytes> release(Bytes offset);
   // Gives back all of a block in use but its first `bytes`, rounded up to the unit. Requires: it is that large.
   void cut(Bytes offset, Bytes bytes);
-  // As asked for; nothing: not the start of a block in use.
+  // The size that was asked for; nothing: not the start of a block in use.
   std::optional<Bytes> size_of(Bytes offset) const;
 
  private:

@@ -28,7 +28,7 @@ TEST(Generator, AnEmptyOneEndsAtOnce) {
   EXPECT_EQ(Generator<int>().next(), nullptr);
 }
 
-Generator<std::string> tell(std::shared_ptr<int> started) {
+Generator<std::string> steps_of(std::shared_ptr<int> started) {
   ++*started;
   co_yield std::string(100, 'a');  // a temporary: lives until the next call
   co_yield std::string("b");
@@ -36,7 +36,7 @@ Generator<std::string> tell(std::shared_ptr<int> started) {
 
 TEST(Generator, RunsOnlyAsFarAsItIsAsked) {
   const auto started = std::make_shared<int>(0);
-  auto g = tell(started);
+  auto g = steps_of(started);
   EXPECT_EQ(*started, 0);
   EXPECT_EQ(*g.next(), std::string(100, 'a'));
   EXPECT_EQ(*started, 1);
@@ -45,7 +45,7 @@ TEST(Generator, RunsOnlyAsFarAsItIsAsked) {
 TEST(Generator, FreesWhatItHoldsWhenItIsDroppedHalfway) {
   const auto started = std::make_shared<int>(0);
   {
-    auto g = tell(started);
+    auto g = steps_of(started);
     g.next();
     EXPECT_EQ(started.use_count(), 2);
   }

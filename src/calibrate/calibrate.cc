@@ -129,7 +129,7 @@ void plain_copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::
 
 Bytes cache_of(int what, Bytes otherwise) {
   const long size = sysconf(what);
-  return size > 0 ? size : otherwise;  // a usual one where the system does not tell
+  return size > 0 ? size : otherwise;  // a usual one where the system does not report it
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 
 namespace weft::cli {
 
-// What `weft ARGUMENTS... --json -` would write, without a process and without printing: bench on a machine named by
+// The JSON that `weft ARGUMENTS... --json -` writes, without a process and without printing: bench on a machine named
+// by
 // --on, explain, verify, schedule, topo, train, doctor, accuracy. A failed proof and a finding are answers. Errors: as
 // the command; bad input also for other commands.
 Result<nlohmann::json> answer(const std::vector<std::string>& arguments);

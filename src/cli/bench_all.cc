@@ -35,7 +35,7 @@ std::vector<Way> all_ways() {
   return ways;
 }
 
-// What a job's rank 0 found out; lies in memory that it shares with the command.
+// The result of a job's rank 0; it lies in memory that the rank shares with the command.
 struct Cell {
   double seconds = -1;       // of one operation of the largest size; negative: does not serve
   std::int64_t errors = -1;  // wrong elements of all sizes; negative: not checked

@@ -107,7 +107,7 @@ class Bench {
     question.algorithm = spec_.algorithm.empty() ? row.algorithm : spec_.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
-    if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->in_a_row;
+    if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->back_to_back;
     const cost::Limit limit = cost::limit(*machine_.view, task);
     row.limit_resource = limit.resource;
     row.limit_time = limit.time;
@@ -125,7 +125,7 @@ int run_rank(const BenchSpec& spec, const Machine& machine, Communicator comm, B
   return result ? *result : report_error(result.error());
 }
 
-// A rank of a job, whoever started it.
+// A rank of a job, started by `weft` or another launcher.
 int join_and_run(const BenchSpec& spec, const env::Settings& settings, const net::bootstrap::Job& job,
                  const std::string& transport, const calibrate::Rates& rates, BenchReport report) {
   auto joined = api::join(settings, job, transport, rates);

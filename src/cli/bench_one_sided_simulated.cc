@@ -2,7 +2,7 @@
 #include "cli/bench_one_sided.h"
 #include "replay/run.h"
 
-// The programs of `weft bench put` and its like, written down instead of carried out, in virtual time.
+// The programs of `weft bench put` and its like, written down and replayed in virtual time.
 namespace weft::cli {
 namespace {
 

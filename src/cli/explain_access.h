@@ -4,7 +4,7 @@
 
 namespace weft::cli {
 
-// What `weft explain access` asks besides the machine and the size.
+// The question of `weft explain access` besides the machine and the size.
 struct AccessSpec {
   std::int64_t reuse = 1, peer = 1;
   double fraction = 1;

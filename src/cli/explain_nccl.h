@@ -8,7 +8,7 @@
 
 namespace weft::cli {
 
-// What NCCL would pick for a question, beside what weft picks.
+// NCCL's choice for a question, beside weft's.
 struct NcclView {
   std::string unavailable;  // why there is nothing else here; empty: there is
   tune::nccl::System system;

@@ -112,7 +112,7 @@ Status print_path(const topology::Topology& t, const topology::Routes& routes, c
   return {};
 }
 
-// What the probes read of this machine, NVIDIA's GPUs included.
+// Records the files that probes read of this machine, NVIDIA's GPUs included.
 Status record_this_machine(const std::string& folder) {
   topology::HostFacts facts = topology::read_sysfs("/");
   facts.gpus = topology::read_nvml();

@@ -33,7 +33,7 @@ struct Tally {
   std::string counterexample;
 };
 
-// All ways of calling the algorithm on so many ranks with this root.
+// Proves all ways of calling the algorithm on this number of ranks with this root.
 void prove(const schedule::Algorithm& a, schedule::RankContext context, Tally& tally) {
   for (const bool in_place : {false, true}) {
     for (const bool staged : {false, true}) {

@@ -1,6 +1,6 @@
 #include "collectives/barrier.h"
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 
 namespace weft::collectives {
 
@@ -34,7 +34,7 @@ Algorithm dissemination_barrier() {
           .source = "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988",
           .in_order = true,
           .steps = dissemination_steps,
-          .turn = by_one_rank,
+          .rotation = by_one_rank,
           .growth = Growth::kPerDoubling};
 }
 Algorithm spread_barrier() {
@@ -44,7 +44,7 @@ Algorithm spread_barrier() {
           .source = "all-to-all notification",
           .in_order = true,
           .steps = spread_steps,
-          .turn = by_one_rank,
+          .rotation = by_one_rank,
           .growth = Growth::kPerNode};
 }
 

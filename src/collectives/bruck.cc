@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 
 namespace weft::collectives {
 
@@ -95,7 +95,7 @@ Algorithm bruck_all_gather() {
           .source = kSource,
           .parts = half,
           .steps = all_gather_steps,
-          .turn = by_one_rank};
+          .rotation = by_one_rank};
 }
 Algorithm bruck_reduce_scatter() {
   return {.name = "bruck",
@@ -107,7 +107,7 @@ Algorithm bruck_reduce_scatter() {
           .scratch = rank_many,
           .parts = half,
           .steps = reduce_scatter_steps,
-          .turn = by_one_rank};
+          .rotation = by_one_rank};
 }
 Algorithm bruck_all_to_all() {
   return {.name = "bruck",
@@ -117,7 +117,7 @@ Algorithm bruck_all_to_all() {
           .scratch = rank_many,
           .parts = half,
           .steps = all_to_all_steps,
-          .turn = by_one_rank};
+          .rotation = by_one_rank};
 }
 
 }  // namespace weft::collectives

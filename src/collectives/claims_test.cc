@@ -14,7 +14,7 @@ namespace {
 using namespace schedule;
 
 // A step as a simulation sees it: who moves how many operands of which kind to whom. Chunks are equally large. `by`:
-// peers are turned back by so many ranks.
+// the ranks by which peers are rotated back.
 std::vector<std::vector<std::int64_t>> seen(const Step& step, Rank by, Rank ranks) {
   const auto back = [&](Rank r) { return r < 0 ? r : (r - by + ranks) % ranks; };
   std::vector<std::vector<std::int64_t>> all{{static_cast<std::int64_t>(step.kind), back(step.peer)}};
@@ -26,18 +26,18 @@ std::vector<std::vector<std::int64_t>> seen(const Step& step, Rank by, Rank rank
   return all;
 }
 
-// Does every rank do what the one `turn` before it does?
-bool turns(const Algorithm& a, RankContext context, Rank turn) {
+// Whether every rank has the steps of the one `rotation` before it.
+bool rotates(const Algorithm& a, RankContext context, Rank rotation) {
   for (Rank r = 0; r < context.ranks; ++r) {
     RankContext here = context, there = context;
     here.rank = r;
-    there.rank = (r + turn) % context.ranks;
-    auto mine = a.steps(here), turned = a.steps(there);
+    there.rank = (r + rotation) % context.ranks;
+    auto mine = a.steps(here), rotated = a.steps(there);
     for (;;) {
-      const Step *x = mine.next(), *y = turned.next();
+      const Step *x = mine.next(), *y = rotated.next();
       if ((x == nullptr) != (y == nullptr)) return false;
       if (x == nullptr) break;
-      if (seen(*x, 0, context.ranks) != seen(*y, turn, context.ranks)) return false;
+      if (seen(*x, 0, context.ranks) != seen(*y, rotation, context.ranks)) return false;
     }
   }
   return true;
@@ -109,10 +109,11 @@ TEST(Turn, EveryRankDoesWhatTheOneATurnBeforeItDoes) {
   int claims = 0;
   for (const Algorithm& a : algorithms())
     for_all_stories(a, [&](const RankContext& s) {
-      if (const Rank turn = a.turn_for(s); turn > 0 && turn < s.ranks) {
+      if (const Rank rotation = a.rotation_for(s); rotation > 0 && rotation < s.ranks) {
         ++claims;
-        EXPECT_TRUE(turns(a, s, turn)) << a.name << " " << name(a.collective) << " on " << s.ranks << ", "
-                                       << s.ranks_per_node << " per node, channel " << s.channel << ", turn " << turn;
+        EXPECT_TRUE(rotates(a, s, rotation))
+            << a.name << " " << name(a.collective) << " on " << s.ranks << ", " << s.ranks_per_node
+            << " per node, channel " << s.channel << ", rotation " << rotation;
       }
     });
   EXPECT_GT(claims, 1000);
@@ -132,7 +133,7 @@ std::vector<std::int64_t> timed(const protocol::Operation& o) {
 }
 
 TEST(Turn, AStrandToldByAnotherRankTakesTheSameTime) {
-  int told = 0;
+  int compared = 0;
   for (const Algorithm& a : algorithms())
     for (const auto& [n, per_node] : {std::pair{6, 6}, {16, 4}, {48, 8}}) {
       if (uneven(a.collective) || a.collective == Collective::kBarrier) continue;
@@ -144,29 +145,29 @@ TEST(Turn, AStrandToldByAnotherRankTakesTheSameTime) {
       const auto protocol = a.needs.messages ? protocol::Protocol::kSimple : protocol::Protocol::kDirect;
       const Plan plan = make_plan(task, a, protocol, 2, {.max_slice = 64 << 10, .scratch_bytes = 1 << 20}, true);
       if (cut_of(task, plan).round == 0) continue;
-      const Cutting alike(task, plan, Cutting::For::kTime);
-      Cutting own = alike;
-      own.alike.clear();
-      for (Rank r = 0; !alike.alike.empty() && r < n; ++r)
-        for (int strand = 0; strand < 2 * a.lanes; ++strand, ++told) {
-          StrandStream as_told(alike, r, strand), of_its_own(own, r, strand);
+      const LoweringContext cached(task, plan, LoweringContext::For::kTime);
+      LoweringContext own = cached;
+      own.symmetric.clear();
+      for (Rank r = 0; !cached.symmetric.empty() && r < n; ++r)
+        for (int strand = 0; strand < 2 * a.lanes; ++strand, ++compared) {
+          StrandStream as_cached(cached, r, strand), of_its_own(own, r, strand);
           for (;;) {
-            const protocol::Operation *x = as_told.next(), *y = of_its_own.next();
+            const protocol::Operation *x = as_cached.next(), *y = of_its_own.next();
             ASSERT_EQ(x == nullptr, y == nullptr) << a.name << " " << name(a.collective) << " on " << n;
             if (x == nullptr) break;
             ASSERT_EQ(timed(*x), timed(*y)) << a.name << " " << name(a.collective) << " on " << n << ", rank " << r;
           }
         }
     }
-  EXPECT_GT(told, 1000);
+  EXPECT_GT(compared, 1000);
 }
 
 TEST(Turn, TheComparisonSeesWhereRanksDiffer) {
   // Odd nodes of a ring run backwards; ranks of a tree have heights.
   const auto* ring = find_algorithm(Collective::kAllReduce, "ring").value();
   const auto* tree = find_algorithm(Collective::kAllReduce, "tree").value();
-  EXPECT_FALSE(turns(*ring, {.ranks = 16, .ranks_per_node = 4}, 4));
-  EXPECT_FALSE(turns(*tree, {.ranks = 16, .ranks_per_node = 4}, 4));
+  EXPECT_FALSE(rotates(*ring, {.ranks = 16, .ranks_per_node = 4}, 4));
+  EXPECT_FALSE(rotates(*tree, {.ranks = 16, .ranks_per_node = 4}, 4));
 }
 
 TEST(Repeats, AShorterStoryIsTheSameWithLikeStepsLeftOut) {

@@ -74,7 +74,7 @@ TEST_P(EveryAlgorithm, IsProvedOnUnevenNodes) {
       prove(a, {.ranks = nodes->first.back(), .root = 4, .channel = channel, .nodes = nodes});
 }
 
-// What fits into one message, told by lowering, is any number.
+// Lowering may let any number of chunks share a message.
 TEST_P(EveryAlgorithm, IsProvedHoweverManyChunksShareAMessage) {
   const Algorithm& a = *GetParam();
   if (a.parts == nullptr) return;

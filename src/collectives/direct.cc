@@ -1,6 +1,6 @@
 #include "collectives/direct.h"
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 
 namespace weft::collectives {
 
@@ -99,7 +99,7 @@ Algorithm direct_of(std::string_view when) {
           .in_order = true,
           .scratch = staged_blocks<kCollective>,
           .steps = [](RankContext context) { return fetch_steps(kCollective, context); },
-          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
+          .rotation = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : by_one_rank};
 }
 
 template <Collective kCollective>
@@ -115,7 +115,7 @@ Algorithm two_shot_of(std::string_view when) {
           .chunks = [](const RankContext& s) { return static_cast<int>(s.ranks); },
           .scratch = [](const RankContext& s) { return s.staged ? static_cast<int>(s.ranks) : 0; },
           .steps = [](RankContext context) { return two_shot_steps(kCollective, context); },
-          .turn = rooted(kCollective) ? nullptr : by_one_rank};
+          .rotation = rooted(kCollective) ? nullptr : by_one_rank};
 }
 
 constexpr std::string_view kWhen = "ranks that can load and store each other's memory, from medium messages on";

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 #include "collectives/uneven_node_order.h"
 
 namespace weft::collectives {
@@ -82,7 +82,7 @@ class EvenNodes {
   Rank per_node_, channel_;
 };
 
-// `inside`: the tree of the ranks of one node, by step, of so many; step 0 is the head.
+// `inside`: the tree of the ranks of one node, by step and number of ranks; step 0 is the head.
 template <class Nodes, class Inside>
 Vertex joined_at_heads(const RankContext& context, int tree, const Nodes& nodes, Inside&& inside) {
   const Rank count = nodes.node_of(context.ranks - 1) + 1, node = nodes.node_of(context.rank);

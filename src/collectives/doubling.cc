@@ -24,7 +24,7 @@ class Cores {
   Rank ward() const { return rank_ < 2 * pairs_ && rank_ % 2 == 1 ? rank_ - 1 : -1; }
   int me() const { return rank_ < 2 * pairs_ ? rank_ / 2 : rank_ - pairs_; }
   Rank rank_of(int core) const { return core < pairs_ ? 2 * core + 1 : core + pairs_; }
-  // Of chunks, one per rank: those of cores before this one.
+  // The first chunk of a core, with one chunk per rank.
   int first_chunk(int core) const { return core < pairs_ ? 2 * core : core + pairs_; }
 
  private:

@@ -55,7 +55,7 @@ Generator<Step> torus_all_reduce_steps(RankContext context) {
                         context.lane * context.ranks, ring_reduce_scatter_on, ring_all_gather_on);
 }
 
-// As hierarchical, but with no link from the last to the first of a row or column.
+// Hierarchical, but with no link from the last to the first of a row or column.
 Generator<Step> mesh_all_reduce_steps(RankContext context) {
   const Grid grid(context);
   return two_dimensions(grid.row_of(context.rank), grid.column_of(context.rank), 0, line_reduce_scatter_on,
@@ -152,7 +152,7 @@ Algorithm hierarchical_all_reduce() {
           .chunks = chunk_per_rank,
           .parts = grid_rows,
           .steps = hierarchical_all_reduce_steps,
-          .turn = by_one_row,
+          .rotation = by_one_row,
           .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_all_gather() {
@@ -162,7 +162,7 @@ Algorithm hierarchical_all_gather() {
           .source = kHierarchicalSource,
           .parts = grid_rows,
           .steps = [](RankContext s) { return gather_steps(s, ring_all_gather_on); },
-          .turn = by_one_row,
+          .rotation = by_one_row,
           .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_reduce_scatter() {
@@ -173,7 +173,7 @@ Algorithm hierarchical_reduce_scatter() {
           .scratch = grid_rows,
           .parts = grid_rows,
           .steps = [](RankContext s) { return scatter_steps(s, ring_reduce_scatter_on); },
-          .turn = by_one_row,
+          .rotation = by_one_row,
           .growth = Growth::kPerRow};
 }
 Algorithm hierarchical_all_to_all() {
@@ -184,7 +184,7 @@ Algorithm hierarchical_all_to_all() {
           .scratch = [](const RankContext& s) { return static_cast<int>(s.ranks); },
           .parts = grid_parts,
           .steps = hierarchical_all_to_all_steps,
-          .turn = by_one_row,
+          .rotation = by_one_row,
           .growth = Growth::kPerRow};
 }
 Algorithm torus_all_reduce() {
@@ -196,7 +196,7 @@ Algorithm torus_all_reduce() {
           .chunks = [](const RankContext& s) { return 2 * s.ranks; },
           .parts = grid_parts,
           .steps = torus_all_reduce_steps,
-          .turn = by_one_row,
+          .rotation = by_one_row,
           .growth = Growth::kPerRow};
 }
 Algorithm mesh_all_reduce() {

@@ -1,8 +1,8 @@
 #include "collectives/nvls.h"
 
 #include "collectives/double_binary_tree.h"
+#include "collectives/rotations.h"
 #include "collectives/subset.h"
-#include "collectives/turns.h"
 
 namespace weft::collectives {
 
@@ -73,7 +73,7 @@ Generator<Step> all_reduce_steps(RankContext context) {
   }
 }
 
-// As above, but the heads of all nodes form double binary trees, one pair per shard.
+// The same, but the heads of all nodes form double binary trees, one pair per shard.
 // Critical path: 2 log2(nodes) hops and the switch twice. Bytes into the network per rank: at most 2/ranks per node of
 // the message, twice.
 Generator<Step> tree_steps(RankContext context) {
@@ -159,7 +159,7 @@ struct Chain {
   Rank place, behind;
 };
 
-// From node to node along the root's rail, multicast in each.
+// A chain from node to node along the root's rail, with a multicast in each.
 Generator<Step> broadcast_steps(RankContext context) {
   const Node node(context);
   const Chain chain(node, context.root);
@@ -240,7 +240,7 @@ Algorithm nvls_all_gather() {
           .needs = kSwitch,
           .scratch = if_staged<all_ranks>,
           .steps = all_gather_steps,
-          .turn = by_one_node,
+          .rotation = by_one_node,
           .repeats = nodes_between,
           .growth = Growth::kPerNode};
 }
@@ -252,7 +252,7 @@ Algorithm nvls_reduce_scatter() {
           .needs = kSwitch,
           .scratch = if_staged<all_ranks>,
           .steps = reduce_scatter_steps,
-          .turn = by_one_node,
+          .rotation = by_one_node,
           .repeats = nodes_between,
           .growth = Growth::kPerNode};
 }

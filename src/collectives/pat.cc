@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 
 namespace weft::collectives {
 
@@ -131,7 +131,7 @@ Algorithm pat_all_gather() {
           .source = kSource,
           .parts = aggregate_of,
           .steps = all_gather_steps,
-          .turn = by_one_rank};
+          .rotation = by_one_rank};
 }
 Algorithm pat_reduce_scatter() {
   return {.name = "pat",
@@ -141,7 +141,7 @@ Algorithm pat_reduce_scatter() {
           .scratch = scratch_slots,
           .parts = aggregate_of,
           .steps = reduce_scatter_steps,
-          .turn = by_one_rank};
+          .rotation = by_one_rank};
 }
 
 }  // namespace weft::collectives

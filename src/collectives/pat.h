@@ -12,7 +12,7 @@ struct PatRound {
   int hop = 1;
   std::vector<int> distances;
 };
-// In the order of the all-gather. `aggregate`: how many blocks share a message at most, a power of two.
+// The rounds in the order of the all-gather. `aggregate`: how many blocks share a message at most, a power of two.
 std::vector<PatRound> pat_rounds(Rank ranks, int aggregate);
 
 schedule::Algorithm pat_all_gather();

@@ -27,8 +27,8 @@ class PeerOrder {
 
   // Nodes are equal, so that every step is a permutation.
   static bool even(const schedule::RankContext& s) { return s.nodes == nullptr && s.ranks % s.ranks_per_node == 0; }
-  // For Algorithm::turn. On a single node ranks know each other by their distance only.
-  static Rank turn(const schedule::RankContext& s) {
+  // The value of Algorithm::rotation. On a single node ranks know each other by their distance only.
+  static Rank rotation(const schedule::RankContext& s) {
     if (!even(s)) return 0;
     return s.ranks_per_node == s.ranks ? 1 : s.ranks_per_node;
   }

@@ -51,7 +51,7 @@ TEST(PeerOrder, OnEqualNodesTheKthReceiverReceivesFromItsKthSender) {
   }
 }
 
-// In the order of rank numbers, all eight ranks of a node would send to the same first rank of the next node at once.
+// The order of rank numbers would let all eight ranks of a node send to the same first rank of the next node at once.
 TEST(PeerOrder, TheRanksOfANodeSendToDifferentRanksAtTheSameStep) {
   constexpr Rank kPerNode = 8, kNodes = 4, kRanks = kNodes * kPerNode;
   for (const auto& [collective, name] : {std::pair{Collective::kAllToAll, "spread"},

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/turns.h"
+#include "collectives/rotations.h"
 
 namespace weft::collectives {
 
@@ -172,7 +172,7 @@ Algorithm ring(Collective collective, std::string_view when, int (*chunks)(const
       .chunks = chunks,
       .steps = steps,
       .orders = orders,
-      .turn = all_alike ? two_nodes : nullptr,
+      .rotation = all_alike ? two_nodes : nullptr,
       .repeats = all_alike ? ranks_between : nullptr,
       .growth = Growth::kPerNode};
 }

@@ -83,7 +83,7 @@ Algorithm spread_of(std::string_view when) {
           .in_order = true,
           .uneven = true,
           .steps = [](RankContext context) { return spread_steps(kCollective, context); },
-          .turn = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : PeerOrder::turn,
+          .rotation = rooted(kCollective) || kCollective == Collective::kSendReceive ? nullptr : PeerOrder::rotation,
           .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};
 }
 
@@ -109,7 +109,7 @@ Algorithm all_pairs_all_reduce() {
           .in_order = true,
           .chunks = [](const RankContext& s) { return static_cast<int>(s.ranks); },
           .steps = all_pairs_steps,
-          .turn = PeerOrder::turn,
+          .rotation = PeerOrder::rotation,
           .growth = Growth::kPerNode};
 }
 
@@ -121,7 +121,7 @@ Algorithm pairwise_all_to_all() {
       .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
       .uneven = true,
       .steps = pairwise_steps,
-      .turn = PeerOrder::turn,
+      .rotation = PeerOrder::rotation,
       .growth = Growth::kPerNode};
 }
 

@@ -79,7 +79,7 @@ Generator<Step> ring_all_gather_on(Subset subset, Shards shards) {
   }
 }
 
-// What passes position m at which time: shard i > m, coming from the left end, at m + (last - i); shard i < m, coming
+// Times at which shards pass position m: shard i > m, coming from the left end, at m + (last - i); shard i < m, coming
 // from the right end, at (last - m) + i. Taking steps in this order, every step waits only for earlier ones.
 Generator<Step> line_reduce_scatter_on(Subset subset, Shards shards) {
   const int last = subset.size() - 1, me = subset.me;

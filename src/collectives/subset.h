@@ -6,7 +6,7 @@
 #include "schedule/algorithm.h"
 
 // Phases on a subset of the ranks, from which algorithms on grids, nodes and rails are put together. Shard i of a
-// subset belongs to its i-th member and consists of the chunks that a phase is told, which travel in one message.
+// subset belongs to its i-th member and consists of the chunks that a phase is given, which travel in one message.
 namespace weft::collectives {
 
 // Some ranks in an order, seen by one of them.
@@ -20,7 +20,7 @@ struct Subset {
   Rank previous() const { return at(me - 1); }
 };
 
-// What a phase works on: the chunks of every shard, and where partial sums or results lie.
+// The data of a phase: the chunks of every shard, and where partial sums or results lie.
 struct Shards {
   std::function<std::vector<int>(int shard)> chunks;
   std::function<schedule::Operand(int chunk)> source;  // this rank's value before the phase

@@ -12,7 +12,7 @@ namespace {
 using protocol::Protocol;
 using topology::PathType;
 
-// What reading costs at each of the two places.
+// The cost of reading at each of the two places.
 struct Reading {
   const MachineView& machine;
   Duration here, there, call;  // one load, one load from the peer, the call of a get

@@ -22,7 +22,8 @@ struct AccessAdvice {
   Duration pointer, get;               // all uses; pointer means nothing without pointer_possible
   Duration use_there, copy, use_here;  // one use by pointer, the copy, one use of the copy
   bool get_wins = false;
-  // Get wins from so many uses on, at these bytes; from so many bytes on, at this reuse (a power of two); never.
+  // Get wins from this many uses on, at these bytes; from this many bytes on, at this reuse (a power of two); empty:
+  // never.
   std::optional<std::int64_t> from_uses;
   std::optional<Bytes> from_bytes;
 };

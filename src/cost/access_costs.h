@@ -10,7 +10,7 @@ namespace weft::cost {
 Duration load_latency(bool gpu, topology::PathType path);
 // The call of a put, get or atomic operation.
 Duration call_time(bool gpu);
-// What reading gets of a memory's own rate.
+// The part of a memory's own rate that reading gets.
 double read_efficiency(bool gpu);
 
 // A machine whose ranks put and get: hops of the protocol Direct over every path, also across the network, as fast as
@@ -19,7 +19,7 @@ struct OneSidedView {
   const MachineView& machine;
   protocol::HopCosts costs;
 
-  // From a rank having the data to the peer seeing it, beyond the bytes.
+  // The time from a rank having the data to the peer seeing it, beyond the bytes.
   Duration latency(Rank from, Rank to, Rank ranks) const;
   // A question to a peer's memory and the answer.
   Duration round_trip(Rank from, Rank to, Rank ranks) const;

@@ -20,7 +20,7 @@ constexpr double kMostMeet = 16;        // ranks on one link that chance brings 
 Busiest::Busiest(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan)
     : machine_(machine), ranks_(task.ranks) {
   const schedule::RankContext context = schedule::context_of(task, plan);
-  turn_ = plan.algorithm->turn_for(context);
+  turn_ = plan.algorithm->rotation_for(context);
   const bool avoids = machine.topology().routing.policy == topology::Routing::Policy::kAdaptive;
   if (turn_ <= 0 || ranks_ % turn_ != 0 || ranks_ > machine.endpoints() || plan.algorithm->orders_for(context) > 1 ||
       avoids)

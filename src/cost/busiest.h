@@ -11,7 +11,7 @@ namespace weft::cost {
 
 // How long the links between nodes are busy that a plan uses most, over all ranks of a machine and the ways that its
 // routing picked: where those are picked by chance, the more ranks there are the more of them meet on one link, which
-// few ranks do not show. Counted from the first ranks' steps, which all others are turned from (Algorithm::turn).
+// few ranks do not show. Counted from the first ranks' steps, which all others are turned from (Algorithm::rotation).
 // Thread: one at a time. The machine must outlive it.
 class Busiest {
  public:

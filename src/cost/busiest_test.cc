@@ -17,10 +17,10 @@ Generator<Step> send_far(RankContext context) {
   for (int i = 0; i < 2; ++i) co_yield move(context.rank, {in(context.rank)}, {to(at(kFar))});
   co_yield move(context.rank, {in(context.rank)}, {to(at(1))});
 }
-const Algorithm kFarther{
-    .name = "farther", .collective = Collective::kAllGather, .steps = send_far, .turn = [](const RankContext&) -> Rank {
-      return 1;
-    }};
+const Algorithm kFarther{.name = "farther",
+                         .collective = Collective::kAllGather,
+                         .steps = send_far,
+                         .rotation = [](const RankContext&) -> Rank { return 1; }};
 
 constexpr Bytes kChunk = 1 << 20;
 
@@ -44,7 +44,7 @@ TEST(Busiest, ThroughOneSwitchEveryNicCarriesItsOwnChunks) {
   EXPECT_NEAR(one.seconds / one.alone, 1, 1e-9);
 }
 
-// Of 512 nodes on 16 leaves, each with as many ways up as nodes: half of them send far at once, and some by one way.
+// 512 nodes on 16 leaves, each with as many uplinks as nodes: half of them send far at once, and some share an uplink.
 TEST(Busiest, WhereWaysArePickedByChanceSomeMeet) {
   const Answer many = ask("gh200:nodes=512,net=ib-ndr");
   EXPECT_GE(many.seconds / many.alone, 1.2);  // at least two with two chunks each, on a link a little faster than a NIC
@@ -55,9 +55,9 @@ TEST(Busiest, WhereWaysArePickedByChanceSomeMeet) {
 
 TEST(Busiest, IsOnlyLookedForWhereItCouldMatter) {
   EXPECT_EQ(ask("gh200:nodes=512,net=ib-ndr", kFarther, 1).seconds, 0);
-  Algorithm untold = kFarther;
-  untold.turn = nullptr;
-  EXPECT_EQ(ask("gh200:nodes=64,net=ib-ndr", untold).seconds, 0);
+  Algorithm unclaimed = kFarther;
+  unclaimed.rotation = nullptr;
+  EXPECT_EQ(ask("gh200:nodes=64,net=ib-ndr", unclaimed).seconds, 0);
 }
 
 }  // namespace

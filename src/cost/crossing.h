@@ -4,7 +4,7 @@
 
 namespace weft::cost {
 
-// What the bytes that cross a cut of a job's ranks in two depend on. A value.
+// The properties on which the bytes depend that cross a cut of a job's ranks in two. A value.
 struct RankSet {
   Rank ranks = 0;
   bool has_root = false;

@@ -19,7 +19,7 @@ using schedule::Task;
 constexpr std::int64_t kWalkBudget = 8000;        // steps of channel 0: about a millisecond
 constexpr Rank kSmallestWalk = 2;                 // nodes: walks of at least 2, 4 and 8 stand for more
 constexpr std::int64_t kWholeNodeBudget = 50000;  // steps, before nodes of many ranks are made smaller, …
-constexpr Rank kMostRanks = 64;                   // … so that so many ranks are walked at the most
+constexpr Rank kMostRanks = 64;                   // … the most ranks that are walked
 
 // All ranks' steps of channel 0, if they are alike.
 std::int64_t steps_of(const Task& task, const Plan& plan) {
@@ -46,8 +46,8 @@ struct ExpandedSchedule {
   std::map<std::pair<int, protocol::Protocol>, Rounds> empty;  // with empty messages: whatever the sizes
 };
 
-// What a doubling of the nodes adds, times what the one before added, where the algorithm says so: 2 for what grows
-// with the nodes (rings), 1 for what grows with their logarithm (trees).
+// The steps that a doubling of the nodes adds over those that the doubling before added, where the algorithm claims it:
+// 2 for linear growth (rings), 1 for logarithmic (trees).
 std::optional<double> ratio_of(const Task& task, const Plan& plan) {
   using enum schedule::Growth;
   const schedule::Growth growth = plan.algorithm->growth;
@@ -70,7 +70,7 @@ double continued(double first, double second, double third, double doublings, st
   return third + last * ratio * (std::pow(ratio, doublings) - 1) / (ratio - 1);
 }
 
-// What three machines took, each twice the one before, after further doublings from the third on.
+// Extrapolates the times of three machines, each twice the one before, to further doublings of the third.
 Walked continued(const Walked (&at)[3], double doublings, std::optional<double> claimed) {
   const auto part = [&](double least, auto&& of) {
     return continued(of(at[0]), of(at[1]), of(at[2]), doublings, claimed, least);
@@ -156,7 +156,7 @@ class Estimator::ScheduleCache {
 
   double busiest_link(const Task& task, const Plan& plan, double least) {
     Busiest& busiest = busiest_.try_emplace({plan.algorithm, task.ranks}, machine_, task, plan).first->second;
-    return busiest.seconds(plan.protocol, schedule::Cutting(task, plan).layout.largest_chunk(), least);
+    return busiest.seconds(plan.protocol, schedule::LoweringContext(task, plan).layout.largest_chunk(), least);
   }
 
   Result<Walked> continue_nodes(const Task& task, const Plan& plan, Rank nodes, double at_most) {
@@ -206,7 +206,7 @@ Result<Estimate> Estimator::operator()(const Task& task, const Plan& plan, std::
   if (launch == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "{} does not exist on this kind of machine",
                    protocol::traits(plan.protocol).name);
-  Plan like = plan;  // rounds as large as those of all, whoever is walked
+  Plan like = plan;  // rounds as large as those of all ranks, not only of those that are walked
   like.most_round = schedule::cut_of(task, plan).round;
   const Duration start = *launch + plan.staging;
   const double most = at_most ? (*at_most - start).s() : HUGE_VAL;

@@ -17,18 +17,18 @@ struct Stream {
 // puts into one message travel together: they are there when their message is, and cost one message.
 class InFlight {
  public:
-  // On connections 0 to `connections` - 1. Messages hold `most` bytes: larger ones go as several.
+  // Messages on connections 0 to `connections` - 1. They hold `most` bytes: larger ones go as several.
   InFlight(std::size_t connections, double part_bytes, double most)
       : part_(part_bytes), most_(most), alone_(messages_of(1, true)), sent_(connections) {}
 
   // How many messages one more part would fill, or close where it is the last one.
   double filled_by(std::uint32_t connection, bool last) {
-    if (!filling(connection)) return last ? alone_ : messages_of(1, false);
+    if (!is_open(connection)) return last ? alone_ : messages_of(1, false);
     const Sent& message = sent_.back(connection);
     return messages_of(message.parts + 1, last) - message.messages;
   }
   void put(std::uint32_t connection, const Stream& part, bool last) {
-    if (!filling(connection)) {
+    if (!is_open(connection)) {
       const bool alone = last || part_ >= most_;  // what fills a message together with others waits for all of it
       sent_.push(connection, {.times = {alone ? part.first : part.last, part.last, part.begun},
                               .messages = last ? alone_ : messages_of(1, false),
@@ -67,7 +67,7 @@ class InFlight {
   };
 
   // Does the next part go into a message that has some?
-  bool filling(std::uint32_t connection) { return !sent_.empty(connection) && !sent_.back(connection).whole; }
+  bool is_open(std::uint32_t connection) { return !sent_.empty(connection) && !sent_.back(connection).whole; }
   double messages_of(int parts, bool all) const {
     const double full = parts * part_ / most_;
     return all ? std::fmax(1, std::ceil(full)) : std::floor(full);

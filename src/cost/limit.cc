@@ -175,7 +175,7 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
   tighten(limit, machine.path(0, task.ranks > 1 && machine.endpoints() > 1 ? 1 : 0).latency, "one cache line");
   // Ranks that share a core must each run once; but where data flows one way, the root may be calls ahead.
   if (const int sharing = machine.sharing(task.ranks); sharing > 1 && !schedule::rooted(task.collective))
-    tighten(limit, machine.costs().least_turn(sharing), "context switch");
+    tighten(limit, machine.costs().min_scheduling_delay(sharing), "context switch");
 }
 
 }  // namespace

@@ -10,11 +10,10 @@
 namespace weft::cost {
 
 // How many connections share a link direction (numbered from 0), counted rank by rank, strand by strand, step by step.
-// A strand carries out one step after the other, and so uses no more connections at once than a step has. Strands that
-// wait for each other are equally far: what counts is the most that they use of a link at the same place of their
-// steps. A place ends with a step that waits for a peer. Where a strand uses several connections at one place, one
-// after the other, strands of one rank use the same ones at the same time; those of different ranks begin with
-// different ones, and each uses a link as long as its part of the connections says.
+// A strand executes one step after the other, and so uses no more connections at once than a step has. Strands run in
+// lock-step phases, which end with a step that waits for a peer; a link's users are the maximum over phases. Where a
+// strand uses several connections in one phase, one after the other, strands of one rank use the same ones at the same
+// time; those of different ranks begin with different ones, and each uses a link for its part of the phase.
 class LinkUsers {
  public:
   // `alike`: strands with the same steps.

@@ -81,7 +81,7 @@ TEST(LinkUsers, RanksThatSendToManyUseALinkForAPartOfTheTime) {
   EXPECT_EQ(users.most(0), 2);
 }
 
-// Strands that tell the same may be told once.
+// Strands with the same steps may be counted once.
 TEST(LinkUsers, StrandsThatAreAlikeCountAsOftenAsThereAre) {
   LinkUsers once, each;
   for (Rank rank = 0; rank < 3; ++rank) {

@@ -60,7 +60,8 @@ Duration Load::least(const schedule::Task& task, const schedule::Plan& plan) con
   // Chunks differ by what does not divide; a link that carries many of them carries the mean.
   const double mean = static_cast<double>(task.elements) /
                       static_cast<double>(std::max(task.elements, schedule::with_equal_chunks(task, plan).elements));
-  const Bytes piece = schedule::Cutting(task, plan).layout.largest_chunk() / schedule::busy_channels(task, plan);
+  const Bytes piece =
+      schedule::LoweringContext(task, plan).layout.largest_chunk() / schedule::busy_channels(task, plan);
   return Duration::seconds(busiest_seconds(*machine_, plan.protocol, paths_, pieces_) * mean *
                            static_cast<double>(protocol::wire_bytes(plan.protocol, piece)));
 }

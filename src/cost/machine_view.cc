@@ -57,7 +57,7 @@ Rank MachineView::ranks_per_node(Rank ranks) const {
   return ranks % first == 0 && std::min(ranks, endpoints()) <= alike_ ? first : 1;
 }
 
-// What fits stays in a cache, the rest goes one level further out.
+// The innermost level that holds the bytes.
 MachineView::Level MachineView::level_of(Bytes touched, Rank ranks) const {
   const BytesPerSecond cores = core_rate_ * std::min(ranks, endpoints());
   if (touched <= caches_.own || memory_rate_.value() <= 0) return {"own caches", cores};

@@ -52,7 +52,7 @@ Color of_link(const Link& l, DeviceId from, Color other) {
                l.count, other);
 }
 
-// Of every network switch, by its ways up; of links to switches of its own tier only the kinds count.
+// The colour of every network switch, by its uplinks; of links to switches of its own tier only the kinds count.
 std::vector<Color> of_switches(const Topology& topology, const std::vector<int>& tiers) {
   std::vector<DeviceId> switches(topology.devices_of(DeviceKind::kNetworkSwitch).begin(),
                                  topology.devices_of(DeviceKind::kNetworkSwitch).end());

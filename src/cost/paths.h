@@ -18,7 +18,7 @@ using Number = std::uint32_t;
 
 // Where a smaller job's ranks sit: every node has fewer, evenly spread. The default: all of them.
 struct Spread {
-  Rank per_node = 1, of = 1;  // so many of so many
+  Rank per_node = 1, of = 1;  // the job's ranks on a node, and the node's places
   bool sound = false;         // on fewer nodes than there are: those of the most frequent class first
 
   Rank place(Rank rank) const { return rank / per_node * of + rank % per_node * (of / per_node); }
@@ -28,7 +28,7 @@ struct Spread {
 // How a rank uses a group's switches, or all of the group does (kDown: what comes from switches that sum messages).
 enum class Way { kLoad, kStore, kUp, kDown };
 
-// What a path's costs depend on, whatever the protocol.
+// The properties on which a path's costs depend under every protocol.
 struct PathKind {
   topology::PathType type = topology::PathType::kDis;
   bool by_switch = false;  // that sums or copies
@@ -64,7 +64,7 @@ class Paths {
   const Path& operator[](Number path) const { return paths_[path]; }
   // Link directions that a path crosses.
   std::span<const Number> hops(const Path& path) const { return std::span(hops_).subspan(path.first, path.hops); }
-  // By number of the direction: 2 * link of the topology, + 1 from b to a.
+  // The directions' numbers: 2 * link of the topology, + 1 from b to a.
   std::span<const std::int64_t> directions() const { return directions_; }
 
   Number group(const schedule::Operand& o);  // numbered

@@ -17,8 +17,8 @@ inline bool by_switch(const schedule::Operand& o, const schedule::Plan& plan) {
   return (o.kind == schedule::Operand::Kind::kMulticast ? plan.multicast : plan.aggregation) && o.count > 1;
 }
 
-// What all strands of a plan's channel 0 do, with every connection's number in place of peers and lanes: told once,
-// walked often. Does not depend on protocol, sizes and number of channels. A value.
+// The steps of all strands of a plan's channel 0, with every connection's number in place of peers and lanes: expanded
+// once, walked often. Does not depend on protocol, sizes and number of channels. A value.
 struct Script {
   struct End {
     schedule::Operand::Kind kind;
@@ -42,7 +42,7 @@ struct Script {
     Rank rank;
     Number first, last;  // acts
   };
-  // What a group's switches sum, in one lane.
+  // A sum of a group's switches, in one lane.
   struct Sum {
     Rank first, stride;
     Number down;                  // the connection out of the switches

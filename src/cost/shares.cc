@@ -38,7 +38,7 @@ class Peers {
         opened_(paths_.size() * lanes_) {}
   void begin_rank() { std::ranges::fill(paths_, kNone); }
   void begin_channel() { ++now_; }
-  // For the first time?
+  // Opens a connection. True: for the first time.
   bool open(Rank peer, int lane) {
     return std::exchange(opened_[static_cast<std::size_t>(peer) * lanes_ + static_cast<std::size_t>(lane)], now_) !=
            now_;

@@ -12,7 +12,7 @@ namespace weft::cost {
 // sizes. A value.
 class Shares {
  public:
-  // So many channels at work.
+  // `channels`: those at work.
   Shares(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, Paths& paths,
          int channels);
 

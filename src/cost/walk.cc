@@ -45,10 +45,8 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
   for (const Links::Link& l : links.of) on_wire_.push_back(wire_ / l.rate);
   if (!gpu_) {
     memory_ = 1 / core_rate(machine, task).value();
-    // A sum that is stored where it is wanted is not copied there; fitted, two_shot on 2 ranks
-    // (bench/results/2026-11-23-crowded-slots.md).
-    constexpr double kFused = 0.8;
-    const double fused = plan.algorithm->needs.stores ? kFused : 1;
+    // A sum that is stored in its place is not copied there.
+    const double fused = plan.algorithm->needs.stores ? machine.costs().factors().fused_store : 1;
     scratch_ = plan.staged ? std::max(memory_, fused / machine.costs().handed_over().value()) : memory_;
   }
   strands_.reserve(script.strands.size());

@@ -11,7 +11,7 @@ namespace weft::cost {
 // Seconds until the last strand ends its first round, its second, …
 using Rounds = std::vector<double>;
 constexpr int kWalkedRounds = 3;
-// After so many rounds, not necessarily whole: those after the third cost what the third cost.
+// The time after `rounds`, not necessarily whole: those after the third cost what the third cost.
 // Requires: as many ends as rounds, or kWalkedRounds.
 double seconds(const Rounds& ends, double rounds);
 double rounds_of_channel(const schedule::Task& task, const schedule::Plan& plan);
@@ -26,7 +26,7 @@ class Walk {
   Walk(const MachineView& machine, const schedule::Task& task, const schedule::Plan& plan, const Script& script,
        const Links& links, bool empty_messages);
 
-  // At most kWalkedRounds. Call once.
+  // Walks at most kWalkedRounds. Call once.
   Rounds run(double rounds);
   // CPU ranks: how long each round that was walked kept the busiest rank's core busy, in seconds.
   double work_per_round() const;
@@ -79,7 +79,7 @@ class Walk {
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free …
   std::vector<double> worked_;     // … and how long it has worked
-  Rank cores_ = 1;                 // … on so many
+  Rank cores_ = 1;                 // … and the number of cores
   int walked_ = 0;                 // rounds
   InFlight in_flight_;
   Queues<double> signals_;

@@ -58,7 +58,7 @@ class Executor {
   // Work that moves on while programs wait. Owns: the caller, as long as the executor lives.
   void beside(fabric::Background* background) { background_ = background; }
 
-  // Asks whoever is inside start, poll or wait to give up and to tell the peers. Thread: any.
+  // Asks the thread inside start, poll or wait to give up and to notify the peers. Thread: any.
   void abort() { aborted_.store(true, std::memory_order_release); }
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
   // Where this rank and a peer called different things, if a call has failed with kMismatch.
@@ -73,7 +73,7 @@ class Executor {
 
   // Where to say from now on whom this rank waits for. Owns: the caller, as long as this lives. Null: nowhere.
   virtual void say_waits(recorder::Waiting* where) = 0;
-  // What a trace is told from now on. Owns: the caller, as long as this lives. Null: none.
+  // The trace that gets events from now on. Owns: the caller, as long as this lives. Null: none.
   virtual void trace_to(recorder::Trace* trace) = 0;
 
  protected:

@@ -23,7 +23,7 @@ struct NoTrace {
 class OwnSignals;
 
 // The interpreter: runs one strand of one rank, in order, as far as the fabric allows. It never scans: it looks at one
-// operation, and returns when that one must wait; whoever drives it calls again when something has completed.
+// operation, and returns when that one must wait; its driver calls again when something has completed.
 // The same text runs in a GPU's kernel, where all threads of a block call it together (exec/device).
 // Endpoint: fabric::Endpoint. Source: anything with `const Operation* next()` (a written-out program, or a lazy
 // StrandStream), whose operations say own() and signals(). Own: how strands of one rank signal each other.

@@ -5,8 +5,8 @@
 
 namespace weft::exec {
 
-// What a real run tells a trace: slices as they are carried out, and the time until the next one where nothing could
-// be. Whoever drives the strands asks once whether anything is wanted.
+// Reports a real run to a trace: slices as they are executed, and the time until the next one where none could
+// be. The driver of the strands asks once whether anything is wanted.
 // Thread: the rank's. Owns: nothing.
 class Observer {
  public:

@@ -57,7 +57,7 @@ TEST(Reference, InfinityIsAcceptableExactlyWhereThePartialResultsMayBeTooLarge) 
   EXPECT_TRUE(accepts(large, Float16(inf)));
   EXPECT_FALSE(accepts(large, Float16(65504)));
   EXPECT_FALSE(accepts(large, Float16(-inf)));
-  // In another order 60000 + 60000 comes first.
+  // Another order adds 60000 + 60000 first.
   const Expected order = expected(ReduceOp::kSum, std::vector{Float16(60000), Float16(-60000), Float16(60000)});
   EXPECT_TRUE(accepts(order, Float16(60000)));
   EXPECT_TRUE(accepts(order, Float16(inf)));

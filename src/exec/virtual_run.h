@@ -18,11 +18,11 @@ struct VirtualJob {
   // So many one after the other; a rank starts its next one when it has finished the last, whatever the others do.
   // 0: again and again until the first job has ended.
   int calls = 1;
-  int service = 0;  // class of what its ranks send, where the fabric tells classes apart
+  int service = 0;  // class of what its ranks send, where the fabric distinguishes classes
 };
 
-// Runs jobs on the ranks that a virtual-time fabric carries out, with the same interpreter as everywhere. Lazy:
-// schedules are told step by step, so thousands of ranks need kilobytes each.
+// Runs jobs on the ranks that a virtual-time fabric simulates, with the same interpreter as everywhere. Lazy:
+// schedules are generated step by step, so thousands of ranks need kilobytes each.
 template <class Fabric, class Trace>
 class VirtualRun {
  public:
@@ -30,9 +30,9 @@ class VirtualRun {
   VirtualRun(Fabric& fabric, std::span<const VirtualJob> jobs, Trace& trace) : fabric_(fabric), trace_(trace) {
     ranks_.resize(static_cast<std::size_t>(fabric.representatives()));
     const bool data = fabric.endpoint(0).capabilities().moves_data;
-    using schedule::Cutting;
+    using schedule::LoweringContext;
     for (const VirtualJob& job : jobs)
-      cuttings_.emplace_back(job.task, job.plan, data ? Cutting::For::kData : Cutting::For::kTime);
+      contexts_.emplace_back(job.task, job.plan, data ? LoweringContext::For::kData : LoweringContext::For::kTime);
     main_ = jobs.data();
     for (const VirtualJob& job : jobs) {
       const Rank end = std::min(job.plan.first + job.task.ranks, fabric.representatives());
@@ -80,7 +80,7 @@ class VirtualRun {
   Strand& at(Rank r, int s) { return strands_[state(r).first_strand + static_cast<std::size_t>(s)]; }
   Strand strand_of(Rank r, int s) {
     const VirtualJob& job = *state(r).job;
-    return Strand(s, schedule::StrandStream(cuttings_[index_of(job)], r - job.plan.first, s), &state(r).own);
+    return Strand(s, schedule::StrandStream(contexts_[index_of(job)], r - job.plan.first, s), &state(r).own);
   }
 
   void resume(Rank r, int s) {
@@ -136,7 +136,7 @@ class VirtualRun {
 
   Fabric& fabric_;
   Trace& trace_;
-  std::deque<schedule::Cutting> cuttings_;  // of the jobs
+  std::deque<schedule::LoweringContext> contexts_;  // of the jobs
   std::vector<RankState> ranks_;
   std::vector<Strand> strands_;
   const VirtualJob* main_ = nullptr;

@@ -28,7 +28,7 @@ struct Description {
   bool operator==(const Description&) const = default;
 };
 
-// Where this rank and a peer called different things.
+// The first call in which this rank and a peer differ.
 struct Disagreement {
   Rank peer = -1;
   std::uint64_t number = 0;                         // of the call among those that all ranks make, from 1; 0: not known
@@ -58,7 +58,7 @@ struct Call {
 
 using protocol::Capabilities;
 
-// What a rank did that broke its communicator.
+// The act of a rank that broke its communicator.
 enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut };
 constexpr std::string_view word(Cause cause) {
   if (cause == Cause::kDiffers) return "called another collective, size, type or kind of memory";
@@ -77,7 +77,7 @@ inline std::string broken_text(Rank culprit, Cause cause, Rank self) {
   if (cause == Cause::kAborted) return "the communicator is broken: this rank has aborted";
   return fmt::format("the communicator is broken: another rank waited for rank {}, this one, in vain", self);
 }
-// What the other ranks' calls report.
+// The error code of the other ranks' calls.
 constexpr Code code(Cause cause) {
   if (cause == Cause::kDied) return Code::kPeerDied;
   if (cause == Cause::kLeft || cause == Cause::kShrinks) return Code::kPeerLeft;
@@ -104,7 +104,7 @@ concept Endpoint = requires(E& e, const E& c, int strand, const protocol::Operat
   // Starts a collective; all strands of the one before have finished.
   {e.begin(call)};
   { e.ready(strand, operation) } -> std::same_as<bool>;
-  // Requires: ready. Carries the operation out; kPending: finished(strand) tells when it is done.
+  // Requires: ready. Executes the operation; kPending: finished(strand) returns true once it is done.
   { e.post(strand, operation) } -> std::same_as<Posted>;
   { e.finished(strand) } -> std::same_as<bool>;
 };

@@ -16,7 +16,7 @@ struct ModelShape {
   std::string type;                           // of the elements, e.g. "bfloat16"
 
   bool mla() const { return latent_bytes > 0; }
-  // Of one token, without replication.
+  // The bytes of one token, without replication.
   Bytes token_bytes() const { return layers * (mla() ? latent_bytes : 2 * kv_heads * head_bytes); }
   // Tensor parallelism over more ranks than there are heads keeps copies; a latent vector is needed by every rank, but
   // one copy of it serves a store.
@@ -27,7 +27,7 @@ struct ModelShape {
 // `text`: the file's; `where`: its name, for errors; `type`: elements of the cache instead of the model's, or empty.
 // Errors (bad input): no JSON, a field missing or senseless, an unknown type.
 Result<ModelShape> parse_model(std::string_view text, const std::string& where, const std::string& type = "");
-// Errors (bad input): the heads cannot be spread over so many ranks.
+// Errors (bad input): the heads cannot be spread over `tp` ranks.
 Status check_tp(const ModelShape& model, std::int64_t tp);
 
 }  // namespace weft::kv

@@ -4,8 +4,8 @@
 
 namespace weft::pgas {
 
-// A lock in a symmetric `long`, all of whose state is rank 0's copy: a ticket lock, so that whoever came first is
-// served first. The upper half counts tickets drawn, the lower half those served; both are zero again when nobody holds
+// A lock in a symmetric `long`, all of whose state is rank 0's copy: a ticket lock, first come
+// first served. The upper half counts tickets drawn, the lower half those served; both are zero again when nobody holds
 // it. Requires: the copy was zero before the first use; only the holder clears.
 void set_lock(const Space& space, const Watch& watch, const char* call, long* lock);
 bool try_lock(const Space& space, const char* call, long* lock);  // true: this rank holds it now

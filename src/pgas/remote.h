@@ -45,7 +45,7 @@ namespace detail {
 template <std::size_t bytes>
 using Word = std::conditional_t<bytes == 4, std::uint32_t, std::uint64_t>;
 
-// Of a value of 1 to 8 bytes, as a number.
+// The bits of a value of 1 to 8 bytes, as a number.
 inline std::uint64_t bits(const void* value, std::size_t bytes) {
   std::uint64_t word = 0;
   std::memcpy(&word, value, bytes);
@@ -281,7 +281,7 @@ T atomic(const Space& space, const char* call, const T* at, T operand, T compare
   return old;
 }
 
-// Puts, and then updates the signal: whoever sees the signal sees the data.
+// Puts, and then updates the signal: a rank that sees the signal sees the data.
 inline void put_signal(const Space& space, const char* call, void* to, const void* from, std::size_t bytes,
                        std::uint64_t* signal, std::uint64_t value, SignalOp op, Rank rank) {
   detail::Recording recording(space, Event::Kind::kPutSignal, signal, bytes, rank);

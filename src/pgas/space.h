@@ -59,7 +59,7 @@ class Space {
 
   bool symmetric(const void* address, Bytes length) const { return find(address, length) != nullptr; }
 
-  // Where the symmetric object at `address` lies at `rank`; null: not mapped here.
+  // The address of the symmetric object at `address` at `rank`; null: not mapped here.
   // Requires: `rank` exists, [address, address + length) is symmetric; else the process ends.
   std::byte* at(const char* call, const void* address, Bytes length, Rank rank) const {
     if (rank < 0 || rank >= ranks_) [[unlikely]]

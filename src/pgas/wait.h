@@ -100,7 +100,7 @@ struct Watched {
 
   bool counts(std::size_t i) const { return left_out == nullptr || left_out[i] == 0; }
   bool fulfilled(std::size_t i) const { return holds(look(at + i), comparison, against[i * step]); }
-  void tell(const Idler& idler, std::size_t i) const { idler.found(at + i, comparison, against[i * step]); }
+  void report(const Idler& idler, std::size_t i) const { idler.found(at + i, comparison, against[i * step]); }
   bool nothing_counts() const {
     for (std::size_t i = 0; i < count; ++i)
       if (counts(i)) return false;
@@ -138,7 +138,7 @@ template <class T>
 void wait_all(const Watched<T>& w, Idler idler) {
   for (std::size_t i = 0; i < w.count; ++i) {
     while (w.counts(i) && !w.fulfilled(i)) idler.pause();
-    if (w.counts(i)) w.tell(idler, i);
+    if (w.counts(i)) w.report(idler, i);
   }
 }
 template <class T>
@@ -146,7 +146,7 @@ std::size_t wait_any(const Watched<T>& w, Idler idler) {
   if (w.nothing_counts()) return kNone;
   for (;; idler.pause())
     if (const std::size_t i = test_any(w); i != kNone) {
-      w.tell(idler, i);
+      w.report(idler, i);
       return i;
     }
 }
@@ -155,7 +155,7 @@ std::size_t wait_some(const Watched<T>& w, std::size_t* indices, Idler idler) {
   if (w.nothing_counts()) return 0;
   for (;; idler.pause())
     if (const std::size_t found = test_some(w, indices); found > 0) {
-      for (std::size_t k = 0; k < found; ++k) w.tell(idler, indices[k]);
+      for (std::size_t k = 0; k < found; ++k) w.report(idler, indices[k]);
       return found;
     }
 }

@@ -22,7 +22,7 @@ struct Capabilities {
   Bytes scratch_bytes = 0;                 // of every rank
   // Messages that a sender may have under way to one rank, if they are small: by LL64, by Simple.
   std::int64_t lines_under_way = kSlots, simple_under_way = kSlots;
-  Bytes small_under_way = 0;  // … of so many bytes together; 0: of as many as kSlots of the largest have
+  Bytes small_under_way = 0;  // … the bytes that they have together; 0: as many as kSlots of the largest have
 
   // The most data that one message carries.
   Bytes slot_data(Protocol protocol) const {
@@ -31,7 +31,7 @@ struct Capabilities {
     return here < t.slice_bytes ? here : t.slice_bytes;
   }
 
-  // Messages of so much data that a sender may have under way to one rank: kSlots of any size, more small ones.
+  // Messages of `data` bytes that a sender may have under way to one rank: kSlots of any size, more small ones.
   std::int64_t under_way(Protocol protocol, Bytes data) const {
     const Bytes most = slot_data(protocol);
     const Bytes room = small_under_way > 0 ? small_under_way : kSlots * most;

@@ -36,7 +36,8 @@ Protocol protocol_of(const json& entry) {
   return *p;
 }
 
-constexpr const char* kLists[] = {"paths", "hops", "same_as", "launches", "switches", "host_launches", "local"};
+constexpr const char* kLists[] = {"paths",    "hops",          "same_as", "launches",
+                                  "switches", "host_launches", "local",   "factors"};
 
 // An entry under a condition that does not hold.
 bool elsewhere(const json& entry, const HopCosts::Conditions& conditions) {
@@ -145,6 +146,13 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
       if (mine(e)) costs.local_ = BytesPerSecond::gigabytes(number(e, "channel_GBps", 0));
     for (const json& e : root.at("switches"))
       if (mine(e)) costs.switch_ = Duration::microseconds(number(e, "latency_us", 0));
+    const std::map<std::string, double Factors::*> factors{{"receive", &Factors::receive},
+                                                           {"poll", &Factors::poll},
+                                                           {"scheduling_round", &Factors::scheduling_round},
+                                                           {"exposed_hop", &Factors::exposed_hop},
+                                                           {"fused_store", &Factors::fused_store}};
+    for (const json& e : root.at("factors"))
+      if (mine(e)) costs.factors_.*factors.at(e.at("path")) = number(e, "value", 0);
   } catch (const std::exception& problem) {
     return bad_input("{}: {}", file, problem.what());
   }
@@ -160,6 +168,12 @@ HopCosts HopCosts::over_network(const HopCost& hop, Duration launch, Duration ra
   costs.launches_ = {{Protocol::kSimple, launch}};
   costs.switch_ = rank_switch;
   costs.streams_ = streams;
+  return costs;
+}
+
+HopCosts HopCosts::with_factors(const Factors& factors) const {
+  HopCosts costs = *this;
+  costs.factors_ = factors;
   return costs;
 }
 

@@ -9,7 +9,7 @@
 
 namespace weft::protocol {
 
-// What a message costs beyond its bytes on one kind of path.
+// The cost of a message beyond its bytes on one kind of path.
 struct HopCost {
   Duration least;          // from the sender having the data to the receiver seeing it, at the least …
   double trips = 1;        // … and at least this often the path's own latency
@@ -56,35 +56,44 @@ class HopCosts {
   // Where weft's slots in memory were measured: what crosses from core to core by plain copies and by streamed ones.
   // Requires: both are positive.
   HopCosts with_slots(BytesPerSecond plain, BytesPerSecond streamed) const;
-  // Is what others fetch streamed there, past a rank's caches, where so many ranks share a core?
+  // True if ranks store what others fetch past their caches, where `ranks_per_endpoint` share a core.
   bool streams(int ranks_per_endpoint) const { return ranks_per_endpoint > 1 ? streams_crowded_ : streams_; }
   // Between cores that see each other's cache lines after `trip`: what crosses line by line is bound by that.
   HopCosts between_cores(Duration trip) const;
 
-  // From the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU ranks that
-  // share their cores with others see a message when it is their turn.
+  // The time from the sender having the data to the receiver seeing it, over a path with this latency of its own. CPU
+  // ranks that share their cores with others see a message when it is their turn.
   Duration latency(const HopCost& cost, Duration path, int ranks_per_endpoint) const {
-    return std::max({cost.least, path * cost.trips + cost.added, turn(ranks_per_endpoint)});
+    return std::max({cost.least, path * cost.trips + cost.added, scheduling_delay(ranks_per_endpoint)});
   }
-  // HopCost::node on a machine of so many nodes.
+  // HopCost::node on a machine of `nodes`.
   static BytesPerSecond node(const HopCost& cost, std::int32_t nodes) {
     return nodes > 2 ? cost.node : cost.node_of_two;
   }
   static BytesPerSecond channel(const HopCost& cost, int ranks_per_endpoint) {
     return ranks_per_endpoint > 1 && cost.crowded.value() > 0 ? cost.crowded : cost.channel;
   }
-  // CPU ranks of which so many share a core: until it is a rank's turn, which is a switch to each of the others and, as
-  // the sender's core and the receiver's are not in step, one more (bench/results/2026-11-22-shared-cores.md).
-  Duration turn(int ranks_per_endpoint) const {
-    return ranks_per_endpoint > 1 ? least_turn(ranks_per_endpoint) + switch_ : Duration();
+  // The time until a CPU rank that shares its core runs: a switch to each of the others and, as the sender's core and
+  // the receiver's are not in step, one more (bench/results/2026-11-22-shared-cores.md).
+  Duration scheduling_delay(int ranks_per_endpoint) const {
+    return ranks_per_endpoint > 1 ? min_scheduling_delay(ranks_per_endpoint) + switch_ : Duration();
   }
   // The least that it can be.
-  Duration least_turn(int ranks_per_endpoint) const { return switch_ * (ranks_per_endpoint - 1); }
+  Duration min_scheduling_delay(int ranks_per_endpoint) const { return switch_ * (ranks_per_endpoint - 1); }
   // Once per collective call; null as above.
   const Duration* launch(Protocol protocol) const;
+  // Factors of CPU ranks, by the names and with the sources of data/protocol/hop_costs.json.
+  struct Factors {
+    double receive = 0, poll = 0;  // parts of a message's trip that ranks of the same core wait for
+    double scheduling_round = 0;   // messages that a switch among ranks of a core costs, in back-to-back calls
+    double exposed_hop = 1;        // part of a message's latency that remains in back-to-back calls
+    double fused_store = 1;        // part of a copy's time where a sum is stored in its place
+  };
+  const Factors& factors() const { return factors_; }
+  HopCosts with_factors(const Factors& factors) const;
   // One host thread starting a call on one GPU; several GPUs of a thread are started one after the other.
   Duration host_launch(int channels) const { return host_launch_ + host_channel_ * (channels - 1); }
-  // What one channel of an endpoint copies within its own memory; zero: bounded by its links only.
+  // The rate at which one channel of an endpoint copies within its own memory; zero: bounded by its links only.
   BytesPerSecond local_channel() const { return local_; }
   // CPU ranks: what one of them puts into memory for others to fetch (decisions 0078, 0079 and 0129).
   BytesPerSecond handed_over() const;
@@ -107,6 +116,7 @@ class HopCosts {
   BytesPerSecond local_;
   bool streams_ = true, streams_crowded_ = false;
   Duration switch_;
+  Factors factors_;
   Duration host_launch_, host_channel_;
   bool gpu_ = true;
   bool network_ = false;

@@ -6,8 +6,8 @@
 
 namespace weft::protocol {
 
-// What crosses the seam between the interpreter and a fabric: schedule steps, cut to slices and addressed in bytes.
-// (schedule/lower makes them, exec/ orders them, fabrics carry them out.)
+// Operations cross the seam between the interpreter and a fabric: schedule steps, cut to slices and addressed in bytes.
+// (schedule/lower makes them, exec/ orders them, fabrics execute them.)
 // A message may be put together by several operations of a strand and be taken apart by several: parts follow each
 // other without a gap, and both ends agree where a message ends but not on its parts. The sender's parts may travel at
 // once or only when the message has ended; a slot is taken by the first part and free again after the last is taken.

@@ -17,7 +17,7 @@ constexpr bool has_room(std::uint64_t sent, std::uint64_t taken) { return sent -
 // another tag belongs to a call that the ranks disagree on.
 inline constexpr int kTagShift = 48;
 
-// What of a call's signature travels with every message.
+// The part of a call's signature that travels with every message.
 constexpr std::uint16_t tag_of(std::uint64_t signature) {
   return static_cast<std::uint16_t>(signature ^ signature >> 16 ^ signature >> 32 ^ signature >> 48);
 }

@@ -10,7 +10,7 @@ namespace weft::recorder {
 // What a rank does, as its record and the system say.
 enum class Doing { kUnrecorded, kEnded, kStopped, kIdle, kRunning, kWaiting };
 
-// Whoever keeps others waiting without waiting itself.
+// A rank that keeps others waiting without waiting itself.
 struct Late {
   Rank rank = -1;
   int behind = 0;   // ranks that wait for it, directly or through others

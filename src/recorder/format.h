@@ -10,7 +10,7 @@
 //
 //   Header | Entry x entries | room for more of them | Label x labels, at labels_at | room for more
 //
-// Only where `used` says so are there pages to be read, and only of so many entries and labels. Only the rank writes;
+// `used` says whether there are pages to be read, and of how many entries and labels. Only the rank writes;
 // readers in other processes may look at any time, and look at the magic number once more afterwards: a place whose
 // communicator has ended is cleared. All integers are native.
 namespace weft::recorder {
@@ -48,7 +48,7 @@ inline constexpr std::size_t kFirstPlace = 4096;
 
 struct FileHeader {
   std::atomic<std::uint64_t> magic;  // stored last
-  std::uint64_t process_started;     // in the kernel's clock ticks after boot: tells processes of one number apart
+  std::uint64_t process_started;     // in the kernel's clock ticks after boot: distinguishes processes of one number
   std::uint64_t place_bytes, labels_at;
   std::int32_t pid, places;
   std::atomic<std::uint64_t> used;  // a bit per place

@@ -14,7 +14,7 @@ namespace weft::recorder {
 
 using weft::own_folder;  // where this user's records are
 
-// Where things are in a place for records of at most so many entries. Labels have pages of their own.
+// The offsets in a place for records of at most `entries`. Labels have pages of their own.
 struct Layout {
   int entries;
   static constexpr std::size_t kPage = 4096;
@@ -58,7 +58,7 @@ class Room {
 // more than all else that a split does. Thread: any.
 class RecordPool {
  public:
-  // Records have at most so many entries, rounded down to a power of two, but some at least.
+  // Records have at most `entries`, rounded down to a power of two, but some at least.
   explicit RecordPool(int entries);
   Layout layout() const { return layout_; }
 

@@ -68,7 +68,7 @@ class Recorder {
   Status trace(const TraceOptions& options, const Identity& identity);
   Trace* trace() const { return trace_.get(); }  // null: none
 
-  // Where whoever waits for peers says so.
+  // The place where a wait for peers is published.
   Waiting& waiting() { return header().waiting; }
   Snapshot snapshot() const;
 
@@ -77,7 +77,7 @@ class Recorder {
   void trace_call();
   // Doubles the ring, or finds that it cannot.
   void grow();
-  // From now on the ring has so many entries. Requires: no operation has met the end of a smaller one.
+  // Resizes the ring. Requires: no operation has met the end of a smaller one.
   void set_entries(int entries);
   Header& header() const { return *static_cast<Header*>(memory_); }
   Label* labels() const { return reinterpret_cast<Label*>(static_cast<std::byte*>(memory_) + layout_.labels_at()); }

@@ -5,7 +5,7 @@
 namespace weft::recorder {
 namespace {
 
-// What an operation pays for its record.
+// The cost of an operation's record.
 void BM_RecordAnOperation(benchmark::State& state) {
   RecordPool pool(4096);
   const auto recorder = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, pool);
@@ -18,7 +18,7 @@ void BM_RecordAnOperation(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordAnOperation);
 
-// What a communicator pays for one, beside others.
+// The cost of opening a communicator's record, beside others.
 void BM_OpenARecord(benchmark::State& state) {
   RecordPool pool(4096);
   const auto first = Recorder::open({.job = "bench", .group = "world", .transport = "none"}, pool);

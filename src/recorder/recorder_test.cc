@@ -117,7 +117,7 @@ TEST(Recorder, LabelsAreFoundAgainAndRunOutWithoutHarm) {
   EXPECT_EQ(label(1), first);
 }
 
-// Of this process: others keep records in the same folder at the same time.
+// The files of this process: others keep records in the same folder at the same time.
 std::vector<std::string> own_files() {
   std::vector<std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(own_folder().value()))

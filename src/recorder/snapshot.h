@@ -29,7 +29,7 @@ struct Wait {
   std::int64_t since = 0;
 };
 
-// What one rank's record said at one moment. A value.
+// The contents of one rank's record at one moment. A value.
 struct Snapshot {
   std::string job, group, transport;
   Rank rank = 0, ranks = 1;
@@ -44,10 +44,10 @@ struct Snapshot {
   bool busy() const { return last() != nullptr && last()->state == State::kRunning; }
 };
 
-// What a record says of an operation with this label; one that says "(other)" if it found no place.
+// The label with this number; one that says "(other)" if it found no place.
 const Label& label_of(const Header& header, std::uint32_t label);
 
-// `operations`: at most so many, the last ones.
+// Reads at most the last `operations`.
 Snapshot read(const Header& header, std::size_t operations);
 
 // What the system says of a process: its state, and when it was started (0: there is none).

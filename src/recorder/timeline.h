@@ -10,7 +10,7 @@
 
 namespace weft::recorder {
 
-// What one rank's trace says in sum. Times: microseconds.
+// The sums of one rank's trace. Times: microseconds.
 struct RankTimes {
   std::string job, communicator;
   Rank rank = 0, ranks = 1;

@@ -9,7 +9,7 @@
 namespace weft::replay {
 namespace {
 
-// As the tuner predicts it for so many ranks of the machine in order.
+// The tuner's prediction for the first ranks of the machine in order.
 Result<Duration> duration_of(const cost::MachineView& machine, const pgas::Event& meet) {
   WEFT_TRY(Collective collective, schedule::parse_collective(meet.collective));
   collective = schedule::even_form(collective);

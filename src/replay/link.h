@@ -9,10 +9,10 @@ namespace weft::replay {
 struct Step {
   const pgas::Event* event = nullptr;
   Duration gap;            // between the rank's event before and this one
-  bool announced = false;  // a write that some wait waited for: the peer is told when it can be seen
+  bool announced = false;  // a write that some wait waited for: the peer learns when it can be seen
   struct Need {
     Rank writer = -1;
-    std::int64_t count = 0;  // of that rank's announced writes to this one, so many must have come
+    std::int64_t count = 0;  // the number of that rank's announced writes to this one that must have come
   };
   std::vector<Need> needs;  // waits
 };

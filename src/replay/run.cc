@@ -136,7 +136,7 @@ class Run {
     return true;
   }
 
-  // Lets so much time pass, and adds it to an account.
+  // Lets `duration` pass, and adds it to an account.
   bool pass(Rank r, Walker& w, Duration duration, Duration& account, Phase next) {
     if (!w.posted) {
       w.posted = true;

@@ -8,12 +8,12 @@
 namespace weft::replay {
 
 struct Options {
-  double compute = 1;  // what the program does between its operations takes so much of the recorded time
+  double compute = 1;  // the factor on the recorded time of what the program does between its operations
   // What a collective takes when all members have come.
   std::function<Result<Duration>(const pgas::Event& meet)> meeting;
 };
 
-// Where one rank's time goes.
+// One rank's time by cause.
 struct Spent {
   Duration computing, moving, waiting, meeting;
   Duration total() const { return computing + moving + waiting + meeting; }

@@ -73,7 +73,7 @@ enum class Growth {
   kUnknown,
   kPerDoubling,   // twice the nodes: one link of the chain more
   kPerLevel,      // the same, of binary trees over the nodes: on every second node they are the same without the leaves
-  kPerNode,       // so many further nodes: so many links more, as chains have
+  kPerNode,       // linear: every further node adds links, as in chains
   kAboutPerNode,  // the same to 1 %: what bounds a step may change with the nodes
   kPerRow         // about as kPerNode, of grids whose rows are nodes of several ranks: for estimates only
 };
@@ -90,7 +90,8 @@ struct Algorithm {
   int lanes = 1;
   int connections = 0;  // between two ranks, of one channel, where not every lane has its own; 0: every lane has
   int slots = 2;        // messages that a connection must hold
-  // Of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none, one.
+  // Chunks of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none,
+  // one.
   std::function<int(const RankContext&)> chunks, scratch, parts;
   std::function<Generator<Step>(RankContext)> steps;
   std::optional<WrittenFor> written_for = {};  // none: any number of ranks, any root, in place where the collective may
@@ -98,10 +99,12 @@ struct Algorithm {
   // number. Null: one order for all. Held against the texts by tests, as are the claims below.
   std::function<int(const RankContext&)> orders;
   // Claims for simulations of many ranks. Null or zero: none.
-  //   turn     rank r + turn, modulo the ranks, does what r does, with all peers turned likewise (other chunks)
-  //   repeats  how often a rank repeats steps that are alike but for their chunks: `repeat_limit` shortens all such
-  //   stretches growth   what more nodes add
-  std::function<Rank(const RankContext&)> turn;
+  //   rotation  rank r + rotation, modulo the ranks, has the steps of r with all peers rotated by as much (other
+  //   chunks) repeats   how often a rank repeats steps that are equal but for their chunks: `repeat_limit` shortens all
+  //   such
+  //             stretches
+  //   growth    the steps that more nodes add
+  std::function<Rank(const RankContext&)> rotation;
   std::function<int(const RankContext&)> repeats;
   Growth growth = Growth::kUnknown;
 
@@ -110,7 +113,7 @@ struct Algorithm {
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
   int parts_for(const RankContext& s) const { return parts != nullptr ? parts(s) : 1; }
   int orders_for(const RankContext& s) const { return orders != nullptr ? orders(s) : 1; }
-  Rank turn_for(const RankContext& s) const { return turn != nullptr ? turn(s) : 0; }
+  Rank rotation_for(const RankContext& s) const { return rotation != nullptr ? rotation(s) : 0; }
   int repeats_for(const RankContext& s) const { return repeats != nullptr ? repeats(s) : 0; }
 };
 

@@ -27,12 +27,12 @@ bool rooted(Collective collective);           // one rank is the root
 bool uneven(Collective collective);           // parts differ in size
 Collective even_form(Collective collective);  // all_gather for all_gather_v; others as they are
 
-// The message is cut into blocks, which the collective tells apart, and these into chunks, as many as the algorithm
+// The message is cut into blocks, which the collective distinguishes, and these into chunks, as many as the algorithm
 // wants: one block where all ranks hold everything, a block per rank where ranks own parts, a block per pair of ranks
 // (from * ranks + to) for all_to_all. Chunks are numbered through all blocks.
 ChunkId blocks(Collective collective, Rank ranks);
 
-// A collective on so many ranks, cut up: all that its pre- and postcondition depend on.
+// A collective on a number of ranks, cut into chunks: all that its pre- and postcondition depend on.
 struct Shape {
   Collective collective = Collective::kAllReduce;
   Rank ranks = 1;

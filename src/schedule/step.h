@@ -65,7 +65,7 @@ using Operands = SmallList<Operand, 2>;
 //   move    value = source 0 ⊕ source 1 ⊕ … (in that order); every destination receives the value.
 //           Send, receive, receive-reduce-send, copy, put and get are all moves; what is not stored is never in memory.
 //           A copy of a chunk onto itself, as from input to output in place, writes nothing.
-//   signal  tells `peer` that everything this lane did before is done and visible.
+//   signal  notifies `peer` that everything this lane did before is done and visible.
 //   wait    for one signal of `peer`'s same lane.
 // With a lane, signal and wait are between two lanes of this rank; `peer` is the rank itself.
 struct Step {

@@ -9,7 +9,7 @@
 namespace weft::session {
 namespace {
 
-// From the lowest bit on.
+// The fields from the lowest bit on.
 struct Field {
   int shift, bits;
 

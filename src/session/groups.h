@@ -41,7 +41,7 @@ class Groups {
   // The group of all ranks that live and call this.
   virtual Result<std::shared_ptr<Session>> survivors() = 0;
 
-  // What the ranks that live and call this agree on; see Communicator.
+  // The agreement of the ranks that live and call this; see Communicator.
   virtual Result<Agreement> agree(std::uint64_t bits) = 0;
 
   // The group of those who meet by this id.

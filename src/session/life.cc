@@ -5,11 +5,11 @@
 namespace weft::session {
 
 Status Session::intact() {
-  if (!broken_) return broken_;
+  if (failure_) return tl::make_unexpected(*failure_);
   if (executor_->aborted()) [[unlikely]]
-    broken_ = failure_of(executor_->rank(), Code::kAborted, Blame::kCommunicator, "rank {}: this rank has aborted",
-                         executor_->rank());
-  return broken_;
+    return fail(failure_of(executor_->rank(), Code::kAborted, Blame::kCommunicator, "rank {}: this rank has aborted",
+                           executor_->rank()));
+  return {};
 }
 
 Status Session::status() {
@@ -41,22 +41,24 @@ Status Session::finalize() {
   WEFT_CHECK(met);
   point_to_point().read_all();
   if (const auto peer = point_to_point().unexpected_from()) {
-    broken_ = failure_of(*peer, Code::kMismatch, Blame::kCommunicator,
-                         "rank {}: finalize: messages have come that no call of rank {} has received: {}",
-                         executor_->rank(), executor_->rank(), point_to_point().unexpected());
-    leave_record(broken_.error());
+    const Status failed =
+        fail(failure_of(*peer, Code::kMismatch, Blame::kCommunicator,
+                        "rank {}: finalize: messages have come that no call of rank {} has received: {}",
+                        executor_->rank(), executor_->rank(), point_to_point().unexpected()));
+    leave_record(*failure_);
     executor_->break_off(*peer, fabric::Cause::kDiffers);
-    return broken_;
+    return failed;
   }
   if (const Rank peer = executor_->unread(); peer >= 0) {
-    broken_ = failure_of(peer, Code::kMismatch, Blame::kCommunicator,
-                         "rank {}: finalize: rank {} has sent a message that no call of rank {} has received",
-                         executor_->rank(), peer, executor_->rank());
-    leave_record(broken_.error());
+    const Status failed =
+        fail(failure_of(peer, Code::kMismatch, Blame::kCommunicator,
+                        "rank {}: finalize: rank {} has sent a message that no call of rank {} has received",
+                        executor_->rank(), peer, executor_->rank()));
+    leave_record(*failure_);
     executor_->break_off(peer, fabric::Cause::kDiffers);
-    return broken_;
+    return failed;
   }
-  broken_ = bad_input("rank {}: the communicator is finalized", executor_->rank());
+  (void)fail(bad_input("rank {}: the communicator is finalized", executor_->rank()));
   record(nullptr, "");
   return {};
 }

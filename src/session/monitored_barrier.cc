@@ -72,11 +72,12 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   }
   const auto first = std::find(late.begin(), late.end(), 1) - late.begin();
   if (first == static_cast<std::ptrdiff_t>(late.size())) return {};
-  broken_ = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: monitored_barrier #{}: waited {} ms for {}", self,
-                    operations_, timeout.count(), list_of(late));
+  auto error = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: monitored_barrier #{}: waited {} ms for {}",
+                       self, operations_, timeout.count(), list_of(late));
   for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
-    if (late[static_cast<std::size_t>(r)] != 0) broken_.error().ranks.push_back(r);
-  leave_record(broken_.error());
+    if (late[static_cast<std::size_t>(r)] != 0) error.value().ranks.push_back(r);
+  const Status failed = fail(std::move(error));
+  leave_record(*failure_);
   // Breaking off may overtake a list that is still under way. So rank 0 breaks off when all others have confirmed
   // theirs, and they wait for that: nothing is sent to them any more, and their exchange ends when the communicator
   // breaks.
@@ -86,7 +87,7 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   if (self != 0 && late[0] == 0) confirmations = {one(Direction::kSend, 0), one(Direction::kReceive, 0)};
   (void)exchange_until(confirmations, Clock::now() + kAnswerTime);  // the error below is the one to report
   executor_->break_off(static_cast<Rank>(first), fabric::Cause::kFailed);
-  return broken_;
+  return failed;
 }
 
 }  // namespace weft::session

@@ -7,12 +7,12 @@
 #include "schedule/lower/lower.h"
 #include "weft/communicator.h"
 
-// What a request asks for, whatever carries it out.
+// Checks and derived values of requests, independent of the transport.
 namespace weft::session {
 
 inline constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
 
-// Errors (bad input): a request that rank `rank` of so many could not make; the message begins with the collective.
+// Errors (bad input): a request that rank `rank` of `ranks` cannot make; the message begins with the collective.
 Status check_request(const Request& request, Rank rank, Rank ranks);
 // A rank's two buffers of a request.
 struct Buffers {

@@ -329,8 +329,8 @@ Status Session::finish(const Order& o, Status status) {
   if (recorder_ && running_) recorder_->end(false);
   stop_running();
   status = tl::make_unexpected(in_context(o, std::move(status.error())));
-  if (status.error().blame != Blame::kOperation && broken_) {
-    broken_ = status;
+  if (status.error().blame != Blame::kOperation && !failure_) {
+    failure_ = status.error();
     leave_record(status.error());
   }
   return status;
@@ -389,8 +389,8 @@ std::shared_ptr<Pending> Session::enqueue(Pending pending) {
 void Session::poll(const Pending& wanted) {
   while (!queue_.empty() && !wanted.done) {
     Pending& front = *queue_.front();
-    if (!broken_) {
-      finish(front, broken_);
+    if (failure_) {
+      finish(front, tl::make_unexpected(*failure_));
     } else {
       if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
@@ -404,8 +404,8 @@ void Session::poll(const Pending& wanted) {
 Status Session::wait(const Pending& wanted) {
   while (!wanted.done) {
     Pending& front = *queue_.front();
-    if (!broken_) {
-      finish(front, broken_);
+    if (failure_) {
+      finish(front, tl::make_unexpected(*failure_));
     } else {
       if (!running_) begin(front.order());
       finish(front, ended(*front.prepared, executor_->wait()));

@@ -73,8 +73,8 @@ struct Pending {
 class Session {
  public:
   using Clock = std::chrono::steady_clock;
-  // Whoever calls the rest, always the same thread or one after the other. Costs no locked instruction, which would
-  // wait until the last call's messages have crossed.
+  // Held by every public call of the owner thread. It costs no locked instruction, which would wait until the last
+  // call's messages have crossed.
   class Turn {
    public:
     explicit Turn(Session& session) : session_(session) {
@@ -111,7 +111,7 @@ class Session {
     const std::lock_guard<std::mutex> alone_;
   };
 
-  // What goes past a core's caches.
+  // Copies that bypass a core's caches.
   struct Streams {
     Bytes results_from = Bytes{32} << 20;  // results of calls that touch more; the last-level cache
     bool for_peers = true;                 // what peers fetch from memory, if it is large
@@ -171,7 +171,7 @@ class Session {
                                                const schedule::Layout& layout, bool registered);
   Result<const Prepared*> prepare(std::span<const Transfer> transfers);
   Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
-  // Of transfers: the largest message that crosses in lines.
+  // The largest transfer that crosses in lines.
   Bytes lines_up_to() const;
   // Runs an operation that its caller waits for at once. Requires: the queue is empty.
   Status run_now(const Order& order);
@@ -184,7 +184,7 @@ class Session {
   void note_end(const Order& order);
   void stop_running();
   Status ended(const Prepared& prepared, Status status);
-  // … and what the caller is told.
+  // … and the status that the caller gets.
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
   Error in_context(const Order& order, Error error) const;
@@ -205,7 +205,12 @@ class Session {
   tl::unexpected<Error> unsupported(const char* what) const;
   // Is anything known that forbids another operation?
   Status intact();
-  bool sound() const { return broken_.has_value() && !executor_->aborted(); }
+  bool sound() const { return !failure_ && !executor_->aborted(); }
+  // Lets every call get this error from now on.
+  Status fail(tl::unexpected<Error> error) {
+    failure_ = error.value();
+    return error;
+  }
   // Waits for all that was started.
   Status drain();
   Status gather(std::span<const std::byte> mine, std::span<std::byte> all);
@@ -253,7 +258,7 @@ class Session {
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is
   std::mutex visits_;                 // one at a time
-  Status broken_;
+  std::optional<Error> failure_;      // what has broken the communicator, and every further call gets
 };
 
 }  // namespace weft::session

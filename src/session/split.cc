@@ -11,7 +11,7 @@
 namespace weft::session {
 namespace {
 
-// What every rank tells every other about its wish.
+// The colour and key that every rank sends every other.
 struct Wish {
   std::int64_t color, key;
   std::array<std::uint32_t, 4> nonce;  // the leader's makes its group's secret
@@ -71,7 +71,8 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
 Result<std::shared_ptr<Session>> Session::shrink() {
   if (!groups_) return unsupported("shrink");
   executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
-  if (broken_) broken_ = failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank());
+  if (!failure_)
+    (void)fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
   return groups_->survivors();
 }
 

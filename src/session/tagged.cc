@@ -39,12 +39,12 @@ Result<Session::Tagged> Session::start(TaggedOperation operation) {
 Status Session::break_tagged(const TaggedOperation& o, Error error) {
   error.message = fmt::format("rank {}: {}: {}", executor_->rank(), o.text(), error.message);
   if (error.blame == Blame::kOperation) return tl::make_unexpected(std::move(error));
-  if (broken_) {
-    broken_ = tl::make_unexpected(std::move(error));
-    leave_record(broken_.error());
+  if (!failure_) {
+    failure_ = std::move(error);
+    leave_record(*failure_);
   }
-  point_to_point().fail_all(broken_.error());
-  return broken_;
+  point_to_point().fail_all(*failure_);
+  return tl::make_unexpected(*failure_);
 }
 
 // Of one operation only, if its bytes are not on their way; if they are, `stuck` ends the communicator.
@@ -65,7 +65,7 @@ void Session::time_out(const Tagged& o, std::chrono::milliseconds waited, bool s
   error.ranks = {partner};
   error.message += "; its bytes are on their way, so that the communicator is broken";
   executor_->break_off(partner, fabric::Cause::kTimedOut);
-  broken_ = tl::make_unexpected(error);
+  failure_ = error;
   all.fail_all(error);
 }
 
@@ -115,7 +115,8 @@ Status Session::wait(const Tagged& o) {
       poll(*queue_.back());
       moved |= queue_.size() != before;
     }
-    Status status = broken_;
+    Status status;
+    if (failure_) status = tl::make_unexpected(*failure_);
     if (status && all.fault()) {
       executor_->break_off(all.fault()->ranks.front(), fabric::Cause::kFailed);
       status = tl::make_unexpected(*all.fault());

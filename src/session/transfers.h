@@ -7,10 +7,10 @@
 #include "base/result.h"
 #include "weft/communicator.h"
 
-// What transfers between single ranks ask for, whatever carries them out.
+// Checks of transfers between single ranks, independent of the transport.
 namespace weft::session {
 
-// Errors (bad input): a transfer that rank `rank` of so many could not make.
+// Errors (bad input): a transfer that rank `rank` of `ranks` cannot make.
 Status check_transfer(const Transfer& transfer, Rank rank, Rank ranks);
 // What both ends of a transfer must agree on. Never 0.
 std::uint32_t tag_of(const Transfer& transfer);

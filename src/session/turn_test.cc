@@ -10,7 +10,7 @@ namespace {
 TEST(Turn, IsNeverTakenWhileAnotherThreadVisits) {
   Session session(nullptr, 1, {});
   constexpr int kTurns = 200000, kVisits = 2000;
-  int entered = 0;  // not atomic: whoever is inside is alone
+  int entered = 0;  // not atomic: only one thread is inside
   const auto visits = [&] {
     for (int i = 0; i < kVisits; ++i) {
       const Session::Visit visit(session);

@@ -26,7 +26,7 @@ constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to wh
 
 // About how many operations so many ranks have: those of one in the middle, for each.
 double operations_of(const Task& task, const Plan& plan, Rank ranks) {
-  const schedule::Cutting cutting(task, plan, schedule::Cutting::For::kTime);
+  const schedule::LoweringContext cutting(task, plan, schedule::LoweringContext::For::kTime);
   double of_one = 0;
   for (int strand = 0; strand < plan.algorithm->lanes; ++strand) {
     schedule::StrandStream stream(cutting, task.ranks / 2, strand);
@@ -188,7 +188,7 @@ class Simulation {
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
                                     const Options& options, Rank most, std::int64_t& carried_out, Nodes nodes = {}) {
   const std::optional<Outcome> none;
-  const Rank least = plan.algorithm->turn_for(schedule::context_of(task, plan));
+  const Rank least = plan.algorithm->rotation_for(schedule::context_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
                         !schedule::uneven(task.collective);
   if (!may_fold) return none;

@@ -61,7 +61,7 @@ int channels_for(const schedule::Task& task, const schedule::Algorithm& algorith
 }
 
 tl::unexpected<Error> nothing_serves(const schedule::Task& task, const char* whom) {
-  return failure(Code::kUnsupported, Blame::kInput, "{}: no algorithm that {} carry out serves",
+  return failure(Code::kUnsupported, Blame::kInput, "{}: no algorithm that {} run serves",
                  schedule::name(task.collective), whom);
 }
 

@@ -73,7 +73,7 @@ struct Part {
   const Prepared* prepared = nullptr;
 };
 
-// By rank. Errors: see start_copies.
+// The parts by rank. Errors: see start_copies.
 Result<std::vector<Part>> prepare_all(std::span<const Call> calls) {
   if (calls.empty()) return bad_input("no calls");
   const Group& group = calls.front().member->group();

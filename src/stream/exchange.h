@@ -16,7 +16,7 @@ struct Exchange {
 
 // Queues the exchanges in their streams, behind what the ranks queued before; nothing waits on the host. All transfers
 // of one exchange run side by side, in whatever order they are given; those of one direction with one peer are taken in
-// order. What a rank sends itself is copied. Ranks of one device that share a stream are carried out by one launch.
+// order. What a rank sends itself is copied. One launch serves ranks of one device that share a stream.
 // Errors: of the arguments, before anything was queued; bad input: a rank that is there twice; kUnsupported: more
 // messages in one launch than it takes.
 Status start_exchanges(std::span<const Exchange> exchanges);

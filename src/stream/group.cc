@@ -63,7 +63,8 @@ Status Group::connect() {
   return {};
 }
 
-// So many that the blocks of all ranks on a device fit there at the same time; asking also loads every kernel.
+// The number of strands with which the blocks of all ranks on a device fit there at the same time; asking also loads
+// every kernel.
 Result<int> Group::strands() const {
   int least = kMostStrands;
   for (const int device : devices_) {
@@ -173,7 +174,7 @@ Result<std::vector<std::shared_ptr<void>>> Group::open_others(Rank rank,
 
 namespace {
 
-// What a rank tells the others of its part in a window.
+// The description that a rank sends the others of its part in a window.
 struct Offer {
   net::cuda::SharedMemory shared;
   Bytes bytes;

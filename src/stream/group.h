@@ -22,7 +22,7 @@ using Gather = std::function<Status(std::span<const std::byte> own, std::span<st
 class Group {
  public:
   // `devices`: by rank; may name one several times. Errors: bad input: no ranks, a device that there is not;
-  // kUnsupported: devices that do not reach each other, or so many ranks on one that their blocks do not fit on it at
+  // kUnsupported: devices that do not reach each other, or too many ranks on one, whose blocks do not fit on it at
   // the same time (decision 0082); kNoResources.
   static Result<std::shared_ptr<Group>> open(std::shared_ptr<Runtime> runtime, std::span<const int> devices,
                                              std::chrono::nanoseconds timeout);
@@ -34,7 +34,7 @@ class Group {
                                              const Gather& gather, std::chrono::nanoseconds timeout);
 
   const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
-  // Else ranks reach each other's regions, but of each other's buffers only those in windows.
+  // Otherwise ranks reach each other's regions, but of each other's buffers only those in windows.
   bool in_one_process() const { return !joined_; }
 
   // Memory that every rank of another process opens, too, so that kernels load and store it: `bytes` at `memory`. All
@@ -56,7 +56,7 @@ class Group {
   const exec::device::Geometry& geometry() const { return geometry_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::byte* region(Rank rank) const { return regions_[static_cast<std::size_t>(rank)]; }
-  // Of all regions' addresses, in the rank's own memory.
+  // The table of all regions' addresses, in the rank's own memory.
   std::byte* const* table(Rank rank) const {
     return reinterpret_cast<std::byte* const*>(region(rank) + geometry_.total_bytes());
   }

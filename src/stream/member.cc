@@ -48,7 +48,7 @@ bool Member::reaches(const Request& request) const {
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
       break;
-    default:  // some ranks have no input or no output, and could not tell where the others' are
+    default:  // some ranks have no input or no output, and could not know where the others' are
       return false;
   }
   if (group_->windows() == nullptr || session::overwrites_input(request)) return false;

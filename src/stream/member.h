@@ -41,14 +41,14 @@ class Member {
   const std::shared_ptr<Group>& shared_group() const { return group_; }
   Rank rank() const { return rank_; }
 
-  // Errors (bad input): of the request and its pointers; kUnsupported: not to be carried out so.
+  // Errors (bad input): of the request and its pointers; kUnsupported: this path cannot run it.
   Result<const Prepared*> prepare(const Request& request, By by);
   // What its kernel gets. `scalar`: null, or an element in device memory that contributions are multiplied by.
   exec::device::Frame frame(const Prepared& prepared, const Request& request, const void* scalar) const;
 
-  // What comes before and after the operation in its stream. It follows this rank's operation before it, whatever
-  // stream that is in; not in captured streams, whose graphs say what follows what. Requires: the calling thread uses
-  // this rank's device.
+  // Queues what comes before and after the operation in its stream. It follows this rank's operation before it,
+  // whatever stream that is in; not in captured streams, whose graphs say what follows what. Requires: the calling
+  // thread uses this rank's device.
   Status enter(const Prepared& prepared, const Request& request, Stream stream);
   Status leave(const Prepared& prepared, const Request& request, Stream stream);
   // The same of what has no request.

@@ -10,7 +10,7 @@ enum class Way {
   kJoinedKernels,  // each rank a process with a device of its own: see Group::join
 };
 
-// How the collectives of ranks on GPUs are carried out, and why so; one line.
+// The way in which collectives of ranks on GPUs run, and why; one line.
 struct Path {
   Way way = Way::kHostMemory;
   std::shared_ptr<Group> group;  // of kKernels

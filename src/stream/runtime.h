@@ -17,7 +17,7 @@ struct Runtime {
 // `device`: as WEFT_DEVICE; "host:2": the host as one device, which other processes know as number 2. Errors: bad
 // input; see net::cuda::cuda_device.
 Result<std::shared_ptr<Runtime>> open_runtime(const std::string& device);
-// Over the host as so many devices, of which other processes know the first as number `first`.
+// A runtime over the host as `devices` devices, of which other processes know the first as number `first`.
 std::shared_ptr<Runtime> host_runtime(int devices, int first = 0);
 
 // The calling thread's device, put back at the end.
@@ -41,7 +41,7 @@ class OnDevice {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // On the calling thread's device. Errors: kNoResources.
+  // Allocates on the calling thread's device. Errors: kNoResources.
   static Result<DeviceMemory> make(std::shared_ptr<Runtime> runtime, Bytes bytes);
   DeviceMemory(DeviceMemory&& o) noexcept : runtime_(std::move(o.runtime_)), at_(std::exchange(o.at_, nullptr)) {}
   DeviceMemory& operator=(DeviceMemory&& o) noexcept {

@@ -15,7 +15,7 @@ struct Ready {
   auto place() const { return std::pair(call.member->group().device_of(call.member->rank()), call.stream); }
 };
 
-// Of every rank the first call, of every rank the second, …
+// The first call of every rank, then the second of every rank, …
 std::vector<std::vector<Ready>> in_turns(const std::vector<Ready>& all) {
   std::vector<std::vector<Ready>> turns;
   std::map<const Member*, std::size_t> taken;

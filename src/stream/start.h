@@ -15,7 +15,7 @@ struct Call {
 };
 
 // Queues the calls in their streams; nothing waits on the host. Several calls of one rank follow each other. Ranks of
-// one device whose calls are in one stream are carried out by one launch; all others by one each.
+// one device whose calls are in one stream share one launch; all others have one each.
 // Errors: of the arguments, before anything was queued; bad input: ranks whose calls share a stream must call the same.
 Status start(std::span<const Call> calls);
 

@@ -22,7 +22,7 @@ class Window {
 
   std::byte* data() const { return data_; }
   Bytes size() const { return size_; }
-  // For kernels of this rank; valid as long as the window.
+  // The heap for kernels of this rank; valid as long as the window.
   device::Heap heap() const {
     return {.bases = reinterpret_cast<std::byte* const*>(table_.data()),
             .rank = rank_,

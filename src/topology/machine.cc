@@ -37,7 +37,7 @@ Spec split(std::string_view machine) {
   return {machine.substr(0, colon), machine.substr(colon + 1)};
 }
 
-// What follows the colon of a MACHINE.
+// The options behind the colon of a MACHINE.
 struct Options {
   ClusterOptions cluster;
   std::vector<std::int32_t> shape;

@@ -190,7 +190,7 @@ class Search {
   DeviceId from_, to_;
 };
 
-// With ACS a PCIe switch passes nothing from port to port: up to the CPU and down again.
+// A PCIe switch with ACS passes nothing from port to port: the path goes up to the CPU and down again.
 std::optional<Path> redirected(const Topology& topology, std::span<const DeviceId> devices, DeviceId from,
                                DeviceId to) {
   std::optional<Path> best;

@@ -8,9 +8,9 @@
 
 namespace weft::topology {
 
-// `count` of the free nodes, as close to each other as they can be: all below the lowest switches that have so many,
-// of those the ones that leave the least over; inside, whole groups first. In the order of the tree, which is the order
-// ranks should have.
+// `count` of the free nodes, as close to each other as they can be: all below the lowest switches that have enough,
+// of those the ones that leave the least over; inside, whole groups first. Nodes come in the order of the tree, which
+// is the order ranks should have.
 // Errors (bad input): fewer free nodes than asked for.
 Result<std::vector<std::int32_t>> choose_nodes(const NodeGroups& groups, std::span<const std::int32_t> free,
                                                std::int32_t count);

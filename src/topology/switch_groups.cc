@@ -59,7 +59,7 @@ class Finder {
     }
   }
 
-  // A level that groups the nodes as the one before tells nothing.
+  // A level that groups the nodes as the one before adds nothing.
   void keep(NodeGroups& levels) {
     std::vector<std::int32_t> group = number_groups();
     if (levels.empty() || group != levels.back()) levels.push_back(std::move(group));

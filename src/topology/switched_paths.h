@@ -18,10 +18,10 @@ bool switches_sum(const Topology& topology, DeviceKind kind);
 // Everybody's data to `reader`, its own included, summed on the way.
 std::optional<Path> reduced_path(const Topology& topology, const Routes& routes, std::span<const DeviceId> members,
                                  DeviceId reader);
-// From `writer` to everybody, itself included.
+// The path from `writer` to everybody, itself included.
 std::optional<Path> multicast_path(const Topology& topology, const Routes& routes, std::span<const DeviceId> members,
                                    DeviceId writer);
-// From one member to the first switch on its way that sums …
+// The path from one member to the first switch on its way that sums …
 std::optional<Path> path_into_switch(const Topology& topology, const Routes& routes, std::span<const DeviceId> members,
                                      DeviceId member);
 // … and from all members' first switches, over those that sum them up further, to every member.

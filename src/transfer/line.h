@@ -25,7 +25,7 @@ class Line {
   static std::unique_ptr<Line> over(net::bootstrap::UniqueFd fd) {
     return std::unique_ptr<Line>(new Line(std::move(fd)));
   }
-  // Is there room for another question with so many bytes under way?
+  // Whether there is room for another question.
   bool has_room() const { return under_way_ < kMostUnderWay; }
   // `data`: copied here, and for a write summed up in the question.
   void ask(Question question, std::span<const std::byte> data, Into into, Done done);

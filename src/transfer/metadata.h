@@ -5,8 +5,8 @@
 #include "net/bootstrap/key.h"
 #include "transfer/segment.h"
 
-// What an agent tells its peers: bytes that the caller carries. Form: magic, fields, regions, and a MAC with the
-// agents' common key (of zeros, where there is none).
+// The metadata of an agent for its peers: bytes that the caller carries. Form: magic, fields, regions, and a MAC with
+// the agents' common key (of zeros, where there is none).
 namespace weft::transfer {
 
 struct RegionRecord {

@@ -70,7 +70,7 @@ Result<SharedMemory> make_shared_memory(Bytes bytes, bool touched) {
   SharedMemory made;
   made.fd = net::bootstrap::UniqueFd(memfd_create("weft-transfer", MFD_CLOEXEC));
   if (!made.fd.open()) return failure(Code::kNoResources, Blame::kProcess, "memfd_create: {}", std::strerror(errno));
-  // Reserving tells here, rather than by a signal later, that there is no room.
+  // Reserving reports here, rather than by a signal later, that there is no room.
   const int failed =
       touched ? posix_fallocate(made.fd.get(), 0, bytes) : (ftruncate(made.fd.get(), bytes) == 0 ? 0 : errno);
   if (failed != 0)

@@ -12,7 +12,7 @@
 #include "net/bootstrap/socket.h"
 #include "transfer/fence.h"
 
-// What peers on this machine share of an agent: one segment of memory without a name, which disappears with its last
+// The memory that peers on this machine share of an agent: one segment without a name, which disappears with its last
 // process. Peers find it by the owner's process and descriptor, and know it by its nonce.
 //
 //   Header | Slot x 64 | PageWord x pages
@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kRing = 16 << 10;                            // b
 
 using Nonce = std::array<std::uint8_t, 16>;  // a generation of an agent: fresh with every open()
 
-// A process, told apart from a later one of the same number. 0: none.
+// The identity of this process, distinct from that of a later one of the same number. 0: none.
 std::uint64_t this_process();
 bool process_ended(std::uint64_t process);
 inline std::int32_t pid_of(std::uint64_t process) { return static_cast<std::int32_t>(process >> 32); }

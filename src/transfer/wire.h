@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-// What crosses a connection between two agents, after the greeting of net/bootstrap with their common key. One side
+// The messages of a connection between two agents, after the greeting of net/bootstrap with their common key. One side
 // asks, the other serves; answers come in the order of the questions.
 //   asker   Question, and `bytes` bytes of data of hello (the nonce that it expects, then its name), write and notify
 //   server  Answer, and `bytes` bytes of data of a read that succeeded

@@ -17,7 +17,7 @@ struct Work {
   std::int64_t elements = 0;
   Bytes total = 0;
 
-  // Of the last post.
+  // The state of the last post.
   State state = State::kPrepared;
   Error error;
   std::uint64_t post = 0;

@@ -86,29 +86,29 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
-// Does a call take less where many follow each other? Data that flows one way crosses for as many calls at once as
-// messages may be under way, so that CPU ranks wait for each other, and for their turns where they share cores, the
-// less.
+// True if back-to-back calls overlap: data of a rooted collective flows one way and crosses for as many calls at once
+// as messages may be under way, so that CPU ranks wait less for each other, and for the scheduler where they share
+// cores.
 bool calls_overlap(const cost::MachineView& machine, const Question& q) {
   return schedule::rooted(q.task.collective) && !machine.costs().gpu() && !q.can.virtual_time &&
          (q.can.load_store || machine.sharing(q.task.ranks) > 1);
 }
 
-// A turn costs more than the switches: caches are cold, and ranks look in vain. Fitted to 4 and 8 ranks on 2 cores
-// (bench/results/2026-11-23-small-broadcasts.md, 2026-11-23-crowded-slots.md).
-Duration in_a_row(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan,
-                  const cost::Estimate& estimate) {
-  constexpr double kTurn = 9;
-  constexpr double kOwnCores = 0.4;  // of a message's way is left where ranks have cores of their own; fitted to 8 B
-  // Who reads peers' memory is waited for.
+// The time of one of many back-to-back calls. A scheduling round of ranks that share a core costs more than its context
+// switches: caches are cold, and polls find nothing.
+Duration back_to_back(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan,
+                      const cost::Estimate& estimate) {
+  const protocol::HopCosts::Factors& factors = machine.costs().factors();
+  // Algorithms that load and store peers' memory wait until all readers are done, so that their calls do not overlap.
   if (!calls_overlap(machine, q) || plan.algorithm->needs.memory()) return estimate.total;
   const Bytes message = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
-  // What kernels hold between ranks crosses meanwhile; who copies through shared memory works for every byte.
-  const Duration turns = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
+  // Bytes in the kernel's buffers cross meanwhile; a rank that copies through shared memory works for every byte.
+  const Duration waiting = (q.can.load_store ? estimate.latency : estimate.total) - estimate.launch;
   const auto calls = static_cast<double>(q.can.under_way(plan.protocol, message));
-  const double waits = machine.sharing(q.task.ranks) > 1 ? std::min(1.0, kTurn / calls) : kOwnCores;
-  // However many are under way, every core has its ranks' work to do for each.
-  return std::min(estimate.total, estimate.work + turns * waits);
+  const double waits =
+      machine.sharing(q.task.ranks) > 1 ? std::min(1.0, factors.scheduling_round / calls) : factors.exposed_hop;
+  // Every core has its ranks' work to do for each call, however many are under way.
+  return std::min(estimate.total, estimate.work + waiting * waits);
 }
 
 // Plans that are kept besides the best one: those that take at most `slack` times as long as it.
@@ -117,8 +117,8 @@ struct Kept {
   std::vector<Candidate> plans = {};
 };
 
-// Of what takes longer than `at_most` neither the best plan nor its time need be right. `kept`: gets all plans that
-// may take at most its slack times as long as `at_most` and the best one, if given.
+// A pruned search: plans slower than `at_most` may come back unoptimised and with an over-estimated time. `kept`: gets
+// all plans that may take at most its slack times as long as `at_most` and the best one, if given.
 Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate, const Question& q,
                     const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways,
                     std::optional<Duration> at_most, Kept* kept) {
@@ -132,7 +132,7 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
   }
   best.reason = obstacle(q, algorithm);
   if (!best.reason.empty()) return best;
-  // Many channels first: where there is much to move, few take so long that one need not know how long.
+  // Many channels come first: where there is much to move, few exceed `at_most` early.
   std::vector<int> counts = channel_counts(machine, q, connections, ways);
   std::ranges::reverse(counts);
   for (const int channels : counts) {
@@ -142,7 +142,7 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
       continue;
     }
     for (const schedule::Plan& sliced : slicings(machine, q, plan)) {
-      // A node in software that sums is on nobody's map: about what the messages cost that it replaces.
+      // The software aggregator is not in the topology; its cost is that of the messages that it replaces.
       schedule::Plan costed = sliced;
       costed.aggregation &= q.can.virtual_time;
       const auto worth = kept != nullptr && at_most ? std::optional(*at_most * kept->slack) : at_most;
@@ -152,13 +152,14 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
         return best;
       }
       if (kept != nullptr && (!worth || estimated->total <= *worth))
-        kept->plans.push_back({.plan = sliced, .estimate = *estimated, .in_a_row = estimated->total, .possible = true});
+        kept->plans.push_back(
+            {.plan = sliced, .estimate = *estimated, .back_to_back = estimated->total, .possible = true});
       const bool fewer = channels < best.plan.channels;  // of several that take as long
       if (!best.possible || estimated->total < best.estimate.total ||
           (fewer && estimated->total == best.estimate.total)) {
         best.plan = sliced;
         best.estimate = *estimated;
-        best.in_a_row = in_a_row(machine, q, sliced, *estimated);
+        best.back_to_back = back_to_back(machine, q, sliced, *estimated);
         at_most = std::min(at_most.value_or(best.estimate.total), best.estimate.total);
       }
       best.possible = true;
@@ -173,9 +174,9 @@ std::string parts(const cost::Estimate& e) {
 }
 
 // What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone.
-Duration judged(const Candidate& c) {
+Duration ranking_time(const Candidate& c) {
   constexpr double kCallAlone = 0.02;  // decides between calls that are equal in a row, and little else
-  return c.in_a_row + (c.estimate.total - c.in_a_row) * kCallAlone;
+  return c.back_to_back + (c.estimate.total - c.back_to_back) * kCallAlone;
 }
 
 std::string why_lost(const Candidate& loser, const Candidate& winner) {
@@ -183,7 +184,7 @@ std::string why_lost(const Candidate& loser, const Candidate& winner) {
     return fmt::format("{} for one call, but {}: {} in a row", format_duration(loser.estimate.total),
                        loser.plan.algorithm->needs.memory() ? "ranks wait until others have read their memory"
                                                             : "fewer are under way at once",
-                       format_duration(loser.in_a_row));
+                       format_duration(loser.back_to_back));
   const Duration latency = loser.estimate.latency - winner.estimate.latency;
   const Duration transfer =
       (loser.estimate.total - loser.estimate.latency) - (winner.estimate.total - winner.estimate.latency);
@@ -193,8 +194,8 @@ std::string why_lost(const Candidate& loser, const Candidate& winner) {
 }
 
 std::string why_chosen(const Candidate& winner) {
-  if (winner.in_a_row == winner.estimate.total) return "fastest: " + parts(winner.estimate);
-  return fmt::format("fastest in a row: {} each; one call {}", format_duration(winner.in_a_row),
+  if (winner.back_to_back == winner.estimate.total) return "fastest: " + parts(winner.estimate);
+  return fmt::format("fastest back to back: {} each; one call {}", format_duration(winner.back_to_back),
                      parts(winner.estimate));
 }
 
@@ -224,7 +225,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
       if (schedule::fits(*algorithm, protocol) && machine.costs().launch(protocol) != nullptr) {
         all.push_back(best_plan(machine, estimate, q, *algorithm, protocol, ways, at_most, kept));
         if (const Candidate& c = all.back(); bounded && c.possible)
-          at_most = std::min(at_most.value_or(judged(c)), judged(c));
+          at_most = std::min(at_most.value_or(ranking_time(c)), ranking_time(c));
       }
   }
   if (all.empty()) {
@@ -232,7 +233,7 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
-    return a.possible != b.possible ? a.possible : a.possible && judged(a) < judged(b);
+    return a.possible != b.possible ? a.possible : a.possible && ranking_time(a) < ranking_time(b);
   });
   return all;
 }

@@ -24,7 +24,7 @@ struct Question {
 struct Candidate {
   schedule::Plan plan;
   cost::Estimate estimate;  // valid if possible, as the next
-  Duration in_a_row;        // what each of many calls takes that follow each other; never more than one alone
+  Duration back_to_back;    // the time of one of many back-to-back calls; at most that of one alone
   bool possible = false;
   bool chosen = false;
   std::string reason;  // why it was chosen, why it lost, or why it cannot serve; one line

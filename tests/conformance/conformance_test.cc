@@ -149,7 +149,7 @@ TEST_P(Conformance, StrandsAreIndependentOfEachOther) {
     Job job(3, kEach * kCount * can.max_strands * 2);
     job.begin(p, false, can.max_strands);
     Bytes at = 0;
-    // Every strand carries messages 0 -> 1 -> 2 -> 0; strand 0 is told last, so it must not hold up the others.
+    // Every strand carries messages 0 -> 1 -> 2 -> 0; strand 0 is driven last, so it must not hold up the others.
     for (int strand = can.max_strands - 1; strand >= 0; --strand)
       for (Bytes m = 0; m < kCount; ++m, at += kEach)
         for (const Rank r : {0, 1, 2}) job.message(r, (r + 1) % 3, at, at, kEach, strand);

@@ -84,7 +84,7 @@ extern const FabricUnderTest kStripedTcp;  // the same with several connections 
 extern const FabricUnderTest kSummingTcp;  // … and a node that sums messages
 extern const FabricUnderTest kUcx;         // ranks are forked processes, joined by UCX over what it chooses
 extern const FabricUnderTest kUcxAcross;   // the same as if every rank had a machine of its own
-// As if on several machines: shared memory within each, TCP or UCX across.
+// Ranks as if on several machines: shared memory within each, TCP or UCX across.
 extern const FabricUnderTest kMixedInTurn, kMixedUcxInTurn;    // even ranks on one, odd ranks on the other
 extern const FabricUnderTest kMixedInPairs, kMixedUcxInPairs;  // two on each
 extern const FabricUnderTest kFlow;                            // ranks are GPUs of a simulated machine

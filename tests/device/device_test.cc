@@ -27,7 +27,7 @@ int threads_for(Protocol protocol) { return protocol == Protocol::kLL128 ? kLine
 
 class Device : public testing::TestWithParam<Rank> {};
 
-// Of sizes that need less than a pack, and several rounds of every slot, with a rest.
+// Sizes that need less than a pack, and several rounds of every slot, with a rest.
 TEST_P(Device, EveryAlgorithmByEveryProtocol) {
   const Rank n = GetParam();
   int ran = 0;
@@ -181,7 +181,7 @@ TEST(DeviceTrouble, AnAbsentPeerIsATimeout) {
     ASSERT_FALSE(pair.run()) << algorithm;
     EXPECT_EQ(pair.job.header(0, 0).trouble, exec::device::Trouble::kTimeout) << algorithm;
     EXPECT_EQ(pair.job.header(0, 0).peer, 1) << algorithm;
-    EXPECT_NE(pair.job.header(1, 0).stop, 0u) << algorithm << ": the others are told";
+    EXPECT_NE(pair.job.header(1, 0).stop, 0u) << algorithm << ": the others are stopped";
   }
 }
 
@@ -213,10 +213,10 @@ TEST(DeviceProgram, WhatKernelsCannotDoIsRefused) {
     return image ? std::string() : image.error().message;
   };
   EXPECT_EQ(refused(Protocol::kSimple), "");
-  EXPECT_EQ(refused(Protocol::kLL128), "kernels do not carry out messages in parts by protocols of lines");
+  EXPECT_EQ(refused(Protocol::kLL128), "kernels do not run messages in parts by protocols of lines");
   EXPECT_FALSE(exec::device::flatten(schedule::Program(9), Protocol::kSimple, small(2))) << "regions have 8 strands";
   part.destinations[0].kind = protocol::End::Kind::kMulticast;
-  EXPECT_EQ(refused(Protocol::kSimple), "kernels do not carry out operations through switches");
+  EXPECT_EQ(refused(Protocol::kSimple), "kernels do not run operations through switches");
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Device, testing::Range(1, 9),

@@ -16,7 +16,7 @@ class DeviceJob {
  public:
   explicit DeviceJob(const exec::device::Geometry& geometry);
 
-  // What ranks make of their inputs, which begin as pattern().
+  // The arithmetic of ranks on their inputs, which begin as pattern().
   struct Arithmetic {
     DataType type = DataType::kInt32;
     ReduceOp op = ReduceOp::kSum;

@@ -23,7 +23,7 @@ class Allocations {
 
   cudaError_t allocate(void** at, std::size_t bytes, int device);
   cudaError_t pin(void** at, std::size_t bytes, int device);
-  // What allocate, pin or open made. Errors: cudaErrorInvalidValue.
+  // Releases what allocate, pin or open made. Errors: cudaErrorInvalidValue.
   cudaError_t release(void* at, Kind kind);
   cudaError_t handle(cudaIpcMemHandle_t* handle, void* at);
   cudaError_t open(void** at, const cudaIpcMemHandle_t& handle);

@@ -4,21 +4,21 @@
 
 #include "tests/host_cuda/engine.h"
 
-// What the functions of CUDA's runtime here share.
+// Helpers that the functions of CUDA's runtime here share.
 namespace weft::host_cuda {
 
-// The thread's last error, as cudaGetLastError tells it. Returns the error.
-cudaError_t told(cudaError_t error);
+// Keeps the thread's last error, which cudaGetLastError returns. Returns the error.
+cudaError_t noted(cudaError_t error);
 int current_device();  // of the thread
 
 // What most calls on a stream do: find it, and say what is wrong with it or the device.
 template <class Use>
 cudaError_t on_stream(cudaStream_t handle, Use&& use) {
   const Locked device;
-  if (device->failed()) return told(cudaErrorLaunchFailure);
+  if (device->failed()) return noted(cudaErrorLaunchFailure);
   Stream* const stream = device->find(handle, current_device());
-  if (stream == nullptr) return told(cudaErrorInvalidResourceHandle);
-  return told(use(device, *stream));
+  if (stream == nullptr) return noted(cudaErrorInvalidResourceHandle);
+  return noted(use(device, *stream));
 }
 
 // A function of the host in a stream's turn.

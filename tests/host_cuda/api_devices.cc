@@ -50,7 +50,7 @@ const Name* find(cudaError_t error) {
 
 }  // namespace
 
-cudaError_t told(cudaError_t error) {
+cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
 }
@@ -85,16 +85,16 @@ cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSI
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = gpus();
-  return told(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+  return noted(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 cudaError_t cudaGetDevice(int* device) { return *device = device_of_thread, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) {
-  if (!is_device(device)) return told(cudaErrorInvalidDevice);
+  if (!is_device(device)) return noted(cudaErrorInvalidDevice);
   device_of_thread = device;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (properties == nullptr || !is_device(device)) return told(cudaErrorInvalidDevice);
+  if (properties == nullptr || !is_device(device)) return noted(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "PTX on the host");
   std::memcpy(properties->uuid.bytes, "weft on the host", sizeof properties->uuid.bytes);
@@ -151,7 +151,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int device) {
-  if (!is_device(device)) return told(cudaErrorInvalidDevice);
+  if (!is_device(device)) return noted(cudaErrorInvalidDevice);
   std::snprintf(id, static_cast<std::size_t>(size), "0000:%02x:00.0", device + 1);
   return cudaSuccess;
 }
@@ -159,19 +159,19 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return *least = 0, *greatest = -5, cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  if (!is_device(device) || !is_device(peer)) return told(cudaErrorInvalidDevice);
+  if (!is_device(device) || !is_device(peer)) return noted(cudaErrorInvalidDevice);
   return *can = device != peer, cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   thread_local unsigned long enabled[64] = {};  // by device, a bit for each peer
-  if (!is_device(peer) || peer == device_of_thread) return told(cudaErrorInvalidDevice);
+  if (!is_device(peer) || peer == device_of_thread) return noted(cudaErrorInvalidDevice);
   unsigned long& of = enabled[device_of_thread];
-  if ((of >> peer & 1) != 0) return told(cudaErrorPeerAccessAlreadyEnabled);
+  if ((of >> peer & 1) != 0) return noted(cudaErrorPeerAccessAlreadyEnabled);
   of |= 1UL << peer;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int device, int peer) {
-  if (!is_device(device) || !is_device(peer)) return told(cudaErrorInvalidDevice);
+  if (!is_device(device) || !is_device(peer)) return noted(cudaErrorInvalidDevice);
   return *value = attribute == cudaDevP2PAttrPerformanceRank ? 0 : 1, cudaSuccess;
 }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }

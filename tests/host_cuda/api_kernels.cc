@@ -32,9 +32,9 @@ const ptx::Kernel* find(const void* function) {
 cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                    cudaStream_t handle) {
   const ptx::Kernel* const kernel = find(function);
-  if (kernel == nullptr) return told(cudaErrorInvalidDeviceFunction);
+  if (kernel == nullptr) return noted(cudaErrorInvalidDeviceFunction);
   if (of(grid).count() == 0 || of(block).count() == 0 || of(block).count() > 1024)
-    return told(cudaErrorInvalidConfiguration);
+    return noted(cudaErrorInvalidConfiguration);
   std::vector<std::byte> values(parameter_bytes(*kernel));
   for (std::size_t p = 0; const ptx::Parameter& parameter : parameters(*kernel))
     std::memcpy(values.data() + parameter.offset, arguments[p++], parameter.size);
@@ -79,7 +79,7 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, 
   return 0;
 }
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
-  if (configurations.empty()) return told(cudaErrorMissingConfiguration);
+  if (configurations.empty()) return noted(cudaErrorMissingConfiguration);
   const Configuration last = configurations.back();
   configurations.pop_back();
   *grid = last.grid, *block = last.block, *shared = last.shared;
@@ -101,14 +101,14 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                                         std::size_t shared, cudaStream_t stream) {
   const auto fit = static_cast<std::uint64_t>(resident(static_cast<int>(of(block).count())) * processors());
-  if (of(grid).count() > fit) return told(cudaErrorCooperativeLaunchTooLarge);
+  if (of(grid).count() > fit) return noted(cudaErrorCooperativeLaunchTooLarge);
   return launch(function, grid, block, arguments, shared, stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   return launch(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
-  if (find(function) == nullptr) return told(cudaErrorInvalidDeviceFunction);
+  if (find(function) == nullptr) return noted(cudaErrorInvalidDeviceFunction);
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   return cudaSuccess;

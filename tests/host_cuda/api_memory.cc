@@ -18,7 +18,7 @@ bool pageable(const void* at) {
 
 cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t handle) {
   if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return told(cudaErrorInvalidValue);
+  if (to == nullptr || from == nullptr) return noted(cudaErrorInvalidValue);
   const bool waits = pageable(to);
   std::shared_ptr<std::vector<std::byte>> staged;  // pageable memory is read at the call
   if (pageable(from)) {
@@ -36,7 +36,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t han
 
 cudaError_t set(void* to, int value, std::size_t bytes, cudaStream_t handle) {
   if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || pageable(to)) return told(cudaErrorInvalidValue);
+  if (to == nullptr || pageable(to)) return noted(cudaErrorInvalidValue);
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
     device->enqueue(stream, [=] { return [=] { return std::memset(to, value, bytes), true; }; });
     return cudaSuccess;
@@ -81,7 +81,7 @@ cudaError_t entry_point(const char* name, void** function, cudaDriverEntryPointQ
   if (std::strcmp(name, "cuStreamWriteValue32") == 0) *function = reinterpret_cast<void*>(&write_value);
   if (found != nullptr)
     *found = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-  return *function != nullptr ? cudaSuccess : told(cudaErrorSymbolNotFound);
+  return *function != nullptr ? cudaSuccess : noted(cudaErrorSymbolNotFound);
 }
 
 }  // namespace
@@ -92,16 +92,16 @@ using namespace weft::host_cuda;
 extern "C" {
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
-  return told(Allocations::get().allocate(at, bytes, current_device()));
+  return noted(Allocations::get().allocate(at, bytes, current_device()));
 }
-cudaError_t cudaFree(void* at) { return told(Allocations::get().release(at, Kind::kDevice)); }
+cudaError_t cudaFree(void* at) { return noted(Allocations::get().release(at, Kind::kDevice)); }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
-  return told(Allocations::get().pin(at, bytes, current_device()));
+  return noted(Allocations::get().pin(at, bytes, current_device()));
 }
 cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
-  return told(Allocations::get().pin(at, bytes, current_device()));
+  return noted(Allocations::get().pin(at, bytes, current_device()));
 }
-cudaError_t cudaFreeHost(void* at) { return told(Allocations::get().release(at, Kind::kPinned)); }
+cudaError_t cudaFreeHost(void* at) { return noted(Allocations::get().release(at, Kind::kPinned)); }
 cudaError_t cudaHostGetDevicePointer(void** at, void* host, unsigned) { return *at = host, cudaSuccess; }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = Allocations::kTotal;
@@ -122,12 +122,12 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* at) {
-  return told(Allocations::get().handle(handle, at));
+  return noted(Allocations::get().handle(handle, at));
 }
 cudaError_t cudaIpcOpenMemHandle(void** at, cudaIpcMemHandle_t handle, unsigned) {
-  return told(Allocations::get().open(at, handle));
+  return noted(Allocations::get().open(at, handle));
 }
-cudaError_t cudaIpcCloseMemHandle(void* at) { return told(Allocations::get().release(at, Kind::kMapped)); }
+cudaError_t cudaIpcCloseMemHandle(void* at) { return noted(Allocations::get().release(at, Kind::kMapped)); }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   return copy(to, from, bytes, stream);

@@ -4,7 +4,7 @@
 namespace weft::host_cuda {
 namespace {
 
-// What CUDA's handles stand for here.
+// The objects behind CUDA's handles.
 struct CapturedGraph {
   std::shared_ptr<Graph> graph;
 };
@@ -19,7 +19,7 @@ cudaStream_t handle_of(Stream* stream) { return reinterpret_cast<cudaStream_t>(s
 Event& of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
 
 cudaError_t make_stream(cudaStream_t* made, unsigned flags) {
-  if (made == nullptr) return told(cudaErrorInvalidValue);
+  if (made == nullptr) return noted(cudaErrorInvalidValue);
   const Locked device;
   *made = handle_of(device->make_stream(current_device(), (flags & cudaStreamNonBlocking) == 0));
   return cudaSuccess;
@@ -44,7 +44,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* made, unsigned flags, int
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const Locked device;
   Stream* const stream = device->find(handle, current_device());
-  if (stream == nullptr || stream->legacy) return told(cudaErrorInvalidResourceHandle);
+  if (stream == nullptr || stream->legacy) return noted(cudaErrorInvalidResourceHandle);
   device->destroy(stream);
   return cudaSuccess;
 }
@@ -56,18 +56,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   const Locked device;
-  if (device->failed()) return told(cudaErrorLaunchFailure);
+  if (device->failed()) return noted(cudaErrorLaunchFailure);
   Stream* const stream = device->find(handle, current_device());
-  if (stream == nullptr) return told(cudaErrorInvalidResourceHandle);
-  if (stream->captured.graph != nullptr) return told(cudaErrorStreamCaptureUnsupported);
+  if (stream == nullptr) return noted(cudaErrorInvalidResourceHandle);
+  if (stream->captured.graph != nullptr) return noted(cudaErrorStreamCaptureUnsupported);
   return stream->ended == stream->queued ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
   const Locked device;
-  return told(!device->failed() && device->until_all_ended(current_device()) ? cudaSuccess : cudaErrorLaunchFailure);
+  return noted(!device->failed() && device->until_all_ended(current_device()) ? cudaSuccess : cudaErrorLaunchFailure);
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* argument) {
-  if (function == nullptr) return told(cudaErrorInvalidValue);
+  if (function == nullptr) return noted(cudaErrorInvalidValue);
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
     device->enqueue(stream, host_call([=] { function(argument); }));
     return cudaSuccess;
@@ -99,19 +99,19 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Locked device;
   const auto record = of(event).last;
   const bool reached = record == nullptr || device->until([record] { return record->done; });
-  return told(reached && !device->failed() ? cudaSuccess : cudaErrorLaunchFailure);
+  return noted(reached && !device->failed() ? cudaSuccess : cudaErrorLaunchFailure);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Locked device;
-  if (device->failed()) return told(cudaErrorLaunchFailure);
+  if (device->failed()) return noted(cudaErrorLaunchFailure);
   const auto record = of(event).last;
   return record == nullptr || record->done ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   const Locked device;
   const auto from = of(begin).last, to = of(end).last;
-  if (from == nullptr || to == nullptr) return told(cudaErrorInvalidResourceHandle);
-  if (!from->done || !to->done) return told(cudaErrorNotReady);
+  if (from == nullptr || to == nullptr) return noted(cudaErrorInvalidResourceHandle);
+  if (!from->done || !to->done) return noted(cudaErrorNotReady);
   *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
   return cudaSuccess;
 }
@@ -153,12 +153,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* made) {
   });
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
-  if (made == nullptr || graph == nullptr) return told(cudaErrorInvalidValue);
+  if (made == nullptr || graph == nullptr) return noted(cudaErrorInvalidValue);
   *made = reinterpret_cast<cudaGraphExec_t>(new ReadyGraph{reinterpret_cast<CapturedGraph*>(graph)->graph});
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
-  if (exec == nullptr) return told(cudaErrorInvalidValue);
+  if (exec == nullptr) return noted(cudaErrorInvalidValue);
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
     const ReadyGraph& ready = *reinterpret_cast<ReadyGraph*>(exec);
     device->enqueue(stream, [graph = ready.graph, runs = ready.runs] {

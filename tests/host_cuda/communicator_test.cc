@@ -83,9 +83,9 @@ TEST_F(ImpatientGpu, NamesARankThatDoesNotCome) {
   for (int r = 0; r < 2; ++r)
     ASSERT_TRUE(ranks[static_cast<std::size_t>(r)].start(sum(r), streams[r]));  // rank 2 does not
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  const Status told = ranks[0].status(), other = ranks[1].status();
-  ASSERT_FALSE(told && other);
-  const Status& first = !told && told.error().code == Code::kTimeout ? told : other;
+  const Status first_status = ranks[0].status(), other = ranks[1].status();
+  ASSERT_FALSE(first_status && other);
+  const Status& first = !first_status && first_status.error().code == Code::kTimeout ? first_status : other;
   ASSERT_FALSE(first);
   EXPECT_EQ(first.error().code, Code::kTimeout) << first.error().message;
   EXPECT_NE(first.error().message.find("rank 2"), std::string::npos) << first.error().message;

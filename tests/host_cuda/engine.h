@@ -14,7 +14,7 @@
 
 #include "tests/ptx/machine.h"
 
-// The device: one thread that carries out what stands in streams, kernels by tests/ptx. Everything here but the
+// The device: one thread that executes what stands in streams, kernels by tests/ptx. Everything here but the
 // constructor of Locked is called with the device locked.
 namespace weft::host_cuda {
 
@@ -31,7 +31,7 @@ struct Graph {
   std::vector<Node> nodes;
 };
 
-// Where a stream or an event stands in a capture.
+// The place of a stream or an event in a capture.
 struct Captured {
   std::shared_ptr<Graph> graph;       // null: in none
   std::vector<std::size_t> behind{};  // the nodes that what comes next waits for
@@ -76,7 +76,7 @@ class Engine {
   bool until_ended(Stream& stream);
   bool until_all_ended(int device);
 
-  // In a stream's turn, with the device unlocked.
+  // Calls the function in its stream's order, with the device unlocked.
   void call_unlocked(const std::function<void()>& function);
 
   // Errors of kernels are for good.
@@ -92,14 +92,14 @@ class Engine {
   bool poll(Stream& stream);
   void fail();
   std::vector<Stream*> all();
-  // Whether a stream has ended so many operations; one that is gone has.
+  // Whether a stream has ended this many operations; one that is gone has.
   using Place = std::pair<Stream*, std::uint64_t>;
   bool passed(const std::vector<Place>& places);
 
   std::mutex mutex_;
   std::condition_variable changed_;               // something has been queued
   std::atomic<int> callers_{0};                   // that wait for the lock
-  std::unique_lock<std::mutex>* held_ = nullptr;  // by whoever works now
+  std::unique_lock<std::mutex>* held_ = nullptr;  // by the thread that works now
   ptx::Memory memory_;
   ptx::Machine machine_;
   std::vector<std::unique_ptr<Stream>> legacy_, per_thread_;  // of each device

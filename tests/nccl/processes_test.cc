@@ -112,7 +112,7 @@ std::string sums_in_windows(ncclComm_t comm, int rank) {
   return "well";
 }
 
-// Of few elements and of many: other protocols carry them.
+// Calls of few elements and of many: other protocols carry them.
 std::string rooted(ncclComm_t comm, int rank) {
   constexpr int kRoot = 1;
   int ranks = 0;
@@ -145,7 +145,7 @@ std::string rooted(ncclComm_t comm, int rank) {
 
 class NcclProcesses : public testing::TestWithParam<std::vector<int>> {};
 
-// On GPUs of their own, and, through host memory, on shared ones.
+// Ranks on GPUs of their own, and, through host memory, on shared ones.
 TEST_P(NcclProcesses, SumGatherAndSendToEachOther) {
   for (tests::Process& p : start(GetParam(), sums_gathers_and_messages)) {
     const tests::Outcome outcome = p.join();

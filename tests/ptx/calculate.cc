@@ -293,7 +293,7 @@ void Warp::calculate(const Instruction& in, Mask lanes) {
   }
   bool known = false;
   with_type(in.type, [&]<class T>(T value) { known = plain(value); });
-  if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not carry out");
+  if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not execute");
 }
 
 }  // namespace weft::ptx

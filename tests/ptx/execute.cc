@@ -89,7 +89,7 @@ void Warp::execute(const Instruction& in, Mask lanes) {
     case Op::kFence:  // it would order what relaxed accesses show; the search for races does not know of that
       return __atomic_thread_fence(__ATOMIC_SEQ_CST);
     case Op::kCall:
-      return fail(in, __builtin_ctz(lanes), "a trap, or a call, which the interpreter does not carry out:");
+      return fail(in, __builtin_ctz(lanes), "a trap, or a call, which the interpreter does not execute:");
     default:
       return calculate(in, lanes);
   }
@@ -138,7 +138,7 @@ std::byte* Warp::place(const Instruction& in, int lane, std::size_t bytes) {
   return reinterpret_cast<std::byte*>(at);
 }
 
-// What the lanes of one instruction touch together crosses once.
+// Bytes that the lanes of one instruction touch together cross once.
 void Warp::count_traffic(bool loads, bool stores) {
   std::sort(sectors_.begin(), sectors_.end());
   const auto count = static_cast<std::uint64_t>(std::unique(sectors_.begin(), sectors_.end()) - sectors_.begin());
@@ -242,7 +242,7 @@ void Warp::atomic(const Instruction& in, Mask lanes) {
     });
   });
   count_traffic(true, true);
-  if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not carry out");
+  if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not execute");
 }
 
 // Addresses of a space count from its beginning; generic ones are the host's.

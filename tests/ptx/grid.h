@@ -25,7 +25,7 @@ inline void for_lanes(Mask mask, Use&& use) {
   for (; mask != 0; mask &= mask - 1) use(__builtin_ctz(mask));
 }
 
-// What all grids of a machine share.
+// The state that all grids of a machine share.
 struct SimulationHost {
   const Memory& memory;
   const Options options;

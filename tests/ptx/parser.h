@@ -41,7 +41,7 @@ struct Statement {
   }
 };
 
-// What names stand for in a place of a kernel.
+// The meaning of names in a place of a kernel.
 class Names {
  public:
   virtual ~Names() = default;

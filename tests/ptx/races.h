@@ -32,7 +32,7 @@ class Races {
   // `joins`: an atomic, which keeps what others have released there.
   void release(Thread thread, std::uintptr_t at, bool joins);
   void acquire(Thread thread, std::uintptr_t at);
-  // A plain or relaxed store there: whoever acquires it acquires nothing.
+  // A plain or relaxed store there: an acquire of it acquires nothing.
   void forget(std::uintptr_t at) { released_.erase(at); }
   void meet(const std::vector<Thread>& threads);
   void forget_bytes(std::uintptr_t at, std::size_t bytes);  // memory that is used anew

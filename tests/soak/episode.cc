@@ -31,7 +31,7 @@ ConnectOptions options_of(Episode::Over over) {
 
 constexpr std::string_view kJoined = "joined, ";  // a rank's first word: from now on it may be killed
 
-// What a rank said, at last at its end.
+// Counts a rank's reports, the last one at its end.
 void count(Outcome& outcome, std::string said, const std::string& how_it_ended = "without a word") {
   if (said.starts_with(kJoined)) said.erase(0, kJoined.size());
   long long checked = 0;
@@ -52,7 +52,7 @@ Outcome run_threads(const Episode& e) {
   std::vector<std::string> said(comms->size());
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < comms->size(); ++r)
-    threads.emplace_back([&, r] { said[r] = RankContext(e, (*comms)[r], nullptr).tell(); });
+    threads.emplace_back([&, r] { said[r] = RankContext(e, (*comms)[r], nullptr).report(); });
   for (std::thread& t : threads) t.join();
   for (const std::string& s : said) count(outcome, s);
   return outcome;
@@ -92,7 +92,7 @@ Outcome run_processes(const Episode& e) {
     if (e.over >= Episode::Over::kUcx && e.kills > 0)
       if (const Status met = context.meet(); !met) return "wrong: ranks cannot meet: " + met.error().message;
     report.say(std::string(kJoined));
-    return context.tell();
+    return context.report();
   });
   std::vector<tests::Process> spares;  // those that nobody takes in are killed in the end
   for (int place = 1; place <= RankContext::kSpares; ++place)

@@ -100,7 +100,7 @@ Status RankContext::recover() {
   return take_spares_in();
 }
 
-std::string RankContext::tell() {
+std::string RankContext::report() {
   for (int attempts = 0; attempts < kAttempts;) {
     Status status = call_on();
     if (!wrong_.empty()) return "wrong: " + wrong_;
@@ -121,7 +121,7 @@ std::string RankContext::join(const Episode& episode, tests::NoticeBoard& board,
   if (const Status agreed = context.agree(); !agreed) return "wrong: a spare cannot agree: " + agreed.error().message;
   if (const Status grown = context.take_spares_in(); !grown)
     return "wrong: a spare cannot grow: " + grown.error().message;
-  return context.tell();
+  return context.report();
 }
 
 }  // namespace weft::soak

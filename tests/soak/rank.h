@@ -18,7 +18,7 @@ class RankContext {
   Status meet();
 
   // "done CHECKED SHRUNK GROWN", "left" by one that the others went on without, or what was wrong.
-  std::string tell();
+  std::string report();
   // The same of a rank that joins at this place of the board.
   static std::string join(const Episode& episode, tests::NoticeBoard& board, int place, const ConnectOptions& options);
 

@@ -296,7 +296,7 @@ TEST(StreamInput, IsRefusedBeforeAnythingIsQueued) {
   EXPECT_EQ(refused([](Request& r) { r.collective = Collective::kBroadcast, r.root = 5; }),
             "broadcast: root 5 of 2 ranks");
   EXPECT_NE(refused([](Request& r) { r.algorithm = "fastest"; }).find("fastest"), std::string::npos);
-  EXPECT_EQ(refused([](Request& r) { r.protocol = "LL64"; }), "all_reduce: no algorithm that kernels carry out serves");
+  EXPECT_EQ(refused([](Request& r) { r.protocol = "LL64"; }), "all_reduce: no algorithm that kernels run serves");
   OK(job.wait());
   for (const auto& out : job.outputs()) EXPECT_EQ(out[0], std::byte{0x55});
 }

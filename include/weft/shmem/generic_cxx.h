@@ -12,7 +12,7 @@
 
 #ifdef __cplusplus
 
-// With and without a context.
+// Overloads with and without a context.
 #define WEFT_SHMEM_OVERLOAD(result, generic, typed, parameters, arguments)                                       \
   inline result shmem_##generic(WEFT_SHMEM_LIST parameters) { return shmem_##typed(WEFT_SHMEM_LIST arguments); } \
   inline result shmem_##generic(shmem_ctx_t ctx, WEFT_SHMEM_LIST parameters) {                                   \

@@ -34,7 +34,7 @@ WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_PUT_GET, _nbi, )
 WEFT_SHMEM_RMA_TYPES(WEFT_SHMEM_ONE_AND_STRIDED, , )
 #undef WEFT_SHMEM_ONE_AND_STRIDED
 
-/* shmem_put64, shmem_putmem, …: nelems elements of so many bits; of mem: of one byte */
+/* shmem_put64, shmem_putmem, …: nelems elements of `size` bits; mem: of one byte */
 #define WEFT_SHMEM_UNTYPED(size, a, b)                                                             \
   WEFT_SHMEM_FUNCTION(void, put##size##a, (void* dest, const void* source, size_t nelems, int pe)) \
   WEFT_SHMEM_FUNCTION(void, get##size##a, (void* dest, const void* source, size_t nelems, int pe)) \

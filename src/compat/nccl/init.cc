@@ -50,7 +50,7 @@ std::string new_name() {
   return kPrefix + net::bootstrap::hexadecimal(number);
 }
 
-// For operations through host memory, which need a message's size twice; larger ones allocate.
+// Pinned memory for operations through host memory, which need a message's size twice; larger ones allocate.
 constexpr Bytes kPinned = Bytes{16} << 20;
 
 // As a communicator of the C interface; all its ranks call it. Null if this rank is in none.

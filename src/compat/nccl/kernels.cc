@@ -11,7 +11,7 @@
 namespace weft::compat::nccl {
 namespace {
 
-// Where rank 0 leaves what all ranks of this process share.
+// The place where rank 0 leaves what all ranks of this process share.
 struct RecordPool {
   std::mutex mutex;
   std::map<std::uint64_t, Result<stream::Path>> groups;  // guarded by mutex
@@ -49,7 +49,7 @@ void add_transfer(std::vector<stream::Exchange>& exchanges, const Operation& o) 
   found->transfers.push_back(*o.transfer);
 }
 
-// What ranks tell each other of where they are.
+// The location that ranks exchange.
 struct Whereabouts {
   net::cuda::Identity identity;
   std::uint64_t process, key;

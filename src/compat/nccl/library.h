@@ -11,15 +11,15 @@
 #include "stream/member.h"
 #include "weft/communicator.h"
 
-// What the functions of nccl.h share: errors as results with a text, the device, and communicators whose operations a
-// thread of their own carries out in the order of the calls, while streams wait for it.
+// Helpers that the functions of nccl.h share: errors as results with a text, the device, and communicators whose
+// operations a thread of their own executes in the order of the calls, while streams wait for it.
 namespace weft::compat::nccl {
 
 // The device of this process: CUDA's, or the host's where WEFT_DEVICE says so. Errors: see net::cuda::cuda_device.
 Result<std::shared_ptr<stream::Runtime>> runtime();
 Result<net::cuda::Device*> device();
 
-// The calling thread's last error, as ncclGetLastError tells it.
+// The calling thread's last error, which ncclGetLastError returns.
 const std::string& last_error();
 ncclResult_t result_of(const Status& status);
 template <class T>

@@ -84,7 +84,7 @@ class BlockEndpoint : private BlockMover<T, Machine> {
  private:
   static constexpr int kLooks = 64;  // between two votes
 
-  // What a peer's messages arrive in here, what this rank's arrive in there, and the cursors of this rank's end.
+  // The queues of a peer's messages here and of this rank's there, and the cursors of this rank's end.
   WEFT_DEVICE Incoming& from(std::int32_t peer, int strand) const {
     return this->template at<Incoming>(frame_.rank, frame_.geometry.incoming(peer, strand));
   }
@@ -193,7 +193,7 @@ class BlockEndpoint : private BlockMover<T, Machine> {
     const std::uint64_t place = begin_of(in ? b.in_window : b.out_window, owner) + (in ? b.in : b.out);
     return reinterpret_cast<std::byte*>(place) + e.offset;
   }
-  // Where this rank sees the owner's window; 0: none.
+  // The address at which this rank sees the owner's window; 0: none.
   WEFT_DEVICE std::uint64_t begin_of(std::int32_t window, std::int32_t owner) const {
     if (window < 0) return 0;
     return reinterpret_cast<std::uint64_t>(frame_.windows[std::int64_t{window} * frame_.geometry.ranks + owner]);

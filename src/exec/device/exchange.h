@@ -4,9 +4,9 @@
 
 #include "exec/device/endpoint.h"
 
-// Messages between single ranks, all at the same time: what one launch carries out, and how a block does. A block runs
-// several strands in turns, whichever is not waiting, so that as many messages as there are get on with as few blocks
-// as fit on a GPU: whatever the order of the messages is here and there, none holds up another.
+// Messages between single ranks, all at the same time: the arguments of one launch, and the code of a block. A block
+// runs several strands in turns, whichever is not waiting, so that as many messages as there are get on with as few
+// blocks as fit on a GPU: whatever the order of the messages is here and there, none holds up another.
 namespace weft::exec::device {
 
 inline constexpr int kMostMessages = 512;  // of one launch

@@ -19,7 +19,7 @@ static_assert(static_cast<int>(Operation::Kind::kMove) == FlatOperation::kMove &
               static_cast<int>(Operation::Kind::kWait) == FlatOperation::kWait);
 
 tl::unexpected<Error> unsupported(const char* what) {
-  return failure(Code::kUnsupported, Blame::kInput, "kernels do not carry out {}", what);
+  return failure(Code::kUnsupported, Blame::kInput, "kernels do not run {}", what);
 }
 
 Result<FlatEnd> flat(const End& end, protocol::Protocol protocol) {

@@ -33,7 +33,7 @@ struct Frame {
   std::int64_t timeout_ns = 0;                   // of one wait
 };
 
-// What one launch carries out: the collective of one rank, or of several ranks of one GPU; a block per rank and strand.
+// The work of one launch: the collective of one rank, or of several ranks of one GPU; a block per rank and strand.
 inline constexpr int kMostTogether = 16;
 struct Frames {
   std::int32_t count = 0, strands = 0;  // ranks, and strands of each

@@ -13,7 +13,7 @@
 namespace weft::exec::device {
 
 // A meeting of some threads with a vote. Of three ballots one is open, one is being read, and the third is emptied by
-// whoever arrives at the open one: everybody has read it, or would not have come this far.
+// the thread that arrives at the open one: everybody has read it, or would not have come this far.
 class Ballot {
  public:
   explicit Ballot(int threads) : meeting_(threads) {}
@@ -31,7 +31,7 @@ class Ballot {
   std::array<std::atomic<int>, 3> against_{};
 };
 
-// What the threads of a block share.
+// The state that the threads of a block share.
 struct HostBlock {
   static constexpr int kWarp = 8;
 

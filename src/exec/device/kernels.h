@@ -17,11 +17,11 @@ class Kernels {
 
   // Threads of a block that suit the machine.
   virtual int threads() const = 0;
-  // How many blocks of so many threads a device can hold at once. Also loads the kernels of this type, which CUDA
+  // The number of blocks of `threads` that a device can hold at once. Also loads the kernels of this type, which CUDA
   // otherwise does when they are first launched, and then waits for kernels that run and may be waiting for this one.
   virtual Result<int> resident_blocks(DataType type, int threads) = 0;
   virtual Result<int> resident_exchange_blocks(int threads) = 0;  // likewise
-  // One collective of one rank, or of several ranks of this device together, all with so many strands: a block for
+  // One collective of one rank, or of several ranks of this device together, all with `strands`: a block for
   // each. Returns at once. Requires: the blocks of all ranks fit on their devices at the same time, see
   // resident_blocks; of those launched together CUDA checks it. Errors: kUnsupported: more than kMostTogether; kSystem.
   virtual Status launch(std::span<const Frame> ranks, DataType type, int strands, int threads, void* stream) = 0;

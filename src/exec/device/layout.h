@@ -5,19 +5,19 @@
 
 #include "protocol/slots.h"
 
-// What ranks on GPUs see of each other: one region of device memory per rank, all laid out alike.
+// The memory that ranks on GPUs see of each other: one region of device memory per rank, all of one layout.
 //
 //   Header x strands | Incoming x n x strands | Outgoing x n x strands | scratch | slots | LL lines | LL128 lines
 //
-// A region that is all zero is in a valid initial state. A pair's data and counters lie with whoever polls them: what a
-// sender writes with the receiver, what a receiver writes with the sender, so that waiting loads cross no link.
+// A region that is all zero is in a valid initial state. A pair's data and counters lie with the rank that polls them:
+// what a sender writes with the receiver, what a receiver writes with the sender, so that waiting loads cross no link.
 // All integers are native; offsets only, so that each process may map regions where it likes.
 namespace weft::exec::device {
 
 inline constexpr std::size_t kLine = 128;  // what an L2 slice and an NVLink packet hold; counters do not share one
 inline constexpr int kBoards = 4;          // a rank is never two load/store calls ahead of a peer; a margin
 
-// What a strand of a rank publishes about its current call, for peers that load and store its memory.
+// The description that a strand publishes of its current call, for peers that load and store its memory.
 // `call` is stored last (release), and 0 while the rest changes.
 struct Board {
   std::uint64_t call;
@@ -30,7 +30,7 @@ struct Board {
 
 enum class Trouble : std::uint32_t { kNone, kAborted, kTimeout, kMismatch };
 
-// Per strand of a rank. Peers write `stop`, and whoever aborts; the strand itself all else.
+// The header of a rank's strand. Peers and a rank that aborts write `stop`; the strand itself all else.
 struct alignas(kLine) Header {
   std::uint64_t calls;  // that have ended here, of those that published a board: all ranks count the same
   std::uint32_t stop;   // not 0: give up; checked while waiting
@@ -48,7 +48,7 @@ struct alignas(kLine) Incoming {
   alignas(kLine) std::uint64_t signal;   // signals sent
 };
 
-// From this rank to a destination, one strand.
+// The state of one strand from this rank to a destination.
 struct alignas(kLine) Outgoing {
   std::uint64_t head;  // messages that the destination has taken; only it writes
   // Cursors of this rank's own end, both directions; kept between calls, and where a graph replays them.

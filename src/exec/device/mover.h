@@ -6,7 +6,7 @@
 
 namespace weft::exec::device {
 
-// Where an operation's operands lie, found once per operation and shared by the threads of a block.
+// The addresses of an operation's operands, found once per operation and shared by the threads of a block.
 struct Operands {
   const std::byte* source[kMostEnds];  // of messages: their slot
   std::byte* destination[kMostEnds];
@@ -135,7 +135,7 @@ class BlockMover : protected BlockWaits<Machine> {
     }
   }
 
-  // LL: every word of eight bytes carries its own flag, so whoever sees the flag has the data.
+  // LL: every word of eight bytes carries its own flag, so a thread that sees the flag has the data.
   WEFT_DEVICE void move_words(const FlatOperation& o) {
     const Operands& all = machine_.operands();
     clear_repeating(o);

@@ -55,7 +55,8 @@ WEFT_DEVICE void run_strand(Machine& machine, const Frame& frame, int strand) {
   endpoint.end_call();
 }
 
-// What ends the average of integers: every element divided by `divisor`, towards zero. Threads of all blocks share it.
+// The last step of an average of integers: every element divided by `divisor`, towards zero. Threads of all blocks
+// share it.
 template <class T>
 WEFT_DEVICE void divide_elements(std::byte* data, std::int64_t bytes, std::int32_t divisor, std::int64_t thread,
                                  std::int64_t threads) {

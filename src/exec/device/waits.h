@@ -5,8 +5,8 @@
 
 namespace weft::exec::device {
 
-// Why and how a block of a kernel stops waiting: its time is up, or somebody has told all blocks to stop. What a thread
-// finds out alone stands in `trouble_`; the block agrees on it by votes.
+// Why and how a block of a kernel stops waiting: its time is up, or a rank has set all blocks' `stop`. A cause that a
+// thread finds alone stands in `trouble_`; the block agrees on it by votes.
 template <class Machine>
 class BlockWaits {
  protected:

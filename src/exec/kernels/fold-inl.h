@@ -226,7 +226,7 @@ template <class T, class A, bool kStreams>
 fabric::Fold fold_with(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
-    case ReduceOp::kAvg:  // whoever calls scales the sources, or divides afterwards
+    case ReduceOp::kAvg:  // the caller scales the sources, or divides afterwards
     case ReduceOp::kPremulSum:
       return fold<A, Add, kStreams>;
     case ReduceOp::kProd:

@@ -1,4 +1,4 @@
-// What every fold reaches, against what this machine's memory or L2 allows: the rate of a loop that only loads two
+// The rate of every fold against what this machine's memory or L2 allows: the rate of a loop that only loads two
 // vectors and stores one, over the same bytes with the same kind of stores, measured right before.
 //
 //   build/weft_exec_bench                      all types and operations, in the L2 and in memory

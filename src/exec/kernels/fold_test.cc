@@ -323,7 +323,7 @@ TEST(FoldFloats, BitsOfFloatsAreNotCombined) {
   }
 }
 
-// What IEEE 754 says, in a vector (100 elements) and alone.
+// The rules of IEEE 754, in a vector (100 elements) and alone.
 TEST(FoldFloats, InfinitiesNaNAndZerosAreThoseOfIeee) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   struct Case {

@@ -239,7 +239,7 @@ class RankWriter {
   int slots_;  // of scratch, so far
   const std::map<std::tuple<Rank, int, Rank>, std::vector<int>>& sizes_;
   std::vector<ThreadBlock> blocks_;
-  // Of the strand at hand.
+  // State of the strand that is being written.
   int lane_ = 0, last_tb_ = -1, local_tb_ = -1, spare_ = -1;
   std::map<End, int> receivers_, senders_;  // thread blocks
   std::map<End, Incoming> in_parts_;

@@ -8,7 +8,7 @@ namespace weft::schedule {
 //   <algo> of <gpu>s of <tb>s (thread blocks) of <step>s: s, r, cpy, re, rcs, rrc, rrs, rrcs, nop. A tb runs its steps
 //   in order, sends to at most one gpu and receives from at most one, on its channel, first in, first out; a step may
 //   wait for a step of another tb of its gpu (depid, deps). Buffers i, o, s are numbered in chunks.
-// A tb becomes a lane, a step of `cnt` chunks a message of so many parts, a wait an Order. Slots are those of the
+// A tb becomes a lane, a step of `cnt` chunks a message of as many parts, a wait an Order. Slots are those of the
 // runtime: two messages for Simple, eight for LL and LL128.
 // weft's own attribute: `root` of <algo>, for collectives with a root.
 

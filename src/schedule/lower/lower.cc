@@ -6,166 +6,8 @@
 #include "base/check.h"
 
 namespace weft::schedule {
-namespace {
 
-constexpr Bytes kLine = 64;
-
-Bytes round_up(Bytes value, Bytes grain) { return (value + grain - 1) / grain * grain; }
-
-// A channel's share of a chunk: whole cache lines where elements allow it.
-Bytes piece_bytes(Bytes chunk_bytes, int channels, Bytes element_bytes) {
-  const Bytes grain = kLine % element_bytes == 0 ? kLine : element_bytes;
-  return round_up((chunk_bytes + channels - 1) / channels, grain);
-}
-
-// Whatever the sizes.
-RankContext any_size(const Task& task, const Plan& plan) {
-  return {.ranks = task.ranks,
-          .root = task.root,
-          .ranks_per_node = task.ranks_per_node,
-          .staged = plan.staged,
-          .rings = plan.rings.get(),
-          .nodes = plan.nodes.get(),
-          .repeat_limit = plan.repeat_limit};
-}
-
-Layout layout_of(const Task& task, const Plan& plan) {
-  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan))},
-                task.elements, task.element_bytes, task.block_counts());
-}
-
-// What one message with all its parts may hold.
-Bytes held_by_message(const Plan& plan) {
-  return plan.slice_bytes * (protocol::traits(plan.protocol).slots / plan.algorithm->slots);
-}
-
-// What a message has of a chunk, where it is small: less than a line of one that is smaller still.
-Bytes part_bytes(const Layout& layout, const Task& task, const Plan& plan) {
-  return std::min(layout.largest_chunk(), piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes));
-}
-
-}  // namespace
-
-Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type) {
-  const Bytes blocks = schedule::blocks(collective, ranks);
-  const Bytes unit = message_parts(collective, ranks);
-  Task task{.collective = collective,
-            .ranks = ranks,
-            .ranks_per_node = ranks_per_node,
-            .elements = std::max<Bytes>(1, bytes / size_of(type) / unit) * unit,
-            .element_bytes = size_of(type)};
-  if (collective == Collective::kBarrier) task.elements = 0;
-  if (uneven(collective)) {
-    auto counts = std::make_shared<std::vector<Bytes>>();
-    Bytes sum = 0;
-    for (Bytes b = 0; b < blocks; ++b)
-      sum += counts->emplace_back(std::max<Bytes>(1, task.elements / ranks / 2 * (1 + (b + b / ranks) % 3)));
-    task.elements = sum / (blocks / ranks);
-    task.counts = std::move(counts);
-  }
-  return task;
-}
-
-RankContext context_of(const Task& task, const Plan& plan) {
-  RankContext context = any_size(task, plan);
-  if (plan.algorithm->parts != nullptr && plan.slice_bytes > 0) {
-    const Bytes part = part_bytes(layout_of(task, plan), task, plan);
-    context.bundle =
-        part > 0 ? static_cast<int>(std::min<Bytes>(held_by_message(plan) / part, task.ranks)) : task.ranks;
-  }
-  return context;
-}
-
-Layout layout_of(const Task& task) {
-  return Layout({task.collective, task.ranks, task.root, blocks(task.collective, task.ranks)}, task.elements,
-                task.element_bytes, task.block_counts());
-}
-
-bool fits(const Algorithm& algorithm, protocol::Protocol protocol) {
-  return algorithm.needs.messages == (protocol != protocol::Protocol::kDirect);
-}
-
-Cut cut_of(const Task& task, const Plan& plan) {
-  const Layout layout = layout_of(task, plan);
-  const Bytes piece = piece_bytes(layout.largest_chunk(), plan.channels, task.element_bytes);
-  const RankContext context = context_of(task, plan);
-  const bool messages = plan.protocol != protocol::Protocol::kDirect;
-  Bytes round = piece;
-  if (messages) {
-    const Bytes held = held_by_message(plan);
-    const int parts = plan.algorithm->parts_for(context);
-    // Several parts share a message: whole lines of each, so that sums stay vectorised, but where all fit anyway.
-    if (parts == 1)
-      round = held;
-    else if (parts * part_bytes(layout, task, plan) > held)
-      round = held / parts / kLine * kLine;
-  }
-  if (const int slots = plan.algorithm->scratch_for(context); slots > 0)
-    round = std::min(round, plan.scratch_bytes / (Bytes{plan.channels} * slots) / kLine * kLine);
-  if (plan.most_round > 0) round = std::min(round, plan.most_round);
-  return {piece, round, messages ? plan.slice_bytes : round};
-}
-
-int busy_channels(const Task& task, const Plan& plan) {
-  const Bytes chunk = layout_of(task, plan).largest_chunk();
-  const Bytes piece = piece_bytes(chunk, plan.channels, task.element_bytes);
-  return chunk > 0 ? static_cast<int>((chunk + piece - 1) / piece) : 1;
-}
-
-std::int64_t rounds_of(const Task& task, const Plan& plan) {
-  if (task.collective == Collective::kBarrier) return 1;
-  const Cut cut = cut_of(task, plan);
-  return cut.round > 0 ? (cut.piece + cut.round - 1) / cut.round : 0;
-}
-
-Task shortened(const Task& task, const Plan& plan, std::int64_t fewer) {
-  const Layout layout = layout_of(task, plan);
-  const Bytes chunks =
-      layout.chunks() / blocks(task.collective, task.ranks) * message_parts(task.collective, task.ranks);
-  Task shorter = task;
-  shorter.elements -= fewer * cut_of(task, plan).round * plan.channels * chunks / task.element_bytes;
-  WEFT_REQUIRE(shorter.elements > 0, "{} of {} rounds", fewer, rounds_of(task, plan));
-  return shorter;
-}
-
-Task on_fewer_ranks(const Task& task, const Plan& plan, Rank ranks) {
-  Task fewer = task;
-  fewer.ranks = ranks;
-  fewer.root = std::min(task.root, ranks - 1);
-  if (plan.algorithm->chunks_for(context_of(task, plan)) >= task.ranks)
-    fewer.elements = std::max<Bytes>(1, task.elements / task.ranks) * ranks;
-  return fewer;
-}
-
-Task with_equal_chunks(const Task& task, const Plan& plan) {
-  const Layout layout = layout_of(task, plan);
-  const Bytes per_block = layout.chunks() / blocks(task.collective, task.ranks);
-  Task even = task;
-  even.elements = layout.largest_chunk() * per_block / task.element_bytes * message_parts(task.collective, task.ranks);
-  return even;
-}
-
-Plan make_plan(const Task& task, const Algorithm& algorithm, protocol::Protocol protocol, int channels,
-               const protocol::Capabilities& can, bool registered) {
-  Plan plan{.algorithm = &algorithm,
-            .protocol = protocol,
-            .channels = channels,
-            .staged = algorithm.needs.memory() && !registered,
-            .scratch_bytes = can.scratch_bytes,
-            .multicast = can.multicast,
-            .aggregation = can.aggregation};
-  if (protocol == protocol::Protocol::kDirect) return plan;
-  const Bytes most = can.slot_data(protocol) / task.element_bytes * task.element_bytes;
-  // A quarter of the piece, so that hops overlap; not below 64 KiB, where per-message costs dominate on every fabric
-  // that has been measured; never beyond a slot. The ranks of an all_to_all_v know different parts of it, but must cut
-  // alike.
-  constexpr Bytes kSmallest = Bytes{64} << 10;
-  const Bytes wanted = std::max(round_up((cut_of(task, plan).piece + 3) / 4, kLine), kSmallest);
-  plan.slice_bytes = task.collective == Collective::kAllToAllV ? most : std::min(wanted, most);
-  return plan;
-}
-
-Cutting::Cutting(const Task& task, const Plan& with, For what)
+LoweringContext::LoweringContext(const Task& task, const Plan& with, For what)
     : plan(with),
       layout(layout_of(task, plan)),
       context(context_of(task, plan)),
@@ -179,20 +21,21 @@ Cutting::Cutting(const Task& task, const Plan& with, For what)
                  sizes.piece);
     rounds = static_cast<int>((sizes.piece + sizes.round - 1) / sizes.round);
   }
-  if (purpose == For::kTime) tell_alike(task);
+  if (purpose == For::kTime) cache_symmetric(task);
 }
 
-// Where all ranks' chunks are equally large, and there is not too much of it to be kept.
-void Cutting::tell_alike(const Task& task) {
+// Programs are cached where all ranks' chunks are equally large and the programs not too long.
+void LoweringContext::cache_symmetric(const Task& task) {
   constexpr std::size_t kMost = std::size_t{1} << 19;  // operations, 100 MB
   const Algorithm& algorithm = *plan.algorithm;
-  const Rank turn = algorithm.turn_for(context);
+  const Rank rotation = algorithm.rotation_for(context);
   const bool even = !schedule::uneven(task.collective) && with_equal_chunks(task, plan).elements == task.elements;
   const bool groups = algorithm.needs.multicast || algorithm.needs.aggregation;
-  if (turn <= 0 || turn >= context.ranks || context.ranks % turn != 0 || !even || groups || plan.first != 0) return;
+  if (rotation <= 0 || rotation >= context.ranks || context.ranks % rotation != 0 || !even || groups || plan.first != 0)
+    return;
   std::vector<Program> programs;
   std::size_t operations = 0;
-  for (Rank rank = 0; rank < turn; ++rank) {
+  for (Rank rank = 0; rank < rotation; ++rank) {
     Program& program = programs.emplace_back(static_cast<std::size_t>(plan.channels * algorithm.lanes));
     for (std::size_t strand = 0; strand < program.size(); ++strand) {
       StrandStream stream(*this, rank, static_cast<int>(strand));
@@ -202,25 +45,25 @@ void Cutting::tell_alike(const Task& task) {
       }
     }
   }
-  alike = std::move(programs);
+  symmetric = std::move(programs);
 }
 
-StrandStream::StrandStream(const Cutting& cutting, Rank rank, int strand)
-    : cutting_(&cutting),
+StrandStream::StrandStream(const LoweringContext& lowering, Rank rank, int strand)
+    : lowering_(&lowering),
       rank_(rank),
-      channel_(strand / cutting.plan.algorithm->lanes),
-      lane_(strand % cutting.plan.algorithm->lanes) {
-  if (!cutting.alike.empty()) {
-    const auto like = static_cast<std::size_t>(rank) % cutting.alike.size();
-    alike_ = &cutting.alike[like][static_cast<std::size_t>(strand)];
+      channel_(strand / lowering.plan.algorithm->lanes),
+      lane_(strand % lowering.plan.algorithm->lanes) {
+  if (!lowering.symmetric.empty()) {
+    const auto like = static_cast<std::size_t>(rank) % lowering.symmetric.size();
+    symmetric_ = &lowering.symmetric[like][static_cast<std::size_t>(strand)];
     rank_ -= static_cast<Rank>(like);
-  } else if (cutting.rounds > 0) {
-    steps_ = cutting.plan.algorithm->steps(context());
+  } else if (lowering.rounds > 0) {
+    steps_ = lowering.plan.algorithm->steps(context());
   }
 }
 
 RankContext StrandStream::context() const {
-  RankContext s = cutting_->context;
+  RankContext s = lowering_->context;
   s.rank = rank_;
   s.channel = channel_;
   s.lane = lane_;
@@ -228,17 +71,17 @@ RankContext StrandStream::context() const {
 }
 
 // The first of such ranks' next operation, whose peers are as far from it as this rank's are from this rank.
-const protocol::Operation* StrandStream::next_alike() {
-  if (next_ == alike_->size()) return nullptr;
-  turned_ = (*alike_)[next_++];
-  const Rank ranks = cutting_->context.ranks;
-  const auto turn = [&](Rank& peer) {
+const protocol::Operation* StrandStream::next_symmetric() {
+  if (next_ == symmetric_->size()) return nullptr;
+  rotated_ = (*symmetric_)[next_++];
+  const Rank ranks = lowering_->context.ranks;
+  const auto rotation = [&](Rank& peer) {
     if (peer >= 0) peer = peer + rank_ < ranks ? peer + rank_ : peer + rank_ - ranks;
   };
-  turn(turned_.peer);
-  for (protocol::End& end : turned_.sources) turn(end.peer);
-  for (protocol::End& end : turned_.destinations) turn(end.peer);
-  return &turned_;
+  rotation(rotated_.peer);
+  for (protocol::End& end : rotated_.sources) rotation(end.peer);
+  for (protocol::End& end : rotated_.destinations) rotation(end.peer);
+  return &rotated_;
 }
 
 // Does the next operation only go on with the message that this one is about? Then it has become a part of it.
@@ -267,11 +110,11 @@ bool StrandStream::joined(protocol::Operation& operation, const protocol::Operat
 // A signal to one more rank of the node, or the wait for one, where ranks do so before and after they use a switch that
 // multicasts: NCCL's add to a counter in all of them at once. Peers follow each other, but for one gap.
 bool StrandStream::joined_signals(protocol::Operation& operation, const protocol::Operation& next) const {
-  const Rank per_node = cutting_->context.ranks_per_node;
+  const Rank per_node = lowering_->context.ranks_per_node;
   const auto in_node = [&](const protocol::Operation& o) {
-    return !o.own() && (o.peer - cutting_->plan.first) / per_node == rank_ / per_node;
+    return !o.own() && (o.peer - lowering_->plan.first) / per_node == rank_ / per_node;
   };
-  if (next.kind != operation.kind || !cutting_->plan.algorithm->needs.multicast || !in_node(operation) ||
+  if (next.kind != operation.kind || !lowering_->plan.algorithm->needs.multicast || !in_node(operation) ||
       !in_node(next))
     return false;
   auto& runs = operation.destinations;
@@ -286,7 +129,7 @@ bool StrandStream::joined_signals(protocol::Operation& operation, const protocol
 }
 
 void StrandStream::read_ahead() {
-  const bool joins = cutting_->purpose == Cutting::For::kTime;
+  const bool joins = lowering_->purpose == LoweringContext::For::kTime;
   if (ahead_ == nullptr) ahead_ = std::make_unique<protocol::Operation[]>(kAhead + 1);
   if (kept_) ahead_[0] = std::move(ahead_[kAhead]);
   next_ = 0;
@@ -298,16 +141,16 @@ void StrandStream::read_ahead() {
 
 // The next operation; false at the end.
 bool StrandStream::next_operation(protocol::Operation& operation) {
-  while (round_ < cutting_->rounds) {
+  while (round_ < lowering_->rounds) {
     if (step_ != nullptr && step_->kind == Step::Kind::kMove && cut(operation)) return true;
     if (!next_step()) continue;
     if (step_->kind == Step::Kind::kMove) continue;
     operation.kind =
         step_->kind == Step::Kind::kSignal ? protocol::Operation::Kind::kSignal : protocol::Operation::Kind::kWait;
-    operation.peer = step_->peer + cutting_->plan.first;
+    operation.peer = step_->peer + lowering_->plan.first;
     operation.strand = step_->lane == Operand::kSameLane
                            ? std::int16_t{-1}
-                           : static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->lanes + step_->lane);
+                           : static_cast<std::int16_t>(channel_ * lowering_->plan.algorithm->lanes + step_->lane);
     operation.bytes = 0;
     operation.sources.clear();
     operation.destinations.clear();
@@ -320,14 +163,14 @@ bool StrandStream::next_operation(protocol::Operation& operation) {
 bool StrandStream::next_step() {
   step_ = steps_.next();
   if (step_ == nullptr) {
-    if (++round_ < cutting_->rounds) steps_ = cutting_->plan.algorithm->steps(context());
+    if (++round_ < lowering_->rounds) steps_ = lowering_->plan.algorithm->steps(context());
     return false;
   }
   if (step_->kind == Step::Kind::kMove) {
-    const Bytes chunk = cutting_->layout.chunk_bytes(step_->chunk);
-    const Bytes piece = piece_bytes(chunk, cutting_->plan.channels, cutting_->layout.element_bytes());
-    round_begin_ = channel_ * piece + round_ * cutting_->sizes.round;
-    end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + cutting_->sizes.round});
+    const Bytes chunk = lowering_->layout.chunk_bytes(step_->chunk);
+    const Bytes piece = piece_bytes(chunk, lowering_->plan.channels, lowering_->layout.element_bytes());
+    round_begin_ = channel_ * piece + round_ * lowering_->sizes.round;
+    end_ = std::min({chunk, (channel_ + 1) * piece, round_begin_ + lowering_->sizes.round});
     at_ = std::min(round_begin_, end_);
     parts_ = closes_ = false;
     for (const auto* side : {&step_->sources, &step_->destinations})
@@ -356,14 +199,14 @@ bool StrandStream::cut(protocol::Operation& operation) {
   operation.kind = protocol::Operation::Kind::kMove;
   operation.peer = -1;
   operation.strand = -1;
-  operation.bytes = std::min(cutting_->sizes.slice, end_ - at_);
+  operation.bytes = std::min(lowering_->sizes.slice, end_ - at_);
   if (parts_) {
     bool pending = false;  // an open message that this step closes
     for (const auto* side : {&step_->sources, &step_->destinations})
       for (const Operand& o : *side)
         if (o.message()) {
           const Bytes have = filled(o, side == &step_->destinations);
-          operation.bytes = std::min(operation.bytes, cutting_->sizes.slice - have);
+          operation.bytes = std::min(operation.bytes, lowering_->sizes.slice - have);
           pending |= have > 0 && !o.open;
         }
     operation.bytes = std::max<Bytes>(operation.bytes, 0);
@@ -377,17 +220,17 @@ bool StrandStream::cut(protocol::Operation& operation) {
   at_ += operation.bytes;
   address(step_->sources, operation.bytes, operation.sources, false);
   address(step_->destinations, operation.bytes, operation.destinations, true);
-  if (cutting_->plan.first > 0) shift(operation);
+  if (lowering_->plan.first > 0) shift(operation);
   if (at_ >= end_) closes_ = false;
   if (parts_) forget_closed();
   return true;
 }
 
-// From the task's ranks to the fabric's.
+// Shifts the task's ranks to the fabric's.
 void StrandStream::shift(protocol::Operation& operation) const {
   for (auto* ends : {&operation.sources, &operation.destinations})
     for (protocol::End& end : *ends)
-      if (end.kind != protocol::End::Kind::kLocal) end.peer += cutting_->plan.first;
+      if (end.kind != protocol::End::Kind::kLocal) end.peer += lowering_->plan.first;
 }
 
 // Requires: at_ is the slice's end.
@@ -412,23 +255,23 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, Bytes bytes, S
     end.stride = o.stride;
     if (!o.memory()) {
       const int lane = o.lane == Operand::kSameLane ? lane_ : o.lane;
-      end.strand = static_cast<std::int16_t>(channel_ * cutting_->plan.algorithm->connections_of_channel() + lane);
+      end.strand = static_cast<std::int16_t>(channel_ * lowering_->plan.algorithm->connections_of_channel() + lane);
     } else if (o.buffer == Buffer::kScratch) {  // one round of a slot after the other
       const Bytes in_round = std::max<Bytes>(0, begin - round_begin_);
-      end.offset = (channel_ * cutting_->scratch + o.chunk) * cutting_->sizes.round + in_round;
+      end.offset = (channel_ * lowering_->scratch + o.chunk) * lowering_->sizes.round + in_round;
     } else {
-      end.offset = cutting_->layout.offset(o.buffer, o.chunk) + begin;
+      end.offset = lowering_->layout.offset(o.buffer, o.chunk) + begin;
     }
     if (parts_ && o.message()) {
       Bytes& have = filled(o, destination);
       end.offset = have;
       have += bytes;
-      end.last = have == cutting_->sizes.slice || (at_ >= end_ && !o.open);
+      end.last = have == lowering_->sizes.slice || (at_ >= end_ && !o.open);
       if (end.last) have = 0;
     }
     if (o.kind == Operand::Kind::kMulticast || o.kind == Operand::Kind::kAggregation) {
       const bool by_switch =
-          o.kind == Operand::Kind::kMulticast ? cutting_->plan.multicast : cutting_->plan.aggregation;
+          o.kind == Operand::Kind::kMulticast ? lowering_->plan.multicast : lowering_->plan.aggregation;
       if (by_switch && o.count > 1) {
         ends.push_back(end);
         continue;
@@ -442,10 +285,10 @@ void StrandStream::address(const SmallList<Operand, 2>& operands, Bytes bytes, S
 }
 
 Program lower(const Task& task, const Plan& plan, Rank rank) {
-  const Cutting cutting(task, plan);
+  const LoweringContext lowering(task, plan);
   Program program(static_cast<std::size_t>(plan.channels * plan.algorithm->lanes));
   for (std::size_t strand = 0; strand < program.size(); ++strand) {
-    StrandStream stream(cutting, rank, static_cast<int>(strand));
+    StrandStream stream(lowering, rank, static_cast<int>(strand));
     while (const auto* operation = stream.next()) program[strand].push_back(*operation);
   }
   return program;

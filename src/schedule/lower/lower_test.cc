@@ -124,7 +124,7 @@ TEST(Lower, NothingIsNoOperationAtAll) {
 TEST(Lower, AStreamIsTheSameAsTheWrittenProgram) {
   const Plan plan{.algorithm = &kPassOn, .channels = 2, .slice_bytes = 640};
   const Program p = lower(floats(10007), plan, 2);
-  const Cutting cutting(floats(10007), plan);
+  const LoweringContext cutting(floats(10007), plan);
   for (int strand = 0; strand < 2; ++strand) {
     StrandStream stream(cutting, 2, strand);
     for (const Operation& expected : p[static_cast<std::size_t>(strand)]) {
@@ -149,10 +149,10 @@ TEST(Lower, ForTimePartsOfAMessageAreOneOperation) {
                        .chunks = [](const RankContext&) { return 5; },
                        .parts = [](const RankContext&) { return 5; },
                        .steps = five_in_one};
-  const auto told = [&](Bytes floats_of_chunk, Bytes slice, Cutting::For purpose) {
+  const auto operations_of = [&](Bytes floats_of_chunk, Bytes slice, LoweringContext::For purpose) {
     const Task task{
         .collective = Collective::kAllReduce, .ranks = 2, .elements = 5 * floats_of_chunk, .element_bytes = 4};
-    const Cutting cutting(task, {.algorithm = &five, .slice_bytes = slice}, purpose);
+    const LoweringContext cutting(task, {.algorithm = &five, .slice_bytes = slice}, purpose);
     StrandStream stream(cutting, 0, 0);
     std::vector<std::pair<Bytes, bool>> all;  // bytes, ends a message
     while (const Operation* o = stream.next()) {
@@ -162,10 +162,11 @@ TEST(Lower, ForTimePartsOfAMessageAreOneOperation) {
     return all;
   };
   using All = std::vector<std::pair<Bytes, bool>>;
-  EXPECT_EQ(told(16, 1024, Cutting::For::kTime), (All{{320, true}, {320, true}}));
+  EXPECT_EQ(operations_of(16, 1024, LoweringContext::For::kTime), (All{{320, true}, {320, true}}));
   // Slices of 192 bytes hold three chunks.
-  EXPECT_EQ(told(16, 192, Cutting::For::kTime), (All{{192, true}, {128, true}, {192, true}, {128, true}}));
-  EXPECT_EQ(told(16, 1024, Cutting::For::kData).size(), 10u);
+  EXPECT_EQ(operations_of(16, 192, LoweringContext::For::kTime),
+            (All{{192, true}, {128, true}, {192, true}, {128, true}}));
+  EXPECT_EQ(operations_of(16, 1024, LoweringContext::For::kData).size(), 10u);
 }
 
 TEST(Lower, PartsThatAllFitIntoAMessageNeedNoLineEach) {

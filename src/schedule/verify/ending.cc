@@ -54,7 +54,7 @@ void check_all_finished(const Schedule& s, Execution& execution, int slots, Repo
     if (execution.finished(strand)) continue;
     const Blocker b = execution.blocker(strand);
     const bool peer_ended = ended(s, execution, b);
-    // The most telling cause: a peer that has ended, then a full connection, then the plain cycle.
+    // The most informative cause: a peer that has ended, then a full connection, then the plain cycle.
     const bool better = victim == nullptr || peer_ended ||
                         (b.reason == Blocker::Reason::kSlot && cause.reason != Blocker::Reason::kSlot);
     if (better) victim = &strand, cause = b;

@@ -115,7 +115,7 @@ void Execution::move(Strand& self, const Step& now) {
   }
 }
 
-// In place, a chunk's copy from the input to the output.
+// A chunk's copy from the input to the output in place writes nothing.
 bool Execution::stays_where_it_is(const Strand& self, const Step& now) {
   if (reduces(s_.shape.collective) || now.sources.size() != 1 || now.destinations.size() != 1) return false;
   const Operand &from = now.sources[0], &to = now.destinations[0];

@@ -57,7 +57,7 @@ class Execution {
   const std::vector<Strand>& strands() const { return strands_; }
   const Strand& of(Rank rank, int lane) const { return strands_[at_.strand(rank, lane)]; }
   bool finished(const Strand& strand) const { return strand.next == s_.strand(strand.rank, strand.lane).size(); }
-  // What keeps the next step of an unfinished strand from being carried out.
+  // The cause that keeps the next step of an unfinished strand from being executed.
   Blocker blocker(const Strand& self) { return blocker(self, s_.strand(self.rank, self.lane)[self.next]); }
 
   const Connection& connection(const Strand& source, Rank destination) const {

@@ -18,7 +18,7 @@ class Report {
   bool failed() const { return finding_.has_value(); }
   std::optional<Finding> take() { return std::move(finding_); }
 
-  // At the next step of `where`, or at its end.
+  // Reports a finding at the next step of `where`, or at its end.
   template <class... Args>
   void fail(Finding::Kind kind, const Strand& where, ChunkId chunk, Rank peer, fmt::format_string<Args...> format,
             Args&&... args) {

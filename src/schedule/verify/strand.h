@@ -17,7 +17,7 @@ struct Strand {
   std::span<const Order> orders;  // of its own steps that are still to come
 };
 
-// Where a schedule's strands and connections lie in arrays. A connection leads from a strand to a rank.
+// The indices of a schedule's strands and connections in arrays. A connection leads from a strand to a rank.
 class Numbering {
  public:
   explicit Numbering(const Schedule& schedule)
@@ -43,7 +43,7 @@ class Numbering {
   std::size_t ranks_, lanes_;
 };
 
-// Whose memories an operand in memory names.
+// The ranks whose memories an operand names.
 inline std::vector<Rank> owners(const Strand& self, const Operand& o) {
   if (o.kind == Operand::Kind::kLocal) return {self.rank};
   if (o.kind == Operand::Kind::kRemote) return {o.peer};

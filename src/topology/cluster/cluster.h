@@ -32,7 +32,7 @@ struct ClusterOptions {
   std::int32_t nics = 0;           // NICs of a node instead of its own, of the network's usual kind; 0: its own
   NicPlace nic_place = NicPlace::kCpu;
   std::string nvlink, pcie;  // generations instead of the node's, e.g. "nvlink3", "pcie4"; empty: its own
-  std::int32_t mnnvl = 1;    // so many of the node joined into one NVLink domain by a second level of NVSwitches
+  std::int32_t mnnvl = 1;    // nodes that a second level of NVSwitches joins into one NVLink domain
   bool sharp = false;        // the network's switches sum, with the software and licences that this takes
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
   std::string tlb;           // of GPUs' memory management: "hit", "miss"; empty: not said, counts as hit

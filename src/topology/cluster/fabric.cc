@@ -166,7 +166,7 @@ class Builder {
     const std::int32_t links = std::max(1, members * global / (groups - 1));
     const std::int32_t pairs = std::min(links, members);
     for (std::int32_t i = 0; i < pairs; ++i) {
-      // With fewer links than switches, different peers start at different switches.
+      // Different peers start at different switches where there are fewer links than switches.
       const std::int32_t in_a = (i + (pairs < members ? b : 0)) % size(a),
                          in_b = (i + (pairs < members ? a : 0)) % size(b);
       join(first + a * per_group + in_a, first + b * per_group + in_b, links / pairs);

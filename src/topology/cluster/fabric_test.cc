@@ -152,7 +152,7 @@ TEST(Routing, PoliciesDifferAndRepeat) {
 TEST(Routing, PxnLeavesOnTheRailOfTheReceiver) {
   const Topology off = machine("dgx-h100:nodes=16,net=ib-ndr"), on = machine("dgx-h100:nodes=16,net=ib-ndr,pxn=on");
   const auto path = [](const Topology& t) { return Routes(t).path(named(t, "node0/gpu0"), named(t, "node1/gpu5")); };
-  // Without: leaf 0, spine, leaf 5. With: NVLink to GPU 5, leaf 5.
+  // Paths without NVLink: leaf 0, spine, leaf 5. With it: NVLink to GPU 5, leaf 5.
   const auto trunks = [](const Topology& t, const Path& p) {
     return std::ranges::count_if(p.hops, [&](const Hop& h) {
       return t.device(t.link(h.link).a).node < 0 && t.device(t.link(h.link).b).node < 0;

@@ -131,7 +131,7 @@ Result<Topology> join_domains(const Topology& node, std::int32_t copies) {
   return all;
 }
 
-// The node with links at a device of this kind slower by so much.
+// The node with links at a device of this kind slower by `latency`.
 Topology delayed(const Topology& node, DeviceKind at, Duration latency, bool pcie_only) {
   return with_links(node, [&](Link link) {
     const bool there = node.device(link.a).kind == at || node.device(link.b).kind == at;

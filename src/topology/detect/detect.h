@@ -9,7 +9,7 @@
 
 namespace weft::topology {
 
-// What the operating system does not tell and has to be measured.
+// Rates that the operating system does not report and that have to be measured.
 struct MeasuredRates {
   BytesPerSecond memory;  // one NUMA node's DRAM
   BytesPerSecond core;    // one core copying to or from the cache it shares with the others

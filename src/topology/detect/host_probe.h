@@ -14,7 +14,7 @@ struct HwlocDeleter {
 };
 using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocDeleter>;
 
-// Where the description of a machine comes from: the machine itself, or one recorded or made up for a test.
+// The source of a machine's description: the machine itself, or one recorded or made up for a test.
 class HostProbe {
  public:
   virtual ~HostProbe() = default;

@@ -13,10 +13,10 @@ namespace weft::topology {
 struct MachineFile {
   std::optional<Topology> machine;
   std::optional<NetworkTree> tree;  // what the hosts are the user has to say: node=PRESET
-  std::string network;              // the catalogue's, where the file tells; else empty
+  std::string network;              // the catalogue's, where the file names one; else empty
 };
 
-// Reads a file of any form weft knows, told apart by what is in it: weft JSON, NCCL system and graph dumps,
+// Reads a file of any form weft knows, recognised by its contents: weft JSON, NCCL system and graph dumps,
 // `nvidia-smi topo -m`, `rocm-smi --showtopo`, Slurm topology.conf, `ibnetdiscover`.
 // Errors (bad input): names the file, and the line where the form is known; none of these forms.
 Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file);

@@ -13,7 +13,7 @@ constexpr std::int32_t kMostNvlinks = 18;  // of one GPU: NVLink 4 and 5
 constexpr std::string_view kPcie = "pcie4", kXgmi = "xgmi-gfx942";
 constexpr std::int32_t kLanes = 16;
 
-// NVLink 2 to 4 run at the same rate; a fifth generation cannot be told from the table.
+// NVLink 2 to 4 run at the same rate; the table does not show a fifth generation.
 std::string_view nvlink_generation(std::int32_t links) {
   return links > 12 ? "nvlink4" : links > 6 ? "nvlink3" : "nvlink2";
 }

@@ -10,7 +10,7 @@
 
 namespace weft::topology {
 
-// What a table of path classes says of a node: `nvidia-smi topo -m`, `rocm-smi --showtopo` and NCCL's graph dumps all
+// A node as a table of path classes: `nvidia-smi topo -m`, `rocm-smi --showtopo` and NCCL's graph dumps all
 // come to this.
 struct ClassMatrix {
   // How two devices reach each other. kNone: the table does not say.

@@ -96,14 +96,14 @@ Result<Topology> machine_of_graphs(const Catalog& catalog, std::string_view name
     matrix.entries.push_back(std::move(entry));
   }
   matrix.resize();
-  // As many links as the channels' rates need, 25 GB/s each.
+  // The number of links that the channels' rates need, 25 GB/s each.
   const double rate = first.speed_intra.gb() * static_cast<double>(first.channels.size());
   const auto links = static_cast<std::int32_t>(std::clamp(rate / 25, 1.0, 64.0));
   for (std::size_t i = 0; i < matrix.entries.size(); ++i)
     for (std::size_t j = 0; j < matrix.entries.size(); ++j) {
       if (i == j) continue;
       const bool nic = i >= gpus.size() || j >= gpus.size();
-      // A NIC is near to one GPU only; which one the graph does not tell, so all of them count as far.
+      // A NIC is near to one GPU only; the graph does not name it, so all of them count as far.
       matrix.cells[i][j] = nic ? ClassMatrix::Cell{Way::kNone, 1} : ClassMatrix::Cell{way_of(first.intra), links};
     }
   return machine_of(catalog, name, matrix);

@@ -25,8 +25,8 @@ bool is_nccl_graph(std::string_view text);
 // channel.
 Result<std::vector<NcclGraph>> parse_nccl_graphs(std::string_view name, std::string_view text);
 
-// As much of a machine as a graph dump tells: its GPUs and NICs, every pair of GPUs with the class of the first graph.
-// Which pair shares a switch and how many links there are it does not tell; the system dump (nccl_xml.h) does.
+// The part of a machine that a graph dump describes: its GPUs and NICs, every pair of GPUs with the class of the first
+// graph. Shared switches and numbers of links stand in the system dump only (nccl_xml.h).
 Result<Topology> machine_of_graphs(const Catalog& catalog, std::string_view name, std::string_view text);
 
 }  // namespace weft::topology

@@ -123,7 +123,7 @@ class Importer {
     return {};
   }
 
-  // What the format says beyond what a device has, for whoever writes it again.
+  // Keeps what the format has beyond a device's fields, for a later export.
   void keep(pugi::xml_node node, const std::string& prefix, DeviceId device) {
     for (const pugi::xml_attribute a : node.attributes()) {
       const std::string_view key = a.name();

@@ -9,7 +9,7 @@
 
 namespace weft::topology {
 
-// Which hosts hang at which switches, and how those are joined: what Slurm's topology.conf and ibnetdiscover tell.
+// The hosts at every switch, and how switches are joined: the contents of Slurm's topology.conf and of ibnetdiscover.
 struct NetworkTree {
   struct Host {
     std::string name;
@@ -30,7 +30,7 @@ struct NetworkTree {
 Result<Topology> cluster_of(const Catalog& catalog, const NetworkTree& tree, const Topology& node,
                             std::string_view network, std::int32_t oversub);
 
-// Of every node: "tux3", the fact "name" of its CPUs, or "node3".
+// The name of every node: "tux3", the fact "name" of its CPUs, or "node3".
 std::vector<std::string> host_names(const Topology& topology);
 
 }  // namespace weft::topology

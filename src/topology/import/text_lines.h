@@ -18,7 +18,7 @@ std::vector<TextLine> lines_of(std::string_view text);
 // The words between blanks, tabs and control sequences.
 std::vector<std::string_view> words_of(std::string_view line);
 
-// Without blanks at both ends.
+// The text without blanks at both ends.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace weft::topology

@@ -18,7 +18,7 @@ using Align = SvgCanvas::Align;
 constexpr double kCell = 46, kLabel = 92, kTop = 84;  // pixels
 constexpr std::size_t kMostDevices = 32;
 constexpr int kShades = 9;
-// From pale to dark; dark text up to the fifth, white after.
+// Shades from pale to dark; dark text up to the fifth, white after.
 constexpr const char* kColours[kShades] = {"#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6",
                                            "#4292c6", "#2171b5", "#08519c", "#08306b"};
 

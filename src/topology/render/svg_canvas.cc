@@ -11,7 +11,7 @@ namespace weft::topology {
 namespace {
 
 constexpr double kMargin = 24;  // px around the picture
-// Of the font size, on average, with room to spare for whatever font the viewer substitutes.
+// Widths as parts of the font size, on average, with room to spare for a font that the viewer substitutes.
 constexpr double kLetterWidth = 0.6, kBoldLetterWidth = 0.68;
 
 // Grows with the logarithm of the rate, so that 8 GB/s and 900 GB/s are both visible: 2 px and 8 px.

@@ -12,7 +12,7 @@ Question forced(const Question& question, const Row& row);
 // What NCCL picks. Null if it does not model the collective or nothing is possible.
 const Row* choice(const std::vector<Row>& rows);
 
-// What NCCL picks, timed by weft's cost model: of the algorithm and protocol that the question names, if any, as with
+// NCCL's choice, timed by weft's cost model: of the algorithm and protocol that the question names, if any, as with
 // NCCL_ALGO and NCCL_PROTO. Errors: kUnsupported (bad input) where NCCL's model knows nothing, or
 // weft cannot do what NCCL picks on this machine, with the reason.
 Result<Candidate> choose(const cost::MachineView& machine, const System& system, const Question& question);

@@ -12,7 +12,8 @@ using protocol::Protocol;
 
 constexpr Bytes kKi = 1 << 10;
 
-// Halves what several heads would have to wait for: [at most so many chunks each, then no larger than].
+// One of NCCL's limits of a chunk's size, so that several heads do not wait for large ones: messages of fewer than
+// `chunks` chunks per head have chunks of at most `most`.
 struct Limit {
   Bytes chunks, most;
 };

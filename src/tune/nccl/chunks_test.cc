@@ -49,13 +49,13 @@ TEST(NcclChunks, OfLL128TreesAreSmallerForSmallMessages) {
 // 15 of 20 warps copy, half of them in, half out: at 65 GB/s * 7.5 / 20 = 24.375 GB/s. 1 MiB for each of 16 channels is
 // 8 slices of 128 KiB, 43.02 us, and a hand-over 3.4 us.
 TEST(NcclChunks, ThroughNvlsAreCopiedInAndOut) {
-  const auto filling = [](Collective c, Algorithm a, Bytes bytes) {
+  const auto staging = [](Collective c, Algorithm a, Bytes bytes) {
     return staging_of(kOneNode, c, {.algorithm = a, .channels = 16, .slice = 128 * kKi}, bytes).us();
   };
-  EXPECT_NEAR(filling(Collective::kAllReduce, Algorithm::kNvls, kGi), 2 * (43.02 + 3.4), 0.01);
-  EXPECT_NEAR(filling(Collective::kAllGather, Algorithm::kNvls, kGi), 43.02 + 3.4, 0.01);
-  EXPECT_NEAR(filling(Collective::kAllReduce, Algorithm::kNvls, 8 * kMi), 43.02 + 2 * 3.4, 0.01) << "half a chunk";
-  EXPECT_EQ(filling(Collective::kAllReduce, Algorithm::kRing, kGi), 0);
+  EXPECT_NEAR(staging(Collective::kAllReduce, Algorithm::kNvls, kGi), 2 * (43.02 + 3.4), 0.01);
+  EXPECT_NEAR(staging(Collective::kAllGather, Algorithm::kNvls, kGi), 43.02 + 3.4, 0.01);
+  EXPECT_NEAR(staging(Collective::kAllReduce, Algorithm::kNvls, 8 * kMi), 43.02 + 2 * 3.4, 0.01) << "half a chunk";
+  EXPECT_EQ(staging(Collective::kAllReduce, Algorithm::kRing, kGi), 0);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline constexpr double kMostTree[4][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {
 inline constexpr double kMostNvlsTree[4][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}};
 inline constexpr double kNvlsEfficiency[4] = {0, 0, 0.85, 0.74};
 
-// Of a tree all_reduce's bandwidth, by log2(bytes / 64).
+// Factors of a tree all_reduce's bandwidth, by log2(bytes / 64).
 inline constexpr std::size_t kTreeSizes = 23;
 inline constexpr double kTreeFactor[3][kTreeSizes + 1] = {
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
@@ -42,7 +42,7 @@ inline constexpr double kInterSpeeds100[] = {96, 86,   80, 48, 45.1, 42, 40,  30
 // Warps of a block that go through NVLS: those that sum, of up to 6 GPUs and of more; the rest copies, half of it into
 // NCCL's buffers, half out of them. src/device/all_reduce.h.
 inline constexpr int kNvlsWarps = 20, kNvlsSummingOfFew = 7, kNvlsSumming = 5;
-// What a multiprocessor copies with all its warps: smBw of src/sym_kernels.cc.
+// The rate at which a multiprocessor copies with all its warps: smBw of src/sym_kernels.cc.
 inline constexpr double kCopyRate = 65;
 
 inline constexpr int kMostChannels = 64, kMostSearched = 32;

@@ -14,7 +14,7 @@ class Node {
        int sm);
 
   // How many rings over all GPUs, at most `most`, fit at this speed (GB/s) at the same time; `nvlink`: over NVLink
-  // only. Their search is given up after so many steps as NCCL's would be.
+  // only. Their search is given up after as many steps as NCCL's.
   int rings(double speed, int most, bool nvlink) const {
     return static_cast<int>(ring_orders(speed, most, nvlink).size());
   }
