@@ -140,6 +140,69 @@ def train(rank, ranks):
     print(f"loss {loss.item() / ranks:.6f} parameters {total:.6f}")
 
 
+def is_shared(address):
+    """Does a mapping of shared memory hold this address?"""
+    for line in open("/proc/self/maps"):
+        span, access = line.split()[:2]
+        low, high = (int(x, 16) for x in span.split("-"))
+        if low <= address < high:
+            return access[3] == "s"
+    return False
+
+
+def buckets(rank, ranks):
+    from torch.nn.parallel import DistributedDataParallel
+
+    def hook(_, bucket):
+        seen.append(is_shared(bucket.buffer().data_ptr()))
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda f: f.value()[0] / ranks)
+
+    seen = []
+    model = DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))), bucket_cap_mb=2)
+    model.register_comm_hook(None, hook)
+    for _ in range(3):  # torch makes its buckets anew after the first step
+        model(torch.full((4, 512), rank + 1.0)).sum().backward()
+    everywhere = torch.zeros(1)
+    for p in model.parameters():
+        everywhere += p.grad.sum()
+    mine = everywhere.clone()
+    dist.broadcast(everywhere, 0)
+    assert everywhere == mine
+    print(f"{len(seen)} buckets, registered: {all(seen)}, none: {not any(seen)}")
+    dist.destroy_process_group()  # before the model and its buckets
+    os._exit(0) if rank == 1 else None
+
+
+def recorded(rank, ranks):
+    import weftcomm_torch
+
+    x = torch.ones(4, 2)
+    for _ in range(3):
+        dist.all_reduce(x)
+    dist.all_reduce(x, async_op=True).wait()
+    dist.broadcast(x, 1)
+    dist.all_gather([torch.empty(3) for _ in range(ranks)], torch.ones(3))
+    dist.all_gather_into_tensor(torch.empty(3 * ranks), torch.ones(3))
+    dist.reduce_scatter_tensor(torch.empty(3), torch.ones(3 * ranks))
+    dist.all_to_all_single(torch.empty(2 * ranks), torch.ones(2 * ranks))
+    dist.barrier()
+    pair = dist.new_group([0, 1], group_desc="pair")
+    dist.all_reduce(x, group=pair)
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x, 0)
+    entries = weftcomm_torch.flight_record()["entries"]
+    own = [e for e in entries if not e["is_p2p"] and e["process_group"][1] == "default_pg"]
+    assert [e["collective_seq_id"] for e in own] == list(range(1, len(own) + 1)), own
+    assert all(e["state"] == "completed" and e["duration_ms"] >= 0 for e in entries), entries
+    assert entries[-1]["profiling_name"] == ("gloo:send 0->1" if rank == 0 else "gloo:recv 1<-0")
+    assert weftcomm_torch.flight_record(only_active=True)["entries"] == []
+    dist.barrier()
+    weftcomm_torch.write_flight_record(os.environ["RECORDS"] + "/record_")
+    print("right")
+
+
 def powersgd(rank, ranks):
     from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
     from torch.nn.parallel import DistributedDataParallel
@@ -188,6 +251,12 @@ def differs(rank, ranks):
     except RuntimeError as e:
         print("mismatch:", "4" in str(e) and "8" in str(e))
     os._exit(0)
+
+
+def differs_after_some(rank, ranks):
+    for _ in range(3):
+        dist.all_reduce(torch.ones(2))
+    differs(rank, ranks)
 
 
 def groups(rank, ranks):
