@@ -173,6 +173,51 @@ def buckets(rank, ranks):
     os._exit(0) if rank == 1 else None
 
 
+def bf16_hook(rank, ranks):
+    import weftcomm_torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(*(torch.nn.Linear(101, 101) for _ in range(4)))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.05)
+    model.register_comm_hook(None, weftcomm_torch.bf16_sum_hook)
+    inputs = [torch.randn(3, 101) for _ in range(ranks)]
+    for _ in range(2):
+        layers.zero_grad()
+        model(inputs[rank]).square().sum().backward()
+    averaged = [p.grad.clone() for p in layers.parameters()]
+    of_rank = []
+    for x in inputs:
+        layers.zero_grad()
+        layers(x).square().sum().backward()
+        of_rank.append([p.grad.bfloat16() for p in layers.parameters()])
+    for got, *all_ranks in zip(averaged, *of_rank):
+        total = torch.zeros_like(got)
+        for part in all_ranks:
+            total += part
+        assert torch.equal(got, (total / ranks).bfloat16().float())
+    print("right")
+
+
+def memory(rank, ranks):
+    import weftcomm_torch
+
+    x = weftcomm_torch.empty((1000, 500), torch.float64)
+    assert is_shared(x.data_ptr()) and x.shape == (1000, 500) and x.dtype == torch.float64
+    x.fill_(rank + 1)
+    dist.all_reduce(x)
+    assert (x == sum(range(1, ranks + 1))).all()
+    assert weftcomm_torch.empty(7).dtype == torch.float32
+    huge = weftcomm_torch.empty(1 << 28, torch.float64)  # 2 GiB: more than WEFT_HEAP
+    assert not is_shared(huge.data_ptr())
+    gloo = dist.new_group(backend="gloo")
+    try:
+        weftcomm_torch.empty(3, group=gloo)
+    except ValueError as e:
+        assert "gloo" in str(e)
+        print("right")
+
+
 def recorded(rank, ranks):
     import weftcomm_torch
 

@@ -31,12 +31,12 @@ def run(name, tmp_path, ranks=2, backend="weft", **environment):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("job", ["collectives", "objects"])
+@pytest.mark.parametrize("job", ["collectives", "objects", "bf16_hook"])
 def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
-@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "refused"])
+@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "memory", "refused"])
 def test_with_two_ranks(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2
 
