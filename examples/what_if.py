@@ -1,9 +1,10 @@
 """A sweep of what-ifs: what an all_reduce takes on clusters with other networks, sizes and faults.
 
-  python examples/what_if.py [--points N] [--dask]
+  python examples/what_if.py [--points N] [--dask | --ray]
 
-Each point is a simulation of its own. They are mapped over the processes of concurrent.futures, or with --dask over the
-workers of Dask (pip install "dask[distributed]"): machines and answers pickle, and weft needs no scheduler of its own.
+Each point is a simulation of its own. They are mapped over the processes of concurrent.futures, with --dask over the
+workers of Dask (pip install "dask[distributed]"), or with --ray over those of Ray (pip install ray): machines and answers
+pickle, and weft needs no scheduler of its own.
 """
 
 import argparse
@@ -34,14 +35,16 @@ def points(limit):
 
 
 def sweep(executor, limit):
-    """Any executor of concurrent.futures' interface."""
+    """Any executor with a map() as concurrent.futures has it."""
     return list(executor.map(simulate, points(limit)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=len(MACHINES) * len(FAULTS) * len(SIZES))
-    parser.add_argument("--dask", action="store_true")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--dask", action="store_true")
+    where.add_argument("--ray", action="store_true")
     options = parser.parse_args()
     workers = os.cpu_count() or 1
     if options.dask:
@@ -49,6 +52,14 @@ def main():
 
         with Client(n_workers=workers, threads_per_worker=1, dashboard_address=None, timeout=240) as client:
             rows = sweep(client.get_executor(), options.points)
+    elif options.ray:
+        import ray
+        from ray.util.multiprocessing import Pool
+
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        with Pool(workers) as pool:
+            rows = sweep(pool, options.points)
+        ray.shutdown()
     else:
         with concurrent.futures.ProcessPoolExecutor(workers) as pool:
             rows = sweep(pool, options.points)

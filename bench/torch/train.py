@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Steps per second of small models with DistributedDataParallel, gloo and weft by turns in the same processes.
 
-  build/torch/venv/bin/python bench/torch/train.py [--models gpt,resnet] [--ranks 2] [--steps 8] [--blocks 5]
+  build/torch/venv/bin/python bench/torch/train.py [--models gpt,resnet,dlrm] [--ranks 2] [--steps 8] [--blocks 5]
 
 Every rank has one thread. A block is `--steps` steps of one backend; blocks of gloo, of weft and of no exchange at all
 (no_sync) follow each other, so that all meet the same load of the machine. Reported are minimum and median over blocks: ms per
@@ -10,6 +10,7 @@ weights; their losses are compared at the end.
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -20,6 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn import functional as f
 from torch.nn.parallel import DistributedDataParallel
 
@@ -80,7 +82,42 @@ class ResNet(nn.Module):
         return f.cross_entropy(out, wanted)
 
 
-MODELS = {"gpt": Gpt, "resnet": ResNet}
+class Dlrm(nn.Module):
+    """A recommendation model, 8 million parameters: embedding tables divided among the ranks, whose vectors travel by
+    all_to_all there and their gradients back, between two small multilayer perceptrons that every rank has."""
+
+    TABLES, ROWS, WIDTH, SAMPLES = 8, 16384, 64, 512
+
+    def __init__(self):
+        super().__init__()
+        own = self.TABLES // dist.get_world_size()
+        self.tables = nn.ModuleList(nn.Embedding(self.ROWS, self.WIDTH) for _ in range(own))
+        self.below = nn.Sequential(nn.Linear(13, 256), nn.ReLU(), nn.Linear(256, self.WIDTH), nn.ReLU())
+        self.above = nn.Sequential(nn.Linear(self.WIDTH * (self.TABLES + 1), 256), nn.ReLU(), nn.Linear(256, 1))
+        divided = [name for name, _ in self.named_parameters() if name.startswith("tables")]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, divided)
+        self.group, self.exchanges = None, True
+
+    def exchanged(self, x):
+        return all_to_all_single_autograd(x, None, None, self.group) if self.exchanges else x
+
+    def forward(self, dense, ids):
+        ranks = dist.get_world_size()
+        ids = self.exchanged(ids.view(ranks, len(self.tables), self.SAMPLES))  # from every rank those of own tables
+        vectors = torch.stack([t(ids[:, i]) for i, t in enumerate(self.tables)], 1)
+        vectors = self.exchanged(vectors.contiguous()).view(self.TABLES, self.SAMPLES, self.WIDTH)
+        return self.above(torch.cat([self.below(dense), *vectors], 1)).view(-1)
+
+    def batch(self, generator):
+        ids = torch.randint(self.ROWS, (self.TABLES, self.SAMPLES), generator=generator)
+        dense = torch.randn(self.SAMPLES, 13, generator=generator)
+        return (dense, ids), torch.randint(2, (self.SAMPLES,), generator=generator).float()
+
+    def loss(self, out, wanted):
+        return f.binary_cross_entropy_with_logits(out, wanted)
+
+
+MODELS = {"gpt": Gpt, "resnet": ResNet, "dlrm": Dlrm}
 
 
 class Replica:
@@ -89,6 +126,7 @@ class Replica:
     def __init__(self, make, group):
         torch.manual_seed(0)
         self.inner = make()
+        self.inner.group = group
         self.model = DistributedDataParallel(self.inner, process_group=group)
         self.optimizer = torch.optim.SGD(self.inner.parameters(), lr=0.01)
         self.generator = torch.Generator().manual_seed(dist.get_rank() + 1)
@@ -96,14 +134,12 @@ class Replica:
 
     def step(self, exchange=True):
         x, wanted = self.inner.batch(self.generator)
+        x = x if isinstance(x, tuple) else (x,)
+        self.inner.exchanges = exchange
         self.optimizer.zero_grad()
-        if exchange:
-            loss = self.inner.loss(self.model(x), wanted)
+        with contextlib.nullcontext() if exchange else self.model.no_sync():
+            loss = self.inner.loss(self.model(*x), wanted)
             loss.backward()
-        else:
-            with self.model.no_sync():
-                loss = self.inner.loss(self.model(x), wanted)
-                loss.backward()
         self.optimizer.step()
         self.losses.append(loss.item())
 
@@ -153,7 +189,7 @@ def print_model(name, replicas, times, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="gpt,resnet")
+    parser.add_argument("--models", default="gpt,resnet,dlrm")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--blocks", type=int, default=5)

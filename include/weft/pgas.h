@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,9 @@ class Team {
   Status run(const Request& request);
   // Returns when all members have called it. Says nothing about puts: see World::barrier.
   Status sync();
+  // The function is asked as Communicator::set_interrupt says, by this team's collective calls. World::barrier,
+  // allocate and free are calls of World::team().
+  void set_interrupt(std::function<bool()> interrupted);
 
  private:
   friend class World;

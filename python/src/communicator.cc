@@ -21,6 +21,11 @@ namespace nb = nanobind;
 namespace weft::python {
 namespace {
 
+std::thread::id main_thread() {
+  static const std::thread::id id = std::this_thread::get_id();  // of the import
+  return id;
+}
+
 // Grows in a child that was forked: what the parent has connected is not the child's.
 std::atomic<int> forks{0};
 
@@ -30,24 +35,13 @@ class Tagged;
 
 class Comm {
  public:
-  explicit Comm(Communicator c) : lane_(std::move(c)) {
-    lane_.communicator().set_interrupt([main = main_thread()] {
-      if (std::this_thread::get_id() != main || Py_IsInitialized() == 0) return false;
-      const nb::gil_scoped_acquire held;
-      return PyErr_CheckSignals() != 0;
-    });
-  }
+  explicit Comm(Communicator c) : lane_(std::move(c)) { lane_.communicator().set_interrupt(signal_raised()); }
   ~Comm() {
     const nb::gil_scoped_release released;
     lane_.close();
   }
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
-
-  static std::thread::id main_thread() {
-    static const std::thread::id id = std::this_thread::get_id();  // of the import
-    return id;
-  }
 
   Rank rank() { return lane_.communicator().rank(); }
   Rank size() { return lane_.communicator().ranks(); }
@@ -298,8 +292,16 @@ struct Meeting {
 bool was_forked(int since) { return forks.load(std::memory_order_relaxed) != since; }
 int forks_so_far() { return forks.load(); }
 
+std::function<bool()> signal_raised() {
+  return [main = main_thread()] {
+    if (std::this_thread::get_id() != main || Py_IsInitialized() == 0) return false;
+    const nb::gil_scoped_acquire held;
+    return PyErr_CheckSignals() != 0;
+  };
+}
+
 void add_communicator(nb::module_& m) {
-  Comm::main_thread();
+  main_thread();
   pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
   nb::class_<Started>(m, "Work")
       .def("done", &Started::done)

@@ -25,7 +25,9 @@ namespace {
 // so that misuse becomes an exception.
 class PyWorld {
  public:
-  explicit PyWorld(pgas::World world) : world_(std::move(world)), team_(world_.team()) {}
+  explicit PyWorld(pgas::World world) : world_(std::move(world)), team_(world_.team()) {
+    team_.set_interrupt(signal_raised());
+  }
 
   Rank rank() const { return world_.rank(); }
   Rank size() const { return world_.ranks(); }

@@ -36,6 +36,13 @@ def test_what_ifs_over_dask_are_the_same(tmp_path):
     assert run(*command, "--dask", cwd=tmp_path, env=os.environ | patient) == plain
 
 
+def test_what_ifs_over_ray_are_the_same(tmp_path):
+    pytest.importorskip("ray")
+    command = (sys.executable, EXAMPLES / "what_if.py", "--points", "3")
+    plain = run(*command, cwd=tmp_path)
+    assert run(*command, "--ray", cwd=tmp_path, env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"}) == plain
+
+
 def test_a_ring_of_ones_own_is_proved_simulated_and_drawn(tmp_path):
     text = run(sys.executable, EXAMPLES / "own_ring.py", "ring.svg", cwd=tmp_path)
     assert text.count("is proved") == 7 and text.count("weft's choice") == 2

@@ -44,29 +44,28 @@ class Backend final : public Collectives {
   c10::intrusive_ptr<c10d::Work> send(Tensors& tensors, int to, int tag) override {
     const Tensor t = only(tensors);
     const Tensor flat = t.contiguous();
-    auto job = c10::make_intrusive<Job>(
-        getRank(), Task{.type = OpType::SEND, .title = title("weft:send"), .inputs = {t}, .results = {t}}, ++sequence_);
+    auto job = message(OpType::SEND, "weft:send", t, c10::str(" ", getRank(), "->", to));
     channel(to, true).start([job, flat, tag](Result<Channel*> c) {
+      job->begin();
       job->end(as_exception(c ? (*c)->send(flat, tag) : Status(tl::make_unexpected(c.error()))));
     });
     return job;
   }
   c10::intrusive_ptr<c10d::Work> recv(Tensors& tensors, int from, int tag) override {
     const Tensor t = only(tensors);
-    auto job = c10::make_intrusive<Job>(
-        getRank(), Task{.type = OpType::RECV, .title = title("weft:recv"), .inputs = {t}, .results = {t}}, ++sequence_);
+    auto job = message(OpType::RECV, "weft:recv", t, c10::str(" ", getRank(), "<-", from));
     job->set_source(from);
     channel(from, false).start([job, t, tag](Result<Channel*> c) {
+      job->begin();
       job->end(as_exception(c ? receive_into(**c, t, tag) : Status(tl::make_unexpected(c.error()))));
     });
     return job;
   }
-  // Asks every rank's channel in turn until one offers a message with this tag.
+  // Asks every rank's channel in turn until one offers a message with this tag. The flight record leaves it out: its
+  // analyser wants to know the sender.
   c10::intrusive_ptr<c10d::Work> recvAnysource(Tensors& tensors, int tag) override {
     const Tensor t = only(tensors);
-    auto job = c10::make_intrusive<Job>(
-        getRank(), Task{.type = OpType::RECVANYSOURCE, .title = title("weft:recv"), .inputs = {t}, .results = {t}},
-        ++sequence_);
+    auto job = message(OpType::RECVANYSOURCE, "weft:recv", t, {});
     any_source().start(std::function<Status(Communicator&)>([this, job, t, tag](Communicator&) -> Status {
       const auto until = std::chrono::steady_clock::now() + options_->timeout;
       while (std::chrono::steady_clock::now() < until) {
@@ -95,6 +94,12 @@ class Backend final : public Collectives {
   }
 
  private:
+  // `route`: as Job's; empty: the message is not recorded.
+  c10::intrusive_ptr<Job> message(OpType type, const char* own, const Tensor& t, const std::string& route) {
+    const Task task{.type = type, .title = title(own), .inputs = {t}, .results = {t}};
+    RecordedGroup* const group = route.empty() ? nullptr : recorded();
+    return c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, route);
+  }
   static Status receive_into(Channel& c, const Tensor& t, int tag) {
     if (t.is_contiguous()) return c.receive(t, tag);
     const at::NoGradGuard no_gradients;
@@ -212,6 +217,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   adapter::py::module_::import("torch.distributed");  // has the base classes
   adapter::bind_options(m);
   adapter::bind_gloo(m);
+  m.def("flight_record", [](bool only_active) {
+    return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active));
+  });
   m.def("join", &adapter::Backend::join_as_backend, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("options"), pybind11::call_guard<pybind11::gil_scoped_release>());
 }

@@ -61,7 +61,10 @@ class Core : public c10d::Backend {
         store_(std::move(store)),
         options_(std::move(options)),
         timeout_(options_->timeout),
+        recorded_{.ranks = options_->global_ranks_in_group, .number = groups_++},
         lane_(std::move(communicator)) {
+    for (int r = 0; recorded_.ranks.size() < static_cast<std::size_t>(getSize()); ++r)
+      recorded_.ranks.push_back(static_cast<std::uint64_t>(r));
     lane_.communicator().set_timeout(timeout_);
   }
   ~Core() override { lane_.close(); }
@@ -83,12 +86,19 @@ class Core : public c10d::Backend {
     lane_.close();
   }
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
-  // Registered memory: collectives on it need no intermediate copy.
+  // Registered memory: collectives on it need no intermediate copy. Plain memory where there is none left.
   Tensor allocateTensor(long size, at::TensorOptions options) override {
+    static std::mutex mutex;  // a communicator's memory is allocated by one thread at a time, and freed by any
     const auto type = c10::typeMetaToScalarType(options.dtype());
+    std::unique_lock guard(mutex);
     auto memory = lane_.communicator().allocate(static_cast<std::size_t>(size) * c10::elementSize(type));
-    if (!memory) raise(memory.error());
-    auto owner = std::make_shared<Memory>(std::move(*memory));
+    guard.unlock();
+    if (!memory) return at::empty({size}, options.device(at::kCPU));
+    const auto give_back = [](Memory* m) {
+      const std::lock_guard freeing(mutex);
+      delete m;
+    };
+    const std::shared_ptr<Memory> owner(new Memory(std::move(*memory)), give_back);
     return at::from_blob(
         owner->data(), {size}, [owner](void*) {}, options.device(at::kCPU));
   }
@@ -101,6 +111,13 @@ class Core : public c10d::Backend {
     static std::set<std::string> kept;  // the profiler keeps pointers
     const std::lock_guard guard(mutex);
     return kept.insert(options_->backend + std::strchr(own, ':')).first->c_str();
+  }
+
+  // This group, as the flight record names it; torch gives a group its name after it has been made. Never null.
+  RecordedGroup* recorded() {
+    const std::lock_guard guard(recorded_mutex_);
+    if (recorded_.name.empty()) recorded_.name = getGroupUid(), recorded_.description = getGroupDesc();
+    return &recorded_;
   }
 
   Rank root(std::int64_t r) const {
@@ -127,14 +144,16 @@ class Core : public c10d::Backend {
   // Carries the task out here, if its caller waits for it and nothing is queued, or if the caller is a callback on the
   // queue's own thread; else queues it.
   c10::intrusive_ptr<c10d::Work> start(Task task) {
-    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_);
+    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, recorded(), effective(task.timeout));
     if (on_queue_ == this) {
+      job->begin();
       set_timeout(task.timeout);
       job->end(carry_out(lane_.communicator(), task));
       return job;
     }
     std::unique_lock guard(mutex_);
     if (!task.async && lane_.idle()) {
+      job->begin();
       set_timeout(task.timeout);
       const std::exception_ptr problem = carry_out(lane_.communicator(), task);
       guard.unlock();
@@ -144,6 +163,7 @@ class Core : public c10d::Backend {
     }
     const bool async = task.async;
     lane_.queue([this, job, task = std::move(task)](Communicator& c) mutable -> Status {
+      job->begin();
       set_timeout(task.timeout);
       const std::exception_ptr problem = carry_out(c, task);
       task = {};
@@ -157,8 +177,11 @@ class Core : public c10d::Backend {
     if (!async) job->wait();
     return job;
   }
+  milliseconds effective(milliseconds timeout) const {
+    return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
+  }
   void set_timeout(milliseconds timeout) {
-    const milliseconds wanted = timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
+    const milliseconds wanted = effective(timeout);
     if (wanted == timeout_) return;
     timeout_ = wanted;
     lane_.communicator().set_timeout(wanted);
@@ -173,6 +196,9 @@ class Core : public c10d::Backend {
  private:
   milliseconds timeout_;  // what the communicator has now; the thread that runs a task
   std::mutex mutex_;      // of the lane
+  std::mutex recorded_mutex_;
+  RecordedGroup recorded_;
+  static inline std::atomic<std::uint64_t> groups_{0};
 
  protected:
   python::Lane lane_;

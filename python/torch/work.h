@@ -9,6 +9,7 @@
 
 #include "elements.h"
 #include "errors.h"
+#include "flight_record.h"
 #include "weft/communicator.h"
 
 
@@ -23,7 +24,7 @@ using std::chrono::milliseconds;
 struct Task {
   OpType type;
   const char* title;  // "weft:all_reduce"
-  Tensors inputs;     // for the profiler
+  Tensors inputs;     // for the profiler and the flight record
   Tensors results;
   std::function<Status(Communicator&)> call;
   std::function<void()> after = {};
@@ -33,11 +34,24 @@ struct Task {
 
 class Job final : public c10d::Work {
  public:
-  Job(int rank, const Task& task, std::uint64_t number)
-      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number) {}
+  // `recorded`: the group whose call this is, for the flight record; null: the call is not recorded. `route`: " 0->1" of
+  // a message. `timeout`: the call's own, or its group's.
+  Job(int rank, const Task& task, std::uint64_t number, RecordedGroup* recorded, milliseconds timeout,
+      const std::string& route = {})
+      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number), recorded_(recorded) {
+    if (recorded_ != nullptr)
+      ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(), task.inputs,
+                                                  task.results, timeout);
+  }
 
+  // Called once at most, on the thread that carries the task out.
+  void begin() { FlightRecord::of_process().started(ticket_); }
   // Called once, on the thread that carried the task out.
   void end(std::exception_ptr problem) {
+    if (recorded_ != nullptr) {
+      FlightRecord::of_process().ended(ticket_, problem == nullptr);
+      if (problem) FlightRecord::of_process().write_after_failure(*recorded_, rank_);
+    }
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
       const std::lock_guard guard(future_mutex_);
@@ -76,6 +90,8 @@ class Job final : public c10d::Work {
 
   Tensors results_;
   std::uint64_t number_;
+  RecordedGroup* const recorded_;
+  FlightRecord::Ticket ticket_;
   std::atomic<int> source_{-1};
   std::mutex future_mutex_;
   bool ended_ = false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/communicator.h"
+#include "weft/pgas.h"
 
 namespace weft {
 namespace {
@@ -41,6 +42,16 @@ TEST(Interrupt, IsNotAskedByCallsThatDoNotWait) {
   std::vector<float> x(4, 1);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(alone[0].all_reduce<float>(x, x));
   EXPECT_EQ(asked, 0);
+}
+
+TEST(Interrupt, EndsABarrierOfAWorldThatAnotherRankDoesNotCall) {
+  auto two = pgas::World::threads(2).value();
+  int asked = 0;
+  two[0].team().set_interrupt([&] { return ++asked == 2; });
+  const Status waiting = two[0].barrier();
+  ASSERT_FALSE(waiting);
+  EXPECT_EQ(waiting.error().code, Code::kAborted);
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace

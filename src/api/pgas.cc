@@ -28,6 +28,7 @@ Rank Team::translate(Rank member, const Team& to) const {
 }
 Status Team::run(const Request& request) { return team_->run(request); }
 Status Team::sync() { return team_->barrier(); }
+void Team::set_interrupt(std::function<bool()> interrupted) { team_->set_interrupt(std::move(interrupted)); }
 
 Result<World> World::from_environment(bool share_variables) {
   WEFT_TRY(const env::Settings settings, env::read());

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "pgas/group.h"
 #include "pgas/space.h"
@@ -25,6 +27,10 @@ class Team {
   // As Communicator::run; symmetric memory is reached without intermediate copies.
   Status run(Request request);
   Status barrier() { return run({.collective = Collective::kBarrier}); }
+  void set_interrupt(std::function<bool()> interrupted) {
+    const std::lock_guard guard(mutex_);
+    comm_.set_interrupt(std::move(interrupted));
+  }
   // Everybody's bytes, in the order of ranks; how many those are may differ.
   Status collect(void* to, const void* from, std::size_t bytes);
   // Of `count` elements of `element` bytes for every rank, every to_stride-th and from_stride-th are used.

@@ -140,6 +140,114 @@ def train(rank, ranks):
     print(f"loss {loss.item() / ranks:.6f} parameters {total:.6f}")
 
 
+def is_shared(address):
+    """Does a mapping of shared memory hold this address?"""
+    for line in open("/proc/self/maps"):
+        span, access = line.split()[:2]
+        low, high = (int(x, 16) for x in span.split("-"))
+        if low <= address < high:
+            return access[3] == "s"
+    return False
+
+
+def buckets(rank, ranks):
+    from torch.nn.parallel import DistributedDataParallel
+
+    def hook(_, bucket):
+        seen.append(is_shared(bucket.buffer().data_ptr()))
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda f: f.value()[0] / ranks)
+
+    seen = []
+    model = DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))), bucket_cap_mb=2)
+    model.register_comm_hook(None, hook)
+    for _ in range(3):  # torch makes its buckets anew after the first step
+        model(torch.full((4, 512), rank + 1.0)).sum().backward()
+    everywhere = torch.zeros(1)
+    for p in model.parameters():
+        everywhere += p.grad.sum()
+    mine = everywhere.clone()
+    dist.broadcast(everywhere, 0)
+    assert everywhere == mine
+    print(f"{len(seen)} buckets, registered: {all(seen)}, none: {not any(seen)}")
+    dist.destroy_process_group()  # before the model and its buckets
+    os._exit(0) if rank == 1 else None
+
+
+def bf16_hook(rank, ranks):
+    import weftcomm_torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(*(torch.nn.Linear(101, 101) for _ in range(4)))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.05)
+    model.register_comm_hook(None, weftcomm_torch.bf16_sum_hook)
+    inputs = [torch.randn(3, 101) for _ in range(ranks)]
+    for _ in range(2):
+        layers.zero_grad()
+        model(inputs[rank]).square().sum().backward()
+    averaged = [p.grad.clone() for p in layers.parameters()]
+    of_rank = []
+    for x in inputs:
+        layers.zero_grad()
+        layers(x).square().sum().backward()
+        of_rank.append([p.grad.bfloat16() for p in layers.parameters()])
+    for got, *all_ranks in zip(averaged, *of_rank):
+        total = torch.zeros_like(got)
+        for part in all_ranks:
+            total += part
+        assert torch.equal(got, (total / ranks).bfloat16().float())
+    print("right")
+
+
+def memory(rank, ranks):
+    import weftcomm_torch
+
+    x = weftcomm_torch.empty((1000, 500), torch.float64)
+    assert is_shared(x.data_ptr()) and x.shape == (1000, 500) and x.dtype == torch.float64
+    x.fill_(rank + 1)
+    dist.all_reduce(x)
+    assert (x == sum(range(1, ranks + 1))).all()
+    assert weftcomm_torch.empty(7).dtype == torch.float32
+    huge = weftcomm_torch.empty(1 << 28, torch.float64)  # 2 GiB: more than WEFT_HEAP
+    assert not is_shared(huge.data_ptr())
+    gloo = dist.new_group(backend="gloo")
+    try:
+        weftcomm_torch.empty(3, group=gloo)
+    except ValueError as e:
+        assert "gloo" in str(e)
+        print("right")
+
+
+def recorded(rank, ranks):
+    import weftcomm_torch
+
+    x = torch.ones(4, 2)
+    for _ in range(3):
+        dist.all_reduce(x)
+    dist.all_reduce(x, async_op=True).wait()
+    dist.broadcast(x, 1)
+    dist.all_gather([torch.empty(3) for _ in range(ranks)], torch.ones(3))
+    dist.all_gather_into_tensor(torch.empty(3 * ranks), torch.ones(3))
+    dist.reduce_scatter_tensor(torch.empty(3), torch.ones(3 * ranks))
+    dist.all_to_all_single(torch.empty(2 * ranks), torch.ones(2 * ranks))
+    dist.barrier()
+    pair = dist.new_group([0, 1], group_desc="pair")
+    dist.all_reduce(x, group=pair)
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x, 0)
+    entries = weftcomm_torch.flight_record()["entries"]
+    own = [e for e in entries if not e["is_p2p"] and e["process_group"][1] == "default_pg"]
+    assert [e["collective_seq_id"] for e in own] == list(range(1, len(own) + 1)), own
+    assert all(e["state"] == "completed" and e["duration_ms"] >= 0 for e in entries), entries
+    assert entries[-1]["profiling_name"] == ("gloo:send 0->1" if rank == 0 else "gloo:recv 1<-0")
+    assert weftcomm_torch.flight_record(only_active=True)["entries"] == []
+    dist.barrier()
+    weftcomm_torch.write_flight_record(os.environ["RECORDS"] + "/record_")
+    print("right")
+
+
 def powersgd(rank, ranks):
     from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
     from torch.nn.parallel import DistributedDataParallel
@@ -188,6 +296,12 @@ def differs(rank, ranks):
     except RuntimeError as e:
         print("mismatch:", "4" in str(e) and "8" in str(e))
     os._exit(0)
+
+
+def differs_after_some(rank, ranks):
+    for _ in range(3):
+        dist.all_reduce(torch.ones(2))
+    differs(rank, ranks)
 
 
 def groups(rank, ranks):

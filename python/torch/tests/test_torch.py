@@ -1,5 +1,6 @@
 """backend="weft" of torch.distributed, ranks as processes."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 JOBS = pathlib.Path(__file__).with_name("jobs.py")
 
 
-def run(name, tmp_path, ranks=2, backend="weft"):
+def run(name, tmp_path, ranks=2, backend="weft", **environment):
     """What every rank printed."""
     file = tmp_path / f"meet_{backend}"
     processes = [
@@ -18,6 +19,7 @@ def run(name, tmp_path, ranks=2, backend="weft"):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **environment},
         )
         for rank in range(ranks)
     ]
@@ -29,12 +31,12 @@ def run(name, tmp_path, ranks=2, backend="weft"):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("job", ["collectives", "objects"])
+@pytest.mark.parametrize("job", ["collectives", "objects", "bf16_hook"])
 def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
-@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "refused"])
+@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "memory", "refused"])
 def test_with_two_ranks(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2
 
@@ -61,6 +63,40 @@ def test_a_rank_that_is_late_is_named(tmp_path):
 
 def test_a_mismatch_names_both_calls_without_detail(tmp_path):
     assert "mismatch: True" in run("differs", tmp_path)
+
+
+@pytest.mark.parametrize("disabled, registered", [(None, True), ("1", False)])
+def test_buckets_of_ddp_are_registered_memory_unless_torchs_variable_says_no(disabled, registered, tmp_path):
+    more = {} if disabled is None else {"DDP_DISABLE_COMM_MEM": disabled}
+    for line in run("buckets", tmp_path, **more):
+        count, said = line.split(" buckets, ")
+        assert int(count) >= 12 and said == f"registered: {registered}, none: {not registered}", line
+
+
+def analysed(folder):
+    """What torch's own analyser says about the flight records in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", folder], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_torchs_analyser_matches_the_calls_in_flight_records(tmp_path):
+    folder = tmp_path / "records"
+    folder.mkdir()
+    assert run("recorded", tmp_path, RECORDS=str(folder)) == ["right"] * 2
+    said = analysed(folder)
+    assert "Error type" not in said and "mismatch" not in said.lower(), said
+
+
+def test_torchs_analyser_finds_the_mismatch_in_the_records_that_failed_ranks_wrote(tmp_path):
+    folder = tmp_path / "records"
+    folder.mkdir()
+    run("differs_after_some", tmp_path, TORCH_FR_DUMP_TEMP_FILE=f"{folder}/record_")
+    assert sorted(f.name for f in folder.iterdir()) == ["record_0", "record_1"]
+    said = analysed(folder)
+    assert "SIZE_OR_SYNTAX_MISMATCH" in said and "collective_seq_id: 4" in said, said
 
 
 def test_the_backend_is_known_after_import_torch_alone():

@@ -6,10 +6,14 @@ process group is made, so that a build for another torch cannot break the import
 
 from __future__ import annotations
 
+import os
+import pickle
 from datetime import timedelta
 from typing import Any
 
 from . import _gloo, _shrunk
+from ._gradients import bf16_sum_hook as bf16_sum_hook
+from ._gradients import empty as empty
 
 
 def _compiled() -> Any:
@@ -40,7 +44,40 @@ def _create(opts: Any, options: Any) -> Any:
     adapter = _compiled()
     if options is None or not isinstance(options, adapter.Options):
         options = adapter.Options(timeout=opts.timeout.total_seconds())
+    options.global_ranks_in_group = opts.global_ranks_in_group
+    _buckets_in_registered_memory()
     return adapter.join(opts.store, opts.group_rank, opts.group_size, options)
+
+
+def _buckets_in_registered_memory() -> None:
+    """Makes DDP ask its group for its buckets' memory, unless the environment says otherwise.
+
+    torch does so only where DDP_DISABLE_COMM_MEM is 0. Groups of other backends answer for themselves.
+    """
+    os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
+
+
+def flight_record(only_active: bool = False) -> dict[str, Any]:
+    """The last calls of this process's groups, in the layout of torch's flight recorder.
+
+    only_active: without calls that have completed. TORCH_FR_BUFFER_SIZE says how many calls are kept: 2000 unless set.
+    """
+    record: dict[str, Any] = pickle.loads(_compiled().flight_record(only_active))
+    return record
+
+
+def write_flight_record(prefix: str) -> str:
+    """Writes this process's flight record to the file `prefix` followed by its rank; returns the file's name.
+
+    `python -m torch.distributed.flight_recorder.fr_trace FOLDER` compares the files of all ranks. With
+    TORCH_FR_DUMP_TEMP_FILE=PREFIX in the environment a rank writes its own when a call fails. Errors: OSError.
+    """
+    import torch.distributed as dist
+
+    name = f"{prefix}{dist.get_rank()}"
+    with open(name, "wb") as file:
+        file.write(_compiled().flight_record(False))
+    return name
 
 
 def as_gloo() -> None:
@@ -51,6 +88,7 @@ def as_gloo() -> None:
     the one that this package was built for.
     """
     _gloo.put_weft(_compiled())
+    _buckets_in_registered_memory()
 
 
 def register() -> None:

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Times calls of torch.distributed on CPU tensors with gloo and with weft, block by block in turn in the same two processes.
+
+  build/torch/venv/bin/python bench/torch/calls.py [--quick]
+
+One thread per rank, async_op=False. Beside the backends stand the floor, the same call on backend "fake", which is Python and
+torch's dispatcher alone, and the bound, a copy of the bytes that a rank reads of its peer by one thread (torch's copy_).
+"registered": the tensor lies in memory of the group's allocate_tensor. Reported are minima and medians over blocks, in us.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+SIZES = {
+    "all_reduce": (4, 64, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20),
+    "reduce_scatter": (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
+    "all_gather": (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
+    "barrier": (0,),
+}
+
+
+def call_of(name, size, group, make):
+    """The call, on tensors that `make` gives; size: bytes of the larger of input and output."""
+    if name == "barrier":
+        return lambda: dist.barrier(group=group)
+    x = make(size // 4)
+    if name == "all_reduce":
+        return lambda: dist.all_reduce(x, group=group)
+    part = make(size // 8)
+    if name == "reduce_scatter":
+        return lambda: dist.reduce_scatter_tensor(part, x, group=group)
+    return lambda: dist.all_gather_into_tensor(x, part, group=group)
+
+
+def microseconds(call, times):
+    begin = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - begin) / times * 1e6
+
+
+def floors():
+    """Least us of every kind of call on backend fake, in a process of its own."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    calls = {name: call_of(name, 64, None, torch.zeros) for name in SIZES}
+    found = {name: min(microseconds(call, 200) for _ in range(20)) for name, call in calls.items()}
+    print(found, flush=True)
+
+
+def bound(name, size):
+    """Least us of a copy of what a rank needs of its peer: half a message, for both copies of an all_reduce."""
+    half = torch.zeros(max(1, size // 8))
+    to = torch.zeros_like(half)
+    return 0.0 if name == "barrier" else min(microseconds(lambda: to.copy_(half), 10) for _ in range(10)) * (2 if name == "all_reduce" else 1)
+
+
+def rank_main(rank, file, options, floor):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=timedelta(seconds=120))
+    weft = dist.new_group(backend="weft")
+    allocate = weft._get_backend(torch.device("cpu")).allocate_tensor
+
+    def registered(n):
+        return allocate(n, dtype=torch.float32, device=torch.device("cpu")).zero_()
+
+    if rank == 0:
+        print("| call, bytes | gloo, min / median | weft | registered | gloo over weft: minima, medians | over registered | floor | bound |")
+        print("|---|---|---|---|---|---|---|---|")
+    for name, sizes in SIZES.items():
+        for size in sizes:
+            calls = {
+                "gloo": call_of(name, size, dist.group.WORLD, torch.zeros),
+                "weft": call_of(name, size, weft, torch.zeros),
+                "registered": call_of(name, size, weft, registered),
+            }
+            block = max(1, min(100, (2 << 20) // max(size, 1)))
+            rounds = (6 if size > 1 << 20 else 15) if options.quick else (12 if size > 1 << 20 else 30)
+            times = {key: [] for key in calls}
+            for _ in range(rounds):
+                for key, call in calls.items():
+                    dist.barrier(group=weft)
+                    times[key].append(microseconds(call, block))
+            if rank == 0:
+                print_row(name, size, times, floor[name], bound(name, size))
+    dist.destroy_process_group()
+
+
+def print_row(name, size, times, floor, bound):
+    least = {n: min(t) for n, t in times.items()}
+    median = {n: statistics.median(t) for n, t in times.items()}
+    cells = [f"{least[n]:.1f} / {median[n]:.1f}" for n in times]
+    cells += [f"{least['gloo'] / least[n]:.1f}x, {median['gloo'] / median[n]:.1f}x" for n in ("weft", "registered")]
+    print(f"| {name}, {size} | " + " | ".join(cells) + f" | {floor:.1f} | {bound:.1f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="half the blocks")
+    parser.add_argument("--floors", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.floors:
+        return floors()
+    import ast
+    import subprocess
+
+    printed = subprocess.run([sys.executable, __file__, "--floors"], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(rank_main, args=(folder + "/meet", options, ast.literal_eval(printed.splitlines()[-1])), nprocs=2)
+
+
+if __name__ == "__main__":
+    main()
