@@ -80,14 +80,116 @@ TEST(Explorer, ThePageHoldsTheReportAndNoTextCanEndItsElement) {
   EXPECT_EQ(data.at("schema"), "weft.explorer/1");
 }
 
-TEST(Explorer, MoreRanksThanTheStepperShowsLeaveTheOtherViews) {
-  const auto report = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring"});
+TEST(Explorer, MoreRanksThanTheStepperFollowsLeaveTheOtherViews) {
+  const auto report = explore::answer({.on = "dgx-h100:nodes=256,net=ib-ndr", .algorithm = "ring"});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->played);
   EXPECT_TRUE(report->moves.empty());
-  EXPECT_NE(report->verdict.find("at most 64 ranks"), std::string::npos) << report->verdict;
+  EXPECT_NE(report->verdict.find("at most 1024 ranks"), std::string::npos) << report->verdict;
   EXPECT_FALSE(report->links.empty());
   EXPECT_FALSE(report->curves.empty());
+}
+
+// What every rank holds of the followed chunk after all moves, as the page computes it: contributions by rank.
+std::vector<std::set<Rank>> followed(const report::Explorer& e) {
+  std::vector<std::set<Rank>> held(static_cast<std::size_t>(e.ranks));
+  for (const auto& m : e.moves) {
+    std::set<Rank> now;
+    for (const auto& run : m.held)
+      for (Rank i = 0; i < run.count; ++i) now.insert(run.first + i);
+    if (m.keeps) held[static_cast<std::size_t>(m.rank)] = now;
+    for (const Rank to : m.to)
+      if (auto& there = held[static_cast<std::size_t>(to)]; there.size() <= now.size()) there = now;
+  }
+  return held;
+}
+
+Rank count(const std::vector<report::Explorer::Ranks>& runs) {
+  Rank sum = 0;
+  for (const auto& run : runs) sum += run.count;
+  return sum;
+}
+
+TEST(Explorer, BeyondSixtyFourRanksOneChunkIsFollowedToThePostcondition) {
+  struct Case {
+    const char *collective, *algorithm;
+    Rank starts, ends;
+  };
+  // Of 128 ranks: whose input, and whose output, holds a chunk.
+  for (const auto& [collective, algorithm, starts, ends] : {Case{"all_reduce", "ring", 128, 128},
+                                                            {"all_reduce", "recursive_doubling", 128, 128},
+                                                            {"reduce_scatter", "ring", 128, 1},
+                                                            {"all_gather", "pat", 1, 128},
+                                                            {"broadcast", "", 1, 128}}) {
+    const auto e = explore::answer(
+        {.collective = collective, .on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = algorithm, .chunk = 0});
+    ASSERT_TRUE(e) << collective << " " << algorithm << ": " << e.error().message;
+    ASSERT_TRUE(e->played && e->proved && e->follows) << collective << " " << algorithm << ": " << e->verdict;
+    EXPECT_EQ(count(e->starts), starts) << collective;
+    EXPECT_EQ(count(e->ends), ends) << collective;
+    const auto held = followed(*e);
+    for (const auto& run : e->ends)
+      for (Rank i = 0; i < run.count; ++i) {
+        const bool its_own = starts == 1 && run.first + i == e->starts[0].first;  // it may keep its input
+        EXPECT_TRUE(its_own || static_cast<Rank>(held[static_cast<std::size_t>(run.first + i)].size()) == starts)
+            << collective << " " << algorithm << ": rank " << run.first + i << " of chunk " << *e->follows;
+      }
+    for (const auto& m : e->moves) {
+      EXPECT_EQ(m.chunk, *e->follows);
+      EXPECT_LT(m.begin_us, m.end_us);
+      EXPECT_LE(m.end_us, e->total_us * 1.000001);
+    }
+  }
+}
+
+TEST(Explorer, ARingsChunkPassesEveryRankTwiceInSimulatedTime) {
+  const auto e = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring", .chunk = 5});
+  ASSERT_TRUE(e) << e.error().message;
+  EXPECT_TRUE(e->timed) << e->verdict;
+  // Sends of one chunk: n - 1 while it is summed, n - 1 while it is shared (Patarasuk and Yuan, 2009).
+  std::size_t sends = 0;
+  for (const auto& m : e->moves) sends += m.to.size();
+  EXPECT_EQ(sends, 2u * 127);
+  // The sum grows by one contribution with every hop.
+  const auto of_whole = std::ranges::count_if(e->moves, [](const auto& m) { return count(m.held) == 128; });
+  EXPECT_EQ(of_whole, 128);
+  const auto none = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring", .chunk = 128});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("--chunk 128: ring has 128 chunks"), std::string::npos) << none.error().message;
+}
+
+TEST(Explorer, AClusterIsAMapOfEqualThingsAndNamesTheNodesThatAreUnlike) {
+  // 64 ports of a leaf: 32 down to one NIC of each of 32 nodes, 32 up; 8 rails make 8 leaves a group.
+  const auto e = explore::answer({.on = "dgx-h100:nodes=128,net=ib-ndr", .bytes = "1M", .faults = {"nic:3/2=down"}});
+  ASSERT_TRUE(e) << e.error().message;
+  ASSERT_TRUE(e->map);
+  ASSERT_GE(e->map->levels.size(), 2u);
+  EXPECT_EQ(e->map->levels[0].word, "node");
+  EXPECT_EQ(e->map->levels[0].count, 128);
+  EXPECT_EQ(e->map->levels[0].sizes, std::vector<std::int32_t>{8});
+  EXPECT_EQ(e->map->levels[1].count * e->map->levels[1].sizes[0], 128) << e->map->said;
+  EXPECT_EQ(e->map->odd, std::vector<std::int32_t>{3}) << e->map->said;
+  EXPECT_TRUE(e->map->said.starts_with("1024 GPUs: ")) << e->map->said;
+  EXPECT_NE(e->map->said.find("1 node is unlike the others"), std::string::npos) << e->map->said;
+  const auto one = explore::answer({.on = "dgx-h100"});
+  ASSERT_TRUE(one);
+  EXPECT_FALSE(one->map);
+}
+
+TEST(Explorer, EveryFigureOfALinkOfAPresetHasASourceWithADate) {
+  for (const char* machine : {"dgx-h100:nodes=2,net=ib-ndr", "dgx-a100", "mi300x", "pcie-2x4090", "gb200-nvl72"}) {
+    const auto e = explore::answer({.on = machine, .bytes = "64K"});
+    ASSERT_TRUE(e) << e.error().message;
+    for (const auto& l : e->links) {
+      ASSERT_EQ(l.origins.size(), 2u);
+      for (const auto& o : l.origins)
+        EXPECT_FALSE(o.title.empty() || o.date.empty())
+            << machine << ": " << l.said << " has no source of its " << o.of;
+      EXPECT_TRUE(l.said.starts_with(l.a + " to " + l.b + ": ")) << l.said;
+    }
+    EXPECT_FALSE(e->machine_said.empty());
+    for (const auto& p : e->paths) EXPECT_TRUE(p.said.starts_with(p.from + " to " + p.to + ": ")) << p.said;
+  }
 }
 
 TEST(Explorer, AskGivesWhatTheCommandGives) {

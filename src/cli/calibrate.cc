@@ -7,13 +7,14 @@
 #include "base/text_file.h"
 #include "cli/commands.h"
 #include "cost/shipped.h"
+#include "workload/training/fit_cards.h"
 
 namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::vector<std::string> from;
-  std::string on, collective = "all_reduce", out, json;
+  std::vector<std::string> from, train;
+  std::string on, collective = "all_reduce", gpu, out, json;
   std::int64_t ranks = 0, together = 0;
 };
 
@@ -22,8 +23,14 @@ Without --from: measures this machine's rates, and keeps them for later jobs (se
 measured tables (see `weft accuracy --help` for their form), and writes them as weft.calibration/1, which --calibration
 of other commands takes, or WEFT_CALIBRATION. Constants that the tables say nothing about stay as weft ships them.
 
+With --train: fits the rates of computing of `weft train` (GEMMs, and attention from 4 steps on) to measured training
+steps, and writes them as weft.cards/1, which `weft train --cards` takes. A CSV has the columns of weft train --compare; a
+log of Megatron-LM begins with the arguments that it prints, and needs --gpu.
+
 Examples:
   weft calibrate
+  weft calibrate --train runs.csv --out cards.json
+  weft calibrate --train pretrain.log --gpu H100 --out cards.json
   weft calibrate --from mine.csv --on dgx-h100:nodes=2 --out mine.json
   weft bench all_reduce --on dgx-h100:nodes=2 --calibration mine.json
 )";
@@ -97,6 +104,36 @@ Result<int> fit_to_tables(const Spec& spec) {
   return 0;
 }
 
+Result<int> fit_to_steps(const Spec& spec) {
+  if (!spec.from.empty() || !spec.json.empty()) return bad_input("--train goes with --gpu and --out only");
+  training::StepMachines machines;
+  std::vector<training::OwnStep> steps;
+  for (const std::string& file : spec.train) {
+    WEFT_TRY(const std::string text, read_text_file(file));
+    if (training::is_training_log(text)) {
+      if (spec.gpu.empty()) return bad_input("{} is a log, which does not say on what it ran: --gpu, e.g. H100", file);
+      WEFT_TRY(auto step, training::step_of_log(file, text, spec.gpu, machines));
+      steps.push_back(std::move(step));
+    } else {
+      WEFT_TRY(auto own, training::own_steps(file, text, machines));
+      steps.insert(steps.end(), std::move_iterator(own.begin()), std::move_iterator(own.end()));
+    }
+  }
+  WEFT_TRY(const auto fits, training::fit_cards(steps));
+  const nlohmann::json cards = training::to_cards(fits, fmt::format("{}", fmt::join(spec.train, ", ")), today());
+  if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, cards.dump(2) + "\n"));
+  if (spec.out == "-") return 0;
+  for (const training::CardFit& f : fits) {
+    fmt::print("{} {}: {} step{}, mean |ln(predicted / measured)| {:.3f}, was {:.3f}; software of {}\n", f.card,
+               f.precision, f.steps, f.steps == 1 ? "" : "s", f.after, f.before, f.software);
+    fmt::print("  gemm       {:>6.3f} of the peak\n", f.gemm);
+    fmt::print("  attention  {:>6.3f} forward, {:.3f} backward{}\n", f.forward, f.backward,
+               f.steps < training::kStepsForAttention ? ", as shipped: too few steps" : "");
+    if (f.at_bound) fmt::print("  a share is at its bound: the steps are longer or shorter than any rate explains\n");
+  }
+  return 0;
+}
+
 }  // namespace
 
 Command add_calibrate(CLI::App& app) {
@@ -104,6 +141,8 @@ Command add_calibrate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand(
       "calibrate", "Measure the rates that predictions for this machine go by, or fit another machine's to tables");
   sub->add_option("--from", spec->from, "CSV files with measurements of --on");
+  sub->add_option("--train", spec->train, "CSV files or logs of Megatron-LM with training steps of your own");
+  sub->add_option("--gpu", spec->gpu, "that a log's steps ran on, as in a CSV: A100, H100, GB200, …");
   sub->add_option("--on", spec->on, "the machine that they were measured on");
   sub->add_option("--collective", spec->collective, "that was measured")->capture_default_str();
   sub->add_option("--ranks,-n", spec->ranks, "that took part (default: every GPU of the machine)")
@@ -115,7 +154,10 @@ Command add_calibrate(CLI::App& app) {
   sub->add_option("--json", spec->json, "without --from: write weft.rates/2 to this file; - is stdout instead of text")
       ->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return spec->from.empty() ? calibrate_now(spec->json) : fit_to_tables(*spec); }};
+  return {sub, [spec] {
+            if (!spec->train.empty()) return fit_to_steps(*spec);
+            return spec->from.empty() ? calibrate_now(spec->json) : fit_to_tables(*spec);
+          }};
 }
 
 }  // namespace weft::cli

@@ -27,6 +27,7 @@ Examples:
   weft explore all_reduce --on two-pcie-cards --bytes 64M --out box.html
   weft explore all_reduce --on dgx-h100 --algo mine.json                a schedule of your own
   weft explore all_reduce --on dgx-h100:nodes=2 --fault nic:0/3=down    what a dead NIC changes
+  weft explore --on dgx-h100:nodes=128,net=ib-ndr --algo ring --chunk 5 one chunk on its way through 1,024 ranks
   weft explore --json -                                                 what the page shows, as weft.explorer/1
 )";
 
@@ -57,7 +58,9 @@ Command add_explore(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--on", spec->words.on, "the machine: a preset, a preset with options, or a file")
       ->capture_default_str();
-  sub->add_option("--ranks,-n", spec->words.ranks, "ranks (default: every GPU of the machine; at most 64)");
+  sub->add_option("--ranks,-n", spec->words.ranks, "ranks (default: every GPU of the machine)");
+  sub->add_option("--chunk", spec->words.chunk,
+                  "the chunk that the stepper follows beyond 64 ranks (default: the first)");
   sub->add_option("--bytes", spec->words.bytes, "message size")->capture_default_str();
   sub->add_option("--dtype", spec->words.type, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--root", spec->words.root, "rank that a rooted collective comes from or goes to")

@@ -11,6 +11,7 @@
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
 #include "workload/training/config.h"
+#include "workload/training/pictures.h"
 
 namespace weft::cli {
 namespace {
@@ -21,7 +22,7 @@ constexpr double kGiB = 1073741824.0;
 
 struct Spec {
   training::Words words{.model = "", .on = ""};
-  std::string json, timeline, compare, config;
+  std::string json, timeline, compare, config, svg, curves, cards;
   std::function<bool(const char* option)> given;  // on the command line
   std::int64_t shown = 10;
   bool best = false, sensitivity = false;
@@ -37,12 +38,14 @@ constexpr const char* kMoreExamples = R"(
 Examples:
   weft train llama3-70b --on dgx-h100:nodes=8 --tp 4 --pp 4 --vp 5 --global-batch 128 --seq 8192
   weft train llama3-8b --on dgx-h100 --zero 3 --global-batch 16 --timeline step.json    open it in Perfetto
+  weft train llama3-70b --on dgx-h100:nodes=8 --tp 4 --pp 4 --svg step.svg --curves scaling.svg    lanes, memory, MFU
   weft train llama3-70b --on dgx-h100:nodes=16 --global-batch 512 --seq 4096 --best     all plans, ranked
   weft train llama3-70b --on dgx-h100:nodes=16 --tp 8 --global-batch 512 --fault nic:0/3=down    what a dead NIC costs
   weft train llama3-405b --on dgx-h100:nodes=2048 --tp 8 --pp 16 --global-batch 2048 --seq 8192 \
       --tokens 15.6e12 --price 2 --failures 6.5 --checkpoint-time 30 --spares 16
   weft train --config pretrain_gpt.sh --on dgx-h100:nodes=16       a run's own file
   weft train --compare steps.csv                           published or own steps against the model
+  weft train llama3-70b --on dgx-h100:nodes=8 --tp 8 --cards mine.json    by weft calibrate --train runs.csv --out mine.json
 )";
 
 // On a terminal, says how far a search has come.
@@ -74,7 +77,8 @@ void print_budget(const report::TrainRun& run, const report::TrainBudget& b) {
 void print_step(const report::TrainReport& report) {
   const report::TrainRow& row = report.rows.front();
   fmt::print("{}\n", in_a_sentence(report));
-  fmt::print("plan: {}; {} on {}, software of {}\n", row.plan, report.precision, report.card, report.software);
+  fmt::print("plan: {}; {} on {}, software of {}{}\n", row.plan, report.precision, report.card, report.software,
+             report.fitted.empty() ? "" : "; rates of computing " + report.fitted);
   for (const std::string& key : report.not_modelled) fmt::print("left out: {} of the model's config\n", key);
   fmt::print("\n{:<18} {:>10} {:>7}\n", "part of the step", "time s", "share %");
   for (const auto& [name, seconds] : row.parts)
@@ -179,8 +183,18 @@ void print_best(const Best& found, std::int64_t shown) {
                plans.refused[i].reason);
 }
 
+Result<training::OwnCards> own_cards(const Spec& spec) {
+  training::OwnCards own;
+  if (spec.cards.empty()) return own;
+  WEFT_TRY(own.text, read_text_file(spec.cards));
+  own.file = spec.cards;
+  WEFT_CHECK(training::check_cards(own));
+  return own;
+}
+
 Result<int> compare(const Spec& spec) {
-  WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, progress));
+  WEFT_TRY(const training::OwnCards cards, own_cards(spec));
+  WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, progress, cards));
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
   if (spec.json == "-") {
     WEFT_CHECK(write_json("-", training::to_json(found)));
@@ -215,6 +229,7 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
 
 Result<Asked> ask(const Spec& spec, bool quiet) {
   training::Words words = spec.words;
+  WEFT_TRY(words.cards, own_cards(spec));
   std::optional<training::Model> own;
   if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, quiet));
   if (words.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
@@ -242,6 +257,7 @@ Result<int> run(const Spec& spec) {
     if (!found) return tl::make_unexpected(found.error());
     if (spec.json != "-") print_best(*found, spec.shown);
     if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(found->report)));
+    if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::front_svg(found->plans, found->report)));
     return 0;
   }
   WEFT_TRY(const training::Answer answer, step_of(spec, asked));
@@ -249,12 +265,18 @@ Result<int> run(const Spec& spec) {
   if (spec.json != "-") print_step(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
+  if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::step_svg(answer)));
+  if (!spec.curves.empty()) {
+    WEFT_TRY(const auto points, training::scaling(asked.model, *asked.machine.view, answer));
+    WEFT_CHECK(write_text(spec.curves, training::scaling_svg(points, report)));
+  }
   return 0;
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
   if (!spec.compare.empty()) {
-    WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, {}));
+    WEFT_TRY(const training::OwnCards cards, own_cards(spec));
+    WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, {}, cards));
     return training::to_json(found);
   }
   WEFT_TRY(const Asked asked, ask(spec, true));
@@ -296,7 +318,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
       ->capture_default_str();
   sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
-  sub->add_option("--schedule", spec->words.schedule, "1f1b or zb-1p")->capture_default_str();
+  sub->add_option("--schedule", spec->words.schedule, "1f1b, zb-1p or zb-2p")->capture_default_str();
   sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
   sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
       ->check(CLI::IsMember({2, 4}))
@@ -304,6 +326,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--software", plan.software,
                   "year of the framework: fused attention from 2023, overlapped TP from 2024")
       ->capture_default_str();
+  sub->add_option("--cards", spec->cards, "rates of computing that weft calibrate --train fitted to your own runs");
   report::TrainRun& run_asked = spec->words.run;
   sub->add_option("--fault", spec->words.faults,
                   "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/faults.md)");
@@ -326,6 +349,11 @@ Command add_train(CLI::App& app) {
   sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
+  sub->add_option("--svg", spec->svg,
+                  "draw the step into this file: a lane per stage, what is exposed, memory; with --best the plans")
+      ->check(writable);
+  sub->add_option("--curves", spec->curves, "draw MFU and the bubble against the number of GPUs into this file")
+      ->check(writable);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

@@ -46,8 +46,8 @@ Result<std::vector<std::string>> faults_of(const json& question) {
 }
 
 Result<Words> words_of(const json& question) {
-  static constexpr std::string_view kKeys[] = {"ask",  "collective", "on",    "bytes", "dtype",
-                                               "algo", "proto",      "ranks", "root",  "faults"};
+  static constexpr std::string_view kKeys[] = {"ask",   "collective", "on",   "bytes", "dtype", "algo",
+                                               "proto", "ranks",      "root", "chunk", "faults"};
   for (const auto& [key, value] : question.items())
     if (std::ranges::find(kKeys, key) == std::end(kKeys)) return bad_input("'{}' is no word of a question", key);
   Words w;
@@ -59,6 +59,7 @@ Result<Words> words_of(const json& question) {
   WEFT_TRY(w.protocol, word(question, "proto", ""));
   WEFT_TRY(w.ranks, number(question, "ranks", w.ranks));
   WEFT_TRY(w.root, number(question, "root", w.root));
+  WEFT_TRY(w.chunk, number(question, "chunk", w.chunk));
   WEFT_TRY(w.faults, faults_of(question));
   return w;
 }
@@ -116,7 +117,16 @@ Result<Understood> understand(const Words& words, const std::string& calibration
   if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
   task.root = static_cast<Rank>(words.root);
-  return Understood{std::move(machine), {words.on, task, words.algorithm, words.protocol, words.faults}};
+  return Understood{std::move(machine), {words.on, task, words.algorithm, words.protocol, words.faults, words.chunk}};
+}
+
+// The question in words that can be changed.
+std::vector<report::Explorer::Piece> phrase() {
+  const auto text = [](const char* t) { return report::Explorer::Piece{t, {}}; };
+  const auto word = [](const char* w) { return report::Explorer::Piece{{}, w}; };
+  return {text("How long does "), word("collective"), text(" of "),        word("bytes"),      text(" of "),
+          word("dtype"),          text(" take on "),  word("ranks"),       text(" ranks of "), word("on"),
+          text(" by "),           word("algo"),       text(", protocol "), word("proto"),      text("?")};
 }
 
 // Does the word name a schedule's file that is not proved?
@@ -191,6 +201,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
   WEFT_TRY(report::Explorer report,
            wrong ? wrong_answer(asked.machine, asked.question) : answer(asked.machine, asked.question));
   report.words = words;
+  report.phrase = phrase();
   return report;
 }
 

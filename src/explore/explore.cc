@@ -164,7 +164,7 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
     for (const std::string& fault : q.faults) e.command += fmt::format(" --fault {}", fault);
   }
   describe(whole, machine, e);
-  WEFT_CHECK(play(machine, disturbances, task, choice.plan, e));
+  WEFT_CHECK(play(machine, disturbances, task, choice.plan, q.chunk, e));
   tune::Question free = question;
   free.algorithm.clear(), free.protocol.clear();
   WEFT_TRY(e.curves, curves(machine, free));

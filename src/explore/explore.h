@@ -18,14 +18,17 @@ struct Question {
   std::string algorithm, protocol;  // empty: weft's choice
   // What is broken, as simulate::apply_faults reads it. The machine is the whole one.
   std::vector<std::string> faults = {};
+  schedule::ChunkId chunk = -1;  // that the stepper follows where it cannot show all; -1: the first
 };
 
 // Answers one question for the explorer's page: draws the machine, runs the schedule of the chosen algorithm in the
 // simulator and in the verifier, and asks the cost model for the candidates' curves from 1 KiB to 1 GiB.
-// The stepper shows at most kMostRanks ranks and kMostMoves moves on one channel, otherwise `played` is false; the
-// answer's time is that of the chosen plan. Errors: bad input of the choice.
+// The stepper shows at most kMostRanks ranks and kMostMoves moves on one channel; with more, it follows one chunk
+// (explore/follow.h) up to kMostFollowedRanks, otherwise `played` is false. The answer's time is that of the chosen
+// plan. Errors: bad input of the choice; the chunk does not exist.
 inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
+inline constexpr Rank kMostFollowedRanks = 1024;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
 
 // The question's algorithm is a schedule's file that is not proved: the machine, and the moves up to the

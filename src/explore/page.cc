@@ -29,7 +29,8 @@ std::string page(const report::Explorer& report) {
   replace(html, "/*CORE*/", embedded_text("weft.wasm.gz.base64"));  // empty where it was not built: make web
   replace(html, "/*WORKER*/", embedded_text("worker.js"));
   std::string scripts;  // core.js and explorer.js first, tour.js, which starts the page, last
-  for (const char* file : {"core.js", "explorer.js", "curves.js", "training.js", "tour.js"})
+  for (const char* file : {"core.js", "explorer.js", "machine.js", "map.js", "follow.js", "stepper.js", "words.js",
+                           "curves.js", "training.js", "export.js", "keys.js", "tour.js"})
     scripts += embedded_text(file);
   replace(html, "/*SCRIPT*/", scripts);
   // The data stand in a script element that is not executed; "<" is written as an escape, so that no text of a file

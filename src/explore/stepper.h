@@ -10,10 +10,11 @@
 
 namespace weft::explore {
 
-// Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time.
+// Runs the schedule in the verifier, and where the machine is simulated on one channel gives every move its time. A
+// schedule that is too large for that is followed (explore/follow.h) with `chunk`.
 // Errors: those of the simulation.
 Status play(const cost::MachineView& machine, const sim::Disturbances& disturbances, const schedule::Task& task,
-            schedule::Plan plan, report::Explorer& e);
+            schedule::Plan plan, schedule::ChunkId chunk, report::Explorer& e);
 
 // Plays a schedule that is not proved up to its counterexample; times are counted in moves. `file` names it in the
 // verdict. Requires: !prove(document).ok().

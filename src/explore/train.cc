@@ -1,5 +1,7 @@
 #include "explore/train.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "explore/ask.h"
 #include "workload/training/best.h"
@@ -19,6 +21,13 @@ std::string command_of(const training::Model& model, const training::Words& word
   if (plan.overlap == 0) command += " --overlap 0";
   for (const std::string& fault : words.faults) command += fmt::format(" --fault {}", fault);
   return command;
+}
+
+std::string question_of(const training::Model& model, const training::Words& words, const training::Plan& plan) {
+  std::string text = fmt::format("How long is a training step of {} on {}, {} sequences of {} tokens", model.name,
+                                 words.on, plan.global_batch, plan.seq);
+  if (!words.faults.empty()) text += fmt::format(", with {}", fmt::join(words.faults, ", "));
+  return text + "?";
 }
 
 json lanes_of(const training::Step& step) {
@@ -62,13 +71,20 @@ Result<json> train(const training::Words& words) {
   WEFT_TRY(const training::Model model, training::load_model(words.model));
   WEFT_TRY(const cost::MachineView machine, modelled_machine(words.on));
   WEFT_TRY(const training::Answer answer, training::answer(model, machine, words));
+  double until = answer.step.seconds;  // stages that do not wait for each other end one after the other
+  for (const double end : answer.step.data_end) until = std::max(until, end + answer.step.parts.optimizer);
   const bool too_many = answer.step.pipeline.pieces.size() > kMostPieces;
   return json{{"schema", "weft.explorer.train/1"},
               {"words", words_json(words)},
+              {"question", question_of(model, words, answer.question.plan)},
               {"answer", in_a_sentence(answer.report)},
+              {"lanes_said",
+               fmt::format("{} Lanes of {} stage{}; the tables below have the numbers.", in_a_sentence(answer.report),
+                           answer.step.data_begin.size(), answer.step.data_begin.size() == 1 ? "" : "s")},
               {"command", command_of(model, words, answer.question.plan)},
               {"report", to_json(answer.report)},
               {"lanes", lanes_of(answer.step)},
+              {"until_s", until},
               {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
                                                   answer.step.pipeline.pieces.size(), kMostPieces)
                                     : std::string()}};

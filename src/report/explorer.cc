@@ -1,6 +1,35 @@
 #include "report/explorer.h"
 
 namespace weft::report {
+namespace {
+
+nlohmann::json runs(const std::vector<Explorer::Ranks>& ranks) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& r : ranks) all.push_back({r.first, r.count});
+  return all;
+}
+
+nlohmann::json origins_of(const Explorer::Link& link) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& o : link.origins) all.push_back({{"of", o.of}, {"title", o.title}, {"date", o.date}});
+  return all;
+}
+
+nlohmann::json phrase_of(const Explorer& e) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& p : e.phrase)
+    all.push_back(p.word.empty() ? nlohmann::json{{"text", p.text}} : nlohmann::json{{"word", p.word}});
+  return all;
+}
+
+nlohmann::json map_of(const Explorer& e) {
+  if (!e.map) return nullptr;
+  nlohmann::json levels = nlohmann::json::array();
+  for (const auto& l : e.map->levels) levels.push_back({{"word", l.word}, {"count", l.count}, {"sizes", l.sizes}});
+  return {{"levels", levels}, {"odd", e.map->odd}, {"node_svg", e.map->node_svg}, {"said", e.map->said}};
+}
+
+}  // namespace
 
 nlohmann::json to_json(const Explorer& e) {
   using nlohmann::json;
@@ -12,7 +41,8 @@ nlohmann::json to_json(const Explorer& e) {
   }
   json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array(),
        curves = json::array();
-  for (const auto& d : e.devices) devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}});
+  for (const auto& d : e.devices)
+    devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}, {"said", d.said}});
   for (const auto& l : e.links) {
     links.push_back({{"a", l.a},
                      {"b", l.b},
@@ -20,7 +50,9 @@ nlohmann::json to_json(const Explorer& e) {
                      {"count", l.count},
                      {"ab_GBps", l.ab_GBps},
                      {"ba_GBps", l.ba_GBps},
-                     {"latency_ns", l.latency_ns}});
+                     {"latency_ns", l.latency_ns},
+                     {"said", l.said},
+                     {"origins", origins_of(l)}});
     if (l.healthy)
       links.back()["healthy"] = {
           {"ab_GBps", l.healthy->ab_GBps}, {"ba_GBps", l.healthy->ba_GBps}, {"latency_ns", l.healthy->latency_ns}};
@@ -32,20 +64,26 @@ nlohmann::json to_json(const Explorer& e) {
                      {"GBps", p.GBps},
                      {"latency_ns", p.latency_ns},
                      {"hops", p.hops},
-                     {"bottleneck", p.bottleneck}});
+                     {"bottleneck", p.bottleneck},
+                     {"said", p.said}});
     if (p.healthy_GBps) paths.back()["healthy_GBps"] = *p.healthy_GBps;
   }
-  for (const auto& m : e.moves)
+  for (const auto& m : e.moves) {
     moves.push_back({{"rank", m.rank},
                      {"lane", m.lane},
                      {"step", m.step},
                      {"text", m.text},
+                     {"said", m.said},
                      {"chunk", m.chunk},
                      {"to", m.to},
                      {"keeps", m.keeps},
-                     {"holds", m.holds},
                      {"begin_us", m.begin_us},
                      {"end_us", m.end_us}});
+    if (e.follows)
+      moves.back()["held"] = runs(m.held);
+    else
+      moves.back()["holds"] = m.holds;
+  }
   for (const auto& c : e.curves) {
     json points = json::array();
     for (const auto& [bytes, rate] : c.busbw_GBps) points.push_back({bytes, rate});
@@ -72,8 +110,10 @@ nlohmann::json to_json(const Explorer& e) {
         {"proto", e.words.protocol},
         {"ranks", e.words.ranks},
         {"root", e.words.root},
+        {"chunk", e.words.chunk},
         {"faults", e.words.faults}}},
       {"question", e.question},
+      {"phrase", phrase_of(e)},
       {"answer", e.answer},
       {"command", e.command},
       {"time_us", e.time_us},
@@ -83,6 +123,8 @@ nlohmann::json to_json(const Explorer& e) {
       {"machine",
        {{"name", e.machine},
         {"svg", e.machine_svg},
+        {"said", e.machine_said},
+        {"map", map_of(e)},
         {"devices", devices},
         {"links", links},
         {"paths", paths},
@@ -96,6 +138,11 @@ nlohmann::json to_json(const Explorer& e) {
         {"played", e.played},
         {"proved", e.proved},
         {"wrong", wrong},
+        {"follows", or_null(e.follows)},
+        {"starts", runs(e.starts)},
+        {"ends", runs(e.ends)},
+        {"begins_said", e.begins_said},
+        {"ended_said", e.ended_said},
         {"ranks", e.ranks},
         {"chunks", e.chunks},
         {"bytes", e.bytes},

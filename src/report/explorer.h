@@ -19,10 +19,17 @@ struct Explorer {
     std::string algorithm, protocol;  // empty: weft's choice; an algorithm may be a schedule's file
     std::int64_t ranks = -1;          // -1: every GPU of the machine
     std::int64_t root = 0;
+    std::int64_t chunk = -1;          // which one the stepper follows, where it cannot show all; -1: the first
     std::vector<std::string> faults;  // as `weft bench --fault` takes them
   };
   struct Device {
     std::string name, kind, model;
+    std::string said;  // a sentence for its slip
+  };
+  // Where a figure comes from.
+  struct Origin {
+    std::string of;           // "rate", "latency"
+    std::string title, date;  // of the document; no title: of the machine's file
   };
   struct Link {
     std::string a, b, kind;
@@ -34,6 +41,8 @@ struct Explorer {
       double ab_GBps = 0, ba_GBps = 0, latency_ns = 0;
     };
     std::optional<Rates> healthy = {};
+    std::string said = {};             // a sentence for its slip
+    std::vector<Origin> origins = {};  // of the rate and of the latency
   };
   // Between two devices of the first node.
   struct Path {
@@ -41,6 +50,11 @@ struct Explorer {
     double GBps = 0, latency_ns = 0;
     int hops = 0;
     std::optional<double> healthy_GBps = {};  // where that differs
+    std::string said = {};
+  };
+  // Consecutive ranks.
+  struct Ranks {
+    Rank first = 0, count = 0;
   };
   // A move of one rank. Times of moves in simulated time; in units of steps where `timed` is false.
   struct Move {
@@ -50,7 +64,9 @@ struct Explorer {
     std::int64_t chunk = 0;
     std::vector<Rank> to;     // ranks that receive the value besides this one
     bool keeps = false;       // this rank's own memory holds the value afterwards
-    std::vector<Rank> holds;  // whose contributions the value has
+    std::vector<Rank> holds;  // whose contributions the value has; empty where one chunk is followed, …
+    std::vector<Ranks> held;  // … which has the same as runs of ranks
+    std::string said;         // "Rank 1 sends chunk 3 to rank 2; it holds the contributions of 2 of 8 ranks."
     double begin_us = 0, end_us = 0;
   };
   struct Curve {
@@ -63,10 +79,28 @@ struct Explorer {
 
   Words words;
   std::string question, answer, command;
+  // The question as a sentence whose words can be changed: texts, and the names of words between them.
+  struct Piece {
+    std::string text, word;  // one of the two is empty
+  };
+  std::vector<Piece> phrase;
   double time_us = 0, busbw_GBps = 0;
   // Where there are faults: the time without them, and how many times that the time with them is.
   std::optional<double> healthy_us = {}, slowdown = {};
   std::string machine, machine_svg;
+  std::string machine_said;  // the picture in a sentence
+  // A cluster as a map of equal things, from nodes up; none for one node.
+  struct MapLevel {
+    std::string word;  // "node", "rail group", "pod"
+    std::int64_t count = 0;
+    std::vector<std::int32_t> sizes;  // children of each, or of all
+  };
+  struct Map {
+    std::vector<MapLevel> levels;
+    std::vector<std::int32_t> odd;  // nodes that are not as most are: a fault, a slow link
+    std::string node_svg, said;
+  };
+  std::optional<Map> map = {};
   std::vector<Device> devices;
   std::vector<Link> links;  // of the first node and its way to the network
   std::string left_out;     // a sentence, where the machine has more than is listed
@@ -90,7 +124,11 @@ struct Explorer {
   };
   std::optional<Wrong> wrong;
   double total_us = 0;
-  std::vector<Move> moves;  // in order of their beginning
+  // Where there are too many ranks or moves to show all chunks, one is followed: `moves` are those of this chunk.
+  std::optional<std::int64_t> follows = {};
+  std::vector<Ranks> starts, ends;      // ranks whose input, and whose output, holds that chunk
+  std::string begins_said, ended_said;  // the first and the last frame in a sentence
+  std::vector<Move> moves;              // in order of their beginning
 
   // A published measurement of this collective on this machine.
   struct Measured {

@@ -88,6 +88,7 @@ nlohmann::json to_json(const TrainReport& report) {
           {"card", report.card},
           {"precision", report.precision},
           {"software", report.software},
+          {"fitted", report.fitted},
           {"gpus", report.gpus},
           {"flops_formula", report.flops_formula},
           {"not_modelled", report.not_modelled},

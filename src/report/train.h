@@ -55,6 +55,7 @@ struct TrainReport {
   };
   std::string model, machine, card, precision, flops_formula;
   std::int64_t gpus = 0, software = 0;
+  std::string fitted;  // what the rates of computing were fitted to; empty: as shipped
   std::vector<std::string> not_modelled;
   std::vector<std::string> faults;
   std::optional<double> healthy_seconds;  // a step without the faults

@@ -251,8 +251,9 @@ Options sparing(Options options) {
   if (!options.disturbances.flaps.empty() || !options.disturbances.changes.empty() ||
       options.disturbances.jitter.kind != sim::Disturbances::Jitter::Kind::kNone)
     options.fast_forward = false;
-  if (options.packets || !options.beside.empty() || options.trace != nullptr)
-    options.fold = options.fast_forward = false;
+  if (options.packets || !options.beside.empty() || options.trace != nullptr) options.fast_forward = false;
+  if (options.packets || !options.beside.empty() || (options.trace != nullptr && !options.trace_folded))
+    options.fold = false;
   if (!options.background.streams.empty()) {  // it has a place of its own on the machine
     options.fold = false;
     options.affordable = -1;

@@ -44,7 +44,8 @@ struct Options {
   // Called before every run with the number of operations, about, that it has. There may be several runs, of parts.
   std::function<void(double operations)> before_run = {};
   bool why = false;              // also say what the time was spent on
-  std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out
+  std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then everything is carried out, …
+  bool trace_folded = false;     // … but for ranks that do the same: rank r is as rank r modulo those of the timeline
 };
 
 // How a time was found.

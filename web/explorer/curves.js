@@ -1,10 +1,9 @@
 // Bus bandwidth against size: what the cost model predicts for every candidate, what was measured, a guess that is drawn
 // before the curves are seen, and the reader's own table.
 (() => {
-  const { $, make, three, sizeText, table } = page;
+  const { $, make, shape, space, three, sizeText, table } = page;
   const width = 900, height = 420, left = 64, right = 200, top = 16, bottom = 40;
   const log = Math.log10;
-  const space = "http://www.w3.org/2000/svg";
   let answer = null, scale = null;
   // `guess`: GB/s by size. While `hidden`, neither curves nor dots are shown.
   const guess = { points: new Map(), hidden: false, size: 0 };
@@ -24,12 +23,6 @@
       y: (v) => height - bottom - ((log(v) - log(y0)) / (log(y1) - log(y0))) * (height - top - bottom),
       rate: (y) => 10 ** (log(y0) + ((height - bottom - y) / (height - top - bottom)) * (log(y1) - log(y0))),
     };
-  };
-  const shape = (svg, tag, attributes, text) => {
-    const e = document.createElementNS(space, tag);
-    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-    if (text !== undefined) e.textContent = text;
-    svg.append(e);
   };
   const line = (points) => "M" + points.filter((p) => p[1] > 0).map((p) => `${scale.x(p[0]).toFixed(1)} ${scale.y(p[1]).toFixed(1)}`).join("L");
 
@@ -170,6 +163,7 @@
   };
   $("c-show").addEventListener("click", read);
 
+  page.pictures.curves = () => $("plot").querySelector("svg");
   page.hooks.core.push(() => { $("c-tools").hidden = $("c-own").hidden = false; });
   page.hooks.draw.push((given) => {
     // A guess and a table are about one question.

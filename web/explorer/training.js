@@ -1,6 +1,6 @@
 // A training step: its lanes, memory and best plans (weft.explorer.train/1, weft.explorer.plans/1).
 (() => {
-  const { $, make, three, table, fillSelect } = page;
+  const { $, make, shape, space, three, table, fillSelect } = page;
   const numbers = ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq", "bucket", "overlap"];
   const texts = ["model", "on", "recompute", "schedule", "precision"];
   let answer = null, ready = false, asked = 0;
@@ -34,14 +34,6 @@
     $("t-faults").value = answer.words.faults.join(" ");
   };
 
-  const space = "http://www.w3.org/2000/svg";
-  const shape = (parent, tag, attributes, text) => {
-    const e = document.createElementNS(space, tag);
-    for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
-    if (text !== undefined) e.textContent = text;
-    parent.append(e);
-    return e;
-  };
   const time = (s) => (s >= 1 ? `${three(s)} s` : s >= 1e-3 ? `${three(s * 1e3)} ms` : `${three(s * 1e6)} us`);
   const gib = (bytes) => three(bytes / 2 ** 30);
   const fills = { F: "var(--pass-f)", B: "var(--pass-b)", W: "var(--pass-w)" };
@@ -50,14 +42,14 @@
   const drawLanes = () => {
     const row = answer.report.rows[0], lanes = answer.lanes;
     const left = 70, width = 760, high = 30, bar = 160, gap = 24, top = 22;
-    const x = (s) => left + (s / row.step_s) * width;
+    const x = (s) => left + (s / answer.until_s) * width;
     const most = Math.max(row.capacity_bytes, ...row.stage_memory_bytes);
     const svg = document.createElementNS(space, "svg");
     const height = top + lanes.length * (high + 6) + 34;
     svg.setAttribute("viewBox", `0 0 ${left + width + gap + bar + 60} ${height}`);
     svg.setAttribute("width", left + width + gap + bar + 60);
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `${answer.answer} Lanes of ${lanes.length} stages; the tables below have the numbers.`);
+    svg.setAttribute("aria-label", answer.lanes_said);
     shape(svg, "text", { x: left, y: 12, fill: "var(--ink-2)" }, "time within the step");
     shape(svg, "text", { x: left + width + gap, y: 12, fill: "var(--ink-2)" }, "memory, GiB");
     lanes.forEach((lane, stage) => {
@@ -87,8 +79,9 @@
     shape(svg, "line", { x1: limit, x2: limit, y1: top - 4, y2: height - 30, stroke: "var(--fault)", "stroke-dasharray": "4 3" });
     shape(svg, "text", { x: limit, y: height - 16, "text-anchor": "end", fill: "var(--fault)" }, `${gib(row.capacity_bytes)} GiB are there`);
     for (let i = 0; i <= 4; ++i)
-      shape(svg, "text", { x: left + (i / 4) * width, y: height - 16, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle", fill: "var(--ink-3)" }, time((i / 4) * row.step_s));
+      shape(svg, "text", { x: left + (i / 4) * width, y: height - 16, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle", fill: "var(--ink-3)" }, time((i / 4) * answer.until_s));
     $("t-lanes").replaceChildren(svg);
+    $("t-export").hidden = false;
     $("t-left-out").textContent = answer.left_out;
   };
   const drawTables = () => {
@@ -115,6 +108,7 @@
     if (!got) return;
     if (got.schema !== "weft.explorer.train/1") { say(got.message, true); return; }
     answer = got;
+    $("t-question").textContent = answer.question;
     say(answer.answer, !answer.report.rows[0].fits);
     fill();
     drawLanes();
@@ -136,6 +130,7 @@
         return [r.plan, time(r.step_s), `${three(100 * r.mfu)} %`, gib(r.memory_bytes), r.reason || "the best", use];
       }), got.rows.map((r) => (r.reason ? "" : "chosen")));
   };
+  page.pictures.training = () => $("t-lanes").querySelector("svg");
   const update = () => {
     $("t-no-core").hidden = ready;
     $("t-words").hidden = !ready;

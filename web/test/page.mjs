@@ -3,53 +3,17 @@
 //   node --experimental-websocket web/test/page.mjs build/weft [FOLDER]     FOLDER: for screenshots of three widths
 // WEFT_AXE=…/node_modules/axe-core/axe.min.js: axe, too, looks at every view in both themes (npm install axe-core).
 // Exit: 0 all as expected, 1 something differs, 2 wrong usage, or Chromium or the core is missing.
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { openBrowser, sleep } from "./browser.mjs";
 
 const [weft, pictures] = process.argv.slice(2);
 if (!weft || typeof WebSocket === "undefined") {
   console.error("usage: node --experimental-websocket web/test/page.mjs WEFT [FOLDER]");
   process.exit(2);
 }
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-const work = mkdtempSync(join(tmpdir(), "weft-page-"));
-const file = join(work, "page.html");
-execFileSync(weft, ["explore", "--out", file], { stdio: "ignore" });
-if (statSync(file).size < 500_000) {
-  console.error("page: there is no core in the page; run make web");
-  process.exit(2);
-}
-const browser = spawn("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0",
-  "--host-resolver-rules=MAP * ~NOTFOUND", `--user-data-dir=${join(work, "profile")}`, "about:blank"], { stdio: "ignore" });
-browser.on("error", () => { console.error("page: Chromium is missing: apt-get install chromium"); process.exit(2); });
-let port = 0;
-for (let i = 0; i < 200 && !port; ++i) {
-  await sleep(100);
-  try { port = Number(readFileSync(join(work, "profile", "DevToolsActivePort"), "utf8").split("\n")[0]); } catch { /* not yet */ }
-}
-const target = (await (await fetch(`http://127.0.0.1:${port}/json/list`)).json()).find((t) => t.type === "page");
-const socket = new WebSocket(target.webSocketDebuggerUrl);
-await new Promise((done) => { socket.onopen = done; });
-const waiting = new Map(), said = [];
-let next = 0;
-socket.onmessage = ({ data }) => {
-  const m = JSON.parse(data);
-  if (m.id) { waiting.get(m.id)?.(m); waiting.delete(m.id); }
-  else if (m.method === "Log.entryAdded") said.push(m.params.entry.text);
-  else if (m.method === "Runtime.exceptionThrown") said.push(m.params.exceptionDetails.exception?.description || m.params.exceptionDetails.text);
-};
-const call = (method, params = {}) => new Promise((done, failed) => {
-  const id = ++next;
-  waiting.set(id, (m) => (m.error ? failed(new Error(m.error.message)) : done(m.result)));
-  socket.send(JSON.stringify({ id, method, params }));
-});
-const run = async (expression) => {
-  const { result, exceptionDetails } = await call("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
-  return exceptionDetails ? `${exceptionDetails.exception?.description ?? exceptionDetails.text}` : result.value;
-};
-for (const domain of ["Page", "Runtime", "Log"]) await call(`${domain}.enable`);
+const { work, call, run, open, settled, shot, check, close, said } = await openBrowser(weft);
 
 const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -57,29 +21,17 @@ const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
     33554432       8388608     float     sum      -1    178.1  188.37  329.64      0    177.9  188.60  330.05      0
   1073741824     268435456     float     sum      -1   3952.3  271.67  475.42      0   3950.1  271.82  475.69      0
 `;
-let failed = 0;
-const open = async (fragment) => {
-  await call("Page.navigate", { url: "about:blank" });
-  await call("Page.navigate", { url: `file://${file}#${fragment}` });
-  await settled();
-};
-// Until the core has started and no question is under way, at most a minute.
-const settled = async () => {
-  for (let i = 0; i < 600; ++i) {
-    await sleep(100);
-    if (await run(`document.readyState === "complete" && !document.getElementById("words").hidden && document.getElementById("cancel").hidden`)) return;
-  }
-};
-const check = (name, is, wanted) => {
-  const fine = typeof wanted === "string" ? String(is).includes(wanted) : wanted instanceof RegExp ? wanted.test(is) : wanted(is);
-  console.log(fine ? `ok     ${name}` : `WRONG  ${name}: ${is}`);
-  if (!fine) ++failed;
-};
 const answer = () => run(`document.getElementById("answer").textContent`);
 const command = (...options) => JSON.parse(execFileSync(weft, ["explore", ...options, "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
 
 await open("view=stepper");
 check("the page as written", await answer(), command().answer);
+check("its question is the core's", await run(`document.getElementById("question").textContent`), command().question);
+const sentence = () => run(`[...document.getElementById("sentence").childNodes].map((n) => (n.id === "ask" ? "" : n.id ? "*" : n.textContent)).join("")`);
+check("the sentence of amber words, too", await sentence(), (x) => x === command().phrase.map((p) => (p.word ? "*" : p.text)).join(""));
+check("and the verdict", await run(`document.getElementById("verdict").textContent`), command().schedule.verdict);
+check("the first frame in a sentence", await run(`document.getElementById("now").textContent`), command().schedule.begins_said);
+check("the picture in a sentence", await run(`document.querySelector("#picture svg").getAttribute("aria-label")`), command().machine.said);
 await open("view=curves&collective=all_gather&bytes=64M&on=dgx-a100");
 const other = command("all_gather", "--bytes", "64M", "--on", "dgx-a100");
 check("a link with another question", await answer(), other.answer);
@@ -101,6 +53,7 @@ await run(`document.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbl
 await sleep(300);
 check("Space plays", await run(`document.getElementById("play").textContent`), "Pause");
 await run(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }))`);
+check("its sentence is the core's", await run(`document.getElementById("now").textContent`), command().schedule.ended_said);
 check("the last frame is the postcondition", await run(`[...document.querySelectorAll(".swatch")].every((s) => s.classList.contains("whole"))`), (x) => x === true);
 
 // Dropped files: a schedule and a machine of the command's own, a broken one.
@@ -126,10 +79,7 @@ let wrong = "";
 try { execFileSync(weft, ["explore", "all_reduce", "--algo", join(work, "lacking.json"), "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }); } catch (e) { wrong = JSON.parse(e.stdout); }
 check("a wrong schedule is answered by its counterexample", await answer(), wrong.answer);
 check("the stepper stands at it", await run(`document.getElementById("stepper").classList.contains("shown") && document.querySelectorAll(".rank.wrong").length`), (n) => n === 1);
-if (pictures) {
-  mkdirSync(pictures, { recursive: true });
-  writeFileSync(join(pictures, "counterexample.png"), Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
-}
+if (pictures) await shot(join(pictures, "counterexample.png"));
 await drop("broken.xml", "<system><cpu");
 await sleep(300);
 await settled();
@@ -137,7 +87,8 @@ check("a dropped file that is broken", await answer(), "broken.xml:1: not XML");
 // Faults by a click, dots, the training view, the tour.
 await open("view=machine&on=dgx-h100:nodes=2&bytes=64M");
 await run(`document.querySelector('#picture [data-a="node0/nic3"][data-b]').dispatchEvent(new MouseEvent("click", { bubbles: true }))`);
-check("a clicked link says its rate", await run(`document.getElementById("slip").textContent`), "GB/s there");
+check("a clicked link says its rate", await run(`document.getElementById("slip").textContent`), command("all_reduce", "--on", "dgx-h100:nodes=2", "--bytes", "64M").machine.links.find((l) => l.a === "node0/nic3" || l.b === "node0/nic3").said);
+check("and the source of it, with a date", await run(`[...document.querySelectorAll("#slip dd")].map((d) => d.textContent).join("; ")`), /, 20\d\d-\d\d.*; .*, 20\d\d/);
 await run(`document.querySelector("#slip button").click()`);
 await sleep(200);
 await settled();
@@ -200,10 +151,22 @@ await sleep(300);
 await settled();
 await run(`document.getElementById("tour-see").click()`);
 check("the tour's last answer", await run(`document.getElementById("tour-result").textContent`), command("all_reduce", "--on", "dgx-h100:nodes=2,net=ib-ndr", "--bytes", "1G", "--fault", "nic:0/3=down").answer);
+// Pictures of every view as SVG and PNG.
+const exported = (picture, form) => run(`page.exported("${picture}", "${form}").then(async (b) => b && { size: b.size, text: b.type.includes("svg") ? (await b.text()).slice(0, 1e6) : [...new Uint8Array(await b.slice(1, 4).arrayBuffer())].map((c) => String.fromCharCode(c)).join("") })`);
+for (const [picture, fragment] of [["machine", "view=machine"], ["map", "view=machine&on=dgx-h100:nodes=32,net=ib-ndr&bytes=1M"], ["stepper", "view=stepper&at=6"],
+  ["curves", "view=curves"], ["training", "view=training"]]) {
+  await open(fragment);
+  if (picture === "training") for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
+  const svg = await exported(picture, "svg"), png = await exported(picture, "png");
+  check(`${picture} as SVG, without the page's colours by name`, svg?.text, (t) => /^<svg/.test(t) && !t.includes("var(--") && t.includes("<title>"));
+  check(`${picture} as PNG`, png, (p) => p?.text === "PNG" && p.size > 4000);
+}
+await open("view=machine");
+check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 10);
 if (process.env.WEFT_AXE) {
   const axe = readFileSync(process.env.WEFT_AXE, "utf8");
   for (const theme of ["light", "dark"])
-    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3"]) {
+    for (const view of ["machine", "machine&on=dgx-h100:nodes=16,net=ib-ndr", "stepper", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring", "curves", "training", "machine&tour=3"]) {
       await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
       await open(`view=${view}`);
       await sleep(500);
@@ -215,20 +178,18 @@ if (process.env.WEFT_AXE) {
 check("nothing was refused by the content policy, no script failed", said.join("; "), (x) => x === "");
 
 if (pictures) {
-  mkdirSync(pictures, { recursive: true });
   for (const theme of ["light", "dark"])
-    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down"])
+    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down",
+      "machine&on=dgx-h100:nodes=128,net=ib-ndr", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring"])
       for (const width of [1440, 820, 390]) {
         await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
         await call("Emulation.setDeviceMetricsOverride", { width, height: 1100, deviceScaleFactor: 1, mobile: width < 500 });
         await open(`view=${view}&at=6`);
         await sleep(800);
         await settled();
-        writeFileSync(join(pictures, `${view.replaceAll(/[^a-z0-9]+/g, "-")}-${width}-${theme}.png`), Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
+        await shot(join(pictures, `${view.replaceAll(/[^a-z0-9]+/g, "-")}-${width}-${theme}.png`));
       }
 }
-browser.kill();
-await sleep(300);
-rmSync(work, { recursive: true, force: true, maxRetries: 5 });
+const failed = await close();
 console.log(failed ? `page: ${failed} differ` : "page: as the command");
 process.exit(failed ? 1 : 0);

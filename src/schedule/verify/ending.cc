@@ -107,20 +107,24 @@ void check_postcondition(const Schedule& s, Execution& execution, Report& report
       const Cell& result = execution.cell(r, Buffer::kOut, c);
       Strand end{r, 0, s.strand(r, 0).size(), {}, {}};
       const Epoch& writer = result.history.last_write();
-      std::string who = "never written";
-      if (writer.step != kEntry) {
+      const bool written = writer.step != kEntry;
+      if (written)
+        if (const Strand& strand = execution.strands()[static_cast<std::size_t>(writer.strand)]; strand.rank == r)
+          end = {r, strand.lane, static_cast<std::size_t>(writer.step), {}, {}};
+      const auto by = [&]() -> std::string {
+        if (!written) return "never written";
         const Strand& strand = execution.strands()[static_cast<std::size_t>(writer.strand)];
-        who = fmt::format("written in step {} of rank {} lane {}", writer.step, strand.rank, strand.lane);
-        if (strand.rank == r) end = {r, strand.lane, static_cast<std::size_t>(writer.step), {}, {}};
-      }
+        return fmt::format("written in step {} of rank {} lane {}", writer.step, strand.rank, strand.lane);
+      };
       for (const auto& part : result.value.parts())
         if (part.chunk != c)
-          return report.fail(Kind::kForeign, end, c, part.rank, "out[{}] holds chunk {} of rank {} ({})", c, part.chunk,
-                             part.rank, who);
-      for (Rank peer = 0; peer < s.shape.ranks; ++peer)
-        if (holds(s.shape, Buffer::kIn, c, peer) && result.value.count(peer, c) == 0)
-          return report.fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer,
-                             who);
+          return report.fail(Kind::kForeign, end, c, part.first, "out[{}] holds chunk {} of rank {} ({})", c,
+                             part.chunk, part.first, by());
+      const Run wanted = contributors(s.shape, s.shape.block_of(c));
+      const auto last = static_cast<Rank>(wanted.at(wanted.count));
+      if (const Rank peer = result.value.lacks(c, static_cast<Rank>(wanted.first), last); peer != last)
+        return report.fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer,
+                           by());
     }
   }
 }
@@ -129,8 +133,8 @@ void check_postcondition(const Schedule& s, Execution& execution, Report& report
 // rounds and calls apart, because the next one begins after the exit.
 void check_exits(const Schedule& s, Execution& execution, Report& report) {
   for (Rank r = 0; r < s.shape.ranks && !report.failed(); ++r) {
-    Strand exit{r, 0, s.strand(r, 0).size(), Clock(s.strands.size(), 0), {}};
-    for (int lane = 0; lane < s.lanes; ++lane) join(exit.clock, execution.of(r, lane).clock);
+    Strand exit{r, 0, s.strand(r, 0).size(), Clock(s.strands.size(), Clock::kNone), {}};
+    for (int lane = 0; lane < s.lanes; ++lane) exit.clock.join(execution.of(r, lane).clock);
     execution.for_own_cells(r, [&](Cell& cell, ChunkId chunk) {
       const Epoch* other = cell.history.write(execution.epoch(exit), exit.clock);
       if (other == nullptr || report.failed()) return;
@@ -141,7 +145,7 @@ void check_exits(const Schedule& s, Execution& execution, Report& report) {
     });
     if (s.shape.collective != Collective::kBarrier) continue;
     for (Rank peer = 0; peer < s.shape.ranks; ++peer)
-      if (exit.clock[execution.index(execution.of(peer, 0))] == 0)
+      if (exit.clock.at(execution.index(execution.of(peer, 0))) == 0)
         return report.fail(Kind::kMissing, exit, -1, peer, "leaves the barrier although rank {} may not have come",
                            peer);
   }

@@ -25,7 +25,8 @@ Execution::Execution(const Schedule& schedule, VerifyOptions options, Report& re
       cells_(static_cast<std::size_t>(s_.shape.ranks) * static_cast<std::size_t>(per_rank_)),
       connections_(at_.connections()) {
   for (Rank r = 0; r < s_.shape.ranks; ++r) {
-    for (int lane = 0; lane < s_.lanes; ++lane) strands_.push_back({r, lane, 0, Clock(at_.strands(), 0), {}});
+    for (int lane = 0; lane < s_.lanes; ++lane)
+      strands_.push_back({r, lane, 0, Clock(at_.strands(), at_.strand(r, lane)), {}});
     for (ChunkId c = 0; c < s_.shape.chunks; ++c)
       if (holds(s_.shape, Buffer::kIn, c, r)) cell(r, Buffer::kIn, c).value = Value::contribution(r, c);
   }
@@ -45,7 +46,10 @@ Proof Execution::run() {
 // Until a rank calls, its memory is its own: the caller may still fill the input and read the last call's output, and
 // weft the last call's scratch. So every buffer counts as written at the rank's entry, which its own strands know of.
 void Execution::enter(Strand& strand) {
-  strand.clock[at_.strand(strand.rank, 0)] = 1;
+  if (strand.lane == 0)
+    strand.clock.enter();
+  else
+    strand.clock.join(of(strand.rank, 0).clock);
   if (strand.lane != 0) return;
   for_own_cells(strand.rank, [&](Cell& cell, ChunkId) {
     cell.history.write({static_cast<int>(index(strand)), 1, kEntry}, strand.clock);
@@ -66,7 +70,7 @@ void Execution::prepare_orders() {
 void Execution::follow_orders(Strand& self) {
   while (!self.orders.empty() && static_cast<std::size_t>(self.orders.front().step) == self.next) {
     const Order& o = self.orders.front();
-    join(self.clock, ends_[{at_.strand(self.rank, o.lane), o.after}]);
+    self.clock.join(ends_[{at_.strand(self.rank, o.lane), o.after}]);
     self.orders = self.orders.subspan(1);
   }
 }
@@ -78,14 +82,14 @@ bool Execution::step(Strand& self) {
   const Step& now = steps[self.next];
   if (!form_.accepts(self, now) || blocker(self, now).peer >= 0) return false;
   follow_orders(self);
-  ++self.clock[index(self)];
+  self.clock.tick();
   switch (now.kind) {
     case Step::Kind::kSignal:
       connections_[at_.connection(self.rank, self.lane, now.peer)].signals.push_back(self.clock);
       break;
     case Step::Kind::kWait: {
       auto& signals = connections_[at_.connection(now.peer, self.lane, self.rank)].signals;
-      join(self.clock, signals.front());
+      self.clock.join(signals.front());
       signals.pop_front();
       break;
     }
@@ -104,8 +108,8 @@ void Execution::move(Strand& self, const Step& now) {
   const Value value = reduced(self, now);
   if (report_.failed()) return;
   if (options_.on_move) {
-    Moved moved{self.rank, self.lane, static_cast<int>(self.next), value.parts().front().chunk, {}};
-    for (const Value::Part& p : value.parts()) moved.contributors.push_back(p.rank);
+    Moved moved{self.rank, self.lane, static_cast<int>(self.next), value.parts().front().chunk, {}, self.clock.depth()};
+    for (const Value::Part& p : value.parts()) moved.contributors.push_back({p.first, p.ranks});
     options_.on_move(moved);
   }
   if (stays_where_it_is(self, now)) return;
@@ -130,18 +134,18 @@ Value Execution::reduced(Strand& self, const Step& now) {
   for (const Operand& o : now.sources) {
     Value part = read(self, now, o);
     if (report_.failed()) return value;
-    const auto& first = part.parts()[0];
+    const Value::Part first = part.parts()[0];
     if (options_.in_order && now.sources.size() > 1) {
-      if (part.parts().size() != 1 || first.rank <= last) {
-        report_.fail(Kind::kOutOfOrder, self, now.chunk, first.rank,
+      if (part.parts().size() != 1 || first.ranks != 1 || first.first <= last) {
+        report_.fail(Kind::kOutOfOrder, self, now.chunk, first.first,
                      "adds the contribution of rank {} after that of rank {}, or sums that are not single ones",
-                     first.rank, last);
+                     first.first, last);
         return value;
       }
-      last = first.rank;
+      last = first.first;
     }
     if (value.defined() && value.parts()[0].chunk != first.chunk) {
-      report_.fail(Kind::kForeign, self, now.chunk, first.rank, "adds chunk {} to chunk {}", first.chunk,
+      report_.fail(Kind::kForeign, self, now.chunk, first.first, "adds chunk {} to chunk {}", first.chunk,
                    value.parts()[0].chunk);
       return value;
     }
@@ -149,8 +153,8 @@ Value Execution::reduced(Strand& self, const Step& now) {
   }
   for (const auto& part : value.parts())
     if (part.count > 1) {
-      report_.fail(Kind::kDoubled, self, part.chunk, part.rank,
-                   "the contribution of rank {} to chunk {} is added {} times", part.rank, part.chunk, part.count);
+      report_.fail(Kind::kDoubled, self, part.chunk, part.first,
+                   "the contribution of rank {} to chunk {} is added {} times", part.first, part.chunk, part.count);
       break;
     }
   return value;
@@ -190,7 +194,7 @@ Value Execution::read(Strand& self, const Step& now, const Operand& o) {
 
 // What a message that was sent as `sent` is to its receiver.
 Value Execution::take(Strand& self, const Step& now, Rank sender, Message sent, bool open) {
-  join(self.clock, sent.clock);
+  self.clock.join(sent.clock);
   if (sent.chunk != now.chunk)
     report_.fail(Kind::kWrongChunk, self, now.chunk, sender, "receives chunk {} where rank {} sent chunk {}", now.chunk,
                  sender, sent.chunk);

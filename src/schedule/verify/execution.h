@@ -82,7 +82,7 @@ class Execution {
   }
   std::size_t index(const Strand& strand) const { return at_.strand(strand.rank, strand.lane); }
   Epoch epoch(const Strand& self) const {
-    return {static_cast<int>(index(self)), self.clock[index(self)], static_cast<int>(self.next)};
+    return {static_cast<int>(index(self)), self.clock.at(index(self)), static_cast<int>(self.next)};
   }
 
  private:

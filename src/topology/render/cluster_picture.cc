@@ -22,7 +22,7 @@ struct Row {
   std::vector<std::int32_t> members;
   std::string word;     // "leaf"
   std::string caption;  // to the right
-  std::string_view fill;
+  DeviceKind kind = DeviceKind::kGpu;
   double y = 0;
 
   std::size_t shown() const { return members.size() > kMostShown + 1 ? kMostShown : members.size(); }
@@ -41,12 +41,12 @@ void draw_row(SvgCanvas& canvas, const Row& row) {
   canvas.text(static_cast<double>(boxes) * kColumn + kCaptionGap, row.y + 21, row.caption, 12, Align::kLeft);
   for (std::size_t i = 0; i < row.shown(); ++i) {
     const double x = static_cast<double>(i) * kColumn;
-    canvas.box(x, row.y, kBox, kHeight, row.fill);
+    canvas.box(x, row.y, kBox, kHeight, row.kind);
     canvas.text(x + kBox / 2, row.y + 21, fmt::format("{} {}", row.word, i), 12, Align::kMiddle, kBox - 8);
   }
   if (row.shown() == row.members.size()) return;
   const double x = static_cast<double>(row.shown()) * kColumn;
-  canvas.box(x, row.y, kBox, kHeight, "#fafafa", true);
+  canvas.folded(x, row.y, kBox, kHeight);
   canvas.text(x + kBox / 2, row.y + 21, fmt::format("{} more", row.members.size() - row.shown()), 12, Align::kMiddle,
               kBox - 8);
 }
@@ -64,7 +64,7 @@ class Picture {
     static constexpr const char* kWords[] = {"node", "leaf", "spine", "core"};
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       rows_[r].word = r < 4 ? kWords[r] : "switch";
-      rows_[r].fill = fill_of(r == 0 ? DeviceKind::kGpu : DeviceKind::kNetworkSwitch);
+      rows_[r].kind = r == 0 ? DeviceKind::kGpu : DeviceKind::kNetworkSwitch;
     }
     if (rows_.size() == 2) rows_[1].word = "switch";
   }

@@ -76,7 +76,7 @@ class Picture {
 
   void draw_chip(DeviceId id, const Place& place) {
     const double x = x_of(place), y = y_of(place);
-    canvas_.box(x - kBoxWidth / 2, y - kBoxHeight / 2, kBoxWidth, kBoxHeight, fill_of(DeviceKind::kGpu));
+    canvas_.box(x - kBoxWidth / 2, y - kBoxHeight / 2, kBoxWidth, kBoxHeight, DeviceKind::kGpu);
     canvas_.text(x, y + 5, fmt::format("gpu{}", topology_.device(id).index), 12, Align::kMiddle, kBoxWidth - 6, "bold");
     for (const LinkId l : topology_.links_of(id)) {
       const auto peer = places_.find(topology_.other_end(l, id));

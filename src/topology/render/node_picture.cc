@@ -31,8 +31,8 @@ std::string model_text(const Device& d) { return d.model.empty() ? d.bus_id : d.
 
 class Picture {
  public:
-  Picture(SvgCanvas& canvas, const Topology& topology, std::int32_t node)
-      : canvas_(canvas), topology_(topology), node_(node) {}
+  Picture(SvgCanvas& canvas, const Topology& topology, std::int32_t node, const Catalog* catalog)
+      : canvas_(canvas), topology_(topology), node_(node), catalog_(catalog) {}
 
   double draw(double top) {
     build();
@@ -64,7 +64,7 @@ class Picture {
   }
   void box(DeviceId device, double x, double y, double width, double height) {
     canvas_.about(topology_.name_of(device));
-    canvas_.box(x, y, width, height, fill_of(topology_.device(device).kind));
+    canvas_.box(x, y, width, height, topology_.device(device).kind);
     canvas_.about();
   }
 
@@ -173,7 +173,7 @@ class Picture {
                    Align::kMiddle, room, "bold");
       canvas_.text(middle, y + 36, memory, 11, Align::kMiddle, room);
     } else if (!cpu.folded.empty()) {
-      canvas_.box(cpu.x, y, cpu.width, leaf_y_ + kLeafHeight - y, "#fafafa", true);
+      canvas_.folded(cpu.x, y, cpu.width, leaf_y_ + kLeafHeight - y);
       canvas_.text(cpu.x + cpu.width / 2, (y + leaf_y_ + kLeafHeight) / 2, cpu.folded, 12, Align::kMiddle,
                    cpu.width - 12);
       return;
@@ -205,7 +205,7 @@ class Picture {
   void draw_leaf(const Branch& b, double middle) {
     const double x = middle - kBox / 2, room = kBox - 6;
     if (b.device < 0) {
-      canvas_.box(x, leaf_y_, kBox, kLeafHeight, "#fafafa", true);
+      canvas_.folded(x, leaf_y_, kBox, kLeafHeight);
       canvas_.text(middle, leaf_y_ + kLeafHeight / 2 + 4, b.folded, 11, Align::kMiddle, room);
       return;
     }
@@ -214,6 +214,11 @@ class Picture {
     canvas_.text(middle, leaf_y_ + (model_text(d).empty() ? 30 : 21), fmt::format("{}{}", name(d.kind), d.index), 13,
                  Align::kMiddle, room, "bold");
     canvas_.text(middle, leaf_y_ + 38, model_text(d), 10, Align::kMiddle, room);
+    if (const BytesPerSecond memory = catalog_ != nullptr ? memory_rate(*catalog_, d) : BytesPerSecond();
+        d.kind == kGpu && memory.value() > 0) {
+      const double width = std::min(kWidestMemory, canvas_.width_of(memory));
+      canvas_.cell(middle - width / 2, leaf_y_ + kLeafHeight - 8, width, 5, "#2f4ba8", "memory");
+    }
     if (d.kind == kGpu) gpu_x_[b.device] = middle;
     if (d.kind == kNic) nic_x_[b.device] = middle;
   }
@@ -304,6 +309,7 @@ class Picture {
   SvgCanvas& canvas_;
   const Topology& topology_;
   std::int32_t node_;
+  const Catalog* catalog_;
   std::vector<Branch> cpus_;
   std::map<DeviceId, bool> seen_;
   std::map<DeviceId, double> gpu_x_, nic_x_;
@@ -313,8 +319,14 @@ class Picture {
 
 }  // namespace
 
-double draw_node(SvgCanvas& canvas, const Topology& topology, std::int32_t node, double y) {
-  return Picture(canvas, topology, node).draw(y);
+double draw_node(SvgCanvas& canvas, const Topology& topology, std::int32_t node, double y, const Catalog* catalog) {
+  return Picture(canvas, topology, node, catalog).draw(y);
+}
+
+BytesPerSecond memory_rate(const Catalog& catalog, const Device& device) {
+  const Part* part = device.model.empty() ? nullptr : catalog.find(device.model);
+  const Figure* rate = part == nullptr ? nullptr : part->figure("memory_rate");
+  return rate == nullptr ? BytesPerSecond() : rate_of(*rate);
 }
 
 }  // namespace weft::topology

@@ -82,7 +82,7 @@ std::string staircase_svg(const Catalog& catalog, const Topology& topology) {
     canvas.text(0, y + 14, steps[i].name, 13, Align::kLeft, kName - 10, "bold");
     canvas.text(0, y + 30, steps[i].detail, 11, Align::kLeft, kName - 10);
     const double end = x_of(steps[i].rate.gb());
-    canvas.box(kName, y, std::max(end - kName, 2.0), kBar, i == 0 ? "#b5d77a" : "#9ecae1");
+    canvas.cell(kName, y, std::max(end - kName, 2.0), kBar, i == 0 ? "#2f4ba8" : "#a4b3e2");
     std::string label = rate_label(steps[i].rate) + " GB/s";
     const double ratio = i > 0 ? steps[i - 1].rate / steps[i].rate : 1;
     if (ratio > 1.005) label += fmt::format("  (1/{:.3g} of the step before)", ratio);

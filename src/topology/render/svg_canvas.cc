@@ -14,8 +14,12 @@ constexpr double kMargin = 24;  // px around the picture
 // Widths as parts of the font size, on average, with room to spare for a font that the viewer substitutes.
 constexpr double kLetterWidth = 0.6, kBoldLetterWidth = 0.68;
 
-// Grows with the logarithm of the rate, so that 8 GB/s and 900 GB/s are both visible: 2 px and 8 px.
-double width_of(BytesPerSecond rate) { return 1 + std::log2(1 + std::max(rate.gb(), 0.0) / 8); }
+// "NVLink" -> "nvlink", "chip link" -> "chip-link".
+std::string class_of(std::string_view name) {
+  std::string word(name);
+  for (char& c : word) c = c == ' ' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return word;
+}
 
 std::size_t letters(std::string_view utf8) {
   return static_cast<std::size_t>(std::ranges::count_if(utf8, [](char c) { return (c & 0xC0) != 0x80; }));
@@ -26,19 +30,19 @@ std::size_t letters(std::string_view utf8) {
 std::string_view colour_of(LinkKind kind) {
   switch (kind) {
     case LinkKind::kNvlink:
-      return "#5d9400";
+      return "#2f4ba8";
     case LinkKind::kXgmi:
-      return "#c2334d";
+      return "#2f4ba8";
     case LinkKind::kChipLink:
-      return "#0d8a8a";
+      return "#2f4ba8";
     case LinkKind::kPcie:
-      return "#3b74ad";
+      return "#7f93d6";
     case LinkKind::kInterSocket:
-      return "#d9822b";
+      return "#5f6885";
     case LinkKind::kMemory:
-      return "#7a7a7a";
+      return "#7f8bae";
     case LinkKind::kNetwork:
-      return "#8350b0";
+      return "#1b2f7e";
   }
   return "#000000";
 }
@@ -46,20 +50,21 @@ std::string_view colour_of(LinkKind kind) {
 std::string_view fill_of(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kGpu:
-      return "#e6f2cf";
+      return "#dfe5f6";
     case DeviceKind::kCore:
-      return "#f1f1f1";
+      return "#f3f5fa";
     case DeviceKind::kCpu:
-      return "#fbe8d0";
+      return "#ffffff";
     case DeviceKind::kMemory:
-      return "#eeeeee";
+      return "#f3f5fa";
     case DeviceKind::kPcieSwitch:
-      return "#d9e6f3";
+      return "#ffffff";
     case DeviceKind::kNvSwitch:
-      return "#cfe8a8";
+      return "#c9d3ee";
     case DeviceKind::kNic:
+      return "#ffffff";
     case DeviceKind::kNetworkSwitch:
-      return "#e8dcf3";
+      return "#e7ebf5";
   }
   return "#ffffff";
 }
@@ -81,34 +86,76 @@ void SvgCanvas::reach(double x, double y) {
   height_ = std::max(height_, y);
 }
 
-void SvgCanvas::box(double x, double y, double width, double height, std::string_view fill, bool dashed) {
+double SvgCanvas::width_of(BytesPerSecond rate) const { return std::max(kHairline, per_gb_ * rate.gb()); }
+
+void SvgCanvas::box(double x, double y, double width, double height, DeviceKind kind) {
   boxes_ += fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"5\" fill=\"{}\" "
-      "stroke=\"#555555\"{}{}/>\n",
-      x, y, width, height, fill, dashed ? " stroke-dasharray=\"4 3\"" : "", subject_);
+      "<rect class=\"box box-{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
+      "stroke=\"#7f8bae\"{}/>\n",
+      name(kind), x, y, width, height, fill_of(kind), subject_);
   reach(x + width, y + height);
 }
 
-void SvgCanvas::cell(double x, double y, double width, double height, std::string_view fill) {
-  boxes_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
-                        width, height, fill);
+void SvgCanvas::folded(double x, double y, double width, double height) {
+  // Two edges behind the box stand for the copies.
+  for (const double back : {6.0, 3.0, 0.0})
+    boxes_ += fmt::format(
+        "<rect class=\"box folded\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" "
+        "fill=\"#ffffff\" "
+        "stroke=\"#7f8bae\" stroke-dasharray=\"4 3\"/>\n",
+        x + back, y + back, width, height);
+  reach(x + width + 6, y + height + 6);
+}
+
+void SvgCanvas::cell(double x, double y, double width, double height, std::string_view fill,
+                     std::string_view of_class) {
+  boxes_ +=
+      fmt::format("<rect{} x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
+                  of_class.empty() ? std::string() : fmt::format(" class=\"{}\"", of_class), x, y, width, height, fill);
   reach(x + width, y + height);
+}
+
+void SvgCanvas::outline(double x, double y, double width, double height, std::string_view stroke, double thick) {
+  boxes_ += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"{}\" "
+      "stroke-width=\"{}\"/>\n",
+      x, y, width, height, stroke, thick);
+  reach(x + width, y + height);
+}
+
+void SvgCanvas::polyline(std::span<const std::pair<double, double>> points, std::string_view stroke, double thick,
+                         bool dashed) {
+  std::string list;
+  for (const auto& [x, y] : points) {
+    list += fmt::format("{:.1f},{:.1f} ", x, y);
+    reach(x, y);
+  }
+  boxes_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{}/>\n", list, stroke,
+                        thick, dashed ? " stroke-dasharray=\"5 4\"" : "");
+}
+
+void SvgCanvas::dot(double x, double y, double radius, std::string_view fill, std::string_view stroke) {
+  boxes_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"{}/>\n", x, y, radius, fill,
+                        stroke.empty() ? std::string() : fmt::format(" stroke=\"{}\"", stroke));
+  reach(x + radius, y + radius);
 }
 
 void SvgCanvas::line(double x1, double y1, double x2, double y2, LinkKind kind, BytesPerSecond rate, bool faint) {
   lines_ += fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
+      "<line class=\"link link-{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+      "stroke-width=\"{:.2f}\" "
       "opacity=\"{}\"{}/>\n",
-      x1, y1, x2, y2, colour_of(kind), faint ? width_of(rate) * 0.4 : width_of(rate), faint ? 0.6 : 1.0, subject_);
+      class_of(name(kind)), x1, y1, x2, y2, colour_of(kind), width_of(rate), faint ? 0.55 : 1.0, subject_);
   reach(std::max(x1, x2), std::max(y1, y2));
 }
 
 void SvgCanvas::arc(double x1, double x2, double y, double depth, LinkKind kind, BytesPerSecond rate) {
   // The control point of a quadratic curve lies twice as deep as the curve.
   lines_ += fmt::format(
-      "<path d=\"M{:.1f} {:.1f} Q{:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{:.1f}\" "
+      "<path class=\"link link-{}\" d=\"M{:.1f} {:.1f} Q{:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" "
+      "stroke-width=\"{:.2f}\" "
       "opacity=\"0.75\"{}/>\n",
-      x1, y, (x1 + x2) / 2, y + 2 * depth, x2, y, colour_of(kind), width_of(rate), subject_);
+      class_of(name(kind)), x1, y, (x1 + x2) / 2, y + 2 * depth, x2, y, colour_of(kind), width_of(rate), subject_);
   reach(std::max(x1, x2), y + std::max(depth, 0.0));
 }
 
@@ -129,8 +176,9 @@ std::string SvgCanvas::finish() const {
   const double width = width_ + 2 * kMargin, height = height_ + 2 * kMargin;
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-             "height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\">\n<rect width=\"100%\" height=\"100%\" "
-             "fill=\"#ffffff\"/>\n<g transform=\"translate({2} {2})\">\n",
+             "height=\"{1:.0f}\" font-family=\"system-ui, Inter, 'Liberation Sans', Helvetica, Arial, sans-serif\">\n"
+             "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fafbfc\"/>\n<g transform=\"translate({2} "
+             "{2})\">\n",
              width, height, kMargin) +
          lines_ + boxes_ + texts_ + "</g>\n</svg>\n";
 }

@@ -41,6 +41,7 @@ report::TrainReport report_of(const Model& model, const Words& words, const Ques
           .flops_formula = kFlopsFormula,
           .gpus = gpus,
           .software = question.plan.software,
+          .fitted = question.card.fitted,
           .not_modelled = model.not_modelled,
           .rows = {}};
 }
@@ -96,7 +97,7 @@ Result<Words> parse_words(std::string_view text) {
 Result<Question> understand(const Model& model, const cost::MachineView& machine, const Words& words) {
   if (!machine.costs().gpu()) return bad_input("--on {}: it has no GPUs", words.on);
   Question question{words.plan, {}};
-  WEFT_TRY(question.card, load_card(machine.topology().device(machine.device(0)).model, words.precision));
+  WEFT_TRY(question.card, load_card(machine.topology().device(machine.device(0)).model, words.precision, words.cards));
   Plan& plan = question.plan;
   plan.precision = words.precision;
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));

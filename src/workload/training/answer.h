@@ -18,6 +18,7 @@ struct Words {
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};
   report::TrainRun run = {};
+  OwnCards cards = {};  // of the user
 };
 
 // Sets one number of the words by its name: tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq ('_' for '-'

@@ -40,7 +40,44 @@ double peak_of(const topology::Part& part, std::initializer_list<const char*> ke
   return 0;
 }
 
+// The shares of one entry, where it has the precision.
+void take(const json& entry, const std::string& precision, Card& card) {
+  if (!entry["gemm"].contains(precision)) return;
+  card.gemm = entry["gemm"].value(precision, 0.0);
+  if (!entry.contains("attention")) return;
+  card.attention_forward = entry["attention"].value("forward", 0.0);
+  card.attention_backward = entry["attention"].value("backward", 0.0);
+}
+
 }  // namespace
+
+Status check_cards(const OwnCards& own) {
+  if (own.file.empty()) return {};
+  const json cards = json::parse(own.text, nullptr, false);
+  if (!cards.is_object() || cards.value("schema", "") != "weft.cards/1" || !cards.contains("cards") ||
+      !cards["cards"].is_array() || !cards.contains("sources") || !cards["sources"].is_object())
+    return bad_input("{}: no weft.cards/1 with sources and cards; weft calibrate --train writes one", own.file);
+  for (const json& card : cards["cards"]) {
+    if (!card.is_object() || !card.contains("chip") || !card["chip"].is_string())
+      return bad_input("{}: a card has no chip", own.file);
+    const std::string chip = card["chip"];
+    for (const char* key : {"gemm", "attention"}) {
+      if (!card.contains(key)) continue;
+      if (!card[key].is_object()) return bad_input("{}: chip {}: {} is no object", own.file, chip, key);
+      for (const auto& [name, value] : card[key].items()) {
+        if (name == "source") continue;
+        if (!value.is_number() || !(value.get<double>() > 0 && value.get<double>() <= 1))
+          return bad_input("{}: chip {}: {} {} {} is no share above 0 and up to 1", own.file, chip, key, name,
+                           value.dump());
+      }
+      const json source = card[key].value("source", json());
+      if (!source.is_string() || !cards["sources"].contains(source.get<std::string>()))
+        return bad_input("{}: chip {}: {} has no source", own.file, chip, key);
+    }
+    if (!card.contains("gemm")) return bad_input("{}: chip {}: gemm is missing", own.file, chip);
+  }
+  return {};
+}
 
 double Card::grouped_gemm_time(double groups, double m, double n, double k) const {
   if (groups <= 0 || m <= 0 || n <= 0 || k <= 0) return 0;
@@ -58,7 +95,7 @@ double Card::grouped_gemm_time(double groups, double m, double n, double k) cons
   return std::max(best, bytes / (bandwidth * memory_share)) + launch;
 }
 
-Result<Card> load_card(std::string_view part_name, std::string_view precision) {
+Result<Card> load_card(std::string_view part_name, std::string_view precision, const OwnCards& own) {
   WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
   const topology::Part* part = catalog.find(part_name);
   if (part == nullptr || part->figure("memory_rate") == nullptr)
@@ -91,9 +128,18 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision) {
   if (found == nullptr || !(*found)["gemm"].contains(precision))
     return bad_input("data/training/cards.json has no {} for {}", precision, part_name);
   card.estimated = (*found)["gemm"].value("source", "") == "estimate";
-  card.gemm = (*found)["gemm"].value(std::string(precision), 0.0);
-  card.attention_forward = (*found)["attention"].value("forward", 0.0);
-  card.attention_backward = (*found)["attention"].value("backward", 0.0);
+  card.chip = found->value("chip", "");
+  take(*found, card.precision, card);
+  if (!own.file.empty()) {
+    const json cards_of_user = json::parse(own.text, nullptr, false);
+    for (const json& c : cards_of_user["cards"])
+      if (c.value("chip", "") == card.chip && c["gemm"].contains(card.precision)) {
+        take(c, card.precision, card);
+        card.estimated = false;
+        card.fitted = cards_of_user["sources"][c["gemm"].value("source", "")].value("title", own.file);
+        if (c.contains("software")) card.fitted += fmt::format(", software of {}", c["software"].dump());
+      }
+  }
   const json& common = cards["common"];
   card.memory_share = common["memory_share"].value("value", 0.0);
   card.launch = common["launch"].value("value", 0.0) * 1e-6;

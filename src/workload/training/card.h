@@ -25,6 +25,8 @@ struct Card {
   double reserved = 0;                                   // bytes: context, communication buffers
   double fragmentation = 0;                              // share of activations that the allocator adds
   bool estimated = false;                                // shares are those of a similar card
+  std::string chip;                                      // its key in tables of cards: "90", "gfx942"
+  std::string fitted;                                    // what a user's own table was fitted to; empty: as shipped
 
   // C = A B with A of m × k, B of k × n: tiles in waves over the multiprocessors, but no faster than memory; in
   // seconds.
@@ -34,7 +36,15 @@ struct Card {
   double memory_time(double bytes) const { return bytes / (bandwidth * memory_share) + launch; }
 };
 
+// A user's own weft.cards/1, whose entries count more than those that are compiled in (`weft calibrate --train` writes
+// one). Errors (bad input): names the file and what is wrong.
+struct OwnCards {
+  std::string file, text;  // empty: none
+};
+Status check_cards(const OwnCards& own);
+
 // `part`: a model of the catalogue, e.g. "H100-SXM5". Errors (bad input): no such part, or no such precision on it.
-Result<Card> load_card(std::string_view part, std::string_view precision);
+// Requires: check_cards(own).
+Result<Card> load_card(std::string_view part, std::string_view precision, const OwnCards& own = {});
 
 }  // namespace weft::training

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <map>
-#include <memory>
 #include <optional>
 
 #include "base/text_file.h"
-#include "cost/shipped.h"
-#include "topology/machine.h"
 #include "workload/training/files.h"
+#include "workload/training/measured_steps.h"
 #include "workload/training/step.h"
 
 namespace weft::training {
@@ -18,215 +14,12 @@ namespace {
 
 using nlohmann::json;
 
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
 constexpr double kDiffer = 0.03;  // pairs whose steps are nearer to each other have no order
 
-struct Line {
-  int number = 0;
-  std::vector<std::string> cells;
-};
-
-// Cells in quotes may hold commas and doubled quotes.
-std::vector<Line> lines_of(std::string_view text) {
-  std::vector<Line> lines;
-  Line line{1, {""}};
-  bool quoted = false;
-  int number = 1;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"')
-      line.cells.back() += text[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      line.cells.emplace_back();
-    else if (c == '\n' && !quoted) {
-      if (line.cells.size() > 1 || !line.cells[0].empty()) lines.push_back(std::move(line));
-      line = {++number, {""}};
-    } else if (c != '\r') {
-      number += c == '\n' ? 1 : 0;
-      line.cells.back() += c;
-    }
-  }
-  if (line.cells.size() > 1 || !line.cells[0].empty()) lines.push_back(std::move(line));
-  return lines;
-}
-
-class Table {
- public:
-  static Result<Table> parse(std::string_view file, std::string_view text) {
-    Table table;
-    table.file_ = file;
-    table.lines_ = lines_of(text);
-    if (table.lines_.size() < 2) return bad_input("{}: no rows below a line of columns", file);
-    table.columns_ = table.lines_.front().cells;
-    table.lines_.erase(table.lines_.begin());
-    for (const char* needed :
-         {"model", "layers", "hidden", "heads", "seq", "gbs", "gpus", "gpu", "precision", "tp", "pp", "step_s"})
-      if (std::ranges::find(table.columns_, needed) == table.columns_.end())
-        return bad_input("{}: column {} is missing", file, needed);
-    for (const Line& line : table.lines_)
-      if (line.cells.size() != table.columns_.size())
-        return bad_input("{}:{}: {} cells, but {} columns", file, line.number, line.cells.size(),
-                         table.columns_.size());
-    return table;
-  }
-
-  const std::vector<Line>& lines() const { return lines_; }
-  std::string text(const Line& line, std::string_view column) const {
-    const auto at = std::ranges::find(columns_, column);
-    return at == columns_.end() ? "" : line.cells[static_cast<std::size_t>(at - columns_.begin())];
-  }
-  // Empty cells are `otherwise`. Errors (bad input): not a number above zero.
-  Result<double> number(const Line& line, std::string_view column, double otherwise) const {
-    const std::string cell = text(line, column);
-    if (cell.empty()) return otherwise;
-    char* end = nullptr;
-    const double value = std::strtod(cell.c_str(), &end);
-    if (*end != '\0' || !(value > 0) || !std::isfinite(value))
-      return bad_input("{}:{}: {} '{}' is no number above 0", file_, line.number, column, cell);
-    return value;
-  }
-  Result<std::int64_t> count(const Line& line, std::string_view column, std::int64_t otherwise) const {
-    WEFT_TRY(const double value, number(line, column, static_cast<double>(otherwise)));
-    if (value != std::floor(value) || value > 1e12)
-      return bad_input("{}:{}: {} '{}' is no count", file_, line.number, column, value);
-    return static_cast<std::int64_t>(value);
-  }
-  const std::string& file() const { return file_; }
-
- private:
-  std::string file_;
-  std::vector<std::string> columns_;
-  std::vector<Line> lines_;
-};
-
-bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
-std::string precision_of(std::string_view text) {
-  if (has(text, "fp4")) return "fp4";
-  return has(text, "fp8") ? "fp8" : "bf16";
-}
-
-// The year of the framework, by what the table says of its source.
-int software_of(const Table& table, const Line& line) {
-  if (const std::string year = table.text(line, "software"); year.size() == 4) return std::atoi(year.c_str());
-  const std::string extra = table.text(line, "extra"), source = table.text(line, "source");
-  const auto two_digits = [](const std::string& text, std::string_view before) {
-    const auto at = text.find(before);
-    return at == std::string::npos ? 0 : std::atoi(text.substr(at + before.size(), 2).c_str());
-  };
-  if (const int year = two_digits(extra, "release="); year > 0) return 2000 + year;
-  if (const int year = two_digits(source, "arXiv "); year > 0) return 2000 + year;
-  if (has(source, "bigscience")) return 2022;
-  if (has(source, "llm-foundry")) return 2023;
-  return 2024;
-}
-
-Result<Model> model_of(const Table& table, const Line& line) {
-  const std::string name = table.text(line, "model");
-  for (const std::string& known : model_names())
-    if (known == name) return load_model(known);
-  Model m;
-  m.name = name;
-  WEFT_TRY(m.layers, table.count(line, "layers", 0));
-  WEFT_TRY(m.hidden, table.count(line, "hidden", 0));
-  WEFT_TRY(m.heads, table.count(line, "heads", 0));
-  WEFT_TRY(m.kv_heads, table.count(line, "kv_heads", m.heads));
-  WEFT_TRY(m.ffn, table.count(line, "ffn", 4 * m.hidden));
-  WEFT_TRY(m.vocab, table.count(line, "vocab", 51200));
-  WEFT_TRY(m.experts, table.count(line, "experts", 0));
-  WEFT_TRY(m.top_k, table.count(line, "topk", 0));
-  WEFT_TRY(m.moe_ffn, table.count(line, "moe_ffn", m.ffn));
-  const auto wrong = [&](const char* column, std::int64_t value, const char* why) {
-    return bad_input("{}:{}: {} {} {}; are columns swapped?", table.file(), line.number, column, value, why);
-  };
-  if (m.layers == 0 || m.hidden == 0 || m.heads == 0)
-    return bad_input("{}:{}: layers, hidden and heads are needed", table.file(), line.number);
-  if (m.heads > m.hidden) return wrong("heads", m.heads, "are more than hidden");
-  if (m.layers > m.hidden) return wrong("layers", m.layers, "are more than hidden");
-  if (m.kv_heads > m.heads) return wrong("kv_heads", m.kv_heads, "are more than heads");
-  if (m.ffn > 0 && m.ffn < m.hidden) return wrong("ffn", m.ffn, "is less than hidden");
-  m.head_dim = m.hidden / m.heads;
-  const bool gpt = name.starts_with("gpt") || name.starts_with("mpt") || name.starts_with("nemotron");
-  m.gated = !gpt;
-  m.tied = name.starts_with("gpt") || name.starts_with("mpt");
-  return m;
-}
-
-Result<Plan> plan_of(const Table& table, const Line& line, std::int64_t gpus) {
-  Plan p;
-  p.software = software_of(table, line);
-  WEFT_TRY(p.tp, table.count(line, "tp", 1));
-  WEFT_TRY(p.pp, table.count(line, "pp", 1));
-  WEFT_TRY(p.vp, table.count(line, "vp", 1));
-  WEFT_TRY(p.cp, table.count(line, "cp", 1));
-  WEFT_TRY(p.ep, table.count(line, "ep", 1));
-  WEFT_TRY(p.micro_batch, table.count(line, "mbs", 1));
-  WEFT_TRY(p.global_batch, table.count(line, "gbs", 0));
-  WEFT_TRY(p.seq, table.count(line, "seq", 0));
-  if (p.tp > gpus)
-    return bad_input("{}:{}: tp {} is more than {} gpus; are columns swapped?", table.file(), line.number, p.tp, gpus);
-  if (p.micro_batch > p.global_batch)
-    return bad_input("{}:{}: mbs {} is more than gbs {}; are columns swapped?", table.file(), line.number,
-                     p.micro_batch, p.global_batch);
-  p.dp = std::max<std::int64_t>(1, gpus / (p.tp * p.pp * p.cp));
-  const std::string sharding = table.text(line, "sharding"), recompute = table.text(line, "recompute");
-  const std::string schedule = table.text(line, "schedule");
-  p.zero = has(sharding, "FSDP")                                                         ? 3
-           : p.software >= 2023 || has(sharding, "ZeRO-1") || has(sharding, "optimizer") ? 1
-                                                                                         : 0;
-  p.recompute = has(recompute, "full")        ? Recompute::kFull
-                : has(recompute, "selective") ? Recompute::kSelective
-                                              : Recompute::kNone;
-  p.sequence_parallel = p.software >= 2023 || has(recompute, "sequence");
-  if (schedule.starts_with("ZB-1p")) p.schedule = Schedule::kZeroBubble;
-  p.precision = precision_of(table.text(line, "precision"));
-  p.gradient_bytes = p.software >= 2024 ? 2 : 4;
-  return p;
-}
-
-// Machines by preset and nodes; what their collectives take is kept for all rows.
-class Machines {
- public:
-  struct Machine {
-    std::unique_ptr<cost::MachineView> view;
-    std::unique_ptr<Traffic> traffic;
-  };
-  struct Answer {
-    Machine* machine;
-    std::string card;
-  };
-  Result<Answer> find(const std::string& gpu, std::int64_t gpus) {
-    for (const auto& file : embedded::training_files()) {
-      if (file.path != "data/training/gpus.json") continue;
-      const json table = json::parse(file.text, nullptr, false);
-      for (const auto& entry : table["gpus"]) {
-        if (!gpu.starts_with(entry.value("name", "?"))) continue;
-        const std::string preset = entry.value("preset", "");
-        const std::int64_t per_node = preset == "gb200-nvl72" ? 72 : 8;
-        WEFT_TRY(Machine * machine,
-                 load(fmt::format("{}:nodes={}", preset, std::max<std::int64_t>(1, (gpus + per_node - 1) / per_node))));
-        return Answer{machine, entry.value("card", "")};
-      }
-    }
-    return bad_input("GPU '{}' is in no row of data/training/gpus.json", gpu);
-  }
-
- private:
-  Result<Machine*> load(const std::string& name) {
-    auto& machine = machines_[name];
-    if (!machine.view) {
-      WEFT_TRY(auto topology, topology::load_machine(name));
-      WEFT_TRY(auto view, cost::shipped_view(std::move(topology)));
-      machine.view = std::make_unique<cost::MachineView>(std::move(view));
-      machine.traffic = std::make_unique<Traffic>(*machine.view);
-    }
-    return &machine;
-  }
-  std::map<std::string, Machine> machines_;
-};
-
-Status predict(const Table& table, const Line& line, Machines& machines, Compared& row) {
+Status predict(const StepTable& table, const StepLine& line, StepMachines& machines, const OwnCards& cards,
+               Compared& row) {
   WEFT_TRY(const std::int64_t gpus, table.count(line, "gpus", 0));
   row.gpus = static_cast<double>(gpus);
   WEFT_TRY(row.measured, table.number(line, "step_s", 0));
@@ -241,14 +34,15 @@ Status predict(const Table& table, const Line& line, Machines& machines, Compare
   row.plan_text = describe(row.plan);
   row.flops_per_gpu = model.flops_per_token(row.plan.seq) * static_cast<double>(row.plan.global_batch * row.plan.seq) /
                       row.gpus * (row.plan.recompute == Recompute::kFull ? 4.0 / 3 : 1);
-  if (has(table.text(line, "arch"), "hybrid")) row.skipped = "layers without attention (Mamba) are not modelled";
-  if (has(table.text(line, "flag"), "changes the model")) row.skipped = "the row changes the model";
-  if (table.text(line, "schedule").starts_with("ZB-2p")) row.skipped = "schedule ZB-2p is not modelled";
+  if (contains(table.text(line, "arch"), "hybrid")) row.skipped = "layers without attention (Mamba) are not modelled";
+  if (contains(table.text(line, "flag"), "changes the model")) row.skipped = "the row changes the model";
+  if (contains(table.text(line, "schedule"), "all-reduce"))
+    row.skipped = "an optimizer that all stages wait for is not modelled";
   if (row.measured == 0 && !row.out_of_memory) row.skipped = "no step time";
   if (!row.skipped.empty()) return {};
   const auto found = machines.find(row.gpu, gpus);
   if (!found) return row.skipped = found.error().message, Status{};
-  const auto card = load_card(found->card, row.plan.precision);
+  const auto card = load_card(found->card, row.plan.precision, cards);
   if (!card) return row.skipped = card.error().message, Status{};
   if (const auto divides = check_plan(model, row.plan); !divides)
     return row.skipped = divides.error().message, Status{};
@@ -316,11 +110,13 @@ void count_pairs(Comparison& c) {
 }  // namespace
 
 Result<Comparison> compare_text(std::string_view file, std::string_view text,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  WEFT_TRY(const Table table, Table::parse(file, text));
+                                const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                const OwnCards& cards) {
+  WEFT_CHECK(check_cards(cards));
+  WEFT_TRY(const StepTable table, StepTable::parse(file, text));
   Comparison c;
-  Machines machines;
-  for (const Line& line : table.lines()) {
+  StepMachines machines;
+  for (const StepLine& line : table.lines()) {
     if (progress) progress(std::ssize(c.rows), std::ssize(table.lines()));
     Compared row{.id = table.text(line, "id"),
                  .set = table.text(line, "set"),
@@ -330,7 +126,7 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text,
                  .precision = table.text(line, "precision"),
                  .source = table.text(line, "source")};
     if (row.id.empty()) row.id = fmt::format("line {}", line.number);
-    WEFT_CHECK(predict(table, line, machines, row));
+    WEFT_CHECK(predict(table, line, machines, cards, row));
     c.rows.push_back(std::move(row));
   }
   predict_simply(c.rows);
@@ -339,9 +135,10 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text,
 }
 
 Result<Comparison> compare_file(const std::string& file,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress) {
+                                const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                const OwnCards& cards) {
   WEFT_TRY(const std::string text, read_text_file(file));
-  return compare_text(file, text, progress);
+  return compare_text(file, text, progress, cards);
 }
 
 std::string in_words(const Comparison& c, bool every_row) {

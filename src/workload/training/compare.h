@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "workload/training/card.h"
 #include "workload/training/plan.h"
 
 namespace weft::training {
@@ -36,10 +37,13 @@ struct Comparison {
 
 // Table of measured steps with the columns of docs/training.md. Errors (bad input): a column that is missing, a cell
 // that is no number or cannot be right where it stands; names file, line and column.
+// `cards`: a user's own rates of computing.
 Result<Comparison> compare_file(const std::string& file,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+                                const std::function<void(std::int64_t, std::int64_t)>& progress = {},
+                                const OwnCards& cards = {});
 Result<Comparison> compare_text(std::string_view file, std::string_view text,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+                                const std::function<void(std::int64_t, std::int64_t)>& progress = {},
+                                const OwnCards& cards = {});
 
 std::string in_words(const Comparison& comparison, bool every_row);
 nlohmann::json to_json(const Comparison& comparison);  // weft.train-compare/1

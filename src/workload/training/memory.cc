@@ -78,6 +78,7 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   // Micro-batches whose activations are held at once.
   double held = d(std::min(plan.micro_batches(), plan.pp - stage));
   if (plan.schedule == Schedule::kZeroBubble) held = d(std::min(plan.micro_batches(), plan.pp));
+  if (plan.schedule == Schedule::kZeroBubble2) held = d(std::min(plan.micro_batches(), 2 * plan.pp));
   if (plan.vp > 1)
     held = std::min(d(plan.micro_batches()), d((plan.pp - stage - 1) * 2 + (plan.vp - 1) * plan.pp + 1) / d(plan.vp));
   Plan kept = plan;

@@ -50,7 +50,7 @@ class Runner {
   explicit Runner(const Pipeline& p) : p_(p), ends_(p) {
     WEFT_REQUIRE(static_cast<std::int64_t>(p.times.size()) == p.stages * p.chunks);
     result_.stage_end.assign(static_cast<std::size_t>(p.stages), 0);
-    result_.stage_busy = result_.stage_end;
+    result_.stage_busy = result_.stage_begin = result_.stage_end;
   }
 
   double ready(std::int64_t stage, Pass pass) { return ends_.ready(stage, pass); }
@@ -65,12 +65,14 @@ class Runner {
     if (pass.kind == 'F' && pass.micro_batch == 0 && !p_.weights_at.empty()) end = std::max(end, p_.weights_at[s]);
     if (pass.kind != 'W') ends_.of(pass.kind, stage, pass.chunk, pass.micro_batch) = end;
     result_.stage_end[s] = end;
+    if (p_.schedule == Schedule::kZeroBubble2 && result_.stage_busy[s] == 0) result_.stage_begin[s] = begin;
     result_.stage_busy[s] += takes;
     result_.pieces.push_back({stage, pass.chunk, pass.micro_batch, pass.kind, begin, end});
   }
 
   PipelineRun done() {
-    result_.seconds = *std::ranges::max_element(result_.stage_end);
+    for (std::size_t s = 0; s < result_.stage_end.size(); ++s)
+      result_.seconds = std::max(result_.seconds, result_.stage_end[s] - result_.stage_begin[s]);
     return std::move(result_);
   }
 
@@ -116,11 +118,31 @@ std::vector<Pass> zero_bubble_order(const Pipeline& p, std::int64_t stage) {
   return order;
 }
 
-PipelineRun in_order(const Pipeline& p) {
+// ZB-H2 of the same paper: a stage starts with as many forward passes as fill its wait for the first backward pass,
+// 2 (p - s) - 1 of them. Weights' gradients lag behind by `lag` (half passes) for each stage before it and `more`
+// passes.
+struct Lag {
+  std::int64_t lag = 0, more = 0;
+  bool forward_first = false;  // in the steady state
+};
+std::vector<Pass> zero_bubble2_order(const Pipeline& p, std::int64_t stage, const Lag& by) {
+  const std::int64_t m = p.micro_batches, warm_up = std::min(m, 2 * (p.stages - stage) - 1);
+  const std::int64_t lag = std::min(m, by.lag * stage / 2 + by.more);
+  std::vector<Pass> order;
+  for (std::int64_t k = 0; k < warm_up; ++k) order.push_back({0, k, 'F'});
+  for (std::int64_t k = 0; k < m; ++k) {
+    const bool more = k + warm_up < m;
+    if (more && by.forward_first) order.push_back({0, k + warm_up, 'F'});
+    order.push_back({0, k, 'B'});
+    if (more && !by.forward_first) order.push_back({0, k + warm_up, 'F'});
+    if (k >= lag) order.push_back({0, k - lag, 'W'});
+  }
+  for (std::int64_t k = m - lag; k < m; ++k) order.push_back({0, k, 'W'});
+  return order;
+}
+
+PipelineRun in_order(const Pipeline& p, const std::vector<std::vector<Pass>>& orders) {
   Runner runner(p);
-  std::vector<std::vector<Pass>> orders;
-  for (std::int64_t s = 0; s < p.stages; ++s)
-    orders.push_back(p.schedule == Schedule::k1F1B ? order_of(p, s) : zero_bubble_order(p, s));
   std::vector<std::size_t> next(orders.size(), 0);
   for (bool moved = true; moved;) {
     moved = false;
@@ -140,6 +162,26 @@ PipelineRun in_order(const Pipeline& p) {
 
 }  // namespace
 
-PipelineRun run(const Pipeline& pipeline) { return in_order(pipeline); }
+PipelineRun run(const Pipeline& pipeline) {
+  const auto all = [&](const auto& order_of_stage) {
+    std::vector<std::vector<Pass>> orders;
+    for (std::int64_t s = 0; s < pipeline.stages; ++s) orders.push_back(order_of_stage(s));
+    return in_order(pipeline, orders);
+  };
+  if (pipeline.schedule == Schedule::k1F1B) return all([&](std::int64_t s) { return order_of(pipeline, s); });
+  if (pipeline.schedule == Schedule::kZeroBubble)
+    return all([&](std::int64_t s) { return zero_bubble_order(pipeline, s); });
+  constexpr std::int64_t kMostLag = 16;
+  PipelineRun best;
+  for (std::int64_t lag = 0; lag <= kMostLag; ++lag)
+    for (const std::int64_t more : {0, 1, 2, 4})
+      for (const bool forward_first : {false, true}) {
+        PipelineRun found = all([&](std::int64_t s) {
+          return zero_bubble2_order(pipeline, s, {lag, more, forward_first});
+        });
+        if (best.pieces.empty() || found.seconds < best.seconds) best = std::move(found);
+      }
+  return best;
+}
 
 }  // namespace weft::training

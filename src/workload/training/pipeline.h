@@ -30,13 +30,17 @@ struct Piece {
 };
 
 struct PipelineRun {
-  double seconds = 0;
+  double seconds = 0;  // of a step: up to the last stage's end; ZB-2p: the longest of the stages' spans
   std::vector<double> stage_end, stage_busy;  // s
-  std::vector<Piece> pieces;                  // of every stage in order
+  // Where a stage's step begins: 0, but ZB-2p's stages do not wait for each other between steps, so that a stage's step
+  // begins with its first pass.
+  std::vector<double> stage_begin;
+  std::vector<Piece> pieces;  // of every stage in order
 };
 
 // The schedule in virtual time: 1F1B, interleaved 1F1B where a stage has several chunks (micro-batches are then a
-// multiple of the stages), or the zero-bubble schedule ZB-H1, which holds as many activations as 1F1B.
+// multiple of the stages), the zero-bubble schedule ZB-H1, which holds as many activations as 1F1B, or ZB-H2, which
+// holds twice as many: how far its weights' gradients lag behind is searched for, as the paper's heuristic does.
 PipelineRun run(const Pipeline& pipeline);
 
 }  // namespace weft::training

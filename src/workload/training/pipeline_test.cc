@@ -32,6 +32,12 @@ constexpr Row kTable[] = {
     {Schedule::kZeroBubble, 16, 1, 64, 11.307, 11.254, 8.101, 0.379, 0.1088},
     {Schedule::kZeroBubble, 16, 1, 128, 11.325, 11.308, 8.109, 0.378, 0.0576},
     {Schedule::kZeroBubble, 16, 1, 48, 11.347, 11.248, 8.132, 0.377, 0.1397},
+    {Schedule::kZeroBubble2, 8, 1, 24, 18.522, 18.086, 9.337, 0.601, 0.0433},
+    {Schedule::kZeroBubble2, 8, 1, 32, 18.513, 18.086, 9.331, 0.626, 0.0039},
+    {Schedule::kZeroBubble2, 8, 1, 64, 18.546, 18.097, 9.321, 0.762, 0.0026},
+    {Schedule::kZeroBubble2, 16, 1, 48, 11.347, 11.248, 8.132, 0.377, 0.0066},
+    {Schedule::kZeroBubble2, 16, 1, 64, 11.307, 11.254, 8.101, 0.379, 0.0054},
+    {Schedule::kZeroBubble2, 16, 1, 128, 11.325, 11.308, 8.109, 0.378, 0.0028},
 };
 
 double bubble_of(const Row& row) {
@@ -69,6 +75,15 @@ TEST(Pipeline, WithoutMessagesTheBubbleIsTheClosedForm) {
     const auto v = static_cast<double>(chunks);
     p.times.assign(static_cast<std::size_t>(4 * chunks), {1 / v, 2 / v, 0});
     EXPECT_NEAR(run(p).seconds, 16 * 3 * (1 + 3 / (16 * v)), 1e-9) << chunks << " chunks";
+  }
+}
+
+// With equal passes and free messages, ZB-H2 has no bubble at all (the paper's section 3).
+TEST(Pipeline, ZeroBubbleWithTwiceTheMemoryHasNoneWherePassesAreEqual) {
+  for (const std::int64_t stages : {2, 4, 8}) {
+    Pipeline p{.stages = stages, .chunks = 1, .micro_batches = 3 * stages, .schedule = Schedule::kZeroBubble2};
+    p.times.assign(static_cast<std::size_t>(stages), {1, 1, 1});
+    EXPECT_NEAR(run(p).seconds, 3.0 * 3 * static_cast<double>(stages), 1e-9) << stages << " stages";
   }
 }
 

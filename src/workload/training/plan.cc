@@ -12,12 +12,14 @@ Result<Recompute> parse_recompute(std::string_view text) {
   return bad_input("--recompute {}: none, selective or full", text);
 }
 
-std::string_view name(Schedule schedule) { return schedule == Schedule::k1F1B ? "1f1b" : "zb-1p"; }
+std::string_view name(Schedule schedule) {
+  return schedule == Schedule::k1F1B ? "1f1b" : schedule == Schedule::kZeroBubble ? "zb-1p" : "zb-2p";
+}
 
 Result<Schedule> parse_schedule(std::string_view text) {
-  for (const Schedule s : {Schedule::k1F1B, Schedule::kZeroBubble})
+  for (const Schedule s : {Schedule::k1F1B, Schedule::kZeroBubble, Schedule::kZeroBubble2})
     if (name(s) == text) return s;
-  return bad_input("--schedule {}: 1f1b or zb-1p", text);
+  return bad_input("--schedule {}: 1f1b, zb-1p or zb-2p", text);
 }
 
 std::string describe(const Plan& plan) {

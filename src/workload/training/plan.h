@@ -8,7 +8,9 @@
 namespace weft::training {
 
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
-enum class Schedule : std::uint8_t { k1F1B, kZeroBubble };
+// Zero-bubble schedules of arXiv 2401.10241: ZB-H1 with the memory of 1F1B (published as ZB-1p), ZB-H2 with twice of it
+// (ZB-2p), whose optimizer does not wait for other stages.
+enum class Schedule : std::uint8_t { k1F1B, kZeroBubble, kZeroBubble2 };
 
 std::string_view name(Recompute recompute);
 Result<Recompute> parse_recompute(std::string_view text);

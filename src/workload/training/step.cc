@@ -224,7 +224,8 @@ class Builder {
       exposed[s] = reduced - done;
       step.data_begin.push_back(begin);
       step.data_end.push_back(reduced);
-      if (reduced + optimizers[s] > end) end = reduced + optimizers[s], slowest = s;
+      const double span = reduced + optimizers[s] - step.pipeline.stage_begin[s];
+      if (span > end) end = span, slowest = s;
     }
     const double m = d(plan_.micro_batches());
     const PassTime all = passes_[slowest] * (m * slow_stage_[slowest]);

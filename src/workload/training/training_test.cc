@@ -6,6 +6,7 @@
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
 #include "workload/training/files.h"
+#include "workload/training/pictures.h"
 #include "workload/training/step.h"
 
 namespace weft::training {
@@ -157,6 +158,98 @@ TEST(Best, RanksPlansAndSaysWhyEachLost) {
   EXPECT_TRUE(plans->ranked[0].reason.empty());
   for (std::size_t i = 1; i < plans->ranked.size(); ++i) EXPECT_FALSE(plans->ranked[i].reason.empty());
   for (const auto& refused : plans->refused) EXPECT_NE(refused.reason.find("needs"), std::string::npos);
+}
+
+Step step_of(const Model& m, const Plan& plan, const cost::MachineView& on) {
+  EXPECT_TRUE(check_plan(m, plan));
+  Traffic traffic(on);
+  auto step = simulate_step(m, plan, card("H100-SXM5"), traffic);
+  EXPECT_TRUE(step) << (step ? "" : step.error().message);
+  return step ? *step : Step{};
+}
+
+TEST(Step, WithoutOverlapGradientsTravelAfterTheLastPass) {
+  const Model m = model("llama3-8b");
+  const auto on = machine("dgx-h100:nodes=2,net=ib-ndr");
+  Plan plan{.dp = 16, .zero = 1, .global_batch = 64, .seq = 8192};
+  const Step beside = step_of(m, plan, *on);
+  plan.overlap = 0;
+  const Step between = step_of(m, plan, *on);
+  EXPECT_GT(between.seconds, beside.seconds);
+  // Nothing is hidden: all of the gradients' reduction and of the gather of weights is exposed.
+  EXPECT_NEAR(between.parts.data, between.data_total, 1e-9);
+  EXPECT_DOUBLE_EQ(between.data_begin[0], between.pipeline.stage_end[0]);
+  EXPECT_LT(beside.parts.data, beside.data_total);
+  EXPECT_LT(beside.data_begin[0], beside.pipeline.stage_end[0]);
+}
+
+TEST(Step, SmallBucketsCostTheirLatencyAndOneOfAllHidesNothing) {
+  const Model m = model("llama3-8b");
+  const auto on = machine("dgx-h100:nodes=2,net=ib-ndr");
+  Plan plan{.dp = 16, .zero = 0, .global_batch = 64, .seq = 8192};
+  const auto with = [&](std::int64_t bucket) {
+    plan.bucket = bucket;
+    return step_of(m, plan, *on);
+  };
+  const Step one = with(1), usual = with(25), whole = with(1 << 20), framework = with(0);
+  EXPECT_GT(one.data_total, 1.2 * usual.data_total);    // a launch and two latencies for each of 30,000 buckets
+  EXPECT_NEAR(framework.seconds, usual.seconds, 1e-9);  // DDP's 25 MiB
+  EXPECT_GT(whole.parts.data, usual.parts.data);        // the only bucket is complete with the last layer
+  plan.bucket = -1;
+  EXPECT_FALSE(check_plan(m, plan));
+  plan.bucket = 0, plan.overlap = 2;
+  EXPECT_FALSE(check_plan(m, plan));
+}
+
+Answer answer_to(const std::string& words, const std::string& on) {
+  auto parsed = parse_words(words);
+  EXPECT_TRUE(parsed);
+  parsed->on = on;
+  const auto view = machine(on);
+  auto found = answer(model(parsed->model), *view, *parsed);
+  EXPECT_TRUE(found) << (found ? "" : found.error().message);
+  return *found;
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(Pictures, AStepHasALanePerStageWithEveryPassAndItsMemory) {
+  const Answer a = answer_to("llama3-8b:pp=4,zero=1,global-batch=32", "dgx-h100");
+  const std::string svg = step_svg(a);
+  for (const char* text : {">stage 0<", ">stage 3<", ">exposed: nothing is computed<", ">gradients on the wire<"})
+    EXPECT_EQ(count(svg, text), 1u) << text;
+  EXPECT_EQ(count(svg, ">stage 4<"), 0u);
+  // 4 stages x 16 micro-batches of two replicas, forward; samples of the legend; a part of every memory bar.
+  EXPECT_EQ(count(svg, "fill=\"#c9d3ee\""), 4u * 16 + 2 + 4);
+  EXPECT_NE(svg.find(fmt::format("{:.1f}<", a.step.stages[0].total() / 1073741824.0)), std::string::npos);
+}
+
+TEST(Pictures, TheParetoFrontIsThePlansThatNoOtherBeatsInBoth) {
+  const auto plan = [](double seconds, double bytes) {
+    Ranked r;
+    r.step.seconds = seconds;
+    r.step.peak.parameters = bytes;
+    return r;
+  };
+  const std::vector<Ranked> plans = {plan(1.0, 50), plan(1.1, 60), plan(1.2, 40), plan(1.3, 40), plan(1.4, 10)};
+  EXPECT_EQ(pareto_front(plans), (std::vector<std::size_t>{0, 2, 4}));
+}
+
+TEST(Pictures, ScalingGoesFromOneReplicaToAll) {
+  const auto on = machine("dgx-h100:nodes=4,net=ib-ndr");
+  const Answer a = answer_to("llama3-8b:tp=2,zero=1,global-batch=64", "dgx-h100:nodes=4,net=ib-ndr");
+  const auto points = scaling(model("llama3-8b"), *on, a);
+  ASSERT_TRUE(points) << points.error().message;
+  ASSERT_EQ(points->size(), 5u);  // 1, 2, 4, 8, 16 replicas
+  EXPECT_EQ(points->front().gpus, 2);
+  EXPECT_EQ(points->back().gpus, 32);
+  EXPECT_NEAR(points->back().weak_mfu, a.step.mfu, 1e-12);
+  EXPECT_GE(points->front().weak_mfu, points->back().weak_mfu);  // nothing to reduce
+  EXPECT_GT(scaling_svg(*points, a.report).size(), 1000u);
 }
 
 // Nothing of these rows was used to set a constant.
