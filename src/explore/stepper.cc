@@ -36,6 +36,16 @@ schedule::Proof watch(const schedule::Schedule& schedule, int slots, Explorer& e
 }
 
 void say_ends(const schedule::Shape& shape, Explorer& e) {
+  e.inputs.resize(static_cast<std::size_t>(shape.ranks));
+  for (Rank r = 0; r < shape.ranks; ++r)
+    for (schedule::ChunkId c = 0; c < shape.chunks; ++c) {
+      if (!holds(shape, schedule::Buffer::kIn, c, r)) continue;
+      auto& runs = e.inputs[static_cast<std::size_t>(r)];
+      if (!runs.empty() && runs.back().first + runs.back().second == c)
+        ++runs.back().second;
+      else
+        runs.emplace_back(c, 1);
+    }
   const bool sums = schedule::reduces(shape.collective);
   e.begins_said = sums ? "Before the first step every rank holds its own contribution to every chunk."
                        : "Before the first step every chunk is with the rank that gives it.";

@@ -139,6 +139,7 @@ nlohmann::json to_json(const Explorer& e) {
         {"proved", e.proved},
         {"wrong", wrong},
         {"follows", or_null(e.follows)},
+        {"inputs", e.inputs},
         {"starts", runs(e.starts)},
         {"ends", runs(e.ends)},
         {"begins_said", e.begins_said},

@@ -126,6 +126,8 @@ struct Explorer {
   double total_us = 0;
   // Where there are too many ranks or moves to show all chunks, one is followed: `moves` are those of this chunk.
   std::optional<std::int64_t> follows = {};
+  // Chunks that each rank's own input holds, as runs, where all chunks are shown.
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> inputs;
   std::vector<Ranks> starts, ends;      // ranks whose input, and whose output, holds that chunk
   std::string begins_said, ended_said;  // the first and the last frame in a sentence
   std::vector<Move> moves;              // in order of their beginning

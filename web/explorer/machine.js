@@ -98,6 +98,8 @@
       hit.setAttribute("opacity", "0");
       line.after(hit);
     }
+    // Letters stay readable: a wide picture scrolls instead of shrinking below nine tenths, a narrow one never grows.
+    svg.style.setProperty("--least", `${0.9 * svg.viewBox.baseVal.width}px`);
     $("picture").replaceChildren(document.importNode(svg, true));
     $("machine-said").textContent = machine.said;
     $("slip").textContent = page.choices() ? "Click a link to break it, two devices for the path between them." : "Click a link or a device.";

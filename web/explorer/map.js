@@ -13,19 +13,28 @@
       ink: rgb("--ink"), fault: rgb("--fault"), paper: rgb("--paper"), you: rgb("--you-mark") };
     tiles.clear();
   };
-  // The level's children stand in a grid about twice as wide as high; a gap around each grows with the level.
+  // Columns of a grid of `count` things whose shape comes nearest to `wanted` times as wide as high, with few empty places.
+  const columnsOf = (count, size, wanted) => {
+    let best = 1, least = Infinity;
+    for (let columns = 1; columns <= count; ++columns) {
+      const rows = Math.ceil(count / columns);
+      const off = Math.abs(Math.log((columns * size.width) / (rows * size.height) / wanted)) + 3 * (columns * rows / count - 1);
+      if (off < least) { least = off; best = columns; }
+    }
+    return best;
+  };
+  // The level's children stand in a grid; a gap around each grows with the level.
   const layout = () => {
     let size = { width: 1, height: 1 };  // of a GPU
     levels = map.levels.map((l, i) => {
-      const most = Math.max(...l.sizes), columns = Math.ceil(Math.sqrt(most * (i % 2 ? 1 : 2) * (size.height / size.width)));
+      const most = Math.max(...l.sizes), columns = columnsOf(most, size, 1.8);
       const rows = Math.ceil(most / columns), gap = i === 0 ? 0.4 : 0.06 * Math.max(size.width, size.height) * 1.5;
       const level = { word: l.word, sizes: l.sizes, count: l.count, columns, rows, gap, child: size,
         width: columns * size.width + 2 * gap, height: rows * size.height + 2 * gap };
       size = { width: level.width, height: level.height };
       return level;
     });
-    const top = levels[levels.length - 1], aspect = 2;
-    const columns = Math.max(1, Math.ceil(Math.sqrt((top.count * aspect * top.height) / top.width)));
+    const top = levels[levels.length - 1], columns = columnsOf(top.count, top, 2.4);
     world = { columns, rows: Math.ceil(top.count / columns), top, width: columns * top.width, height: Math.ceil(top.count / columns) * top.height };
   };
   const sizeOf = (l, index) => (levels[l].sizes.length === 1 ? levels[l].sizes[0] : levels[l].sizes[index] ?? 0);

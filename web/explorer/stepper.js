@@ -3,7 +3,7 @@ const stepper = (() => {
   const { $, make, shape, three, hue, state, remember } = page;
   let schedule = null;
   let programOf = -1;
-  let ends = [], most = 0, swatches = [];
+  let ends = [], most = 0, swatches = [], inputs = 0, owns = [];
   const whole = (holds) => holds.length >= most;
   const follows = () => schedule.follows !== null;
   const build = (data) => {
@@ -11,6 +11,8 @@ const stepper = (() => {
     ({ schedule } = data);
     ends = [...new Set(schedule.moves.map((m) => m.end_us))].sort((a, b) => a - b);
     swatches = [];
+    inputs = schedule.inputs.reduce((n, runs) => n + runs.reduce((k, [, count]) => k + count, 0), 0);
+    owns = schedule.inputs.map((_, rank) => [rank]);
     programOf = -1;
     $("ranks").replaceChildren();
     $("verdict").textContent = schedule.verdict;
@@ -18,7 +20,7 @@ const stepper = (() => {
     $("strip").hidden = $("stepper-export").hidden = !schedule.played;
     $("follow").hidden = !schedule.played || !follows();
     if (follow.build(schedule)) return drawTime();
-    most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 0);
+    most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 1);
     for (let r = 0; r < (schedule.played ? schedule.ranks : 0); ++r) {
       const row = make("div", undefined, "rank");
       row.tabIndex = r === state.rank ? 0 : -1;
@@ -52,17 +54,22 @@ const stepper = (() => {
     cell.holds = holds;
     const threads = cell.firstChild;
     threads.replaceChildren();
-    for (const r of holds) {
-      const t = make("span", holds.length <= 8 ? String(r) : "", "thread");
-      t.style.background = hue(r);
+    // Every contribution has its place; what is missing is casing.
+    const places = most <= 16 && holds.every((r) => r < most) ? Array.from({ length: most }, (_, r) => (holds.includes(r) ? r : null)) : holds;
+    for (const r of places) {
+      const t = make("span", r !== null && most <= 8 ? String(r) : "", "thread");
+      if (r !== null) t.style.background = hue(r);
       threads.append(t);
     }
     cell.lastChild.textContent = `chunk ${chunk}: ${holds.length}`;
     cell.classList.toggle("whole", whole(holds));
+    cell.classList.toggle("input", owns.includes(holds));
   };
   // What every rank's memory holds at a time: the values of the moves that have ended by then.
+  const kMostInputs = 512;  // more of them would hide what moves
   const heldAt = (at) => {
-    const held = Array.from({ length: schedule.ranks }, () => new Map());
+    const held = schedule.inputs.map((runs, rank) => new Map(inputs <= kMostInputs
+      ? runs.flatMap(([first, count]) => Array.from({ length: count }, (_, i) => [first + i, owns[rank]])) : []));
     const moving = [];
     let last = null;
     for (const m of schedule.moves) {

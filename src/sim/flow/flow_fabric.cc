@@ -43,7 +43,8 @@ FlowFabric::FlowFabric(const topology::Topology& topology, const topology::Route
       routes_(routes),
       options_(std::move(options)),
       capabilities_(flow_capabilities(topology, options_.strands)),
-      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_, links_have_numbers()),
+      fold_(topology, ranks, options_.turn > 0 ? options_.turn : ranks, rates_,
+            links_have_numbers() && (options_.turn <= 0 || options_.turn == ranks)),  // folded links are classes
       carrier_(carrier_of(*this)),
       delays_(options_.disturbances.jitter),
       bursts_(options_.background.seed) {
