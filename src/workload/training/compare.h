@@ -36,10 +36,13 @@ struct Comparison {
 
 // Table of measured steps with the columns of docs/training.md. Errors (bad input): a column that is missing, a cell
 // that is no number or cannot be right where it stands; names file, line and column.
-Result<Comparison> compare_file(const std::string& file,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
-Result<Comparison> compare_text(std::string_view file, std::string_view text,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+// `progress`: called before every row with those so far, and how many there are.
+using CompareProgress = std::function<void(const Comparison& so_far, std::int64_t rows)>;
+Result<Comparison> compare_file(const std::string& file, const CompareProgress& progress = {});
+Result<Comparison> compare_text(std::string_view file, std::string_view text, const CompareProgress& progress = {});
+
+// Fills in what is said of all rows together. Of what progress was called with, nothing is filled in.
+void conclude(Comparison& comparison);
 
 std::string in_words(const Comparison& comparison, bool every_row);
 nlohmann::json to_json(const Comparison& comparison);  // weft.train-compare/1
