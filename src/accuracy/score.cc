@@ -38,10 +38,11 @@ int band(Bytes bytes) { return bytes < kMedium ? 0 : bytes < kLarge ? 1 : 2; }
 
 double error_of(const Prediction& prediction, const Point& point) { return std::abs(prediction.time / point.time - 1); }
 
-std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of) {
+std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of, const Progress& progress) {
   std::vector<Scored> all;
   std::map<std::string, Result<Predictor>> predictors;
   for (Table& table : tables) {
+    if (progress) progress(all, tables.size());
     Scored& scored = all.emplace_back();
     scored.table = std::move(table);
     const std::string& machine = scored.table.machine;
@@ -64,6 +65,7 @@ std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& pred
     collect(scored, errors);
     scored.score = score_of(std::move(errors));
   }
+  if (progress) progress(all, tables.size());
   return all;
 }
 

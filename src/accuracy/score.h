@@ -33,7 +33,10 @@ double error_of(const Prediction& prediction, const Point& point);
 
 // `predictor_of(machine)`: for a table's machine; asked once per run of tables with the same machine.
 using PredictorOf = std::function<Result<Predictor>(const std::string& machine)>;
-std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of);
+// `progress`: called before every table, and after the last one, with what is done and how many tables there are.
+using Progress = std::function<void(const std::vector<Scored>& done, std::size_t tables)>;
+std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& predictor_of,
+                              const Progress& progress = {});
 
 // Over all points of the tables with this use.
 Score total(const std::vector<Scored>& all, Use use);

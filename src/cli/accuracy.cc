@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
+#include "cli/on_interrupt.h"
+#include "cli/progress.h"
 
 namespace weft::cli {
 namespace {
@@ -154,12 +156,28 @@ Result<int> run_regret(const Spec& spec) {
                "size (B)", "chosen (us)", "best (us)", "ratio", "plans", "skipped", "chosen", "best");
   double worst = 1;
   int above = 0, all = 0;
+  const auto finish = [&]() -> Status {
+    Progress::show("");
+    if (spec.json != "-")
+      fmt::print("# {} choices, {} above {:.2f} times the best plan, worst {:.3f}\n", all, above, kMostRegret, worst);
+    if (spec.json.empty()) return {};
+    return write_json(spec.json, {{"schema", "weft.regret/1"}, {"rows", rows}});
+  };
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted\n");
+    if (const auto written = finish(); !written) report_error(written.error());
+  });
+  Progress line;
   for (const std::string& name : spec.regret) {
     WEFT_TRY(const Machine machine, load_machine(name, spec.calibration));
     for (const Collective collective : collectives)
       for (const Bytes size : sizes) {
+        Progress::show(fmt::format("{} {} {} …", name, schedule::name(collective), format_bytes(size)));
         WEFT_TRY(const auto found, accuracy::regrets(*machine.view, std::span(&collective, 1), std::span(&size, 1),
                                                      static_cast<double>(spec.steps)));
+        const std::lock_guard lock(interrupted.mutex());
+        Progress::show("");
         for (const accuracy::Regret& r : found) {
           ++all;
           above += r.ratio() > kMostRegret ? 1 : 0;
@@ -182,22 +200,31 @@ Result<int> run_regret(const Spec& spec) {
         }
       }
   }
-  if (spec.json != "-")
-    fmt::print("# {} choices, {} above {:.2f} times the best plan, worst {:.3f}\n", all, above, kMostRegret, worst);
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, {{"schema", "weft.regret/1"}, {"rows", rows}}));
+  const std::lock_guard lock(interrupted.mutex());
+  WEFT_CHECK(finish());
   return above > 0 ? kBadAnswer : 0;
 }
 
-// Errors (bad input): of the tables, or a table of --table that cannot be modelled.
-Result<std::vector<Scored>> score(const Spec& spec) {
+// `progress`: see accuracy::Progress. Errors (bad input): of the tables, or a table of --table that cannot be modelled.
+Result<std::vector<Scored>> score(const Spec& spec, const accuracy::Progress& progress = {}) {
   WEFT_TRY(auto tables, tables_for(spec));
-  auto all = accuracy::score_all(std::move(tables), [&](const std::string& on) -> Result<accuracy::Predictor> {
-    WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
-    return accuracy::Predictor(
-        cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
-  });
+  auto all = accuracy::score_all(
+      std::move(tables),
+      [&](const std::string& on) -> Result<accuracy::Predictor> {
+        WEFT_TRY(Machine machine, load_machine(on, spec.calibration));
+        return accuracy::Predictor(
+            cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
+      },
+      progress);
   if (!spec.table.empty() && !all.front().problem.empty()) return bad_input("{}", all.front().problem);
   return all;
+}
+
+Status emit(const Spec& spec, const std::vector<Scored>& all) {
+  if (spec.json != "-") print(all);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(all)));
+  if (!spec.svg.empty()) WEFT_CHECK(write_plots(spec.svg, all));
+  return {};
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
@@ -212,10 +239,22 @@ Result<int> run(const Spec& spec) {
   if (!spec.limits.empty()) {
     WEFT_TRY(limits, parse_limits(spec.limits));
   }
-  WEFT_TRY(const auto all, score(spec));
-  if (spec.json != "-") print(all);
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(all)));
-  if (!spec.svg.empty()) WEFT_CHECK(write_plots(spec.svg, all));
+  std::vector<Scored> done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the tables {} done\n", done.size(), done.size() == 1 ? "is" : "are");
+    if (done.empty()) return;
+    if (const auto written = emit(spec, done); !written) report_error(written.error());
+  });
+  Progress line;
+  WEFT_TRY(const auto all, score(spec, [&](const std::vector<Scored>& so_far, std::size_t tables) {
+             const std::lock_guard lock(interrupted.mutex());
+             done.insert(done.end(), so_far.begin() + std::ssize(done), so_far.end());
+             if (so_far.size() < tables) Progress::show(fmt::format("table {} of {} …", so_far.size() + 1, tables));
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(spec, all));
   if (spec.limits.empty()) return 0;
   const Score others = total(all, accuracy::Use::kJudge);
   for (std::size_t b = 0; b < kBands; ++b)

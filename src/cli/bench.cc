@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/bench_one_sided.h"
 #include "cli/bench_transfer.h"
+#include "tune/nccl/choice.h"
 
 namespace weft::cli {
 namespace {
@@ -25,6 +26,7 @@ Examples:
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
+  weft bench all_reduce --on hgx-b200:nodes=4 --tuner nccl-2.27 what that release of NCCL would choose
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl --algo Tree --proto LL128     as NCCL_ALGO, NCCL_PROTO
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
@@ -84,9 +86,10 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.transport != "threads") WEFT_CHECK(env::check_transport("--transport", spec.transport));
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
-  if (spec.tuner != "weft" && spec.tuner != "nccl")
-    return bad_input("unknown tuner '{}'; there are weft and nccl", spec.tuner);
-  if (spec.tuner == "nccl" && spec.on.empty()) return bad_input("--tuner nccl is for machines named by --on");
+  if (spec.tuner != "weft") {
+    WEFT_CHECK(tune::nccl::release_of(spec.tuner));
+    if (spec.on.empty()) return bad_input("--tuner {} is for machines named by --on", spec.tuner);
+  }
   if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
                           !spec.compute.empty() || !spec.timeline.empty()))
     return bad_input("--fault, --beside, --load, --compute and --timeline are for machines named by --on");
@@ -169,7 +172,9 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
-  sub->add_option("--tuner", spec->tuner, "with --on: weft, or nccl for what NCCL's own model would choose")
+  sub->add_option(
+         "--tuner", spec->tuner,
+         "with --on: weft, or nccl for what NCCL's own model would choose; nccl-2.27 … nccl-2.30: that release's")
       ->capture_default_str();
   sub->add_option("--algo", spec->algorithm,
                   "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");

@@ -20,7 +20,7 @@ struct BenchSpec {
   std::string type_name = "float", op_name = "sum";
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  std::string tuner = "weft";  // or "nccl": NCCL's choice
+  std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice
   std::string algorithm, protocol;
   std::int64_t channels = 0;
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 
@@ -8,6 +6,7 @@
 #include "cli/beside.h"
 #include "cli/on_interrupt.h"
 #include "cli/pattern.h"
+#include "cli/progress.h"
 #include "cost/limit.h"
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
@@ -31,15 +30,6 @@ using report::BenchRow;
 
 // Results are checked as far as all ranks' buffers fit into this much memory.
 constexpr Bytes kCheckedMemory = Bytes{1} << 30;
-
-// On a terminal, says what is being worked on.
-class Progress {
- public:
-  static void show(const std::string& text) {
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<60}\r{}", "", text);
-  }
-  ~Progress() { show(""); }
-};
 
 // All ranks' buffers, for a simulation that also carries the bytes.
 template <class T>
@@ -135,8 +125,9 @@ Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturban
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   if (spec.root >= ranks) return bad_input("--root {} is not one of {} ranks that are left", spec.root, ranks);
   Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
-  if (spec.tuner == "nccl") {
+  if (spec.tuner != "weft") {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
+    WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.tuner));
   }
   return job;
 }
@@ -223,7 +214,11 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                                    .nccl = job.nccl ? &*job.nccl : nullptr,
                                    .options = options,
                                    .calls = static_cast<int>(std::max<std::int64_t>(1, spec.iterations)),
-                                   .check = check_plan}));
+                                   .check = check_plan,
+                                   .progress = [&](int tried, int plans) {
+                                     Progress::show(fmt::format("simulating {} on {} ranks, plan {} of {} …",
+                                                                format_bytes(row.bytes), task.ranks, tried + 1, plans));
+                                   }}));
   const simulate::Outcome& outcome = answer.outcome;
   const schedule::Plan& plan = answer.choice.plan;
   row.algorithm = plan.algorithm->name;

@@ -46,10 +46,10 @@ double slow_from(Bytes bytes) { return bytes >= kLarge ? kSlow : kSmallSlow; }
 struct Known {
   std::string_view gpu, machine;
 };
-constexpr Known kKnown[] = {{"GB200", "gb200-nvl72"}, {"GH200", "gh200"},    {"H100 80GB HBM3", "dgx-h100"},
-                            {"H200", "hgx-h200"},     {"B200", "hgx-b200"},  {"B300", "hgx-b300"},
-                            {"A100-SXM", "dgx-a100"}, {"V100-SXM3", "dgx2"}, {"V100-SXM2", "dgx1-v100"},
-                            {"MI300X", "mi300x"}};
+constexpr Known kKnown[] = {{"GB300", "gb300-nvl72"},       {"GB200", "gb200-nvl72"}, {"GH200", "gh200"},
+                            {"H100 80GB HBM3", "dgx-h100"}, {"H200", "hgx-h200"},     {"B200", "hgx-b200"},
+                            {"B300", "hgx-b300"},           {"A100-SXM", "dgx-a100"}, {"V100-SXM3", "dgx2"},
+                            {"V100-SXM2", "dgx1-v100"},     {"MI300X", "mi300x"}};
 
 Result<std::string> machine_of(const Spec& spec, const PerfTable& table) {
   if (!spec.on.empty() && spec.on != "this") return spec.on;

@@ -3,6 +3,8 @@
 #include "cli/commands.h"
 #include "cli/explain_access.h"
 #include "cli/explain_nccl.h"
+#include "cli/on_interrupt.h"
+#include "cli/progress.h"
 #include "cost/limit.h"
 #include "predict/predict.h"
 #include "stream/path.h"
@@ -169,16 +171,32 @@ void mark_chosen(std::vector<tune::Candidate>& all, const predict::Answer& answe
   std::rotate(all.begin(), found, found + 1);
 }
 
-Result<Explained> explain(const Asked& asked) {
+// `publish`: called with the estimates, before anything is simulated; may be empty.
+Result<Explained> explain(const Asked& asked, const std::function<void(const Explained&)>& publish) {
   WEFT_TRY(auto all, tune::candidates(*asked.machine.view, asked.question));
   std::optional<NcclView> nccl;
   if (asked.machine.simulated && all.front().possible) nccl = ask_nccl(*asked.machine.view, asked.question);
   Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task)};
   if (asked.machine.simulated && e.all.front().possible) {
-    WEFT_TRY(e.answer, predict::predict(*asked.machine.view, {.question = asked.question}));
+    predict::Query query{.question = asked.question};
+    if (publish) {
+      publish(e);
+      query.progress = [](int tried, int plans) {
+        Progress::show(fmt::format("simulating plan {} of {} …", tried + 1, plans));
+      };
+    }
+    WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
     mark_chosen(e.all, *e.answer);
   }
   return e;
+}
+
+Status emit(const Spec& spec, const Asked& asked, const Explained& e) {
+  const schedule::Task& task = asked.question.task;
+  if (spec.json != "-") print(spec, asked.machine, task, e);
+  if (spec.json != "-" && e.nccl) print_nccl(*e.nccl, e.all.front());
+  if (spec.json.empty()) return {};
+  return write_json(spec.json, to_json(spec, asked.machine, task, e));
 }
 
 Result<int> run(const Spec& spec) {
@@ -190,11 +208,23 @@ Result<int> run(const Spec& spec) {
   }
   WEFT_TRY(const Asked asked, ask(spec));
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
-  WEFT_TRY(const Explained e, explain(asked));
-  const schedule::Task& task = asked.question.task;
-  if (spec.json != "-") print(spec, asked.machine, task, e);
-  if (spec.json != "-" && e.nccl) print_nccl(*e.nccl, e.all.front());
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, asked.machine, task, e)));
+  std::optional<Explained> estimated;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {}\n",
+               estimated ? "the least estimate is marked, no choice was simulated" : "nothing is done");
+    if (!estimated) return;
+    if (const auto written = emit(spec, asked, *estimated); !written) report_error(written.error());
+  });
+  Progress line;
+  Progress::show("estimating …");
+  WEFT_TRY(const Explained e, explain(asked, [&](const Explained& so_far) {
+             const std::lock_guard lock(interrupted.mutex());
+             estimated = so_far;
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(spec, asked, e));
   return e.all.front().possible ? 0 : kBadAnswer;
 }
 
@@ -202,7 +232,7 @@ Result<nlohmann::json> answer(const Spec& spec) {
   if (spec.collective == "devices" || spec.collective == "access" || !spec.table.empty())
     return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
   WEFT_TRY(const Asked asked, ask(spec));
-  WEFT_TRY(const Explained e, explain(asked));
+  WEFT_TRY(const Explained e, explain(asked, {}));
   return to_json(spec, asked.machine, asked.question.task, e);
 }
 

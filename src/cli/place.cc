@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/on_interrupt.h"
+#include "cli/progress.h"
 #include "predict/predict.h"
 #include "sim/flow/flow_fabric.h"
 #include "topology/import/hostlist.h"
@@ -57,13 +59,18 @@ struct Outcome {
 };
 
 // Time of the best all-reduce over all GPUs of these nodes.
-Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes) {
+Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes,
+                        const char* label) {
   const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
   const Rank ranks = view.endpoints();
   const schedule::Task task =
       task_of(Collective::kAllReduce, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  const auto progress = [&](int tried, int plans) {
+    Progress::show(fmt::format("simulating the {} nodes, plan {} of {} …", label, tried + 1, plans));
+  };
   WEFT_TRY(const predict::Answer answer,
-           predict::predict(view, {.question = {.task = task, .can = sim::flow_capabilities(view.topology())}}));
+           predict::predict(view, {.question = {.task = task, .can = sim::flow_capabilities(view.topology())},
+                                   .progress = progress}));
   Outcome outcome{.nodes = std::move(nodes),
                   .time = answer.outcome.time,
                   .algorithm = std::string(answer.choice.plan.algorithm->name),
@@ -87,6 +94,32 @@ nlohmann::json to_json(const std::vector<std::string>& names, const Outcome& o) 
           {"algorithm", o.algorithm},
           {"leaf_groups", o.groups},
           {"method", o.method}};
+}
+
+// What is done of the comparison.
+struct Compared {
+  std::optional<Outcome> chosen, other;
+  const char* label = "";  // of the others
+};
+
+Status emit(const Spec& spec, const Machine& machine, const std::vector<std::string>& names, Bytes bytes,
+            const Compared& c) {
+  nlohmann::json json = {{"schema", "weft.place/1"}, {"machine", machine.name}, {"bytes", bytes}};
+  if (c.chosen) json["chosen"] = to_json(names, *c.chosen);
+  if (c.other) {
+    json[c.label] = to_json(names, *c.other);
+    json["slowdown"] = c.other->time / c.chosen->time;
+  }
+  if (!spec.json.empty() && c.chosen) WEFT_CHECK(write_json(spec.json, json));
+  if (spec.json == "-" || !c.chosen) return {};
+  fmt::print("# all_reduce of {} over {} nodes of {}, simulated\n", format_bytes(bytes), c.chosen->nodes.size(),
+             machine.name);
+  for (const auto& [label, o] : {std::pair("chosen", &c.chosen), std::pair(c.label, &c.other)})
+    if (*o)
+      fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
+                 (*o)->groups, (*o)->groups == 1 ? "" : "s", list_of(names, (*o)->nodes));
+  if (c.other) fmt::print("slowdown of the {} nodes: {:.2f}x\n", c.label, c.other->time / c.chosen->time);
+  return {};
 }
 
 Result<int> run(const Spec& spec) {
@@ -114,23 +147,24 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(other,
              topology::scatter_nodes(free, static_cast<std::int32_t>(count), static_cast<std::uint64_t>(spec.seed)));
   }
-  WEFT_TRY(const Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes));
-  WEFT_TRY(const Outcome compared, time_on(*machine.view, groups, std::move(other), bytes));
-  const double slowdown = compared.time / chosen.time;
-  const char* what = spec.given.empty() ? "scattered" : "given";
-  if (!spec.json.empty())
-    WEFT_CHECK(write_json(spec.json, {{"schema", "weft.place/1"},
-                                      {"machine", machine.name},
-                                      {"bytes", bytes},
-                                      {"chosen", to_json(names, chosen)},
-                                      {what, to_json(names, compared)},
-                                      {"slowdown", slowdown}}));
-  if (spec.json == "-") return 0;
-  fmt::print("# all_reduce of {} over {} nodes of {}, simulated\n", format_bytes(bytes), count, machine.name);
-  for (const auto& [label, o] : {std::pair("chosen", &chosen), std::pair(what, &compared)})
-    fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration(o->time), o->algorithm, o->groups,
-               o->groups == 1 ? "" : "s", list_of(names, o->nodes));
-  fmt::print("slowdown of the {} nodes: {:.2f}x\n", what, slowdown);
+  Compared done{.label = spec.given.empty() ? "scattered" : "given"};
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {}\n",
+               done.chosen ? "the chosen nodes are simulated, the others are not" : "nothing is done");
+    if (const auto emitted = emit(spec, machine, names, bytes, done); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes, "chosen"));
+  {
+    const std::lock_guard lock(interrupted.mutex());
+    done.chosen = std::move(chosen);
+  }
+  WEFT_TRY(Outcome compared, time_on(*machine.view, groups, std::move(other), bytes, done.label));
+  const std::lock_guard lock(interrupted.mutex());
+  done.other = std::move(compared);
+  Progress::show("");
+  WEFT_CHECK(emit(spec, machine, names, bytes, done));
   return 0;
 }
 

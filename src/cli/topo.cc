@@ -27,12 +27,12 @@ struct Spec {
 constexpr const char* kExamples = R"(
 Without an option: a summary. The machine is a preset (weft catalog lists them), a preset with options, a file, or,
 without --on, the one at hand. Files: NCCL topology XML (system or graph dump), nvidia-smi topo -m, rocm-smi --showtopo,
-hwloc XML, weft JSON, a folder of --record; Slurm topology.conf and ibnetdiscover with node=PRESET.
+hwloc XML, weft JSON, a folder of --record; Slurm topology.conf, topology.yaml and ibnetdiscover with node=PRESET.
 
 Options after a colon, separated by commas:
   nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
   nics=N at=cpu|switch|gpu nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
-  gpu=MODEL (of a file that does not say it)
+  gpu=MODEL (of a file that does not say it) topology=NAME (of a topology.yaml that has several)
   sharp=on (the network's switches sum) iommu=off|pt|on acs=on|off peermem=on|off
   routing=ecmp|shortest|adaptive seed=N pxn=on|off
 

@@ -1,11 +1,11 @@
-#include <unistd.h>
-
 #include <functional>
 #include <optional>
 
 #include "base/text.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
+#include "cli/on_interrupt.h"
+#include "cli/progress.h"
 #include "report/train.h"
 #include "workload/training/answer.h"
 #include "workload/training/best.h"
@@ -47,11 +47,6 @@ Examples:
   weft train --compare steps.csv                           published or own steps against the model
   weft train llama3-70b --on dgx-h100:nodes=8 --tp 8 --cards mine.json    by weft calibrate --train runs.csv --out mine.json
 )";
-
-// On a terminal, says how far a search has come.
-void progress(std::int64_t tried, std::int64_t all) {
-  if (isatty(STDERR_FILENO) != 0 && tried % 16 == 0) fmt::print(stderr, "\rplan {} of {} …", tried, all);
-}
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
 
@@ -140,14 +135,8 @@ struct Best {
   report::TrainReport report;  // rows: the plans that fit, ranked, then the others
 };
 
-// `report_progress`: called with the plans tried and all plans; may be empty.
-Result<Best> best(const Asked& asked, const std::function<void(std::int64_t, std::int64_t)>& report_progress) {
-  const cost::MachineView& machine = *asked.machine.view;
-  training::Traffic traffic(machine);
-  WEFT_TRY(const auto question, training::understand(asked.model, machine, asked.words));
-  WEFT_TRY(training::Plans plans, training::best_plans(asked.model, question.plan, question.card, traffic,
-                                                       training::kSimulatedPlans, report_progress));
-  Best found{std::move(plans), question.card, training::report_of(asked.model, asked.words, question, traffic.gpus())};
+Best report_of(const Asked& asked, const training::Question& question, std::int64_t gpus, training::Plans plans) {
+  Best found{std::move(plans), question.card, training::report_of(asked.model, asked.words, question, gpus)};
   for (const auto& ranked : found.plans.ranked) {
     found.report.rows.push_back(training::row_of(ranked.plan, ranked.step, found.card));
     found.report.rows.back().reason = ranked.reason;
@@ -160,7 +149,19 @@ Result<Best> best(const Asked& asked, const std::function<void(std::int64_t, std
   return found;
 }
 
-void print_best(const Best& found, std::int64_t shown) {
+using PlansProgress = std::function<void(const training::Plans& so_far, std::int64_t all)>;
+// `progress`: see training::best_plans; may be empty.
+Result<Best> best(const Asked& asked, const PlansProgress& progress) {
+  const cost::MachineView& machine = *asked.machine.view;
+  training::Traffic traffic(machine);
+  WEFT_TRY(const auto question, training::understand(asked.model, machine, asked.words));
+  WEFT_TRY(training::Plans plans, training::best_plans(asked.model, question.plan, question.card, traffic,
+                                                       training::kSimulatedPlans, progress));
+  return report_of(asked, question, traffic.gpus(), std::move(plans));
+}
+
+// `simulated`: are the first ones? Requires: a plan that fits.
+void print_best(const Best& found, std::int64_t shown, bool simulated) {
   const training::Plans& plans = found.plans;
   const report::TrainRow& first = found.report.rows.front();
   fmt::print(
@@ -168,9 +169,10 @@ void print_best(const Best& found, std::int64_t shown) {
       "of {:.0f} GiB.\n",
       plans.tried, found.report.model, found.report.gpus, found.report.machine, first.plan, as_time(first.seconds),
       100 * first.mfu, first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, found.card.memory / kGiB);
-  fmt::print("{} plans fit, {} need too much memory. The first {} are simulated, the others estimated.\n\n",
-             plans.ranked.size(), plans.refused.size(),
-             std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()));
+  fmt::print("{} plans fit, {} need too much memory. {}.\n\n", plans.ranked.size(), plans.refused.size(),
+             simulated ? fmt::format("The first {} are simulated, the others estimated",
+                                     std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()))
+                       : "All are estimated");
   fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
   for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < shown; ++i) {
     const auto& r = plans.ranked[i];
@@ -194,14 +196,28 @@ Result<training::OwnCards> own_cards(const Spec& spec) {
 
 Result<int> compare(const Spec& spec) {
   WEFT_TRY(const training::OwnCards cards, own_cards(spec));
-  WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, progress, cards));
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
-  if (spec.json == "-") {
-    WEFT_CHECK(write_json("-", training::to_json(found)));
-    return 0;
-  }
-  fmt::print("{}", training::in_words(found, spec.shown < 0));
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, training::to_json(found)));
+  const auto emit = [&](const training::Comparison& found) -> Status {
+    if (spec.json != "-") fmt::print("{}", training::in_words(found, spec.shown < 0));
+    return spec.json.empty() ? Status() : write_json(spec.json, training::to_json(found));
+  };
+  training::Comparison done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the rows are done\n", done.rows.size());
+    if (done.rows.empty()) return;
+    training::conclude(done);
+    if (const auto emitted = emit(done); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(const training::Comparison found,
+           training::compare_file(spec.compare, [&](const training::Comparison& so_far, std::int64_t rows) {
+             const std::lock_guard lock(interrupted.mutex());
+             done.rows.insert(done.rows.end(), so_far.rows.begin() + std::ssize(done.rows), so_far.rows.end());
+             Progress::show(fmt::format("row {} of {} …", so_far.rows.size() + 1, rows));
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(found));
   return 0;
 }
 
@@ -241,36 +257,84 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   return Asked{std::move(words), std::move(model), std::move(machine)};
 }
 
-Result<training::Answer> step_of(const Spec& spec, const Asked& asked) {
+// `publish`: called with the answer before it is asked what would change it; may be empty.
+Result<training::Answer> step_of(const Spec& spec, const Asked& asked,
+                                 const std::function<void(const training::Answer&)>& publish) {
   WEFT_TRY(training::Answer answer, training::answer(asked.model, *asked.machine.view, asked.words));
+  if (publish) publish(answer);
   if (spec.sensitivity)
     answer.report.what_if = training::sensitivity(asked.model, *asked.machine.view, asked.words, answer);
   return answer;
 }
 
+// All plans, ranked. Interrupted: those that were estimated.
+Result<int> run_best(const Spec& spec, const Asked& asked) {
+  const auto emit = [&](const Best& found, bool simulated) -> Status {
+    if (spec.json != "-") print_best(found, spec.shown, simulated);
+    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(found.report)));
+    return spec.svg.empty() ? Status() : write_text(spec.svg, training::front_svg(found.plans, found.report));
+  };
+  training::Plans done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the plans are estimated, none is simulated\n", done.tried);
+    const auto question = training::understand(asked.model, *asked.machine.view, asked.words);
+    if (done.ranked.empty() || !question) return;
+    std::ranges::stable_sort(done.ranked, {}, [](const training::Ranked& r) { return r.step.seconds; });
+    const Rank gpus = asked.machine.view->endpoints();
+    if (const auto emitted = emit(report_of(asked, *question, gpus, std::move(done)), false); !emitted)
+      report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(const Best found, best(asked, [&](const training::Plans& so_far, std::int64_t all) {
+             const std::lock_guard lock(interrupted.mutex());
+             for (const auto& [own, theirs] :
+                  {std::pair(&done.ranked, &so_far.ranked), std::pair(&done.refused, &so_far.refused)})
+               own->insert(own->end(), theirs->begin() + std::ssize(*own), theirs->end());
+             done.tried = so_far.tried;
+             if (so_far.tried % 16 == 0) Progress::show(fmt::format("plan {} of {} …", so_far.tried, all));
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(found, true));
+  return 0;
+}
+
+// One plan's step. Interrupted while it is asked what would change it: without that.
+Result<int> run_step(const Spec& spec, const Asked& asked) {
+  const auto emit = [&](const training::Answer& answer) -> Status {
+    if (spec.json != "-") print_step(answer.report);
+    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(answer.report)));
+    if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
+    if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::step_svg(answer)));
+    if (spec.curves.empty()) return {};
+    WEFT_TRY(const auto points, training::scaling(asked.model, *asked.machine.view, answer));
+    return write_text(spec.curves, training::scaling_svg(points, answer.report));
+  };
+  std::optional<training::Answer> step;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted{}\n", step ? "; the step is simulated, what would change it is not" : "");
+    if (!step) return;
+    if (const auto emitted = emit(*step); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  Progress::show("simulating the step …");
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked, [&](const training::Answer& so_far) {
+             const std::lock_guard lock(interrupted.mutex());
+             step = so_far;
+             if (spec.sensitivity) Progress::show("simulating what would change it …");
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(answer));
+  return 0;
+}
+
 Result<int> run(const Spec& spec) {
   if (!spec.compare.empty()) return compare(spec);
   WEFT_TRY(const Asked asked, ask(spec, false));
-  if (spec.best) {
-    const auto found = best(asked, progress);
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<40}\r", "");
-    if (!found) return tl::make_unexpected(found.error());
-    if (spec.json != "-") print_best(*found, spec.shown);
-    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(found->report)));
-    if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::front_svg(found->plans, found->report)));
-    return 0;
-  }
-  WEFT_TRY(const training::Answer answer, step_of(spec, asked));
-  const report::TrainReport& report = answer.report;
-  if (spec.json != "-") print_step(report);
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
-  if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::step_svg(answer)));
-  if (!spec.curves.empty()) {
-    WEFT_TRY(const auto points, training::scaling(asked.model, *asked.machine.view, answer));
-    WEFT_CHECK(write_text(spec.curves, training::scaling_svg(points, report)));
-  }
-  return 0;
+  return spec.best ? run_best(spec, asked) : run_step(spec, asked);
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
@@ -284,7 +348,7 @@ Result<nlohmann::json> answer(const Spec& spec) {
     WEFT_TRY(const Best found, best(asked, {}));
     return to_json(found.report);
   }
-  WEFT_TRY(const training::Answer answer, step_of(spec, asked));
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked, {}));
   return to_json(answer.report);
 }
 

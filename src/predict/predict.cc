@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "cost/estimate.h"
 
 namespace weft::predict {
 namespace {
@@ -52,6 +53,74 @@ Result<simulate::Outcome> time_of(const cost::MachineView& machine, const Query&
   return first;
 }
 
+// A plan that may be simulated, and what it is expected to take.
+struct Hopeful {
+  const tune::Candidate* plan;
+  Duration expected;
+};
+
+// Estimates are off by what an algorithm, its channels and slices do to links, proxies and slots, which is nearly the
+// same on few nodes as on many (bench/results/2026-11-25-simulator.md). So on many nodes a plan is expected to take its
+// estimate, times what its simulation on few nodes takes over its estimate there.
+class Pilots {
+ public:
+  Pilots(const cost::MachineView& machine, const schedule::Task& task)
+      : machine_(machine), task_(task), estimate_(machine) {}
+
+  // Are full simulations so much more than these that it is worth it?
+  bool worth() const {
+    constexpr Rank kTimes = 4;
+    const bool whole_nodes = task_.ranks_per_node == machine_.ranks_per_node(task_.ranks);
+    return machine_.nodes_alike(task_.ranks) && task_.ranks <= machine_.endpoints() && whole_nodes &&
+           !schedule::uneven(task_.collective) && task_.ranks / task_.ranks_per_node >= kTimes * kNodes;
+  }
+
+  // Nothing where it would take more steps than `left`, from which its own are taken.
+  std::optional<Duration> expected(const tune::Candidate& candidate, double& left) {
+    schedule::Plan plan = candidate.plan;
+    if (plan.nodes != nullptr) return std::nullopt;
+    plan.most_round = schedule::cut_of(task_, plan).round;  // rounds as large as those of all nodes
+    const schedule::Task part =
+        schedule::on_fewer_ranks(task_, plan, schedule::ranks_on(plan, kNodes, task_.ranks_per_node));
+    const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps = left});
+    if (!simulated) return std::nullopt;
+    left -= static_cast<double>(simulated->carried_out);
+    const auto estimated = estimate_(part, plan, std::nullopt);
+    if (!estimated) return std::nullopt;
+    return candidate.estimate.total * (simulated->time / estimated->total);
+  }
+
+ private:
+  static constexpr Rank kNodes = 4;
+  const cost::MachineView& machine_;
+  const schedule::Task& task_;
+  cost::Estimator estimate_;
+};
+
+// The plans in the order in which they are to be simulated. `left`: steps that may be spent on that.
+std::vector<Hopeful> hopefuls(const cost::MachineView& machine, const Query& q,
+                              const std::vector<tune::Candidate>& plans, double left) {
+  std::vector<Hopeful> all;
+  for (const tune::Candidate* c : in_order(plans)) all.push_back({c, c->estimate.total});
+  Pilots pilots(machine, q.question.task);
+  if (all.size() < 2 || !pilots.worth()) return all;
+  std::vector<Hopeful> tried;
+  std::optional<Duration> best;
+  std::ranges::stable_sort(all, {}, [](const Hopeful& h) { return h.plan->estimate.total; });
+  int number = 0;
+  for (const Hopeful& h : all) {
+    if (best && h.expected >= *best * kEstimateAbove) break;
+    if (q.progress) q.progress(number++, static_cast<int>(all.size()));
+    const auto expected = pilots.expected(*h.plan, left);
+    if (!expected) continue;
+    tried.push_back({h.plan, *expected});
+    best = std::min(best.value_or(*expected), *expected);
+  }
+  if (tried.empty()) return all;
+  std::ranges::stable_sort(tried, {}, &Hopeful::expected);
+  return tried;
+}
+
 // weft's own choice, with its time.
 Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   const tune::Question& question = q.question;
@@ -62,7 +131,8 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
   std::int64_t carried_out = 0;
   const tune::Candidate* best = nullptr;
-  for (const tune::Candidate* c : in_order(plans)) {
+  for (const Hopeful& hopeful : hopefuls(machine, q, plans, left)) {
+    const tune::Candidate* const c = hopeful.plan;
     if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
     // Its own time is needed in any case, whatever that takes.
     const bool needed = best == nullptr;
@@ -70,6 +140,7 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
     simulate::Options options{.max_events = q.options.max_events};
     options.most_steps = needed ? q.options.most_steps : left;
     if (needed) options.before_run = q.options.before_run;
+    if (q.progress) q.progress(answer.tried, answer.plans);
     auto outcome = simulate::simulate(machine, question.task, c->plan, options);
     if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
     if (!outcome) return tl::make_unexpected(outcome.error());

@@ -18,6 +18,8 @@ struct Query {
   int calls = 1;
   // Called with the chosen plan before it is simulated with the options, which may still be changed: to refuse it.
   std::function<Status(const schedule::Plan& plan, simulate::Options& options)> check = {};
+  // Called before every plan that is simulated for weft's own choice: those that were, and those that may be.
+  std::function<void(int tried, int plans)> progress = {};
   double search_steps = 1e6;  // of weft's own choice: see predict; about a second. A fifth beyond 1,024 ranks
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/embedded.h"
 #include "topology/catalog/catalog.h"
+#include "topology/switch_height.h"
 
 namespace weft::embedded {
 std::span<const File> files();
@@ -55,6 +56,40 @@ void of_nvlinks(const Topology& machine, const Catalog& catalog, std::vector<std
                   model));
 }
 
+// Switches of one height whose links upward carry less than those downward.
+void of_oversubscription(const Topology& machine, std::vector<std::string>& found) {
+  const std::vector<std::int32_t> heights = switch_heights(machine);
+  struct Level {
+    int switches = 0, oversubscribed = 0;
+    double most = 1;  // times as much downward as upward
+  };
+  std::map<std::int32_t, Level> levels;
+  for (const DeviceId id : machine.devices_of(DeviceKind::kNetworkSwitch)) {
+    const std::int32_t height = heights[static_cast<std::size_t>(id)];
+    if (height < 0) continue;
+    double up = 0, down = 0;
+    for (const LinkId l : machine.links_of(id)) {
+      const DeviceId to = machine.other_end(l, id);
+      const std::int32_t other = heights[static_cast<std::size_t>(to)];
+      const double rate = machine.link(l).rate_ab.value();
+      if (other == height + 1) up += rate;
+      if (machine.device(to).node >= 0 || (other >= 0 && other == height - 1)) down += rate;
+    }
+    Level& level = levels[height];
+    ++level.switches;
+    constexpr double kRounded = 1.01;
+    if (up <= 0 || down < up * kRounded) continue;
+    ++level.oversubscribed;
+    level.most = std::max(level.most, down / up);
+  }
+  for (const auto& [height, level] : levels)
+    if (level.oversubscribed > 0)
+      found.push_back(
+          fmt::format("the fabric is oversubscribed {:.3g} : 1 above {} of {} {} switches: what passes through them to "
+                      "others shares that",
+                      level.most, level.oversubscribed, level.switches, height == 0 ? "leaf" : "spine"));
+}
+
 }  // namespace
 
 std::vector<std::string> findings(const Topology& machine) {
@@ -69,6 +104,7 @@ std::vector<std::string> findings(const Topology& machine) {
                     "needs FILE:gpu=MODEL (weft catalog lists models)",
                     unnamed, gpus.size()));
   of_nvlinks(machine, *catalog, found);
+  of_oversubscription(machine, found);
   std::vector<std::string> without_rate;
   for (const DeviceId nic : machine.devices_of(DeviceKind::kNic))
     if (machine.device(nic).port_rate.value() <= 0) without_rate.push_back(machine.name_of(nic));

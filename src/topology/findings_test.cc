@@ -67,6 +67,18 @@ TEST(Findings, OfPresetsThereAreNone) {
   }
 }
 
+TEST(Findings, SayWhereTheNetworkIsOversubscribed) {
+  // 8 rails of 64 nodes, 51 ports of each leaf's 64 down and 13 up: 51 / 13 = 3.92.
+  const auto rails = load_machine("dgx-h100:nodes=64,net=ib-ndr,oversub=4,tiers=2");
+  ASSERT_TRUE(rails) << rails.error().message;
+  ASSERT_EQ(findings(*rails).size(), 1U);
+  EXPECT_TRUE(findings(*rails)[0].starts_with("the fabric is oversubscribed ")) << findings(*rails)[0];
+  for (const char* full : {"dgx-h100:nodes=64,net=ib-ndr,tiers=2", "dgx-h100:nodes=64,net=ib-ndr,wires=fat-tree",
+                           "dgx-h100:nodes=16,net=ib-ndr,wires=dragonfly", "dgx-h100:nodes=16,net=ib-ndr,wires=torus",
+                           "dgx-h100:nodes=128,net=ib-ndr,tiers=3", "dgx-h100:nodes=4,net=ib-ndr"})
+    EXPECT_TRUE(findings(*load_machine(full)).empty()) << full << ": " << findings(*load_machine(full))[0];
+}
+
 TEST(Findings, AModelMustBeKnownAndMayNotContradictTheFile) {
   const File file(kOneWithFewer);
   EXPECT_TRUE(load_machine(file.name() + ":gpu=H101").error().message.starts_with("gpu=H101: there are "));

@@ -12,6 +12,7 @@
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/preset.h"
 #include "topology/import/machine_file.h"
+#include "topology/import/text_lines.h"
 
 namespace weft::topology {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, "
     "peermem, "
-    "routing, seed, pxn, node, gpu";
+    "routing, seed, pxn, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -44,6 +45,7 @@ struct Options {
   Routing routing;
   std::string node;       // preset of every host in a file that names hosts only
   std::string gpu;        // model of the GPUs in a file that does not say it
+  std::string topology;   // of a Slurm topology.yaml, which may have several
   bool only_gpu = false;  // there is no other option
 };
 
@@ -82,12 +84,13 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"ecmp", Routing::Policy::kEcmp},
       {"shortest", Routing::Policy::kShortest},
       {"adaptive", Routing::Policy::kAdaptive}};
-  for (const auto& [name, text] : {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink),
-                                   std::pair("pcie", &c.pcie), std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb),
-                                   std::pair("node", &options.node), std::pair("gpu", &options.gpu)})
+  for (const auto& [name, text] :
+       {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
+        std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb), std::pair("node", &options.node),
+        std::pair("gpu", &options.gpu), std::pair("topology", &options.topology)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
-      *text = value;
+      *text = key == "net" ? lower(value) : std::string(value);
       return {};
     }
   for (const auto& [name, number, most] :
@@ -172,17 +175,17 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
-    if (names.back() != name) continue;
+    if (names.back() != lower(name)) continue;
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
 }
 
-// A preset's name means the preset, whatever lies in the working directory.
+// A preset's name means the preset, whatever lies in the working directory. Capitals do not matter: DGX-H100.
 bool looks_like_file(std::string_view name) {
   for (const embedded::File& file : preset_files(embedded::files()))
-    if (preset_name(file) == name) return false;
+    if (preset_name(file) == lower(name)) return false;
   return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos ||
          file_exists(std::filesystem::path(name));
 }
@@ -192,6 +195,8 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, const Opti
   if (!looks_like_file(name)) {
     if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
     if (!options.gpu.empty()) return bad_input("gpu={}: only a file takes it; a preset knows its GPUs", options.gpu);
+    if (!options.topology.empty())
+      return bad_input("topology={}: only Slurm's topology.yaml has several topologies", options.topology);
     return load_preset(catalog, name, options.shape);
   }
   if (!options.shape.empty()) return bad_input("'{}' is a file: it takes no shape", name);
@@ -202,7 +207,7 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, const Opti
       return Base{*std::move(known), {}};
     }
   }
-  WEFT_TRY(MachineFile file, read_machine_file(catalog, std::filesystem::path(name)));
+  WEFT_TRY(MachineFile file, read_machine_file(catalog, std::filesystem::path(name), options.topology));
   if (file.machine) {
     if (!options.node.empty())
       return bad_input("node={}: only a file of switches and hosts takes it; this one has GPUs", options.node);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "topology/routes.h"
 #include "topology/topology_json.h"
 
 namespace weft::topology {
@@ -29,6 +30,28 @@ TEST(Machine, EveryPresetLoadsAloneWithoutNetworkSwitches) {
     EXPECT_EQ(count(*t, DeviceKind::kNetworkSwitch), 0);
     EXPECT_FALSE(preset.summary.empty() || preset.source.empty());
   }
+}
+
+TEST(Machine, CapitalsOfAPresetAndItsNetworkDoNotMatter) {
+  const auto capitals = load_machine("DGX-H100:nodes=2,net=IB-NDR");
+  ASSERT_TRUE(capitals) << capitals.error().message;
+  EXPECT_EQ(to_json(*capitals), to_json([] {
+              Topology t = *load_machine("dgx-h100:nodes=2,net=ib-ndr");
+              t.title = "dgx-h100:nodes=2,net=IB-NDR";
+              return t;
+            }()));
+  EXPECT_TRUE(error_of("DGX-H1000").starts_with("unknown machine 'DGX-H1000'"));
+}
+
+// The PCIe switch of a ConnectX-8 joins its GPU by PCIe 6, the CPU by PCIe 5.
+TEST(Machine, Gb300ReachesItsAdapterWithoutTheCpu) {
+  const auto t = load_machine("gb300-nvl72");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->endpoints().size(), 72u);
+  const auto nic = std::ranges::find(t->devices(), DeviceKind::kNic, &Device::kind) - t->devices().begin();
+  const Path path = Routes(*t).path(t->endpoints()[0], static_cast<DeviceId>(nic));
+  EXPECT_EQ(path.type, PathType::kPix);
+  EXPECT_EQ(path.hops.size(), 2u);
 }
 
 TEST(Machine, DgxH100HasEightGpusWith450GigabytesPerSecondOfNvlinkEach) {
@@ -128,7 +151,7 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
             "at, nvlink, pcie, "
-            "mnnvl, shape, sharp, iommu, tlb, acs, peermem, routing, seed, pxn, node, gpu");
+            "mnnvl, shape, sharp, iommu, tlb, acs, peermem, routing, seed, pxn, node, gpu, topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
             "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");

@@ -86,6 +86,19 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
+// The plan with half of its slices, if GPUs may do with so small ones: of these more hops overlap. NCCL's smallest
+// chunks are 32 KiB: src/enqueue.cc of 2.30.7, of trees by LL128 and through NVLS.
+std::optional<schedule::Plan> halved(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
+  constexpr Bytes kLeast = Bytes{32} << 10;
+  const bool may = plan.protocol == Protocol::kSimple || plan.protocol == Protocol::kLL128;
+  if (!machine.costs().gpu() || !may || q.slice > 0 || plan.slice_bytes < 2 * kLeast) return std::nullopt;
+  if (q.task.collective == Collective::kAllToAllV || schedule::cut_of(q.task, plan).piece <= plan.slice_bytes)
+    return std::nullopt;
+  schedule::Plan half = plan;
+  half.slice_bytes = plan.slice_bytes / 2;
+  return half;
+}
+
 // True if back-to-back calls overlap: data of a rooted collective flows one way and crosses for as many calls at once
 // as messages may be under way, so that CPU ranks wait less for each other, and for the scheduler where they share
 // cores.
@@ -141,28 +154,43 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
       if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
       continue;
     }
-    for (const schedule::Plan& sliced : slicings(machine, q, plan)) {
+    // Returns the plan's time.
+    const auto consider = [&](const schedule::Plan& sliced) -> Result<Duration> {
       // The software aggregator is not in the topology; its cost is that of the messages that it replaces.
       schedule::Plan costed = sliced;
       costed.aggregation &= q.can.virtual_time;
       const auto worth = kept != nullptr && at_most ? std::optional(*at_most * kept->slack) : at_most;
-      const auto estimated = estimate(q.task, costed, worth);
-      if (!estimated) {
-        best.reason = estimated.error().message;
-        return best;
-      }
-      if (kept != nullptr && (!worth || estimated->total <= *worth))
+      WEFT_TRY(const cost::Estimate estimated, estimate(q.task, costed, worth));
+      if (kept != nullptr && (!worth || estimated.total <= *worth))
         kept->plans.push_back(
-            {.plan = sliced, .estimate = *estimated, .back_to_back = estimated->total, .possible = true});
+            {.plan = sliced, .estimate = estimated, .back_to_back = estimated.total, .possible = true});
       const bool fewer = channels < best.plan.channels;  // of several that take as long
-      if (!best.possible || estimated->total < best.estimate.total ||
-          (fewer && estimated->total == best.estimate.total)) {
+      if (!best.possible || estimated.total < best.estimate.total ||
+          (fewer && estimated.total == best.estimate.total)) {
         best.plan = sliced;
-        best.estimate = *estimated;
-        best.back_to_back = back_to_back(machine, q, sliced, *estimated);
+        best.estimate = estimated;
+        best.back_to_back = back_to_back(machine, q, sliced, estimated);
         at_most = std::min(at_most.value_or(best.estimate.total), best.estimate.total);
       }
       best.possible = true;
+      return estimated.total;
+    };
+    std::optional<Duration> time;  // of the first slicing
+    for (const schedule::Plan& sliced : slicings(machine, q, plan)) {
+      const auto taken = consider(sliced);
+      if (!taken) {
+        best.reason = taken.error().message;
+        return best;
+      }
+      if (!time) time = *taken;
+    }
+    // Smaller slices, as long as they help; not of what is far behind, which they gain some times at the most.
+    constexpr double kFarBehind = 4;
+    if (at_most && *time > *at_most * kFarBehind) continue;
+    for (auto half = halved(machine, q, plan); half; half = halved(machine, q, *half)) {
+      const auto taken = consider(*half);
+      if (!taken || *taken >= *time) break;
+      time = *taken;
     }
   }
   return best;

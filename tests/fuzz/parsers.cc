@@ -185,6 +185,10 @@ const std::vector<Parser>& parsers() {
       {"rocm_smi", [](std::string_view t) { check(parse_rocm_smi(catalog(), "f", t)); }},
       {"slurm",
        [](std::string_view t) { require(!parse_slurm("f", t) || !parse_slurm("f", t)->hosts.empty(), "hosts"); }},
+      {"slurm_yaml",
+       [](std::string_view t) {
+         require(!parse_slurm_yaml("f", t) || !parse_slurm_yaml("f", t)->hosts.empty(), "hosts");
+       }},
       {"ibnetdiscover",
        [](std::string_view t) {
          require(!parse_ibnetdiscover("f", t) || !parse_ibnetdiscover("f", t)->tree.hosts.empty(), "hosts");

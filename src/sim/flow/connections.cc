@@ -10,12 +10,6 @@ namespace weft::sim {
 
 using protocol::End;
 
-namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 // The resources of a path and of its images. A failure if those are not alike.
 MaxMin::Way FlowFabric::way_along(const topology::Path& path, const Fold::Images& turned) {
   const auto uses = fold_.uses(path, turned);

@@ -9,12 +9,6 @@ using protocol::End;
 using protocol::Memory;
 using protocol::Operation;
 
-namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 std::byte* FlowFabric::memory_of(Rank rank, Memory memory) {
   Endpoint& e = endpoints_[index(rank)];
   if (memory == Memory::kIn) return const_cast<std::byte*>(e.call_.in);  // only ever a source

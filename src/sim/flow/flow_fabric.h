@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -117,6 +118,11 @@ class FlowFabric : private Carrier::SimulationHost {
 
  private:
   static constexpr MaxMin::Way kNowhere = 0;  // the first one, which crosses nothing
+  // Loads of streams are numbered from here up; actors' are not below 0, and those of switches just below.
+  static constexpr std::int32_t kFirstStream = std::numeric_limits<std::int32_t>::min();
+  static constexpr std::int32_t kMostStreams = 1 << 30;
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
   struct Connection {
     MaxMin::Way way = kNowhere;
     Duration latency;                         // after the sender is done with a message

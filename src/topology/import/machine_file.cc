@@ -12,11 +12,17 @@
 
 namespace weft::topology {
 
-Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view name, std::string_view text) {
+Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view name, std::string_view text,
+                                       std::string_view topology) {
   const auto machine = [](Result<Topology> topology) -> Result<MachineFile> {
     if (!topology) return tl::make_unexpected(topology.error());
     return MachineFile{std::move(*topology), {}, {}};
   };
+  if (is_slurm_yaml(text)) {
+    WEFT_TRY(NetworkTree tree, parse_slurm_yaml(name, text, topology));
+    return MachineFile{{}, std::move(tree), {}};
+  }
+  if (!topology.empty()) return bad_input("topology={}: only Slurm's topology.yaml has several topologies", topology);
   const std::string_view start = trimmed(text);
   const bool xml = start.starts_with('<') || name.ends_with(".xml"),
              json = start.starts_with('{') || name.ends_with(".json");
@@ -35,13 +41,14 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
   if (is_nvidia_smi(text)) return machine(parse_nvidia_smi(catalog, name, text));
   return bad_input(
       "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
-      "hwloc XML, Slurm topology.conf, ibnetdiscover",
+      "hwloc XML, Slurm topology.conf and topology.yaml, ibnetdiscover",
       name);
 }
 
-Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file) {
+Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file,
+                                      std::string_view topology) {
   WEFT_TRY(const std::string text, read_text_file(file));
-  return parse_machine_file(catalog, file.filename().string(), text);
+  return parse_machine_file(catalog, file.filename().string(), text, topology);
 }
 
 }  // namespace weft::topology

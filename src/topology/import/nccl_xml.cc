@@ -1,7 +1,6 @@
 #include "topology/import/nccl_xml.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "base/xml_file.h"
+#include "topology/import/text_lines.h"
 
 namespace weft::topology {
 namespace {
@@ -19,12 +19,6 @@ constexpr std::int64_t kMostLinks = 1024;
 constexpr std::int64_t kFastestPort = 3'200'000;  // Mb/s
 constexpr std::int32_t kUnknownWidth = 16;        // lanes
 constexpr std::string_view kUnknownPcie = "pcie3";
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 enum class PciKind { kGpu, kNic, kBridge, kNvSwitch, kCpuBridge, kOther };
 

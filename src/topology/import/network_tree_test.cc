@@ -49,6 +49,56 @@ TEST(Slurm, ErrorsNameLineAndValue) {
   EXPECT_EQ(slurm_error("SwitchName=s0 Node=a\n"), "t.conf:1: unknown key 'Node'");
 }
 
+constexpr std::string_view kYaml =
+    "---\n# two of them\n- topology: small\n  cluster_default: false\n  tree:\n    switches:\n"
+    "      - switch: top\n        children: s[1-2]\n      - switch: s1\n        nodes: a[1-2]\n"
+    "      - switch: \"s2\"\n        nodes: a[3-5]   # more\n- topology: blocks\n  cluster_default: true\n  block:\n"
+    "    block_sizes:\n      - 4\n      - 8\n    blocks:\n      - block: b1\n        nodes: n[1-4]\n"
+    "      - block: b2\n        nodes: n[5-8]\n- topology: none\n  flat: true\n";
+
+TEST(SlurmYaml, ReadsTheDefaultTopologyOrTheOneThatIsNamed) {
+  EXPECT_TRUE(is_slurm_yaml(kYaml));
+  EXPECT_FALSE(is_slurm_yaml("SwitchName=s0 Nodes=a[0-1]\n"));
+  const auto blocks = parse_slurm_yaml("t.yaml", kYaml);
+  ASSERT_TRUE(blocks) << blocks.error().message;
+  EXPECT_EQ(blocks->hosts.size(), 8u);
+  EXPECT_EQ(blocks->switches, (Names{"b1", "b2", "between-blocks"}));
+  const auto tree = parse_slurm_yaml("t.yaml", kYaml, "small");
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_EQ(tree->hosts.size(), 5u);
+  EXPECT_EQ(tree->switches, (Names{"top", "s1", "s2"}));
+  EXPECT_EQ(tree->trunks.size(), 2u);
+}
+
+TEST(SlurmYaml, SaysTheSameAsTheConfOfThatTree) {
+  const auto conf =
+      parse_slurm("t.conf", "SwitchName=top Switches=s[1-2]\nSwitchName=s1 Nodes=a[1-2]\nSwitchName=s2 Nodes=a[3-5]\n");
+  const auto yaml = parse_slurm_yaml("t.yaml", kYaml, "small");
+  ASSERT_TRUE(conf && yaml);
+  EXPECT_EQ(conf->switches, yaml->switches);
+  ASSERT_EQ(conf->hosts.size(), yaml->hosts.size());
+  for (std::size_t h = 0; h < conf->hosts.size(); ++h) {
+    EXPECT_EQ(conf->hosts[h].name, yaml->hosts[h].name);
+    EXPECT_EQ(conf->hosts[h].ports, yaml->hosts[h].ports);
+  }
+}
+
+TEST(SlurmYaml, ErrorsNameLineAndValue) {
+  const auto error = [](std::string_view text, std::string_view topology = {}) {
+    const auto tree = parse_slurm_yaml("t.yaml", text, topology);
+    return tree ? "no error" : tree.error().message;
+  };
+  EXPECT_EQ(error(kYaml, "big"), "topology=big: t.yaml has small, blocks, none");
+  EXPECT_EQ(error(kYaml, "none"),
+            "t.yaml:24: topology 'none' is flat, not a tree or blocks; topology=NAME chooses another");
+  EXPECT_EQ(error("- topology: t\n  tree:\n    switches:\n    - switch: a\n      node: n1\n"),
+            "t.yaml:5: unknown key 'node'");
+  EXPECT_EQ(error("- topology: t\n  trees:\n"), "t.yaml:2: unknown key 'trees'");
+  EXPECT_EQ(error("- topology: t\n  tree:\n    switches:\n    - switch: a\n      children: b\n"),
+            "t.yaml:4: switch 'b' is not defined");
+  EXPECT_EQ(error("- topology: t\n  tree:\n  - x\n"), "t.yaml:3: 'x' is no KEY: VALUE");
+}
+
 TEST(Slurm, WhatIsWrittenIsReadAsTheSameTree) {
   const auto t = load_machine("dgx-h100:nodes=64,tiers=2");
   ASSERT_TRUE(t) << t.error().message;

@@ -14,4 +14,12 @@ bool is_slurm_topology(std::string_view text);
 // switch below that is not defined, a cycle, a switch with nothing below, no node.
 Result<NetworkTree> parse_slurm(std::string_view name, std::string_view text);
 
+// Whether a text is a Slurm topology.yaml: a line starts with "- topology:".
+bool is_slurm_yaml(std::string_view text);
+
+// Slurm's topology.yaml (since 25.05): of its topologies the one of this name; where none is given, the first with
+// cluster_default, else the first. Source: topology.yaml(5). Errors (bad input), naming line and value: as parse_slurm;
+// no such topology, or one that is neither a tree nor blocks.
+Result<NetworkTree> parse_slurm_yaml(std::string_view name, std::string_view text, std::string_view topology = {});
+
 }  // namespace weft::topology

@@ -55,4 +55,10 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
 }  // namespace weft::topology

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,5 +21,8 @@ std::vector<std::string_view> words_of(std::string_view line);
 
 // The text without blanks at both ends.
 std::string_view trimmed(std::string_view text);
+
+// The text with ASCII's capitals as small letters.
+std::string lower(std::string_view text);
 
 }  // namespace weft::topology

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "collectives/registry.h"
+#include "tune/nccl/constants.h"
 
 namespace weft::tune::nccl {
 namespace {
@@ -40,6 +42,14 @@ Question forced(const Question& question, const Row& row) {
   if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
     q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->lanes));
   return q;
+}
+
+Result<int> release_of(std::string_view tuner) {
+  if (tuner == "nccl") return kNewestRelease;
+  for (int release = kOldestRelease; release <= kNewestRelease; ++release)
+    if (tuner == fmt::format("nccl-2.{}", release)) return release;
+  return bad_input("unknown tuner '{}'; there are weft, nccl, and nccl-2.{} to nccl-2.{}", tuner, kOldestRelease,
+                   kNewestRelease);
 }
 
 const Row* choice(const std::vector<Row>& rows) {

@@ -9,6 +9,10 @@ namespace weft::tune::nccl {
 // channels (as far as the fabric has connections for them).
 Question forced(const Question& question, const Row& row);
 
+// The release that a tuner's name means, 27 for 2.27: "nccl" is the newest that is known, "nccl-2.27" one of its own.
+// Errors (bad input): none of these, naming all.
+Result<int> release_of(std::string_view tuner);
+
 // What NCCL picks. Null if it does not model the collective or nothing is possible.
 const Row* choice(const std::vector<Row>& rows);
 

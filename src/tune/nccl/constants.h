@@ -3,7 +3,8 @@
 #include <cstddef>
 
 // The constants of NCCL's tuner. Facts read from NCCL 2.30.7, src/graph/tuning.cc and src/graph/topo.h (2026-06-11);
-// times in us, bandwidths in GB/s. The last index is the protocol: LL, LL128, Simple.
+// times in us, bandwidths in GB/s. The last index is the protocol: LL, LL128, Simple. OfRelease: read from the same
+// files of 2.27.7, 2.28.9, 2.29.7 and 2.30.7; what they do not list is the same in all four.
 namespace weft::tune::nccl {
 
 // [algorithm][protocol]: tree, ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT.
@@ -18,11 +19,28 @@ inline constexpr double kHopLatency[3][7][3] = {
 
 // [Volta, Ampere, Hopper, Blackwell][1, 2, more nodes]
 inline constexpr double kMostLL[4][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
-inline constexpr double kMostRingLL128[4][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}};
-inline constexpr double kMostTreeLL128[4][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
-inline constexpr double kMostTree[4][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
-inline constexpr double kMostNvlsTree[4][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}};
+// The same; Blackwell's are those of a release, see OfRelease.
+inline constexpr double kMostRingLL128[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}};
+inline constexpr double kMostTreeLL128[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}};
+inline constexpr double kMostTree[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
+inline constexpr double kMostNvlsTree[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}};
 inline constexpr double kNvlsEfficiency[4] = {0, 0, 0.85, 0.74};
+
+// Constants that differ between releases.
+inline constexpr int kOldestRelease = 27, kNewestRelease = 30;  // 2.27 …
+struct OfRelease {
+  // The next four hold for Blackwell, by 1, 2, more nodes.
+  double ring_ll128[3], tree_ll128[3], tree[3], nvls_tree[3];
+  double nvls_tree_hop;     // over the network
+  bool nvls_by_efficiency;  // else NVLS moves 5/6 of the bandwidth that was found, and NVLSTree of half of it
+  bool nvls_tree_factor;    // are NVLSTree's rates corrected as trees' are?
+};
+inline constexpr OfRelease kOfRelease[] = {
+    {{73.4, 73.4, 73.4}, {73.4, 73.4, 58}, {77.4, 82.8, 72}, {0, 0, 0}, 14, false, false},
+    {{73.4, 34.6, 73.4}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 43.8}, 20.9, true, false},
+    {{40, 40, 40}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 43.8}, 20.9, true, true},
+    {{40, 40, 40}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 80}, 20.9, true, true}};
+inline constexpr const OfRelease& of_release(int release) { return kOfRelease[release - kOldestRelease]; }
 
 // Factors of a tree all_reduce's bandwidth, by log2(bytes / 64).
 inline constexpr std::size_t kTreeSizes = 23;

@@ -54,14 +54,31 @@ std::string obstacle(const System& s, Collective c, Algorithm a, Protocol p) {
   return "";
 }
 
+constexpr int kBlackwell = 3;
+
+// What a channel carries at the most, by the release where the GPU is a Blackwell.
+double most_of(const System& s, const double (&older)[3][3], const double (&blackwell)[3]) {
+  const int gen = generation(s.compute_capability);
+  return gen == kBlackwell ? blackwell[scale(s.nodes)] : older[gen][scale(s.nodes)];
+}
+
+// 2.27: src/graph/tuning.cc, ncclTopoTuneModel.
+double nvls_channel_rate_2_27(const System& s, Collective c, Algorithm a) {
+  const double local = s.per_node();
+  if (a == Algorithm::kNvlsTree) return std::min(s.nvls.intra, s.nodes <= 2 ? s.nvls.inter : s.nvls.inter / 2);
+  if (c == Collective::kAllReduce) return std::min(s.nvls.intra, s.nvls.inter);
+  return std::min(s.nvls.intra * (local - 1) / local, s.nvls.inter * 0.9);
+}
+
 double nvls_channel_rate(const System& s, Collective c, Algorithm a) {
+  if (!of_release(s.release).nvls_by_efficiency) return nvls_channel_rate_2_27(s, c, a);
   const int gen = generation(s.compute_capability);
   const double heads = s.nvls.channels, local = s.per_node();
   double intra = s.nvls.intra * kNvlsEfficiency[gen] * (heads - 1) / heads;
   intra *= c == Collective::kAllReduce ? 2 : (local - 1) / local;
   const double inter = s.nvls.inter * (a == Algorithm::kNvlsTree && s.nodes <= 2 ? 2 : 1);
   const double rate = std::min(intra, inter);
-  return a == Algorithm::kNvlsTree ? std::min(rate, kMostNvlsTree[gen][scale(s.nodes)]) : rate;
+  return a == Algorithm::kNvlsTree ? std::min(rate, most_of(s, kMostNvlsTree, of_release(s.release).nvls_tree)) : rate;
 }
 
 double collnet_direct_rate(const System& s, Collective c, double bus) {
@@ -76,22 +93,26 @@ double rate_of(const System& s, Collective c, Algorithm a, Protocol p) {
   const int gen = generation(s.compute_capability), many = scale(s.nodes);
   // Across nodes the LL limit goes by the CPU's vendor, not by the GPU.
   const double most_ll = kMostLL[s.nodes == 1 ? gen : s.amd_cpu ? 1 : 0][many];
+  const OfRelease& own = of_release(s.release);
   const Graph& graph = graph_of(s, a);
   const double channels = graph.channels;
   double bus = channels * (is_nvls(a)                      ? nvls_channel_rate(s, c, a)
                            : s.nodes <= 2 || is_collnet(a) ? graph.intra
                                                            : graph.inter);
   if (a == Algorithm::kRing && p == Protocol::kLL) bus = std::min(most_ll, bus * 0.5);
-  if (a == Algorithm::kRing && p == Protocol::kLL128) bus = std::min(bus * 0.92, channels * kMostRingLL128[gen][many]);
+  if (a == Algorithm::kRing && p == Protocol::kLL128)
+    bus = std::min(bus * 0.92, channels * most_of(s, kMostRingLL128, own.ring_ll128));
   if (a == Algorithm::kTree) {
-    bus = std::min(bus * 0.92, channels * kMostTree[gen][many]);
+    bus = std::min(bus * 0.92, channels * most_of(s, kMostTree, own.tree));
     if (p == Protocol::kLL) bus = std::min(bus / 3.8, most_ll);
     if (p == Protocol::kLL128)
-      bus = std::min(bus * (s.nodes == 1 ? 7.0 / 9 : 120.0 / 128), channels * kMostTreeLL128[gen][many]);
+      bus =
+          std::min(bus * (s.nodes == 1 ? 7.0 / 9 : 120.0 / 128), channels * most_of(s, kMostTreeLL128, own.tree_ll128));
   }
   if (a == Algorithm::kPat) bus *= 0.75;
   if (a == Algorithm::kCollNetDirect) bus = collnet_direct_rate(s, c, bus);
   if (parts(c) && a != Algorithm::kRing) return bus;
+  if (is_nvls(a) && !own.nvls_by_efficiency) return bus * 5 / 6;
   const bool around = a == Algorithm::kRing || is_nvls(a);
   return bus * (around ? static_cast<double>(s.ranks) / ring_steps(c, s.ranks) : 0.5);
 }
@@ -117,7 +138,9 @@ double latency_of(const System& s, Collective c, Algorithm a, Protocol p) {
   const double intra = kHopLatency[graph_of(s, a).nvlink ? kNvlink : kPci][index(a)][index(p)];
   const Algorithm net = s.per_node() == 1 ? Algorithm::kTree : a;
   // Simple crosses the network twice: the data, and the flush behind it.
-  const double inter = kHopLatency[kNet][index(net)][index(p)] + s.net_latency * (p == Protocol::kSimple ? 2 : 1);
+  const double hop =
+      net == Algorithm::kNvlsTree ? of_release(s.release).nvls_tree_hop : kHopLatency[kNet][index(net)][index(p)];
+  const double inter = hop + s.net_latency * (p == Protocol::kSimple ? 2 : 1);
   const double base = kBaseLatency[index(a)][index(p)], local = s.per_node(), nodes = s.nodes;
   switch (a) {
     case Algorithm::kRing:
@@ -144,7 +167,8 @@ Duration time_of(const System& s, Collective c, const Row& row, Bytes bytes) {
   if (c == Collective::kAllReduce && bytes >= 64) {
     const auto class_of = static_cast<std::size_t>(std::log2(size / 64));
     const bool corrected = row.algorithm == Algorithm::kTree ||
-                           (row.algorithm == Algorithm::kNvlsTree && s.compute_capability >= 100 && !s.amd_cpu);
+                           (row.algorithm == Algorithm::kNvlsTree && of_release(s.release).nvls_tree_factor &&
+                            s.compute_capability >= 100 && !s.amd_cpu);
     if (corrected && class_of < kTreeSizes) rate *= kTreeFactor[index(row.protocol)][class_of];
     if (row.algorithm == Algorithm::kRing && row.protocol == Protocol::kSimple && s.nodes > 1 &&
         size / (s.ring.channels * s.ranks) >= 64)
@@ -163,6 +187,7 @@ int most_threads(const System& s, Algorithm a, Protocol p) {
 int nvls_channels(const System& s) {
   if (s.compute_capability < 100) return 16;
   if (s.nodes == 1) return 24;
+  if (s.release < kNewestRelease) return 32;  // src/transport/nvls.cc: NVLS_NCHANNELS_SM100
   return s.nodes == 2 && s.nic >= 48 ? 32 : s.nic >= 48 ? 24 : 32;
 }
 

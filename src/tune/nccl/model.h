@@ -29,7 +29,7 @@ bool models(Collective collective);
 
 // Everything that NCCL compares for a message of `bytes` (of the larger side), in its order. At most one row is chosen;
 // none if nothing is possible. Requires: models(collective).
-// Source: NCCL 2.30.7, src/graph/tuning.cc and src/enqueue.cc.
+// Source: NCCL 2.30.7, src/graph/tuning.cc and src/enqueue.cc; what 2.27 to 2.29 do otherwise: constants.h.
 std::vector<Row> rows(const System& system, Collective collective, Bytes bytes);
 
 }  // namespace weft::tune::nccl

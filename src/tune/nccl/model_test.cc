@@ -137,5 +137,49 @@ TEST(NcclModel, LaunchesFewerChannelsForSmallMessages) {
   EXPECT_EQ(row_of(one_node(), Algorithm::kNvls, Protocol::kSimple, 8).channels, 16);
 }
 
+// Expected values are computed from the formulas of each release's src/graph/tuning.cc.
+TEST(NcclModel, OlderReleasesRateNvlsOtherwise) {
+  System s = one_node();
+  // Eight channels of 40 GB/s. 2.28 and later: 2 x 0.85 x 7/8 of that at the most, but no more than 40, times 8 ranks
+  // of 14 steps. 2.27: 5/6.
+  EXPECT_NEAR(row_of(s, Algorithm::kNvls, Protocol::kSimple).rate.gb(), 8 * 40 * 8.0 / 14, 0.01);
+  s.release = 27;
+  EXPECT_NEAR(row_of(s, Algorithm::kNvls, Protocol::kSimple).rate.gb(), 8 * 40 * 5.0 / 6, 0.01);
+}
+
+TEST(NcclModel, OlderReleasesRateTreesThroughSwitchesOtherwise) {
+  System s = four_nodes();
+  s.nvls = {8, 40, 48};
+  // 2.30: min(2 x 0.85 x 7/8 x 40, 48, 45.5) = 45.5 per channel, 32 of 62 steps; 25 us, and 2 x log2(4) hops of 20.9.
+  Row row = row_of(s, Algorithm::kNvlsTree, Protocol::kSimple);
+  EXPECT_NEAR(row.rate.gb(), 8 * 45.5 * 32 / 62, 0.01);
+  EXPECT_NEAR(row.latency.us(), 25 + 4 * 20.9, 0.01);
+  // 2.27: min(40, 48 / 2) and 5/6; hops of 14.
+  s.release = 27;
+  row = row_of(s, Algorithm::kNvlsTree, Protocol::kSimple);
+  EXPECT_NEAR(row.rate.gb(), 8 * 24 * 5.0 / 6, 0.01);
+  EXPECT_NEAR(row.latency.us(), 25 + 4 * 14, 0.01);
+}
+
+TEST(NcclModel, BlackwellsChannelsCarryWhatTheirReleaseSays) {
+  System s = four_nodes();
+  s.compute_capability = 100;
+  s.ring = s.tree = {8, 90, 90};
+  s.nvls = {8, 90, 96};
+  const auto rate = [&](int release, Algorithm a, Protocol p) {
+    s.release = release;
+    return row_of(s, a, p).rate.gb();
+  };
+  // Rings: 32 ranks of 62 steps; 90 x 0.92 = 82.8 would be found.
+  const double around = 32.0 / 62;
+  EXPECT_NEAR(rate(27, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
+  EXPECT_NEAR(rate(28, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
+  EXPECT_NEAR(rate(29, Algorithm::kRing, Protocol::kLL128), 8 * 40 * around, 0.01);
+  EXPECT_NEAR(rate(27, Algorithm::kTree, Protocol::kSimple), 8 * 72 * 0.5, 0.01);
+  EXPECT_NEAR(rate(28, Algorithm::kTree, Protocol::kSimple), 8 * 24 * 0.5, 0.01);
+  EXPECT_NEAR(rate(29, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 43.8 * around, 0.01);
+  EXPECT_NEAR(rate(30, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 80 * around, 0.01);
+}
+
 }  // namespace
 }  // namespace weft::tune::nccl

@@ -30,6 +30,7 @@ struct Graph {
 
 // A job as NCCL's tuner sees it: what its model depends on, and nothing else. A value.
 struct System {
+  int release = 30;  // 2.27 to 2.30
   int ranks = 1, nodes = 1;
   int compute_capability = 90;  // major * 10 + minor, of the oldest GPU
   bool amd_cpu = false;

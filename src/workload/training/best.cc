@@ -50,7 +50,7 @@ std::string reason_of(const Step& best, const Step& loser) {
 }  // namespace
 
 Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card, Traffic& traffic, int simulated,
-                         const std::function<void(std::int64_t, std::int64_t)>& progress) {
+                         const std::function<void(const Plans&, std::int64_t)>& progress) {
   const std::vector<Plan> plans = all_plans(model, base, traffic.gpus(), traffic.gpus_per_node());
   if (plans.empty())
     return bad_input("no plan of {} GPUs divides {} with --global-batch {} and --seq {}", traffic.gpus(), model.name,
@@ -58,7 +58,7 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
   Plans result;
   traffic.estimate_only(true);
   for (const Plan& plan : plans) {
-    if (progress) progress(result.tried, static_cast<std::int64_t>(plans.size()));
+    if (progress) progress(result, static_cast<std::int64_t>(plans.size()));
     ++result.tried;
     Ranked ranked{plan, {}, ""};
     ranked.step.peak = peak_memory(model, plan, card);

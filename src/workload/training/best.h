@@ -24,8 +24,9 @@ struct Plans {
 
 // All of tp, pp, vp, cp, ep, ZeRO, recompute and micro-batch that use every GPU of the machine; `base` gives global
 // batch, sequence, precision and what else is fixed. Communication is estimated, the best `simulated` plans are
-// simulated. Errors (bad input): no plan divides; no plan fits.
+// simulated. `progress`: called before every plan with those so far, in the order in which they were tried, and how
+// many there are. Errors (bad input): no plan divides; no plan fits.
 Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card, Traffic& traffic, int simulated,
-                         const std::function<void(std::int64_t tried, std::int64_t all)>& progress = {});
+                         const std::function<void(const Plans& so_far, std::int64_t all)>& progress = {});
 
 }  // namespace weft::training

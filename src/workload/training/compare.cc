@@ -109,15 +109,14 @@ void count_pairs(Comparison& c) {
 
 }  // namespace
 
-Result<Comparison> compare_text(std::string_view file, std::string_view text,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress,
+Result<Comparison> compare_text(std::string_view file, std::string_view text, const CompareProgress& progress,
                                 const OwnCards& cards) {
   WEFT_CHECK(check_cards(cards));
   WEFT_TRY(const StepTable table, StepTable::parse(file, text));
   Comparison c;
   StepMachines machines;
   for (const StepLine& line : table.lines()) {
-    if (progress) progress(std::ssize(c.rows), std::ssize(table.lines()));
+    if (progress) progress(c, std::ssize(table.lines()));
     Compared row{.id = table.text(line, "id"),
                  .set = table.text(line, "set"),
                  .group = table.text(line, "group"),
@@ -129,14 +128,16 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text,
     WEFT_CHECK(predict(table, line, machines, cards, row));
     c.rows.push_back(std::move(row));
   }
-  predict_simply(c.rows);
-  count_pairs(c);
+  conclude(c);
   return c;
 }
 
-Result<Comparison> compare_file(const std::string& file,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress,
-                                const OwnCards& cards) {
+void conclude(Comparison& c) {
+  predict_simply(c.rows);
+  count_pairs(c);
+}
+
+Result<Comparison> compare_file(const std::string& file, const CompareProgress& progress, const OwnCards& cards) {
   WEFT_TRY(const std::string text, read_text_file(file));
   return compare_text(file, text, progress, cards);
 }

@@ -37,13 +37,16 @@ struct Comparison {
 
 // Table of measured steps with the columns of docs/training.md. Errors (bad input): a column that is missing, a cell
 // that is no number or cannot be right where it stands; names file, line and column.
-// `cards`: a user's own rates of computing.
-Result<Comparison> compare_file(const std::string& file,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {},
+// `progress`: called before every row with those so far, and how many there are. `cards`: a user's own rates of
+// computing.
+using CompareProgress = std::function<void(const Comparison& so_far, std::int64_t rows)>;
+Result<Comparison> compare_file(const std::string& file, const CompareProgress& progress = {},
                                 const OwnCards& cards = {});
-Result<Comparison> compare_text(std::string_view file, std::string_view text,
-                                const std::function<void(std::int64_t, std::int64_t)>& progress = {},
+Result<Comparison> compare_text(std::string_view file, std::string_view text, const CompareProgress& progress = {},
                                 const OwnCards& cards = {});
+
+// Fills in the values of all rows together, which a comparison in progress does not have yet.
+void conclude(Comparison& comparison);
 
 std::string in_words(const Comparison& comparison, bool every_row);
 nlohmann::json to_json(const Comparison& comparison);  // weft.train-compare/1

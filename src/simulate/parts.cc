@@ -1,0 +1,120 @@
+#include "simulate/parts.h"
+
+#include <cmath>
+
+#include "cost/estimate.h"
+#include "simulate/continued.h"
+#include "simulate/reach.h"
+
+namespace weft::simulate {
+
+using schedule::Growth;
+using schedule::Plan;
+using schedule::Task;
+
+namespace {
+
+constexpr Rank kMostRepresentatives = 2048;  // more are not worth folding to where time can be continued instead
+
+// The nodes from which a tree's lowest levels are extrapolated, if it can be continued by levels and on so many more
+// that it is worth it; else 0.
+Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
+  const bool by_levels = plan.algorithm->growth == Growth::kPerLevel && plan.nodes == nullptr;
+  const Rank base = by_levels ? base_of(reach, nodes) : 0;
+  return nodes >= kWorthwhile * base ? base : 0;
+}
+
+// May the time be extrapolated from fewer nodes?
+bool may_continue(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
+  return options.fast_forward && options.extrapolate && options.affordable >= 0 && options.background.streams.empty() &&
+         !options.disturbances.any() && machine.nodes_alike(task.ranks) && machine.costs().gpu() &&
+         task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
+         task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
+         nodes_of(plan, task.ranks, task.ranks_per_node) >= 2 * kWorthwhile;
+}
+
+// Continued from fewer nodes. Trees whose sizes side by side would cost too much, by levels.
+Result<Outcome> from_fewer_nodes(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                                 const Options& options, const Reach& reach, Rank least, std::int64_t& carried_out) {
+  const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
+  const Budget budget{.all = options.affordable, .size = options.most_operations};
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  const auto run = [&](Rank some, Rank apart) -> Result<Outcome> {
+    const Task part = on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node));
+    WEFT_TRY(Outcome outcome, folded_or_full(machine, part, like, options, carried_out, apart));
+    if (part.ranks < task.ranks) outcome.continued_from = part.ranks;
+    return outcome;
+  };
+  if (const Rank base = by_levels(reach, plan, nodes); base > 0) {
+    WEFT_TRY(const Outcome lowest, run(base, 1));
+    const double of_third_size = 4.0 * least / base * static_cast<double>(lowest.operations);
+    if (of_third_size > budget.size) return continued_by_levels(lowest, nodes, base, reach.tiers, budget, run);
+  }
+  return continued(plan.algorithm->growth, nodes, least, budget, [&](Rank some) { return run(some, 1); });
+}
+
+// What the cost model says, corrected by what was simulated on the most nodes that are quickly done, and on half and a
+// quarter of them. Requires: twice as many are not.
+Result<Outcome> roughly(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
+                        std::int64_t& carried_out, bool sound) {
+  constexpr int kSizes = 3;
+  constexpr double kLeast = 0.2;  // as far as full runs were seen off (bench/results/2026-11-22-pat-at-scale.md)
+  const Rank nodes = nodes_of(plan, task.ranks, task.ranks_per_node);
+  Plan like = plan;  // rounds as large as those of all
+  like.most_round = cut_of(task, plan).round;
+  const auto part_of = [&](Rank some) { return on_fewer_ranks(task, plan, ranks_on(plan, some, task.ranks_per_node)); };
+  cost::Estimator estimate(machine, sound);
+  Rank some = 1 << (kSizes - 1);
+  for (Rank more = 2 * some; more < nodes; some = more, more *= 2)
+    if (const Task part = part_of(more); without_repetitions(part, like, part.ranks) > options.most_operations / 2)
+      break;
+  Outcome outcome;
+  double times[kSizes];  // as long as estimated
+  for (int i = 0; i < kSizes; ++i) {
+    const Task part = part_of(some >> (kSizes - 1 - i));
+    WEFT_TRY(outcome, folded_or_full(machine, part, like, options, carried_out, 1));
+    WEFT_TRY(const cost::Estimate estimated, estimate(part, like));
+    times[i] = outcome.time / estimated.total;
+    outcome.continued_from = part.ranks;
+  }
+  WEFT_TRY(const cost::Estimate all, estimate(task, plan));
+  const double doublings = std::log2(static_cast<double>(nodes) / some);
+  // Each doubling changes it as those did that were seen, one way or the other: twice the spread of that.
+  const double of_doubling = std::abs(std::log(times[kSizes - 1] / times[0])) / (kSizes - 1);
+  outcome.time = all.total * times[kSizes - 1];
+  outcome.uncertainty = std::max(kLeast, std::exp(2 * of_doubling * std::sqrt(doublings)) - 1);
+  outcome.represented = operations_of(task, plan, task.ranks);
+  outcome.roughly = true;
+  return outcome;
+}
+
+}  // namespace
+
+Result<Outcome> with_least_work(const cost::MachineView& machine, const Task& task, const Plan& plan,
+                                const Options& options, std::int64_t& carried_out, bool sound) {
+  const Growth growth = plan.algorithm->growth;
+  const bool grows = growth != Growth::kUnknown && growth != Growth::kPerRow;
+  const bool may = sound || may_continue(machine, task, plan, options);
+  const Rank nodes = may && grows ? nodes_of(plan, task.ranks, task.ranks_per_node) : 0;
+  const Reach reach = reach_of(machine, nodes, task.ranks / std::max(1, nodes));
+  // Trees scale logarithmically from 8 nodes on; linear growth is visible only from 32.
+  const Rank least = std::max(growth == Growth::kPerDoubling || growth == Growth::kPerLevel ? 8 : 32, reach.least);
+  const bool continues = nodes >= kWorthwhile * least || by_levels(reach, plan, nodes) > 0;
+  const double of_rank = may ? without_repetitions(task, plan, 1) : 0;
+  const double affordable = of_rank > 0 ? std::min<double>(task.ranks, options.too_many / of_rank) : task.ranks;
+  const Rank most = std::min(continues ? kMostRepresentatives : task.ranks, static_cast<Rank>(affordable));
+  if (!sound) {
+    WEFT_TRY(const auto folded, fold(machine, task, plan, options, most, carried_out));
+    if (folded) return *folded;
+  }
+  // What more nodes add shows on twice the least.
+  const Task shown = continues ? on_fewer_ranks(task, plan, ranks_on(plan, 2 * least, task.ranks_per_node)) : task;
+  const double needed = continues ? without_repetitions(shown, plan, shown.ranks) : of_rank * task.ranks;
+  if (needed > options.too_many || (sound && !continues))
+    return roughly(machine, task, plan, options, carried_out, sound);
+  if (continues) return from_fewer_nodes(machine, task, plan, options, reach, least, carried_out);
+  return run_all(machine, task, plan, options, carried_out);
+}
+
+}  // namespace weft::simulate
