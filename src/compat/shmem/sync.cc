@@ -13,7 +13,7 @@ pgas::Watched<T> watched(const char* call, const T* at, std::size_t count, const
   Library& l = library(call);
   l.space().at(call, at, static_cast<Bytes>(pgas::bytes_of(count, sizeof(T))),
                l.pe->rank());  // else nobody can ever store there
-  return {at, count, status, comparison(call, cmp), against, step, l.rotation()};
+  return {at, count, status, comparison(call, cmp), against, step, l.turn()};
 }
 
 template <class T>
