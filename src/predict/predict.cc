@@ -97,13 +97,16 @@ class Pilots {
   cost::Estimator estimate_;
 };
 
+// On thousands of ranks a step is slow, and one plan alone takes a million of them.
+constexpr Rank kLarge = 1024;
+
 // The plans in the order in which they are to be simulated. `left`: steps that may be spent on that.
 std::vector<Hopeful> hopefuls(const cost::MachineView& machine, const Query& q,
                               const std::vector<tune::Candidate>& plans, double left) {
   std::vector<Hopeful> all;
   for (const tune::Candidate* c : in_order(plans)) all.push_back({c, c->estimate.total});
   Pilots pilots(machine, q.question.task);
-  if (all.size() < 2 || !pilots.worth()) return all;
+  if (all.size() < 2 || q.question.task.ranks > kLarge || !pilots.worth()) return all;
   std::vector<Hopeful> tried;
   std::optional<Duration> best;
   std::ranges::stable_sort(all, {}, [](const Hopeful& h) { return h.plan->estimate.total; });
@@ -126,8 +129,6 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   const tune::Question& question = q.question;
   WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
   Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
-  // On thousands of ranks a step is slow, and one plan alone takes a million of them.
-  constexpr Rank kLarge = 1024;
   double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
   std::int64_t carried_out = 0;
   const tune::Candidate* best = nullptr;

@@ -90,8 +90,10 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
 // chunks are 32 KiB: src/enqueue.cc of 2.30.7, of trees by LL128 and through NVLS.
 std::optional<schedule::Plan> halved(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
   constexpr Bytes kLeast = Bytes{32} << 10;
+  constexpr Rank kMostRanks = 1024;  // beyond, simulating so many messages would take minutes
   const bool may = plan.protocol == Protocol::kSimple || plan.protocol == Protocol::kLL128;
-  if (!machine.costs().gpu() || !may || q.slice > 0 || plan.slice_bytes < 2 * kLeast) return std::nullopt;
+  if (!machine.costs().gpu() || !may || q.task.ranks > kMostRanks || q.slice > 0 || plan.slice_bytes < 2 * kLeast)
+    return std::nullopt;
   if (q.task.collective == Collective::kAllToAllV || schedule::cut_of(q.task, plan).piece <= plan.slice_bytes)
     return std::nullopt;
   schedule::Plan half = plan;
