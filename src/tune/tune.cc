@@ -86,11 +86,11 @@ std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Que
   return all;
 }
 
-// The plan with half of its slices, if GPUs may do with so small ones: of these more hops overlap. NCCL's smallest
+// The plan with slices half as large, if that is useful on GPUs: more hops overlap. NCCL's smallest
 // chunks are 32 KiB: src/enqueue.cc of 2.30.7, of trees by LL128 and through NVLS.
 std::optional<schedule::Plan> halved(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
   constexpr Bytes kLeast = Bytes{32} << 10;
-  constexpr Rank kMostRanks = 1024;  // beyond, simulating so many messages would take minutes
+  constexpr Rank kMostRanks = 1024;  // beyond, one simulation would take minutes
   const bool may = plan.protocol == Protocol::kSimple || plan.protocol == Protocol::kLL128;
   if (!machine.costs().gpu() || !may || q.task.ranks > kMostRanks || q.slice > 0 || plan.slice_bytes < 2 * kLeast)
     return std::nullopt;

@@ -3,8 +3,9 @@
 #include <cstddef>
 
 // The constants of NCCL's tuner. Facts read from NCCL 2.30.7, src/graph/tuning.cc and src/graph/topo.h (2026-06-11);
-// times in us, bandwidths in GB/s. The last index is the protocol: LL, LL128, Simple. OfRelease: read from the same
-// files of 2.27.7, 2.28.9, 2.29.7 and 2.30.7; what they do not list is the same in all four.
+// times in us, bandwidths in GB/s. The last index is the protocol: LL, LL128, Simple. OfRelease holds what
+// src/graph/tuning.cc and the numbers of NVLS channels differ in between 2.27.7, 2.28.9, 2.29.7 and 2.30.7. The search
+// for graphs and the sizes of chunks are those of 2.30.7 for all.
 namespace weft::tune::nccl {
 
 // [algorithm][protocol]: tree, ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT.
