@@ -81,7 +81,8 @@ TEST(Explorer, ThePageHoldsTheReportAndNoTextCanEndItsElement) {
 }
 
 TEST(Explorer, MoreRanksThanTheStepperFollowsLeaveTheOtherViews) {
-  const auto report = explore::answer({.on = "dgx-h100:nodes=256,net=ib-ndr", .algorithm = "ring"});
+  const auto report =
+      explore::answer({.collective = "broadcast", .on = "dgx-h100:nodes=256,net=ib-ndr", .bytes = "4K"});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->played);
   EXPECT_TRUE(report->moves.empty());
@@ -115,14 +116,14 @@ TEST(Explorer, BeyondSixtyFourRanksOneChunkIsFollowedToThePostcondition) {
     const char *collective, *algorithm;
     Rank starts, ends;
   };
-  // Of 128 ranks: whose input, and whose output, holds a chunk.
-  for (const auto& [collective, algorithm, starts, ends] : {Case{"all_reduce", "ring", 128, 128},
-                                                            {"all_reduce", "recursive_doubling", 128, 128},
-                                                            {"reduce_scatter", "ring", 128, 1},
-                                                            {"all_gather", "pat", 1, 128},
-                                                            {"broadcast", "", 1, 128}}) {
+  // Of 72 ranks: whose input, and whose output, holds a chunk.
+  for (const auto& [collective, algorithm, starts, ends] : {Case{"all_reduce", "ring", 72, 72},
+                                                            {"all_reduce", "recursive_doubling", 72, 72},
+                                                            {"reduce_scatter", "ring", 72, 1},
+                                                            {"all_gather", "pat", 1, 72},
+                                                            {"broadcast", "", 1, 72}}) {
     const auto e = explore::answer(
-        {.collective = collective, .on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = algorithm, .chunk = 0});
+        {.collective = collective, .on = "dgx-h100:nodes=9,net=ib-ndr", .algorithm = algorithm, .chunk = 0});
     ASSERT_TRUE(e) << collective << " " << algorithm << ": " << e.error().message;
     ASSERT_TRUE(e->played && e->proved && e->follows) << collective << " " << algorithm << ": " << e->verdict;
     EXPECT_EQ(count(e->starts), starts) << collective;
@@ -143,33 +144,34 @@ TEST(Explorer, BeyondSixtyFourRanksOneChunkIsFollowedToThePostcondition) {
 }
 
 TEST(Explorer, ARingsChunkPassesEveryRankTwiceInSimulatedTime) {
-  const auto e = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring", .chunk = 5});
+  const auto e = explore::answer({.on = "dgx-h100:nodes=9,net=ib-ndr", .algorithm = "ring", .chunk = 5});
   ASSERT_TRUE(e) << e.error().message;
   EXPECT_TRUE(e->timed) << e->verdict;
   // Sends of one chunk: n - 1 while it is summed, n - 1 while it is shared (Patarasuk and Yuan, 2009).
   std::size_t sends = 0;
   for (const auto& m : e->moves) sends += m.to.size();
-  EXPECT_EQ(sends, 2u * 127);
+  EXPECT_EQ(sends, 2u * 71);
   // The sum grows by one contribution with every hop.
-  const auto of_whole = std::ranges::count_if(e->moves, [](const auto& m) { return count(m.held) == 128; });
-  EXPECT_EQ(of_whole, 128);
-  const auto none = explore::answer({.on = "dgx-h100:nodes=16,net=ib-ndr", .algorithm = "ring", .chunk = 128});
+  const auto of_whole = std::ranges::count_if(e->moves, [](const auto& m) { return count(m.held) == 72; });
+  EXPECT_EQ(of_whole, 72);
+  const auto none = explore::answer({.on = "dgx-h100:nodes=9,net=ib-ndr", .algorithm = "ring", .chunk = 72});
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().message.find("--chunk 128: ring has 128 chunks"), std::string::npos) << none.error().message;
+  EXPECT_NE(none.error().message.find("--chunk 72: ring has 72 chunks"), std::string::npos) << none.error().message;
 }
 
 TEST(Explorer, AClusterIsAMapOfEqualThingsAndNamesTheNodesThatAreUnlike) {
   // 64 ports of a leaf: 32 down to one NIC of each of 32 nodes, 32 up; 8 rails make 8 leaves a group.
-  const auto e = explore::answer({.on = "dgx-h100:nodes=128,net=ib-ndr", .bytes = "1M", .faults = {"nic:3/2=down"}});
+  const auto e = explore::answer(
+      {.collective = "broadcast", .on = "dgx-h100:nodes=64,net=ib-ndr", .bytes = "4K", .faults = {"nic:3/2=down"}});
   ASSERT_TRUE(e) << e.error().message;
   ASSERT_TRUE(e->map);
   ASSERT_GE(e->map->levels.size(), 2u);
   EXPECT_EQ(e->map->levels[0].word, "node");
-  EXPECT_EQ(e->map->levels[0].count, 128);
+  EXPECT_EQ(e->map->levels[0].count, 64);
   EXPECT_EQ(e->map->levels[0].sizes, std::vector<std::int32_t>{8});
-  EXPECT_EQ(e->map->levels[1].count * e->map->levels[1].sizes[0], 128) << e->map->said;
+  EXPECT_EQ(e->map->levels[1].count * e->map->levels[1].sizes[0], 64) << e->map->said;
   EXPECT_EQ(e->map->odd, std::vector<std::int32_t>{3}) << e->map->said;
-  EXPECT_TRUE(e->map->said.starts_with("1024 GPUs: ")) << e->map->said;
+  EXPECT_TRUE(e->map->said.starts_with("512 GPUs: ")) << e->map->said;
   EXPECT_NE(e->map->said.find("1 node is unlike the others"), std::string::npos) << e->map->said;
   const auto one = explore::answer({.on = "dgx-h100"});
   ASSERT_TRUE(one);

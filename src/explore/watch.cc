@@ -1,8 +1,8 @@
 #include "explore/watch.h"
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
+#include <cstdlib>
+#include <optional>
 
 #include "base/text.h"
 #include "schedule/schedule.h"
@@ -11,6 +11,20 @@
 namespace weft::explore {
 
 using report::Explorer;
+
+namespace {
+
+// None where a text stands there, as for the critical path.
+std::optional<double> number_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string word(line.substr(at + key.size(), 32));
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return end == word.c_str() ? std::nullopt : std::optional(value);
+}
+
+}  // namespace
 
 Explorer::Move move_of(const schedule::Schedule& schedule, const schedule::Moved& m) {
   const schedule::Step& step = schedule.strand(m.rank, m.lane)[static_cast<std::size_t>(m.step)];
@@ -69,12 +83,16 @@ Result<Times> times_of(const cost::MachineView& machine, const sim::Disturbances
                                                                 .trace = &trace,
                                                                 .trace_folded = folded}));
   Times times{.spans = {}, .total = outcome.time.us(), .ranks = task.ranks / outcome.folded};
-  const nlohmann::json root = nlohmann::json::parse(trace, nullptr, false);
-  if (root.is_discarded()) return failure(Code::kInternal, Blame::kOperation, "the timeline is no JSON");
-  for (const auto& event : root.at("traceEvents"))
-    if (event.value("ph", "") == "X" && event.at("pid").is_number())  // not the critical path
-      times.spans[{event.at("pid").get<Rank>(), event.at("tid").get<int>()}].push_back(
-          {event.at("ts").get<double>(), event.at("ts").get<double>() + event.at("dur").get<double>()});
+  // A timeline has a line per event (sim/flow/timeline.h); a million of them are too many for a tree of JSON.
+  for (std::size_t at = 0; at < trace.size();) {
+    const std::size_t end = std::min(trace.find('\n', at), trace.size());
+    const std::string_view line = std::string_view(trace).substr(at, end - at);
+    at = end + 1;
+    const auto rank = number_after(line, "\"pid\":"), strand = number_after(line, "\"tid\":");
+    const auto begin = number_after(line, "\"ts\":"), lasts = number_after(line, "\"dur\":");
+    if (line.find("\"ph\":\"X\"") == std::string_view::npos || !rank || !strand || !begin || !lasts) continue;
+    times.spans[{static_cast<Rank>(*rank), static_cast<int>(*strand)}].push_back({*begin, *begin + *lasts});
+  }
   for (auto& [strand, list] : times.spans) std::ranges::sort(list, {}, &Times::Span::begin);
   return times;
 }

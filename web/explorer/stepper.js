@@ -25,7 +25,6 @@ const stepper = (() => {
       const row = make("div", undefined, "rank");
       row.tabIndex = r === state.rank ? 0 : -1;
       row.setAttribute("role", "button");
-      row.setAttribute("aria-label", `rank ${r}`);
       row.append(make("span", `rank ${r}`, "name"));
       const chunks = make("div", undefined, "chunks");
       row.append(chunks);

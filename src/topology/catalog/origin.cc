@@ -29,7 +29,7 @@ Origin origin_of(const Catalog& catalog, const Link& link, std::string_view netw
     if (!same_rate) continue;
     const Figure* rate = part.figure(link.kind == LinkKind::kPcie ? "transfers" : "rate");
     const Origin found{&part, rate, latency_of(part, link)};
-    // Several generations of NVLink have one rate; a device with all its links tells which.
+    // Several generations of NVLink have one rate; the count of a device with all its links decides.
     const Figure* all = part.figure("links");
     const int score = 2 * (found.latency != nullptr) + (all != nullptr && equal(all->value, link.count));
     if (score > best_score) best = found, best_score = score;

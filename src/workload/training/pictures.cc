@@ -222,13 +222,18 @@ std::string front_svg(const Plans& plans, const report::TrainReport& report) {
   const auto at = [&](const Ranked& r) { return std::pair{x(gib(r)), y(std::min(r.step.seconds, slowest))}; };
   for (const Ranked& r : plans.ranked) canvas.dot(at(r).first, at(r).second, 2.2, kWeight);
   std::vector<std::pair<double, double>> line;
-  double label_y = top;
+  double label_y = top - 16;
+  std::pair<double, double> named;  // where the last number stands
   int number = 0;
   for (const std::size_t i : pareto_front(plans.ranked)) {
     const Ranked& r = plans.ranked[i];
     if (r.step.seconds > slowest) break;
+    constexpr double kApart = 18;  // px between the centres of two numbers
+    const bool near = !line.empty() && std::hypot(at(r).first - named.first, at(r).second - named.second) < kApart;
     line.push_back(at(r));
-    canvas.dot(at(r).first, at(r).second, 8, kModel);
+    canvas.dot(at(r).first, at(r).second, near ? 3 : 8, kModel);
+    if (near) continue;
+    named = at(r);
     canvas.text(at(r).first, at(r).second + 4, fmt::format("{}", ++number), 11, Align::kMiddle, 0, "bold", "#ffffff");
     canvas.text(right + 24, label_y += 16, fmt::format("{}  {}, {:.1f} GiB", number, as_time(r.step.seconds), gib(r)),
                 12, Align::kLeft, 0, "bold", kInk);

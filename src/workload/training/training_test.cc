@@ -248,7 +248,8 @@ TEST(Pictures, ScalingGoesFromOneReplicaToAll) {
   EXPECT_EQ(points->front().gpus, 2);
   EXPECT_EQ(points->back().gpus, 32);
   EXPECT_NEAR(points->back().weak_mfu, a.step.mfu, 1e-12);
-  EXPECT_GE(points->front().weak_mfu, points->back().weak_mfu);  // nothing to reduce
+  // A batch of 64 on one replica has the most micro-batches, behind which the optimizer and the gradients count least.
+  EXPECT_GT(points->front().strong_mfu, points->back().strong_mfu);
   EXPECT_GT(scaling_svg(*points, a.report).size(), 1000u);
 }
 
