@@ -72,7 +72,7 @@ std::string said(const Status& s) { return s ? "" : tests::text_of(s.error()); }
 // may bring all of it if the sender never lets it wait; so that the abort meets an operation of the sender's all the
 // same, that one also waits for an answer which never comes.
 TEST_P(Transfers, WhatComesAfterAnAbortDoesNotGoIntoTheReceiversMemory) {
-  const auto heard = run(2, [](Communicator& c) -> std::string {
+  const auto outcomes = run(2, [](Communicator& c) -> std::string {
     constexpr std::size_t kBytes = std::size_t{64} << 20;
     std::vector<std::uint8_t> data(kBytes, c.rank() == 0 ? 0 : 255);
     if (c.rank() == 1) {
@@ -95,8 +95,8 @@ TEST_P(Transfers, WhatComesAfterAnAbortDoesNotGoIntoTheReceiversMemory) {
     const auto changed = data.end() - std::find_if(data.begin(), data.end(), [](std::uint8_t x) { return x != 7; });
     return changed == 0 ? "" : std::to_string(changed) + " bytes from the end it is another";
   });
-  EXPECT_EQ(heard[0], "");
-  EXPECT_NE(heard[1].find("rank 0 aborted"), std::string::npos) << heard[1];
+  EXPECT_EQ(outcomes[0], "");
+  EXPECT_NE(outcomes[1].find("rank 0 aborted"), std::string::npos) << outcomes[1];
 }
 
 TEST_P(Transfers, APingPongOfManySizesBringsWhatWasSent) {

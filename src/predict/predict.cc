@@ -67,7 +67,7 @@ class Pilots {
   Pilots(const cost::MachineView& machine, const schedule::Task& task)
       : machine_(machine), task_(task), estimate_(machine) {}
 
-  // Are full simulations so much more than these that it is worth it?
+  // True if full simulations cost enough more than these.
   bool worth() const {
     constexpr Rank kTimes = 4;
     const bool whole_nodes = task_.ranks_per_node == machine_.ranks_per_node(task_.ranks);

@@ -13,13 +13,13 @@ namespace weft::simulate {
 // That ranks sit on, in the order of ranks; empty: the machine's first ones.
 using Nodes = std::vector<Rank>;
 
-// About how many operations so many ranks have: those of one in the middle, for each.
+// An estimate of the operations of `ranks`: those of one in the middle, for each.
 double operations_of(const schedule::Task& task, const schedule::Plan& plan, Rank ranks);
 
 // Operations that are executed after fast-forwarding: few of many rounds, few of many repetitions.
 double without_repetitions(const schedule::Task& task, const schedule::Plan& plan, Rank ranks);
 
-// Every rank is carried out. `carried_out` gets the steps of all runs added. Errors: of simulate.
+// Simulates every rank. `carried_out` gets the steps of all runs added. Errors: of simulate.
 Result<Outcome> run_all(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
                         const Options& options, std::int64_t& carried_out, Nodes nodes = {});
 
