@@ -98,7 +98,9 @@ class Backend final : public Collectives {
   c10::intrusive_ptr<Job> message(OpType type, const char* own, const Tensor& t, const std::string& route) {
     const Task task{.type = type, .title = title(own), .inputs = {t}, .results = {t}};
     RecordedGroup* const group = route.empty() ? nullptr : recorded();
-    return c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, route);
+    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, route);
+    note(job);
+    return job;
   }
   static Status receive_into(Channel& c, const Tensor& t, int tag) {
     if (t.is_contiguous()) return c.receive(t, tag);

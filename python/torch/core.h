@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 
 #include "../src/lane.h"
 #include "weft/unique_id.h"
@@ -85,6 +87,21 @@ class Core : public c10d::Backend {
     const std::lock_guard guard(mutex_);
     lane_.close();
   }
+  // Calls from here to endCoalescing() end as one Work, which has their first error. They are not held back: a call that
+  // its caller does not wait for moves on by itself. supportsCoalescing() stays false, for batch_isend_irecv then returns
+  // a Work for every message.
+  void startCoalescing() override {
+    const std::lock_guard guard(coalesced_mutex_);
+    coalesced_ = c10::List<c10::intrusive_ptr<c10::ivalue::Future>>(c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+    coalesces_ = true;
+  }
+  c10::intrusive_ptr<c10d::Work> endCoalescing() override {
+    const std::lock_guard guard(coalesced_mutex_);
+    TORCH_CHECK(coalesces_, "weft: endCoalescing without startCoalescing");
+    coalesces_ = false;
+    return c10d::Work::create_from_future(c10::collectAll(*std::exchange(coalesced_, std::nullopt)));
+  }
+  void enableCollectivesTiming() override { timing_ = true; }
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   // Registered memory: collectives on it need no intermediate copy. Plain memory where there is none left.
   Tensor allocateTensor(long size, at::TensorOptions options) override {
@@ -120,6 +137,16 @@ class Core : public c10d::Backend {
     return &recorded_;
   }
 
+  // What is kept of a call that is about to begin.
+  void note(const c10::intrusive_ptr<Job>& job) {
+    if (timing_.load(std::memory_order_relaxed)) [[unlikely]]
+      job->measure();
+    if (!coalesces_.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    const std::lock_guard guard(coalesced_mutex_);
+    if (coalesced_) coalesced_->push_back(job->getFuture());
+  }
+
   Rank root(std::int64_t r) const {
     TORCH_CHECK_VALUE(r >= 0 && r < getSize(), "weft: root ", r, " is not one of ", getSize(), " ranks");
     return static_cast<Rank>(r);
@@ -145,6 +172,7 @@ class Core : public c10d::Backend {
   // queue's own thread; else queues it.
   c10::intrusive_ptr<c10d::Work> start(Task task) {
     auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, recorded(), effective(task.timeout));
+    note(job);
     if (on_queue_ == this) {
       job->begin();
       set_timeout(task.timeout);
@@ -196,6 +224,9 @@ class Core : public c10d::Backend {
  private:
   milliseconds timeout_;  // what the communicator has now; the thread that runs a task
   std::mutex mutex_;      // of the lane
+  std::atomic<bool> timing_{false}, coalesces_{false};
+  std::mutex coalesced_mutex_;
+  std::optional<c10::List<c10::intrusive_ptr<c10::ivalue::Future>>> coalesced_;  // the calls of a block that is open
   std::mutex recorded_mutex_;
   RecordedGroup recorded_;
   static inline std::atomic<std::uint64_t> groups_{0};

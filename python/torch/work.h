@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -44,23 +45,34 @@ class Job final : public c10d::Work {
                                                   task.results, timeout);
   }
 
+  // From now on this call's duration is measured. Requires: it has not begun.
+  void measure() { timed_ = true; }
+
   // Called once at most, on the thread that carries the task out.
-  void begin() { FlightRecord::of_process().started(ticket_); }
+  void begin() {
+    FlightRecord::of_process().started(ticket_);
+    if (timed_) [[unlikely]]
+      begun_ = std::chrono::steady_clock::now();
+  }
   // Called once, on the thread that carried the task out.
   void end(std::exception_ptr problem) {
     if (recorded_ != nullptr) {
       FlightRecord::of_process().ended(ticket_, problem == nullptr);
       if (problem) FlightRecord::of_process().write_after_failure(*recorded_, rank_);
     }
-    c10::intrusive_ptr<c10::ivalue::Future> future;
+    c10::intrusive_ptr<c10::ivalue::Future> future, outcome;
     {
       const std::lock_guard guard(future_mutex_);
+      if (timed_) [[unlikely]]
+        duration_ = std::chrono::steady_clock::now() - begun_;
       ended_ = true;
       problem_ = problem;
       future = future_;
+      outcome = outcome_;
     }
     finish(problem);
     if (future) settle(*future);
+    if (outcome) settle_outcome(*outcome);
   }
   Tensors result() override { return results_; }
   int sourceRank() const override { return source_; }
@@ -79,8 +91,31 @@ class Job final : public c10d::Work {
     if (ended) settle(*future);
     return future;
   }
+  // Completed with a c10d::WorkResult, also where the call fails.
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override {
+    c10::intrusive_ptr<c10::ivalue::Future> outcome;
+    bool ended = false;
+    {
+      const std::lock_guard guard(future_mutex_);
+      if (outcome_) return outcome_;
+      outcome = outcome_ = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+      ended = ended_;
+    }
+    if (ended) settle_outcome(*outcome);
+    return outcome;
+  }
+  // Unit: milliseconds. Errors: the call was not measured, or has not ended.
+  float getDuration() const override {
+    const std::lock_guard guard(future_mutex_);
+    TORCH_CHECK(timed_ && ended_, "weft: the duration is known of calls that began after timing was enabled and have ended");
+    return std::chrono::duration<float, std::milli>(duration_).count();
+  }
 
  private:
+  void settle_outcome(c10::ivalue::Future& outcome) const {
+    const auto result = problem_ ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS;
+    outcome.markCompleted(c10::IValue(static_cast<std::int64_t>(result)));
+  }
   void settle(c10::ivalue::Future& future) {
     if (problem_)
       future.setError(problem_);
@@ -93,10 +128,13 @@ class Job final : public c10d::Work {
   RecordedGroup* const recorded_;
   FlightRecord::Ticket ticket_;
   std::atomic<int> source_{-1};
-  std::mutex future_mutex_;
+  bool timed_ = false;
+  std::chrono::steady_clock::time_point begun_{};  // the thread that carries the task out
+  mutable std::mutex future_mutex_;                // of what follows
   bool ended_ = false;
+  std::chrono::steady_clock::duration duration_{};
   std::exception_ptr problem_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_, outcome_;  // null: nobody has asked
 };
 
 inline std::exception_ptr carry_out(Communicator& c, const Task& task) {

@@ -121,6 +121,25 @@ def asynchronous(rank, ranks):
     print("right")
 
 
+def coalesced(rank, ranks):
+    for wait in (True, False):
+        xs = [torch.full((i + 1,), float(rank + i)) for i in range(3)]
+        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=not wait) as block:
+            for x in xs:
+                dist.all_reduce(x)
+        assert len(block.works) == (0 if wait else 1)
+        block.wait()
+        assert [x[0].item() for x in xs] == [sum(range(ranks)) + i * ranks for i in range(3)], xs
+    group = dist.distributed_c10d._get_default_group()
+    group._enable_collectives_timing()
+    work = dist.all_reduce(torch.ones(1 << 16), async_op=True)
+    work.wait()
+    assert 0 < work._get_duration() < 10_000  # ms
+    outcome = dist.all_reduce(torch.ones(3), async_op=True).get_future_result().wait()
+    assert torch._C._distributed_c10d.WorkResult(outcome) == torch._C._distributed_c10d.WorkResult.SUCCESS
+    print("right")
+
+
 def train(rank, ranks):
     from torch.nn.parallel import DistributedDataParallel
 
@@ -313,6 +332,46 @@ def groups(rank, ranks):
     dist.barrier()
     assert rank == 2 or dist.get_backend(pair) == "weft"
     print("right")
+
+
+def sentence(call):
+    """The class of what a call raises, if it is one that users are promised and one sentence; else all of it."""
+    try:
+        call()
+    except Exception as e:
+        text = str(e).split("Exception raised from")[0].strip()
+        return type(e).__name__ if text.count("\n") == 0 else f"{type(e).__name__}: {text}"
+    return "nothing"
+
+
+def forked(rank, ranks):
+    dist.all_reduce(torch.ones(1))
+    child = os.fork()
+    if child == 0:
+        said = sentence(lambda: dist.all_reduce(torch.ones(1)))
+        os.write(1, f"{said}\n".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    dist.all_reduce(torch.ones(1))
+    os._exit(0)
+
+
+def orphaned(rank, ranks):
+    """A group whose store ends before it is made; the groups that exist go on."""
+    store = dist.TCPStore("127.0.0.1", int(os.environ["STORE_PORT"]), is_master=rank == 0, timeout=timedelta(seconds=5))
+    made = dist.PrefixStore("first", store)
+    dist.barrier()
+    if rank == 0:
+        del made, store  # its server ends
+        dist.barrier()
+        os._exit(0)
+    dist.barrier()
+    time.sleep(0.2)
+    from weftcomm_torch import _compiled
+
+    adapter = _compiled()
+    print(sentence(lambda: adapter.join(made, rank, ranks, adapter.Options(timeout=3.0))), flush=True)
+    os._exit(0)
 
 
 def refused(rank, ranks):

@@ -36,7 +36,7 @@ def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
-@pytest.mark.parametrize("job", ["messages", "asynchronous", "powersgd", "memory", "refused"])
+@pytest.mark.parametrize("job", ["messages", "asynchronous", "coalesced", "powersgd", "memory", "refused"])
 def test_with_two_ranks(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2
 
