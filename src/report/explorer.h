@@ -26,7 +26,7 @@ struct Explorer {
     std::string name, kind, model;
     std::string said;  // a sentence for its slip
   };
-  // Where a figure comes from.
+  // The source of a figure.
   struct Origin {
     std::string of;           // "rate", "latency"
     std::string title, date;  // of the document; no title: of the machine's file
