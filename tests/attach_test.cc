@@ -105,7 +105,7 @@ TEST_F(Attach, AnIdThatIsNoFileNameIsRefused) {
   EXPECT_NE(outcome.said.find("code"), std::string::npos) << outcome.said;
 }
 
-TEST_F(Attach, WhoeverGivesUpRemovesTheNameOfAKilledRankZero) {
+TEST_F(Attach, ARankThatGivesUpRemovesTheNameOfAKilledRankZero) {
   auto zero = attaching(id, 0, 3, 60s);
   while (!tests::leaves_a_file(id)) usleep(1000);
   auto one = attaching(id, 1, 3, 500ms);
@@ -115,7 +115,7 @@ TEST_F(Attach, WhoeverGivesUpRemovesTheNameOfAKilledRankZero) {
   EXPECT_FALSE(tests::leaves_a_file(id));
 }
 
-// The one case that leaves a name: nobody else has come. Whoever starts ranks removes it with remove_name.
+// The one case that leaves a name: nobody else has come. The starter of the ranks removes it with remove_name.
 TEST_F(Attach, TheNameOfARankZeroThatDiesAloneCanBeRemoved) {
   auto zero = attaching(id, 0, 2, 60s);
   while (!tests::leaves_a_file(id)) usleep(1000);

@@ -167,8 +167,8 @@ TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
       "--min 256M --max 256M --json -";
   const json folded = json::parse(weft(bench).out).at("rows")[0],
              full = json::parse(weft(bench + " --no-fold").out).at("rows")[0];
-  EXPECT_EQ(folded.at("carried_out").at("folded"), 2);
-  EXPECT_EQ(full.at("carried_out").at("folded"), 1);
+  EXPECT_EQ(folded.at("simulation").at("folded"), 2);
+  EXPECT_EQ(full.at("simulation").at("folded"), 1);
   EXPECT_NEAR(folded.at("time_us").get<double>() / full.at("time_us").get<double>(), 1, 1e-3);
   const json dead = json::parse(weft(bench + " --fault nic:1/3=down").out);
   EXPECT_EQ(dead.at("faults")[0], "nic:1/3=down");
@@ -382,7 +382,7 @@ TEST(Command, SimulatesWithCheckedResultsAsJson) {
   const Answer a = weft("bench all_reduce --on dgx-h100 --min 8 --max 1M --factor 16 --check --json -");
   ASSERT_EQ(a.code, 0) << a.err;
   const json report = json::parse(a.out);
-  EXPECT_EQ(report.at("schema"), "weft.bench/2");
+  EXPECT_EQ(report.at("schema"), "weft.bench/3");
   EXPECT_EQ(report.at("world"), "simulated");
   EXPECT_EQ(report.at("ranks"), 8);
   ASSERT_EQ(report.at("rows").size(), 5u);  // 8, 128, 2K, 32K, 512K

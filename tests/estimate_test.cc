@@ -1,5 +1,5 @@
 // What the chooser believes of plans, against what cannot be quicker and against the simulator: on machines that are
-// walked, and on those whose time is continued from smaller ones.
+// walked, and on those whose time is extrapolated from smaller ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -125,8 +125,8 @@ class LongestChain {
 
 class Estimates : public testing::TestWithParam<int> {};
 
-// Machines are continued from nodes that are near each other; switches between more distant ones take a tenth of a hop.
-// Where no algorithm claims how its time grows, that is a guess besides.
+// Machines are extrapolated from nodes that are near each other; switches between more distant ones take a tenth of a
+// hop. Where no algorithm claims how its time grows, that is a guess besides.
 double part_of(const schedule::Algorithm& a) { return a.growth == schedule::Growth::kUnknown ? 0.75 : 0.9; }
 
 TEST_P(Estimates, AreNeverBelowTheLongestChainNorTheLimit) {

@@ -99,7 +99,7 @@ TEST(Meeting, AHostThatNeverOpensIsNamed) {
   EXPECT_TRUE(contains(said, "300 ms") && contains(said, id.addresses[0].text())) << said;
 }
 
-TEST(Meeting, WhoeverHasAnotherKeyIsKeptOutAndToldSo) {
+TEST(Meeting, ARankWithAnotherKeyIsRefusedAndLearnsWhy) {
   Host host = open(2);
   UniqueId wrong = host.id();
   wrong.key[7] ^= 1;

@@ -11,6 +11,8 @@
 
 #include "base/result.h"
 #include "net/ucx/ucx.h"
+#include "recorder/record_pool.h"
+#include "recorder/snapshot.h"
 #include "tests/connected_job.h"
 
 namespace weft {
@@ -415,6 +417,27 @@ TEST_P(Tagged, ARankSendsItself) {
       SAY(said(send(c, data, c.rank(), 4)));
       SAY(check(got->wait(), buffer, data, c.rank(), 4));
     }
+    return said(c.finalize());
+  });
+}
+
+// The record of rank 0, which `weft ps` reads, names the message that it waits for; the message is sent when rank 1 has
+// seen that.
+TEST_P(Tagged, AWaitIsSeenFromOutsideTheProcess) {
+  const int tag = 1'000'000 + getpid();  // of this test alone
+  all_well(2, [tag](Communicator& c) -> std::string {
+    Numbers buffer(3);
+    if (c.rank() == 0) {
+      SAY(check(c.receive(std::span(buffer), 1, tag), buffer, numbers(3, 5), 1, tag));
+      return said(c.finalize());
+    }
+    const std::string folder = recorder::own_folder().value();
+    bool seen = false;
+    for (const auto begin = std::chrono::steady_clock::now(); !seen && std::chrono::steady_clock::now() - begin < 30s;)
+      for (const recorder::Snapshot& s : recorder::read_folder(folder, 1))
+        seen |= s.rank == 0 && s.tagged && s.tagged->peer == 1 && s.tagged->tag == tag && s.tagged->bytes == 12;
+    SAY(said(send(c, numbers(3, 5), 0, tag)));
+    if (!seen) return "rank 0's wait is in no record";
     return said(c.finalize());
   });
 }

@@ -87,7 +87,7 @@ def _sizes(rows: list[dict[str, Any]]) -> str:
 
 
 class Bench(Answer):
-    """A simulated collective; weft.bench/2. Rows: one per size."""
+    """A simulated collective; weft.bench/3. Rows: one per size."""
 
     _columns = ("bytes", "time_us", "algbw_GBps", "busbw_GBps", "algorithm", "protocol", "channels", "limit.resource")
 

@@ -40,7 +40,7 @@ class Machine:
         return self.topology.svg()
 
     def bench(self, collective: str, bytes: int | str | Iterable[int | str] = "1M", **given: Any) -> Bench:
-        """Simulates a collective; weft.bench/2, one row per size of `bytes`.
+        """Simulates a collective; weft.bench/3, one row per size of `bytes`.
 
         given: the options of `weft bench`, e.g. ranks=, dtype=, op=, algo= (a name, a file, an Algorithm or a Schedule),
         proto=, tuner="nccl", fault=["nic:0/3=down"], load=[...], beside=[...], compute=, level="packet", check=True.

@@ -38,7 +38,7 @@ Examples:
   weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
   weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
   weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
-  weft bench all_reduce --json results.json               the rows as weft.bench/2
+  weft bench all_reduce --json results.json               the rows as weft.bench/3
 )";
 
 // "2,3,8". Errors (bad input).

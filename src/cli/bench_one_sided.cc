@@ -125,9 +125,10 @@ Result<std::vector<Row>> put_rows(World& world, const Stage& s, Bytes bytes) {
              world.fence();
              world.atomic(AtomicOp::kSet, s.flag, number, s.peer);
            }));
-  WEFT_TRY(rows[1], stream(
-                        world, s, bytes, "puts in a row", [&] { world.put(s.target, s.source.data(), size, s.peer); },
-                        [&] { std::memcpy(s.peer_target, s.source.data(), size); }));
+  WEFT_TRY(rows[1],
+           stream(
+               world, s, bytes, "back-to-back puts", [&] { world.put(s.target, s.source.data(), size, s.peer); },
+               [&] { std::memcpy(s.peer_target, s.source.data(), size); }));
   return rows;
 }
 
@@ -135,7 +136,7 @@ Result<std::vector<Row>> get_rows(World& world, Stage& s, Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   WEFT_TRY(const Row row,
            stream(
-               world, s, bytes, "gets in a row", [&] { world.get(s.source.data(), s.target, size, s.peer); },
+               world, s, bytes, "back-to-back gets", [&] { world.get(s.source.data(), s.target, size, s.peer); },
                [&] { std::memcpy(s.source.data(), s.peer_target, size); }));
   return std::vector{row};
 }

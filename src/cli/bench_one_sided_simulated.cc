@@ -80,9 +80,10 @@ std::vector<Way> ways_of(const std::string& name, Rank ranks, Bytes bytes) {
   };
   if (name == "put")
     return {{"put, fence, flag", ping_pong(ranks, kRounds, put_then(false)), 2 * kRounds},
-            {"puts in a row", stream(ranks, kMany, put(bytes)), kMany, 0}};
+            {"back-to-back puts", stream(ranks, kMany, put(bytes)), kMany, 0}};
   if (name == "get")
-    return {{"gets in a row", stream(ranks, kMany, {.kind = Kind::kGet, .place = kTarget, .bytes = bytes}), kMany, 2}};
+    return {
+        {"back-to-back gets", stream(ranks, kMany, {.kind = Kind::kGet, .place = kTarget, .bytes = bytes}), kMany, 2}};
   if (name == "put_signal")
     return {{"put_signal", ping_pong(ranks, kRounds, signalled), 2 * kRounds},
             {"put, quiet, put", ping_pong(ranks, kRounds, put_then(true)), 2 * kRounds}};

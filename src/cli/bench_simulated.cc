@@ -152,7 +152,8 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
   return trouble;
 }
 
-// Says what will take minutes: many ranks that are neither folded nor continued from fewer. Returns whether it did.
+// Announces runs that take minutes: of many ranks that are neither folded nor extrapolated from fewer. Returns whether
+// it did.
 bool announce(double steps) {
   constexpr double kMinutes = 1e8;     // steps
   constexpr double kPerMinute = 60e6;  // 0.3 to 3 million a second (bench/results/2026-11-22-simulator-speed.md)
@@ -243,11 +244,11 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.high = outcome.high;
   row.folded = outcome.folded;
   row.fast_forwarded = outcome.fast_forwarded;
-  row.continued_from = outcome.continued_from;
+  row.extrapolated_from = outcome.extrapolated_from;
   row.uncertainty = outcome.uncertainty;
-  row.roughly = outcome.roughly;
+  row.approximate = outcome.approximate;
   row.steps = outcome.operations;
-  row.steps_in_all_runs = outcome.carried_out;
+  row.steps_in_all_runs = outcome.steps_in_all_runs;
   row.steps_represented = outcome.represented;
   row.enlarged = outcome.enlarged;
   return row;

@@ -18,27 +18,27 @@ std::string time_text(Duration d) {
   return us < 100 ? fmt::format("{:.2f}", us) : us < 1e6 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
-// "; in all runs 65536 steps in 0.04 s: 1.6 M/s carried out, standing for 7.0e+08 steps of all ranks, 17500 M/s"
+// "; in all runs 65536 steps in 0.04 s: 1.6 M/s simulated, standing for 7.0e+08 steps of all ranks, 17500 M/s"
 std::string speed_text(const BenchRow& r) {
   const double seconds = r.simulating.s();
   return fmt::format(
-      "; in all runs {} steps in {:.2f} s: {:.2f} M/s carried out, standing for {:.2g} steps of all ranks, {:.2f} M/s",
+      "; in all runs {} steps in {:.2f} s: {:.2f} M/s simulated, standing for {:.2g} steps of all ranks, {:.2f} M/s",
       r.steps_in_all_runs, seconds, static_cast<double>(r.steps_in_all_runs) / seconds * 1e-6, r.steps_represented,
       r.steps_represented / seconds * 1e-6);
 }
 
-// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps carried out; fast-forwarded"
+// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps simulated; fast-forwarded"
 std::string simulated_text(const BenchRow& r) {
   std::string text;
   if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
-  if (r.continued_from > 0)
-    text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.continued_from,
-                        r.roughly ? " by the cost model" : "", time_text(r.low), time_text(r.high));
+  if (r.extrapolated_from > 0)
+    text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.extrapolated_from,
+                        r.approximate ? " by the cost model" : "", time_text(r.low), time_text(r.high));
   if (r.folded > 1)
     text += fmt::format("symmetric: folded {}:1; ", r.folded);
-  else if (r.continued_from == 0)
-    text += "full: every rank carried out; ";
-  text += fmt::format("{} steps carried out", r.steps);
+  else if (r.extrapolated_from == 0)
+    text += "full: every rank simulated; ";
+  text += fmt::format("{} steps simulated", r.steps);
   if (r.fast_forwarded) text += "; fast-forwarded";
   if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);
   if (r.simulating > Duration()) text += speed_text(r);

@@ -37,7 +37,9 @@ void print_rank(Rank rank, const Snapshot* s, Doing doing, std::size_t last) {
   if (s->wait)
     fmt::print(" for rank {} at step {} of {}, since {};", s->wait->peer, s->wait->step, s->wait->steps,
                ago(s->wait->since, s->taken));
-  fmt::print(" {}\n", s->last() == nullptr ? "nothing called yet" : operation_text(*s, *s->last()));
+  if (s->tagged) fmt::print(" in {}, since {};", s->tagged->text(), ago(s->tagged->since, s->taken));
+  if (s->sends + s->receives > 0) fmt::print(" {} sends and {} receives with tags;", s->sends, s->receives);
+  fmt::print(" {}\n", s->last() == nullptr ? "no collective yet" : operation_text(*s, *s->last()));
   for (std::size_t i = s->operations.size() - std::min(s->operations.size(), last); i < s->operations.size(); ++i)
     fmt::print("      {}, took {}\n", operation_text(*s, s->operations[i]),
                s->operations[i].finished == 0 ? "…" : ago(s->operations[i].started, s->operations[i].finished));

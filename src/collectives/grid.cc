@@ -231,14 +231,14 @@ Algorithm mesh_reduce_scatter() {
 Algorithm line_all_gather() {
   return {.name = "line",
           .collective = Collective::kAllGather,
-          .when = "ranks in a row that does not close to a ring",
+          .when = "ranks form a line whose ends are not joined to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
           .steps = [](RankContext s) { return line_steps(s, true); }};
 }
 Algorithm line_reduce_scatter() {
   return {.name = "line",
           .collective = Collective::kReduceScatter,
-          .when = "ranks in a row that does not close to a ring",
+          .when = "ranks form a line whose ends are not joined to a ring",
           .source = "Chan et al., Collective communication: theory, practice, and experience, 2007 (linear arrays)",
           .steps = [](RankContext s) { return line_steps(s, false); }};
 }

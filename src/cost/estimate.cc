@@ -59,8 +59,8 @@ std::optional<double> ratio_of(const Task& task, const Plan& plan) {
 // `claimed`, or if nothing is, the ratio of the last two; where that is nearly 1, what is added grows evenly, as in
 // trees whose ranks send to all children in turn. Chains only grow: `least` is 1 for what is a latency; bytes of a rank
 // converge.
-double continued(double first, double second, double third, double doublings, std::optional<double> claimed,
-                 double least) {
+double extrapolated(double first, double second, double third, double doublings, std::optional<double> claimed,
+                    double least) {
   const double before = second - first, last = third - second;
   if (!(last > 0)) return third;
   const double ratio = claimed ? *claimed : before > 0 ? std::clamp(last / before, least, 2.0) : least;
@@ -71,9 +71,9 @@ double continued(double first, double second, double third, double doublings, st
 }
 
 // Extrapolates the times of three machines, each twice the one before, to further doublings of the third.
-Walked continued(const Walked (&at)[3], double doublings, std::optional<double> claimed) {
+Walked extrapolated(const Walked (&at)[3], double doublings, std::optional<double> claimed) {
   const auto part = [&](double least, auto&& of) {
-    return continued(of(at[0]), of(at[1]), of(at[2]), doublings, claimed, least);
+    return extrapolated(of(at[0]), of(at[1]), of(at[2]), doublings, claimed, least);
   };
   Walked result{.work = at[2].work};
   result.latency = part(1, [](const Walked& w) { return w.latency; });
@@ -97,7 +97,7 @@ Rank first_nodes(const Task& task, const Plan& plan, Rank nodes, Rank per_node) 
 }
 
 // What the nodes' number adds evenly is known from two sizes, of which the larger costs a quarter of the third.
-bool told_by_two(const Task& task, const Plan& plan, Rank first, Rank per_node) {
+bool known_from_two(const Task& task, const Plan& plan, Rank first, Rank per_node) {
   return ratio_of(task, plan) == 2 && steps_of(on_nodes(task, plan, 4 * first, per_node), plan) > kWholeNodeBudget;
 }
 
@@ -123,7 +123,7 @@ class Estimator::ScheduleCache {
       fewer.ranks_per_node = std::min(task.ranks_per_node, spread.per_node);
       WEFT_TRY(at[i], walk(fewer, plan, spread));
     }
-    return continued(at, std::log2(static_cast<double>(per_node) / (4 * first)), std::nullopt);
+    return extrapolated(at, std::log2(static_cast<double>(per_node) / (4 * first)), std::nullopt);
   }
 
   const MachineView& machine() const { return machine_; }
@@ -164,12 +164,13 @@ class Estimator::ScheduleCache {
     const auto doublings = [&](int from) { return std::log2(static_cast<double>(nodes) / (first << from)); };
     Walked at[3];
     for (int i = 0; i < 3; ++i) {
-      if (i == 2 && told_by_two(task, plan, first, per_node)) return continued({at[0], at[0], at[1]}, doublings(1), 2);
+      if (i == 2 && known_from_two(task, plan, first, per_node))
+        return extrapolated({at[0], at[0], at[1]}, doublings(1), 2);
       WEFT_TRY(at[i], walk(on_nodes(task, plan, first << i, per_node), plan,
                            {.sound = sound_ || !machine_.nodes_alike(task.ranks)}));
       if (at[i].total > at_most) return at[i];
     }
-    return continued(at, doublings(2), ratio_of(task, plan));
+    return extrapolated(at, doublings(2), ratio_of(task, plan));
   }
 
   Result<Walked> walk(const Task& task, const Plan& plan, Spread spread) {

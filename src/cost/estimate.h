@@ -21,7 +21,7 @@ struct Estimate {
 // limited slots (the simulator does both).
 // Rounds after the third cost what the third cost. Where the ranks are too many to walk, machines of two or three sizes
 // are, each twice the one before (2, 4, 8 nodes at the least, or 16, 32, 64 ranks spread over few large nodes), and
-// what a doubling adds is continued, as the algorithm claims that it grows (decision 0108). Caches the expanded
+// what a doubling adds is extrapolated, as the algorithm claims that it grows (decision 0108). Caches the expanded
 // schedule per algorithm and machine: asked for the same algorithm with other protocols, channels, slices and sizes,
 // the cached one serves. Thread: one at a time. The machine must outlive it.
 class Estimator {

@@ -46,8 +46,8 @@ Result<std::vector<std::string>> faults_of(const json& question) {
 }
 
 Result<Words> words_of(const json& question) {
-  static constexpr std::string_view kKeys[] = {"ask",   "collective", "on",   "bytes", "dtype", "algo",
-                                               "proto", "ranks",      "root", "chunk", "faults"};
+  static constexpr std::string_view kKeys[] = {"ask",   "collective", "on",   "bytes", "dtype",  "algo",
+                                               "proto", "ranks",      "root", "chunk", "faults", "curves"};
   for (const auto& [key, value] : question.items())
     if (std::ranges::find(kKeys, key) == std::end(kKeys)) return bad_input("'{}' is no word of a question", key);
   Words w;
@@ -117,7 +117,8 @@ Result<Understood> understand(const Words& words, const std::string& calibration
   if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
   task.root = static_cast<Rank>(words.root);
-  return Understood{std::move(machine), {words.on, task, words.algorithm, words.protocol, words.faults, words.chunk}};
+  return Understood{std::move(machine),
+                    {words.on, task, words.algorithm, words.protocol, words.faults, words.chunk, words.curves}};
 }
 
 // The question in words that can be changed.
@@ -167,6 +168,19 @@ Result<json> table_beside(json question) {
   return json{{"schema", "weft.explorer.table/1"}, {"answer", own.answer}, {"rows", rows}};
 }
 
+// {"answered": [algorithm, protocol]} beside the words: see curves_of().
+Result<json> curves_beside(json question) {
+  const json answered = question.value("answered", json());
+  question.erase("answered");
+  if (!answered.is_array() || answered.size() != 2 || !answered[0].is_string() || !answered[1].is_string())
+    return bad_input("answered: {} is not the answer's algorithm and protocol", answered.dump());
+  WEFT_TRY(const Words words, words_of(question));
+  WEFT_TRY(const Understood asked, understand(words, {}, {}));
+  WEFT_TRY(const report::Explorer e,
+           curves_of(asked.machine, asked.question, answered[0].get<std::string>(), answered[1].get<std::string>()));
+  return json{{"schema", "weft.explorer.curves/1"}, {"curves", curves_to_json(e)}};
+}
+
 Result<json> answer_to(std::string_view text) {
   const json question = json::parse(text, nullptr, false);
   if (!question.is_object()) return bad_input("the question is not a JSON object");
@@ -178,8 +192,14 @@ Result<json> answer_to(std::string_view text) {
   }
   if (asked == "guess") return guess_judged(question);
   if (asked == "table") return table_beside(question);
-  if (asked != "answer") return bad_input("ask: '{}' is none of answer, guess, table, train, plans, words", asked);
-  WEFT_TRY(const Words words, words_of(question));
+  if (asked == "curves") return curves_beside(question);
+  if (asked != "answer")
+    return bad_input("ask: '{}' is none of answer, curves, guess, table, train, plans, words", asked);
+  WEFT_TRY(Words words, words_of(question));
+  if (const auto curves = question.find("curves"); curves != question.end()) {
+    if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());
+    words.curves = curves->get<bool>();
+  }
   WEFT_TRY(const report::Explorer report, answer(words));
   return to_json(report);
 }

@@ -100,6 +100,21 @@ Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
   return {};
 }
 
+// Requires: e.machine and e.algorithm, which is the answer's as `protocol` is.
+Status add_curves(const cost::MachineView& machine, tune::Question question, Rank machine_ranks,
+                  std::string_view protocol, Explorer& e) {
+  question.algorithm.clear(), question.protocol.clear();
+  WEFT_TRY(e.curves, curves(machine, question));
+  // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
+  for (Explorer::Curve& curve : e.curves) {
+    const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
+    if (answers && !curve.chosen) curve.reason = "the best when simulated; estimated: " + curve.reason;
+    curve.chosen = answers;
+  }
+  std::ranges::stable_sort(e.curves, std::ranges::greater(), &Explorer::Curve::chosen);
+  return measured(question.task, machine_ranks, e);
+}
+
 // A machine, and the task on it, without what the question's faults take out.
 struct Left {
   std::optional<cost::MachineView> faulted;  // empty: the whole machine
@@ -144,6 +159,7 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   e.time_us = outcome.time.us();
   e.busbw_GBps = bus_bandwidth(bytes, outcome.time, task);
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
+  e.protocol = protocol;
   e.question = fmt::format("{} of {} on {} ranks of {}", e.collective, format_bytes(bytes), task.ranks, q.machine);
   e.answer = fmt::format("{} by {}, {}, {} channel{}: {:.3g} GB/s of bus bandwidth, {:.0f} % of the limit ({}).",
                          format_duration(outcome.time), e.algorithm, protocol, choice.plan.channels,
@@ -165,17 +181,22 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   }
   describe(whole, machine, e);
   WEFT_CHECK(play(machine, disturbances, task, choice.plan, q.chunk, e));
-  tune::Question free = question;
-  free.algorithm.clear(), free.protocol.clear();
-  WEFT_TRY(e.curves, curves(machine, free));
-  // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
-  for (Explorer::Curve& curve : e.curves) {
-    const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
-    if (answers && !curve.chosen) curve.reason = "the best when simulated; estimated: " + curve.reason;
-    curve.chosen = answers;
-  }
-  std::ranges::stable_sort(e.curves, std::ranges::greater(), &Explorer::Curve::chosen);
-  WEFT_CHECK(measured(task, whole.endpoints(), e));
+  e.has_curves = q.curves;
+  if (q.curves) WEFT_CHECK(add_curves(machine, question, whole.endpoints(), protocol, e));
+  return e;
+}
+
+Result<Explorer> curves_of(const cost::MachineView& whole, const Question& q, std::string_view algorithm,
+                           std::string_view protocol) {
+  WEFT_TRY(const Left left, left_of(whole, q));
+  const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
+  Explorer e;
+  e.machine = q.machine;
+  e.algorithm = algorithm;
+  const cost::Limit limit = cost::limit(machine, left.task);
+  e.limit = limit.resource;
+  e.limit_GBps = bus_bandwidth(left.task.elements * left.task.element_bytes, limit.time, left.task);
+  WEFT_CHECK(add_curves(machine, question_of(machine, q, left.task), whole.endpoints(), protocol, e));
   return e;
 }
 

@@ -19,6 +19,7 @@ struct Question {
   // What is broken, as simulate::apply_faults reads it. The machine is the whole one.
   std::vector<std::string> faults = {};
   schedule::ChunkId chunk = -1;  // that the stepper follows where it cannot show all; -1: the first
+  bool curves = true;            // false: the answer comes without them, see curves_of()
 };
 
 // Answers one question for the explorer's page: draws the machine, runs the schedule of the chosen algorithm in the
@@ -30,6 +31,11 @@ inline constexpr Rank kMostRanks = 64;
 inline constexpr std::size_t kMostMoves = 40'000;
 inline constexpr Rank kMostFollowedRanks = 1024;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
+
+// The candidates' curves and the published measurements of such a question, for a page that has its answer without
+// them. `algorithm` and `protocol` are the answer's. Errors: as answer().
+Result<report::Explorer> curves_of(const cost::MachineView& machine, const Question& question,
+                                   std::string_view algorithm, std::string_view protocol);
 
 // The question's algorithm is a schedule's file that is not proved: the machine, and the moves up to the
 // counterexample. Errors (bad input): of the reader; the schedule is proved.

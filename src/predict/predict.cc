@@ -44,7 +44,7 @@ Result<simulate::Outcome> time_of(const cost::MachineView& machine, const Query&
     options.trace = nullptr;
     WEFT_TRY(const simulate::Outcome more, simulate::simulate(machine, task, plan, options));
     total += (q.calls - kFirstCalls) * (more.time - first.time).s() / kMoreCalls;
-    first.carried_out += more.carried_out;
+    first.steps_in_all_runs += more.steps_in_all_runs;
   }
   const double of_first = total / q.calls / first.time.s();
   first.time = first.time * of_first;
@@ -84,7 +84,7 @@ class Pilots {
         schedule::on_fewer_ranks(task_, plan, schedule::ranks_on(plan, kNodes, task_.ranks_per_node));
     const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps = left});
     if (!simulated) return std::nullopt;
-    left -= static_cast<double>(simulated->carried_out);
+    left -= static_cast<double>(simulated->steps_in_all_runs);
     const auto estimated = estimate_(part, plan, std::nullopt);
     if (!estimated) return std::nullopt;
     return candidate.estimate.total * (simulated->time / estimated->total);
@@ -130,7 +130,7 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
   Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
   double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
-  std::int64_t carried_out = 0;
+  std::int64_t steps = 0;
   const tune::Candidate* best = nullptr;
   for (const Hopeful& hopeful : hopefuls(machine, q, plans, left)) {
     const tune::Candidate* const c = hopeful.plan;
@@ -146,8 +146,8 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
     if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
     if (!outcome) return tl::make_unexpected(outcome.error());
     ++answer.tried;
-    carried_out += outcome->carried_out;
-    if (!needed) left -= static_cast<double>(outcome->carried_out);
+    steps += outcome->steps_in_all_runs;
+    if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
     const bool faster = needed || outcome->time < answer.outcome.time ||
                         (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
                          c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
@@ -160,7 +160,7 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   answer.choice.reason = answer.tried == 1 ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))
                                            : fmt::format("fastest of {} that were simulated: {}", answer.tried,
                                                          format_duration(answer.outcome.time));
-  answer.outcome.carried_out = carried_out;
+  answer.outcome.steps_in_all_runs = steps;
   return answer;
 }
 

@@ -9,7 +9,7 @@ Doing doing_of(const Snapshot* s) {
   if (s == nullptr) return Doing::kUnrecorded;
   if (s->process == Process::kEnded) return Doing::kEnded;
   if (s->process == Process::kStopped) return Doing::kStopped;
-  if (s->wait) return Doing::kWaiting;
+  if (s->waits()) return Doing::kWaiting;
   return s->busy() ? Doing::kRunning : Doing::kIdle;
 }
 
@@ -18,14 +18,14 @@ std::string call_of(const Operation& o) { return fmt::format("{} #{}", o.collect
 // In which other communicator the process is meanwhile.
 std::string elsewhere(const Snapshot& s, const std::vector<Snapshot>& all) {
   for (const Snapshot& other : all)
-    if (other.pid == s.pid && &other != &s && other.busy())
-      return fmt::format("; it is in {} of {}", call_of(*other.last()), other.group);
+    if (other.pid == s.pid && &other != &s && !other.doing().empty())
+      return fmt::format("; it is in {} of {}", other.doing(), other.group);
   return "";
 }
 
 std::string why(const Standing& standing, Rank rank, const std::vector<Snapshot>& all) {
   const Snapshot* s = standing.ranks[static_cast<std::size_t>(rank)];
-  const std::string in = s != nullptr && s->busy() ? fmt::format(", in {}", call_of(*s->last())) : "";
+  const std::string in = s != nullptr && !s->doing().empty() ? fmt::format(", in {}", s->doing()) : "";
   switch (standing.doing[static_cast<std::size_t>(rank)]) {
     case Doing::kUnrecorded:
       return "it has no record here: on another machine, or gone";
@@ -50,9 +50,17 @@ void find_circle(Standing& standing, Rank from) {
   Rank at = from;
   do {
     standing.circle.push_back(at);
-    at = standing.ranks[static_cast<std::size_t>(at)]->wait->peer;
+    at = standing.ranks[static_cast<std::size_t>(at)]->awaited();
   } while (at != from);
-  const Operation& mine = *standing.ranks[static_cast<std::size_t>(from)]->last();
+  const Snapshot& first = *standing.ranks[static_cast<std::size_t>(from)];
+  for (const Rank r : standing.circle) {
+    const Snapshot& another = *standing.ranks[static_cast<std::size_t>(r)];
+    if (!first.tagged && !another.tagged) continue;
+    standing.disagreement = fmt::format("rank {} is in {}, rank {} in {}", from, first.doing(), standing.circle[1],
+                                        standing.ranks[static_cast<std::size_t>(standing.circle[1])]->doing());
+    return;
+  }
+  const Operation& mine = *first.last();
   for (const Rank r : standing.circle) {
     const Operation& other = *standing.ranks[static_cast<std::size_t>(r)]->last();
     if (other.number == mine.number && other.collective == mine.collective && other.count == mine.count &&
@@ -68,12 +76,16 @@ void find_circle(Standing& standing, Rank from) {
 void follow_waits(Standing& standing, const std::vector<Snapshot>& all) {
   const auto n = static_cast<Rank>(standing.ranks.size());
   std::vector<int> behind(standing.ranks.size());
-  const auto waits = [&](Rank r) { return standing.doing[static_cast<std::size_t>(r)] == Doing::kWaiting; };
+  // A receive from any rank waits for nobody in particular.
+  const auto waits = [&](Rank r) {
+    return standing.doing[static_cast<std::size_t>(r)] == Doing::kWaiting &&
+           standing.ranks[static_cast<std::size_t>(r)]->awaited() >= 0;
+  };
   for (Rank r = 0; r < n; ++r) {
     if (!waits(r)) continue;
     Rank at = r;
     for (Rank hops = 0; hops <= n && waits(at); ++hops) {
-      const Rank next = standing.ranks[static_cast<std::size_t>(at)]->wait->peer;
+      const Rank next = standing.ranks[static_cast<std::size_t>(at)]->awaited();
       if (next >= n) break;
       at = next;
     }

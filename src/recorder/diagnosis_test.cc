@@ -84,5 +84,36 @@ TEST(Diagnosis, ALateRankThatIsInAnotherCommunicatorIsSaidToBeThere) {
   EXPECT_NE(found[1].late.at(0).why.find("#9 of row 0"), std::string::npos) << found[1].late.at(0).why;
 }
 
+// Rank 0 waits for a message of rank 1, which waits for one of rank 2, which is in no call.
+TEST(Diagnosis, ChainsOfMessagesWithTagsEndAtTheLateRank) {
+  std::vector<Snapshot> all = {idle_after(4, 0, 3), idle_after(4, 1, 3), idle_after(4, 2, 3)};
+  all[0].tagged = TaggedWait{.peer = 1, .tag = 5, .bytes = 8};
+  all[1].tagged = TaggedWait{.sends = true, .peer = 2, .tag = 6, .bytes = 1 << 20};
+  const Standing found = standings(all)[0];
+  EXPECT_EQ(found.doing[0], Doing::kWaiting);
+  ASSERT_EQ(found.late.size(), 1u);
+  EXPECT_EQ(found.late[0].rank, 2);
+  EXPECT_EQ(found.late[0].behind, 2);
+}
+
+TEST(Diagnosis, ReceivesOfEachOtherAreACircleThatNamesBoth) {
+  std::vector<Snapshot> all = {idle_after(4, 0, 2), idle_after(4, 1, 2)};
+  all[0].tagged = TaggedWait{.peer = 1, .tag = 5, .bytes = 8};
+  all[1].tagged = TaggedWait{.peer = 0, .tag = 6, .bytes = 4};
+  const Standing found = standings(all)[0];
+  EXPECT_EQ(found.circle.size(), 2u);
+  EXPECT_EQ(found.disagreement,
+            "rank 0 is in a receive of 8 B from rank 1 with tag 5, rank 1 in a receive of 4 B from rank 0 with tag 6");
+}
+
+TEST(Diagnosis, AReceiveFromAnyRankBlamesNobody) {
+  std::vector<Snapshot> all = {idle_after(4, 0, 2), idle_after(4, 1, 2)};
+  all[0].tagged = TaggedWait{.peer = -1, .tag = 5, .bytes = 8};
+  const Standing found = standings(all)[0];
+  EXPECT_EQ(found.doing[0], Doing::kWaiting);
+  EXPECT_TRUE(found.late.empty());
+  EXPECT_TRUE(found.circle.empty());
+}
+
 }  // namespace
 }  // namespace weft::recorder

@@ -15,7 +15,7 @@
 // communicator has ended is cleared. All integers are native.
 namespace weft::recorder {
 
-inline constexpr std::uint64_t kMagic = 0x63657266'65770004;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x63657266'65770005;  // changes with the format
 inline constexpr int kLabels = 128;                           // at most
 
 enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
@@ -44,6 +44,15 @@ struct alignas(64) Waiting {
   std::atomic<std::uint64_t> since, said;  // ticks
 };
 
+// Messages with tags: how many were begun, and the one that the rank waits for.
+struct alignas(64) Tagged {
+  enum : std::uint32_t { kNone = 0, kSend, kReceive };
+  std::atomic<std::uint64_t> sends, receives;
+  std::atomic<std::uint32_t> waits;         // for which; stored last
+  std::atomic<std::int32_t> peer, tag;      // -1: any
+  std::atomic<std::uint64_t> bytes, since;  // of the caller's buffer; ticks
+};
+
 inline constexpr std::size_t kFirstPlace = 4096;
 
 struct FileHeader {
@@ -66,6 +75,7 @@ struct Header {
   std::atomic<std::int32_t> labels;              // what has none of them has a label that found no place
   alignas(64) std::atomic<std::uint64_t> begun;  // operations so far: the number of the last
   Waiting waiting;
+  Tagged tagged;
 };
 static_assert(sizeof(Header) % sizeof(Entry) == 0);
 

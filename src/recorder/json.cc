@@ -40,6 +40,17 @@ json to_json(const std::optional<Wait>& wait) {
           {"since_s", seconds(wait->since)}};
 }
 
+json to_json(const Snapshot& s, const std::optional<TaggedWait>& wait) {
+  json j{{"sends", s.sends}, {"receives", s.receives}, {"waits", nullptr}};
+  if (wait)
+    j["waits"] = {{"operation", wait->sends ? "send" : "receive"},
+                  {"peer", wait->peer < 0 ? json("any") : json(wait->peer)},
+                  {"tag", wait->tag < 0 ? json("any") : json(wait->tag)},
+                  {"bytes", wait->bytes},
+                  {"since_s", seconds(wait->since)}};
+  return j;
+}
+
 json rank_to_json(Rank rank, const Snapshot* s, Doing doing) {
   json j{{"rank", rank}, {"doing", name(doing)}};
   if (s == nullptr) return j;
@@ -48,6 +59,7 @@ json rank_to_json(Rank rank, const Snapshot* s, Doing doing) {
   j["taken_s"] = seconds(s->taken);
   j["operation"] = s->last() == nullptr ? json() : to_json(*s->last());
   j["waits"] = to_json(s->wait);
+  j["tagged"] = to_json(*s, s->tagged);
   return j;
 }
 
@@ -100,6 +112,7 @@ json to_json(const Snapshot& s, const std::string& error) {
           {"taken_s", seconds(s.taken)},
           {"error", error},
           {"waits", to_json(s.wait)},
+          {"tagged", to_json(s, s.tagged)},
           {"operations", operations}};
 }
 

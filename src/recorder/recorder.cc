@@ -37,6 +37,16 @@ std::unique_ptr<Recorder> Recorder::open(const Identity& identity, RecordPool& p
   return recorder;
 }
 
+void Recorder::waits_for_tagged(bool sends, Rank peer, std::int32_t tag, std::uint64_t bytes) {
+  constexpr auto kPlain = std::memory_order_relaxed;
+  Tagged& t = header().tagged;
+  t.peer.store(peer, kPlain);
+  t.tag.store(tag, kPlain);
+  t.bytes.store(bytes, kPlain);
+  t.since.store(ticks(), kPlain);
+  t.waits.store(sends ? Tagged::kSend : Tagged::kReceive, std::memory_order_release);
+}
+
 void Recorder::set_entries(int entries) {
   mask_ = static_cast<std::uint64_t>(entries) - 1;
   full_at_ = entries < layout_.entries ? static_cast<std::uint64_t>(entries) : kNever;

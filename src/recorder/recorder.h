@@ -64,6 +64,16 @@ class Recorder {
       trace_call();
   }
 
+  // A send or receive with a tag has begun. It has no entry: there may be many, and they have no number that all ranks
+  // share.
+  void begin_tagged(bool sends) {
+    auto& count = sends ? header().tagged.sends : header().tagged.receives;
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // The rank waits for a message with a tag (peer, tag: -1 any), until waits_no_more().
+  void waits_for_tagged(bool sends, Rank peer, std::int32_t tag, std::uint64_t bytes);
+  void waits_no_more() { header().tagged.waits.store(Tagged::kNone, std::memory_order_release); }
+
   // From now on calls also go into a trace, as others of this rank may. Errors: of Trace::open.
   Status trace(const TraceOptions& options, const Identity& identity);
   Trace* trace() const { return trace_.get(); }  // null: none

@@ -76,6 +76,29 @@ TEST(Recorder, ABriefOperationStartsWhenItWaitsOrAsItEnds) {
   EXPECT_EQ(operations[2].finished, 0);
 }
 
+TEST(Recorder, AWaitForAMessageWithATagIsSeenUntilItEnds) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job, 0, 4);
+  recorder->begin_tagged(true);
+  recorder->begin_tagged(false);
+  recorder->begin_tagged(false);
+  recorder->waits_for_tagged(false, 3, 7, 4096);
+  const Snapshot waiting = recorder->snapshot();
+  EXPECT_EQ(waiting.sends, 1u);
+  EXPECT_EQ(waiting.receives, 2u);
+  ASSERT_TRUE(waiting.tagged);
+  EXPECT_EQ(waiting.tagged->text(), "a receive of 4096 B from rank 3 with tag 7");
+  EXPECT_EQ(waiting.awaited(), 3);
+  EXPECT_LE(waiting.tagged->since, waiting.taken);
+  const auto json = to_json(waiting, "");
+  EXPECT_EQ(json["tagged"]["receives"], 2);
+  EXPECT_EQ(json["tagged"]["waits"]["peer"], 3);
+  recorder->waits_no_more();
+  EXPECT_FALSE(recorder->snapshot().tagged);
+  recorder->waits_for_tagged(true, -1, -1, 0);
+  EXPECT_EQ(recorder->snapshot().doing(), "a send of 0 B to any rank with any tag");
+}
+
 TEST(Recorder, TheRingKeepsTheLastOperations) {
   const std::string job = fresh_job();
   const auto recorder = recorder_of(job);

@@ -135,6 +135,33 @@ const Label& label_of(const Header& header, std::uint32_t label) {
   return reinterpret_cast<const Label*>(reinterpret_cast<const std::byte*>(&header) + header.labels_at)[label];
 }
 
+std::string TaggedWait::text() const {
+  const std::string whom = peer < 0 ? "any rank" : fmt::format("rank {}", peer);
+  return fmt::format("a {} of {} B {} {} with {}", sends ? "send" : "receive", bytes, sends ? "to" : "from", whom,
+                     tag < 0 ? "any tag" : fmt::format("tag {}", tag));
+}
+
+std::string Snapshot::doing() const {
+  if (tagged) return tagged->text();
+  return busy() ? fmt::format("{} #{}", last()->collective, last()->number) : "";
+}
+
+// Empty: the rank waits for no message with a tag, or began another wait while this was read.
+std::optional<TaggedWait> read(const Tagged& tagged, const Timescale& scale) {
+  const std::uint32_t waits = tagged.waits.load(std::memory_order_acquire);
+  if (waits == Tagged::kNone) return std::nullopt;
+  const std::uint64_t since = tagged.since.load(std::memory_order_relaxed);
+  const TaggedWait wait{.sends = waits == Tagged::kSend,
+                        .peer = tagged.peer.load(std::memory_order_relaxed),
+                        .tag = tagged.tag.load(std::memory_order_relaxed),
+                        .bytes = tagged.bytes.load(std::memory_order_relaxed),
+                        .since = scale.real(since)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (tagged.waits.load(std::memory_order_relaxed) != waits || tagged.since.load(std::memory_order_relaxed) != since)
+    return std::nullopt;
+  return wait;
+}
+
 Snapshot read(const Header& header, std::size_t operations) {
   const Anchor now = Anchor::now();
   const Timescale scale(header.anchor, now);
@@ -155,6 +182,9 @@ Snapshot read(const Header& header, std::size_t operations) {
   if (peer >= 0 && s.busy() && now.real - scale.real(w.said.load(std::memory_order_relaxed)) < kFresh)
     s.wait = Wait{peer, w.strand.load(std::memory_order_relaxed), w.step.load(std::memory_order_relaxed),
                   w.steps.load(std::memory_order_relaxed), scale.real(w.since.load(std::memory_order_relaxed))};
+  s.sends = header.tagged.sends.load(std::memory_order_relaxed);
+  s.receives = header.tagged.receives.load(std::memory_order_relaxed);
+  s.tagged = read(header.tagged, scale);
   return s;
 }
 

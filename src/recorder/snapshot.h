@@ -29,6 +29,17 @@ struct Wait {
   std::int64_t since = 0;
 };
 
+// A message with a tag that a rank waits for.
+struct TaggedWait {
+  bool sends = false;
+  Rank peer = -1;           // -1: any
+  std::int32_t tag = -1;    // -1: any
+  std::uint64_t bytes = 0;  // of the rank's buffer
+  std::int64_t since = 0;
+
+  std::string text() const;  // "a receive of 40 B from rank 1 with tag 3"
+};
+
 // The contents of one rank's record at one moment. A value.
 struct Snapshot {
   std::string job, group, transport;
@@ -36,12 +47,19 @@ struct Snapshot {
   int pid = 0;
   Process process = Process::kRunning;
   std::string program;
-  std::int64_t taken = 0;             // when
-  std::vector<Operation> operations;  // oldest first
-  std::optional<Wait> wait;           // only what the rank still says
+  std::int64_t taken = 0;                 // when
+  std::vector<Operation> operations;      // oldest first
+  std::optional<Wait> wait;               // only what the rank still says
+  std::uint64_t sends = 0, receives = 0;  // with tags, begun
+  std::optional<TaggedWait> tagged;
 
   const Operation* last() const { return operations.empty() ? nullptr : &operations.back(); }
   bool busy() const { return last() != nullptr && last()->state == State::kRunning; }
+  bool waits() const { return wait || tagged; }
+  // The rank that this one waits for. -1: none, or any.
+  Rank awaited() const { return wait ? wait->peer : tagged ? tagged->peer : -1; }
+  // "all_reduce #12", "a receive of 40 B from rank 1 with tag 3"; empty: the rank is in no call.
+  std::string doing() const;
 };
 
 // The label with this number; one that says "(other)" if it found no place.

@@ -39,21 +39,21 @@ nlohmann::json to_json(const BenchReport& report) {
                           {"together_us", r.computing->together.us()},
                           {"overlap", r.computing->overlap}};
     if (report.world == "simulated")
-      row["carried_out"] = {{"method", r.method},
-                            {"low_us", r.low.us()},
-                            {"high_us", r.high.us()},
-                            {"folded", r.folded},
-                            {"fast_forwarded", r.fast_forwarded},
-                            {"enlarged_bytes", r.enlarged},
-                            {"continued_from_ranks", r.continued_from},
-                            {"uncertainty", r.uncertainty},
-                            {"roughly", r.roughly},
-                            {"steps", r.steps},
-                            {"steps_in_all_runs", r.steps_in_all_runs},
-                            {"steps_represented", r.steps_represented},
-                            {"simulating_s", r.simulating.s()},
-                            {"steps_per_s", per_second(static_cast<double>(r.steps_in_all_runs), r.simulating)},
-                            {"steps_represented_per_s", per_second(r.steps_represented, r.simulating)}};
+      row["simulation"] = {{"method", r.method},
+                           {"low_us", r.low.us()},
+                           {"high_us", r.high.us()},
+                           {"folded", r.folded},
+                           {"fast_forwarded", r.fast_forwarded},
+                           {"enlarged_bytes", r.enlarged},
+                           {"extrapolated_from_ranks", r.extrapolated_from},
+                           {"uncertainty", r.uncertainty},
+                           {"approximate", r.approximate},
+                           {"steps", r.steps},
+                           {"steps_in_all_runs", r.steps_in_all_runs},
+                           {"steps_represented", r.steps_represented},
+                           {"simulating_s", r.simulating.s()},
+                           {"steps_per_s", per_second(static_cast<double>(r.steps_in_all_runs), r.simulating)},
+                           {"steps_represented_per_s", per_second(r.steps_represented, r.simulating)}};
     if (!r.why.empty()) {
       nlohmann::json why = nlohmann::json::array();
       for (const BenchRow::Spent& s : r.why)
@@ -63,7 +63,7 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.plans_simulated > 0) row["plans_simulated"] = r.plans_simulated;
     rows.push_back(std::move(row));
   }
-  nlohmann::json json = {{"schema", "weft.bench/2"},
+  nlohmann::json json = {{"schema", "weft.bench/3"},
                          {"world", report.world},
                          {"machine", report.machine},
                          {"transport", report.transport},

@@ -28,14 +28,14 @@ struct BenchRow {
   // "extrapolated" from a part of the machine, then between `low` and `high`.
   std::string method = {};
   Duration low, high;
-  Rank folded = 1;                     // simulated: one rank was carried out for so many
-  bool fast_forwarded = false;         // repetitions at the same pace were not carried out
-  Rank continued_from = 0;             // simulated: so many ranks, and what more of them add; 0: all, …
+  Rank folded = 1;                     // simulated: ranks that each simulated rank stands for
+  bool fast_forwarded = false;         // repetitions at the same pace were left out
+  Rank extrapolated_from = 0;          // simulated: ranks of the largest part that was simulated; 0: all, …
   double uncertainty = 0;              // … and how unsure the time is by that, as a part of it; …
-  bool roughly = false;                // … the cost model told how it grows
-  std::int64_t steps = 0;              // simulated: operations carried out, of all ranks (in the last of several runs)
-  std::int64_t steps_in_all_runs = 0;  // simulated: carried out, one by one
-  double steps_represented = 0;        // simulated: of all ranks, what those stand for (folded, continued, …)
+  bool approximate = false;            // … the cost model gives the growth with the ranks
+  std::int64_t steps = 0;              // simulated: operations of all simulated ranks, in the last of several runs
+  std::int64_t steps_in_all_runs = 0;  // simulated: of all runs
+  double steps_represented = 0;        // simulated: steps of all ranks that those stand for (folded, extrapolated, …)
   // Simulated, if asked for: what the critical path's time was spent on, the largest first; adds up to the time.
   struct Spent {
     std::string cause, where;  // where: a link or a rank, or empty
@@ -59,7 +59,7 @@ struct BenchRow {
     double overlap = 0;
   };
   std::optional<Computing> computing = {};
-  Bytes enlarged = 0;  // so much was added to the message to make all ranks' chunks equal
+  Bytes enlarged = 0;  // bytes added to the message so that all ranks' chunks are equal
 
   double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
   double busbw_gb() const { return algbw_gb() * bus_factor; }
@@ -82,7 +82,7 @@ struct BenchReport {
   std::vector<BenchRow> rows;
 };
 
-// weft.bench/2, the stable form.
+// weft.bench/3, the stable form.
 nlohmann::json to_json(const BenchReport& report);
 
 }  // namespace weft::report

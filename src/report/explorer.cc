@@ -29,18 +29,33 @@ nlohmann::json map_of(const Explorer& e) {
   return {{"levels", levels}, {"odd", e.map->odd}, {"node_svg", e.map->node_svg}, {"said", e.map->said}};
 }
 
+nlohmann::json points_of(const std::vector<std::pair<Bytes, double>>& rates) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const auto& [bytes, rate] : rates) points.push_back({bytes, rate});
+  return points;
+}
+
 }  // namespace
+
+nlohmann::json curves_to_json(const Explorer& e) {
+  using nlohmann::json;
+  if (!e.has_curves) return nullptr;
+  json measured = json::array(), candidates = json::array();
+  for (const auto& m : e.measured)
+    measured.push_back({{"name", m.name}, {"about", m.about}, {"busbw_GBps", points_of(m.busbw_GBps)}});
+  for (const auto& c : e.curves)
+    candidates.push_back({{"algorithm", c.algorithm},
+                          {"protocol", c.protocol},
+                          {"channels", c.channels},
+                          {"chosen", c.chosen},
+                          {"reason", c.reason},
+                          {"busbw_GBps", points_of(c.busbw_GBps)}});
+  return {{"candidates", candidates}, {"limit_GBps", e.limit_GBps}, {"limit", e.limit}, {"measured", measured}};
+}
 
 nlohmann::json to_json(const Explorer& e) {
   using nlohmann::json;
-  json measured = json::array();
-  for (const auto& m : e.measured) {
-    json points = json::array();
-    for (const auto& [bytes, rate] : m.busbw_GBps) points.push_back({bytes, rate});
-    measured.push_back({{"name", m.name}, {"about", m.about}, {"busbw_GBps", points}});
-  }
-  json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array(),
-       curves = json::array();
+  json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array();
   for (const auto& d : e.devices)
     devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}, {"said", d.said}});
   for (const auto& l : e.links) {
@@ -84,73 +99,63 @@ nlohmann::json to_json(const Explorer& e) {
     else
       moves.back()["holds"] = m.holds;
   }
-  for (const auto& c : e.curves) {
-    json points = json::array();
-    for (const auto& [bytes, rate] : c.busbw_GBps) points.push_back({bytes, rate});
-    curves.push_back({{"algorithm", c.algorithm},
-                      {"protocol", c.protocol},
-                      {"channels", c.channels},
-                      {"chosen", c.chosen},
-                      {"reason", c.reason},
-                      {"busbw_GBps", points}});
-  }
   const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
   const json wrong = e.wrong ? json{{"rank", e.wrong->rank},          {"lane", e.wrong->lane},
                                     {"step", or_null(e.wrong->step)}, {"chunk", or_null(e.wrong->chunk)},
                                     {"peer", or_null(e.wrong->peer)}, {"text", e.wrong->text}}
                              : json(nullptr);
-  return {
-      {"schema", "weft.explorer/1"},
-      {"words",
-       {{"collective", e.words.collective},
-        {"on", e.words.on},
-        {"bytes", e.words.bytes},
-        {"dtype", e.words.type},
-        {"algo", e.words.algorithm},
-        {"proto", e.words.protocol},
-        {"ranks", e.words.ranks},
-        {"root", e.words.root},
-        {"chunk", e.words.chunk},
-        {"faults", e.words.faults}}},
-      {"question", e.question},
-      {"phrase", phrase_of(e)},
-      {"answer", e.answer},
-      {"command", e.command},
-      {"time_us", e.time_us},
-      {"busbw_GBps", e.busbw_GBps},
-      {"healthy_us", or_null(e.healthy_us)},
-      {"slowdown", or_null(e.slowdown)},
-      {"machine",
-       {{"name", e.machine},
-        {"svg", e.machine_svg},
-        {"said", e.machine_said},
-        {"map", map_of(e)},
-        {"devices", devices},
-        {"links", links},
-        {"paths", paths},
-        {"left_out", e.left_out}}},
-      {"schedule",
-       {{"collective", e.collective},
-        {"algorithm", e.algorithm},
-        {"when", e.when},
-        {"source", e.source},
-        {"verdict", e.verdict},
-        {"played", e.played},
-        {"proved", e.proved},
-        {"wrong", wrong},
-        {"follows", or_null(e.follows)},
-        {"inputs", e.inputs},
-        {"starts", runs(e.starts)},
-        {"ends", runs(e.ends)},
-        {"begins_said", e.begins_said},
-        {"ended_said", e.ended_said},
-        {"ranks", e.ranks},
-        {"chunks", e.chunks},
-        {"bytes", e.bytes},
-        {"timed", e.timed},
-        {"total_us", e.total_us},
-        {"moves", moves}}},
-      {"curves", {{"candidates", curves}, {"limit_GBps", e.limit_GBps}, {"limit", e.limit}, {"measured", measured}}}};
+  return {{"schema", "weft.explorer/1"},
+          {"words",
+           {{"collective", e.words.collective},
+            {"on", e.words.on},
+            {"bytes", e.words.bytes},
+            {"dtype", e.words.type},
+            {"algo", e.words.algorithm},
+            {"proto", e.words.protocol},
+            {"ranks", e.words.ranks},
+            {"root", e.words.root},
+            {"chunk", e.words.chunk},
+            {"faults", e.words.faults}}},
+          {"question", e.question},
+          {"phrase", phrase_of(e)},
+          {"answer", e.answer},
+          {"command", e.command},
+          {"time_us", e.time_us},
+          {"busbw_GBps", e.busbw_GBps},
+          {"healthy_us", or_null(e.healthy_us)},
+          {"slowdown", or_null(e.slowdown)},
+          {"machine",
+           {{"name", e.machine},
+            {"svg", e.machine_svg},
+            {"said", e.machine_said},
+            {"map", map_of(e)},
+            {"devices", devices},
+            {"links", links},
+            {"paths", paths},
+            {"left_out", e.left_out}}},
+          {"schedule",
+           {{"collective", e.collective},
+            {"algorithm", e.algorithm},
+            {"protocol", e.protocol},
+            {"when", e.when},
+            {"source", e.source},
+            {"verdict", e.verdict},
+            {"played", e.played},
+            {"proved", e.proved},
+            {"wrong", wrong},
+            {"follows", or_null(e.follows)},
+            {"inputs", e.inputs},
+            {"starts", runs(e.starts)},
+            {"ends", runs(e.ends)},
+            {"begins_said", e.begins_said},
+            {"ended_said", e.ended_said},
+            {"ranks", e.ranks},
+            {"chunks", e.chunks},
+            {"bytes", e.bytes},
+            {"timed", e.timed},
+            {"total_us", e.total_us},
+            {"moves", moves}}},
+          {"curves", curves_to_json(e)}};
 }
 
 }  // namespace weft::report

@@ -21,12 +21,13 @@ struct Explorer {
     std::int64_t root = 0;
     std::int64_t chunk = -1;          // which one the stepper follows, where it cannot show all; -1: the first
     std::vector<std::string> faults;  // as `weft bench --fault` takes them
+    bool curves = true;               // false: without the candidates' curves, which take longest
   };
   struct Device {
     std::string name, kind, model;
     std::string said;  // a sentence for its slip
   };
-  // Where a figure comes from.
+  // The source of a figure.
   struct Origin {
     std::string of;           // "rate", "latency"
     std::string title, date;  // of the document; no title: of the machine's file
@@ -106,7 +107,7 @@ struct Explorer {
   std::string left_out;     // a sentence, where the machine has more than is listed
   std::vector<Path> paths;
 
-  std::string collective, algorithm, when, source, verdict;
+  std::string collective, algorithm, protocol, when, source, verdict;
   Rank ranks = 0;
   std::int64_t chunks = 0;
   Bytes bytes = 0;
@@ -137,11 +138,15 @@ struct Explorer {
     std::string name, about;  // about: machine, versions, source
     std::vector<std::pair<Bytes, double>> busbw_GBps;
   };
+  bool has_curves = true;  // false: the question left them out
   std::vector<Curve> curves;
   std::vector<Measured> measured;
   double limit_GBps = 0;  // bus bandwidth that the machine allows at the question's size
   std::string limit;
 };
+
+// The part "curves" of weft.explorer/1; null where the question left it out.
+nlohmann::json curves_to_json(const Explorer& explorer);
 
 // weft.explorer/1
 nlohmann::json to_json(const Explorer& explorer);

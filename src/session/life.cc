@@ -19,7 +19,7 @@ Status Session::status() {
   return found;
 }
 
-// Whoever is inside gives up soon: it looks for this at least every 20 ms while it waits.
+// A call under way ends soon: it looks for this at least every 20 ms while it waits.
 void Session::abort() {
   executor_->abort();
   const Visit visit(*this);

@@ -94,7 +94,7 @@ class Session {
    private:
     Session& session_;
   };
-  // Whoever comes from another thread, seldom: waits until the turn is over, and turns wait until it is gone.
+  // Entry of another thread, seldom: it waits until the turn is over, and turns wait until it has left.
   class Visit {
    public:
     explicit Visit(Session& session) : session_(session), alone_(session.visits_) {

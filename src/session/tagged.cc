@@ -31,6 +31,7 @@ Result<Session::Tagged> Session::start(TaggedOperation operation) {
   WEFT_CHECK(check(operation, executor_->ranks()));
   if (!sound()) WEFT_CHECK(intact());
   auto started = std::make_shared<TaggedOperation>(std::move(operation));
+  if (recorder_) recorder_->begin_tagged(started->sends);
   point_to_point().begin(started);
   return started;
 }
@@ -106,8 +107,11 @@ Status Session::wait(const Tagged& o) {
   waits_for_tag_ = true;
   apply_timeout();
   bool alone = false;
-  Status result;  // of the wait, where the operation goes on
+  Status result;              // of the wait, where the operation goes on
+  constexpr int kShort = 64;  // looks at the peers, some microseconds: shorter waits are not recorded
+  int looks = 0;
   while (!o->done) {
+    if (++looks == kShort && recorder_) recorder_->waits_for_tagged(o->sends, o->peer, o->tag, o->bytes());
     bool moved = all.progress();
     if (o->done) break;
     if (!queue_.empty()) {
@@ -143,6 +147,7 @@ Status Session::wait(const Tagged& o) {
     }
   }
   waits_for_tag_ = false;
+  if (looks >= kShort && recorder_) recorder_->waits_no_more();
   apply_timeout();
   executor_->moved();
   return o->done ? o->status : result;

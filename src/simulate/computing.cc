@@ -17,7 +17,7 @@ Result<int> multiprocessors_of(const cost::MachineView& machine) {
   const topology::Figure* figure = part != nullptr ? part->figure("multiprocessors") : nullptr;
   if (figure == nullptr)
     return bad_input(
-        "--compute: the catalogue has no number of multiprocessors of '{}'; tell it: "
+        "--compute: the catalogue has no number of multiprocessors of '{}'; give it: "
         "--compute 5ms,multiprocessors=120",
         model);
   return static_cast<int>(figure->value);

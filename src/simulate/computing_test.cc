@@ -41,7 +41,7 @@ TEST(Computing, IsSlowerByTheMultiprocessorsThatChannelsHold) {
 }
 
 TEST(Computing, IsAtFullPaceOnceTheCollectiveHasEnded) {
-  // Of 20 ms, what the collective took cost 16 / 132 of its time.
+  // The collective held 16 of 132 multiprocessors of the kernel for its own time.
   const Times times = beside("20ms", 16);
   const double held = times.collective.us() - kLaunch;
   EXPECT_NEAR(times.computing.us(), 20000 + held * 16 / 132, 0.002 * held);  // ranks and channels end apart

@@ -84,7 +84,7 @@ TEST(Faults, ADeadGpuTakesItsRankAway) {
 }
 
 // On machines that are so large that time would be extrapolated: thresholds are as low as if they were. The first nodes
-// told what all do, so that a fault on node 1 was counted once, on node 5 four times, and on node 12 not at all.
+// once stood for all, so that a fault on node 1 was counted once, on node 5 four times, and on node 12 not at all.
 TEST(Faults, CostARingTheSameOnEveryNodeOfALargeMachine) {
   const auto run = [](const std::vector<std::string>& faults) {
     auto faulted = apply_faults(topology::load_machine("gh200:nodes=16,net=ib-ndr,wires=switch").value(), faults);

@@ -32,8 +32,8 @@ Result<Outcome> all_reduce(const cost::MachineView& machine, const Case& c, Byte
   return simulate(machine, task, plan, options);
 }
 
-// Where nothing queues packets only add a header, or a packet, per switch: rings over switches, switches that copy and
-// sum, a network that stores and forwards.
+// Packets only add a header, or a packet, per switch where nothing queues: in rings over switches, switches that copy
+// and sum, a network that stores and forwards.
 class BothLevels : public testing::TestWithParam<Case> {};
 
 TEST_P(BothLevels, AgreeWhereNothingQueues) {

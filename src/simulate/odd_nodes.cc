@@ -34,7 +34,7 @@ Nodes odd_nodes(const cost::MachineView& machine, const Task& task, const Option
 }  // namespace
 
 Result<Outcome> by_pairs(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-                         std::int64_t& carried_out) {
+                         std::int64_t& total_steps) {
   const Rank per_node = task.ranks_per_node, nodes = task.ranks / per_node;
   const Nodes odd = odd_nodes(machine, task, options);
   Plan like = plan;  // rounds as large as those of all
@@ -53,7 +53,7 @@ Result<Outcome> by_pairs(const cost::MachineView& machine, const Task& task, con
     for (Rank n = 0; n < few; ++n) all.push_back(machine.sound_rank(n * per_node) / per_node);
     return all;
   }();
-  WEFT_TRY(const Outcome without, run_all(machine, part, like, calm, carried_out, sound));
+  WEFT_TRY(const Outcome without, run_all(machine, part, like, calm, total_steps, sound));
   double least = 0, most = 1;
   Outcome with;
   const Rank kinds = std::min<Rank>(few, static_cast<Rank>(odd.size()));
@@ -69,13 +69,13 @@ Result<Outcome> by_pairs(const cost::MachineView& machine, const Task& task, con
         if (slow.rank / per_node == node)
           disturbed.disturbances.slow.push_back({place * per_node + slow.rank % per_node, slow.factor});
     }
-    WEFT_TRY(with, run_all(machine, part, like, disturbed, carried_out, on));
+    WEFT_TRY(with, run_all(machine, part, like, disturbed, total_steps, on));
     const double ratio = std::max(1.0, with.time / without.time);
     least = least == 0 ? ratio : std::min(least, ratio);
     most = std::max(most, ratio);
   }
-  WEFT_TRY(Outcome outcome, with_least_work(machine, task, plan, calm, carried_out, true));
-  outcome.continued_from = std::max(outcome.continued_from, part.ranks);
+  WEFT_TRY(Outcome outcome, with_least_work(machine, task, plan, calm, total_steps, true));
+  outcome.extrapolated_from = std::max(outcome.extrapolated_from, part.ranks);
   // Three roles on few nodes are a sample of all roles: relations_test counts how often the full simulation is inside.
   constexpr double kSample = 0.05;
   outcome.low = outcome.time * least * std::max(0.0, 1 - outcome.uncertainty - kSample);

@@ -20,10 +20,10 @@ Reach reach_of(const cost::MachineView& machine, Rank nodes, Rank ranks_per_node
 }
 
 Rank base_of(const Reach& reach, Rank nodes) {
-  if (reach.tiers.empty() || !reach.tiers.back().told_by_few()) return 0;
+  if (reach.tiers.empty() || !reach.tiers.back().known_from_few()) return 0;
   Rank least = std::max(Tier::kFewest, 2 * reach.tiers.front().apart);
   for (const Tier& tier : reach.tiers)
-    if (!tier.told_by_few()) least = std::max(least, tier.nodes);
+    if (!tier.known_from_few()) least = std::max(least, tier.nodes);
   return Sizes(schedule::Growth::kPerLevel, nodes, least).at(0);
 }
 

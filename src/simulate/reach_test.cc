@@ -38,8 +38,8 @@ TEST(Reach, FindsFromWhereOnWaysAreLonger) {
 TEST(Tier, IsToldByFewNodesWhereTheyReachOverItAndHaveRoom) {
   EXPECT_EQ((Tier{32, 16384}.sparse()), 32);  // 8, 16 and 32 of them, a leaf apart
   EXPECT_EQ((Tier{32, 512}.sparse()), 16);  // 32 only find room half a leaf apart, but 8 of them reach over four leaves
-  EXPECT_TRUE((Tier{32, 512}.told_by_few()));
-  EXPECT_FALSE((Tier{128, 256}.told_by_few()));  // 8 nodes that are 8 apart reach over half of one group
+  EXPECT_TRUE((Tier{32, 512}.known_from_few()));
+  EXPECT_FALSE((Tier{128, 256}.known_from_few()));  // 8 nodes that are 8 apart reach over half of one group
 }
 
 }  // namespace

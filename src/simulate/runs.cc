@@ -18,18 +18,18 @@ constexpr double kMostEnlarged = 1e-3;
 
 class Simulation {
  public:
-  // `carried_out` gets the steps of all runs added. All must outlive this. `nodes`: those that the ranks sit on; empty:
+  // `total_steps` gets the steps of all runs added. All must outlive this. `nodes`: those that the ranks sit on; empty:
   // in order.
   Simulation(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-             std::int64_t& carried_out, Nodes nodes = {})
+             std::int64_t& total_steps, Nodes nodes = {})
       : machine_(machine),
         task_(task),
         plan_(plan),
         options_(options),
-        carried_out_(carried_out),
+        total_steps_(total_steps),
         nodes_(std::move(nodes)) {}
 
-  // With these ranks standing for all.
+  // Simulates the first `turn` ranks, which stand for all.
   Result<Outcome> run(Rank turn) const {
     const std::int64_t rounds = options_.fast_forward ? schedule::rounds_of(task_, plan_) : 1;
     if (rounds <= 1) return run_steps(task_, turn);
@@ -48,7 +48,7 @@ class Simulation {
     const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::context_of(task, plan_)) : 0;
     if (repeats <= 0) return run_once(task, plan_, turn);
     bool shortened = false;
-    // Once past all ranks that are carried out, a repeated pattern is where it was.
+    // A repeated pattern is where it was once it has passed all simulated ranks.
     const std::int64_t period = std::max<std::int64_t>(2, (std::int64_t{turn} * repeats + task.ranks - 1) / task.ranks);
     WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t repeat_limit) {
                Plan plan = plan_;
@@ -119,7 +119,7 @@ class Simulation {
       *options_.trace = timeline.to_trace([&](sim::MaxMin::Resource r) { return fabric.name_of(r); });
     outcome.operations = fabric.operations();
     outcome.represented = static_cast<double>(outcome.operations) * outcome.folded;
-    carried_out_ += outcome.operations;
+    total_steps_ += outcome.operations;
     outcome.computed = fabric.computed();
     const auto busiest = fabric.busiest();
     outcome.busiest_link = busiest.link;
@@ -128,7 +128,7 @@ class Simulation {
     return outcome;
   }
 
-  // By rank. None where they sit on the first nodes.
+  // The place of each rank; empty where ranks sit on the first nodes.
   std::vector<Rank> places() const {
     std::vector<Rank> places;
     const Rank per_node = task_.ranks_per_node;
@@ -137,7 +137,7 @@ class Simulation {
     return places;
   }
 
-  // By rank.
+  // The service class of each rank.
   std::vector<std::uint8_t> classes(Rank ranks) const {
     std::vector<std::uint8_t> of_rank(static_cast<std::size_t>(options_.packets ? ranks : 0));
     for (const exec::VirtualJob& job : options_.beside)
@@ -150,11 +150,11 @@ class Simulation {
   const Task& task_;
   const Plan& plan_;
   const Options& options_;
-  std::int64_t& carried_out_;
+  std::int64_t& total_steps_;
   Nodes nodes_;
 };
 
-// On a part of the machine: every `apart`-th node, those of the most frequent class first. Empty: in order.
+// The nodes of a part of the machine: every `apart`-th node, those of the most frequent class first. Empty: in order.
 Nodes sound_nodes(const cost::MachineView& machine, const Task& task, Rank apart) {
   Nodes nodes;
   const Rank per_node = task.ranks_per_node;
@@ -183,12 +183,12 @@ double without_repetitions(const Task& task, const Plan& plan, Rank ranks) {
 }
 
 Result<Outcome> run_all(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-                        std::int64_t& carried_out, Nodes nodes) {
-  return Simulation(machine, task, plan, options, carried_out, std::move(nodes)).run(task.ranks);
+                        std::int64_t& total_steps, Nodes nodes) {
+  return Simulation(machine, task, plan, options, total_steps, std::move(nodes)).run(task.ranks);
 }
 
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                                    const Options& options, Rank most, std::int64_t& carried_out, Nodes nodes) {
+                                    const Options& options, Rank most, std::int64_t& total_steps, Nodes nodes) {
   const std::optional<Outcome> none;
   const Rank least = plan.algorithm->rotation_for(schedule::context_of(task, plan));
   const bool may_fold = options.fold && least > 0 && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
@@ -197,7 +197,7 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
   const Task even = schedule::with_equal_chunks(task, plan);
   if (!options.extrapolate && even.elements != task.elements) return none;  // exact, or not at all
   if (even.elements - task.elements > kMostEnlarged * static_cast<double>(task.elements)) return none;
-  const Simulation folded(machine, even, plan, options, carried_out, std::move(nodes));
+  const Simulation folded(machine, even, plan, options, total_steps, std::move(nodes));
   for (Rank turn = least; turn <= std::min(most, task.ranks / 2); turn += least) {
     if (task.ranks % turn != 0) continue;
     auto outcome = folded.run(turn);
@@ -211,13 +211,13 @@ Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const Task
 }
 
 Result<Outcome> folded_or_full(const cost::MachineView& machine, const Task& task, const Plan& plan,
-                               const Options& options, std::int64_t& carried_out, Rank apart) {
+                               const Options& options, std::int64_t& total_steps, Rank apart) {
   const Nodes nodes = sound_nodes(machine, task, apart);
   if (apart == 1) {
-    WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, carried_out, nodes));
+    WEFT_TRY(auto outcome, fold(machine, task, plan, options, task.ranks, total_steps, nodes));
     if (outcome) return *std::move(outcome);
   }
-  return run_all(machine, task, plan, options, carried_out, nodes);
+  return run_all(machine, task, plan, options, total_steps, nodes);
 }
 
 }  // namespace weft::simulate

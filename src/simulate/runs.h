@@ -6,11 +6,11 @@
 
 #include "simulate/simulate.h"
 
-// One simulated run of a plan: in full, or of the ranks that stand for all.
+// One simulated run of a plan: of all ranks, or of those that stand for all.
 
 namespace weft::simulate {
 
-// That ranks sit on, in the order of ranks; empty: the machine's first ones.
+// The nodes that ranks sit on, in the order of ranks; empty: the machine's first ones.
 using Nodes = std::vector<Rank>;
 
 // An estimate of the operations of `ranks`: those of one in the middle, for each.
@@ -19,18 +19,18 @@ double operations_of(const schedule::Task& task, const schedule::Plan& plan, Ran
 // Operations that are executed after fast-forwarding: few of many rounds, few of many repetitions.
 double without_repetitions(const schedule::Task& task, const schedule::Plan& plan, Rank ranks);
 
-// Simulates every rank. `carried_out` gets the steps of all runs added. Errors: of simulate.
+// Simulates every rank. `total_steps` gets the steps of all runs added. Errors: of simulate.
 Result<Outcome> run_all(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
-                        const Options& options, std::int64_t& carried_out, Nodes nodes = {});
+                        const Options& options, std::int64_t& total_steps, Nodes nodes = {});
 
-// By the least turn that the algorithm claims and by which the machine looks the same, if there is one of at most
-// `most` ranks. Errors: as run_all.
+// Folds by the least rotation that the algorithm claims and under which the machine looks the same, if there is one of
+// at most `most` ranks. Errors: as run_all.
 Result<std::optional<Outcome>> fold(const cost::MachineView& machine, const schedule::Task& task,
                                     const schedule::Plan& plan, const Options& options, Rank most,
-                                    std::int64_t& carried_out, Nodes nodes = {});
+                                    std::int64_t& total_steps, Nodes nodes = {});
 
-// On a part of the machine: every `apart`-th node, those of the most frequent class first. Errors: as run_all.
+// Simulates a part of the machine: every `apart`-th node, those of the most frequent class first. Errors: as run_all.
 Result<Outcome> folded_or_full(const cost::MachineView& machine, const schedule::Task& task, const schedule::Plan& plan,
-                               const Options& options, std::int64_t& carried_out, Rank apart);
+                               const Options& options, std::int64_t& total_steps, Rank apart);
 
 }  // namespace weft::simulate

@@ -10,7 +10,7 @@ namespace {
 using schedule::Plan;
 using schedule::Task;
 
-// What may be left out: nothing of what makes ranks or steps differ from each other.
+// Switches off the shortcuts that do not hold where ranks or steps differ from each other.
 Options sparing(Options options) {
   // A rank that is slow all the time repeats its steps at one pace; flaps and jitter do not.
   if (options.disturbances.any()) options.fold = false;
@@ -28,9 +28,9 @@ Options sparing(Options options) {
   return options;
 }
 
-// Where nodes differ, in full if that is affordable.
+// Simulates machines whose nodes differ in full if that is affordable.
 Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,
-                       std::int64_t& carried_out) {
+                       std::int64_t& total_steps) {
   const bool differ = !machine.nodes_alike(task.ranks) || !options.disturbances.slow.empty();
   const bool may = differ && options.extrapolate && options.fast_forward && options.affordable >= 0 &&
                    options.background.streams.empty() && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
@@ -38,8 +38,8 @@ Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const
                    task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
                    task.ranks / task.ranks_per_node >= 2 * kWorthwhile;
   if (may && operations_of(task, plan, task.ranks) > options.most_in_full)
-    return by_pairs(machine, task, plan, options, carried_out);
-  return with_least_work(machine, task, plan, options, carried_out);
+    return by_pairs(machine, task, plan, options, total_steps);
+  return with_least_work(machine, task, plan, options, total_steps);
 }
 
 // The shares of a run that stands for a longer one add up to the longer one's time.
@@ -66,13 +66,13 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
   if (asked.packets) WEFT_CHECK(check_packets(machine, asked.disturbances));
-  std::int64_t carried_out = 0;
-  WEFT_TRY(Outcome outcome, answer(machine, task, plan, sparing(asked), carried_out));
-  outcome.carried_out = carried_out;
+  std::int64_t total_steps = 0;
+  WEFT_TRY(Outcome outcome, answer(machine, task, plan, sparing(asked), total_steps));
+  outcome.steps_in_all_runs = total_steps;
   scale_to(outcome.time, outcome.why);
-  outcome.method = outcome.continued_from > 0 ? Method::kExtrapolated
-                   : outcome.folded > 1       ? Method::kSymmetric
-                                              : Method::kFull;
+  outcome.method = outcome.extrapolated_from > 0 ? Method::kExtrapolated
+                   : outcome.folded > 1          ? Method::kSymmetric
+                                                 : Method::kFull;
   if (outcome.method != Method::kExtrapolated) {
     outcome.low = outcome.high = outcome.time;
     return outcome;

@@ -166,12 +166,12 @@ TEST(Simulate, SaysBeforehandHowManyOperationsARunHas) {
   const Task task = task_on(machine, Collective::kAllGather, 1 << 20);
   for (const char* name : {"recursive_doubling", "ring"}) {
     const Plan plan = plan_for(machine, task, *collectives::find_algorithm(Collective::kAllGather, name).value(), 2);
-    double told = 0;
-    const auto before_run = [&](double operations) { told = operations; };
+    double announced = 0;
+    const auto before_run = [&](double operations) { announced = operations; };
     const auto quick = simulate(machine, task, plan, {.fast_forward = false, .before_run = before_run});
     ASSERT_TRUE(quick);
     EXPECT_EQ(quick->folded > 1, plan.algorithm->name == "ring");
-    EXPECT_NEAR(told / static_cast<double>(quick->operations), 1, 0.1) << name;
+    EXPECT_NEAR(announced / static_cast<double>(quick->operations), 1, 0.1) << name;
   }
 }
 
@@ -186,8 +186,8 @@ TEST(Events, ARunPastTheMostStopsWithWhatItKnows) {
   EXPECT_NE(outcome.error().message.find("0 of 8 strands had finished"), std::string::npos) << outcome.error().message;
 }
 
-// The root of a gather takes one message after the other: so many further ranks on other nodes, so many times what the
-// network's messages keep a rank busy. Packets see the same: it is not the links.
+// The root of a gather takes one message after the other: each further rank on another node adds the time
+// that one message keeps a rank busy. Packets see the same: it is not the links.
 TEST(Simulate, AnIncastOfSmallMessagesGrowsWithTheirNumber) {
   const auto& spread = **collectives::find_algorithm(Collective::kGather, "spread");
   std::vector<double> seconds;

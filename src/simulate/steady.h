@@ -11,9 +11,9 @@ namespace weft::simulate {
 
 // Something that repeats `count` times, and how long it takes: `run(n)` does it with n repetitions and returns a Result
 // of something with members `time` and `represented` (steps, counted). Where it settles into a pace, in which every
-// `period` more repetitions take equally long, few repetitions tell how long many take. The last run's result, with the
-// time of `count` repetitions; `shortened` is set if not all were run.
-//   The pace is believed when two periods in a row differ by less than kSteady of a period; until then runs become
+// `period` more repetitions take equally long, the time of many follows from that of few. The last run's result, with
+// the time of `count` repetitions; `shortened` is set if not all were run.
+//   The pace is believed when two successive periods differ by less than kSteady of a period; until then runs become
 //   longer, up to all of it. The first ones are some periods long, or one that is long itself: slots and pipelines have
 //   filled by then.
 inline constexpr double kSteady = 1e-4;

@@ -32,7 +32,7 @@ inline topology::Topology two_switches(std::int32_t nodes = 4) {
   return t;
 }
 
-// Without end, from `first` to the next rank, whose links carry 20 GB/s.
+// An endless broadcast from `first` to the next rank; its links carry 20 GB/s.
 inline exec::VirtualJob broadcast(const cost::MachineView& machine, Rank first, int channels = 4) {
   const schedule::Task task{
       .collective = Collective::kBroadcast, .ranks = 2, .elements = Bytes{64} << 20, .element_bytes = 4};

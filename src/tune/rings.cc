@@ -93,7 +93,7 @@ std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineVie
     ++having[nodes.places.back()];
   }
   const auto count = static_cast<Rank>(nodes.first.size());
-  // Estimates of few large nodes cannot be continued from fewer nodes (cost/estimate.cc), and take too long in full.
+  // Estimates of few large nodes cannot be extrapolated from fewer nodes (cost/estimate.cc), and take too long in full.
   constexpr Rank kMostOfFewNodes = 64, kFewNodes = 8;
   if (count == ranks || (count <= kFewNodes && ranks > kMostOfFewNodes)) return nullptr;
   nodes.first.push_back(ranks);

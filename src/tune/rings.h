@@ -12,8 +12,8 @@ namespace weft::tune {
 // search does. Null where GPUs are not joined so (switches, PCIe, CPUs): any order serves.
 std::shared_ptr<const schedule::RingOrders> ring_orders(const cost::MachineView& machine, Rank ranks);
 
-// Of GPUs of which some nodes have more than others. Null: all have as many, or few nodes have
-// so many that estimates would take too long.
+// Of GPUs of which some nodes have more than others. Null: all have as many, or a few nodes
+// have more GPUs than can be estimated in reasonable time.
 std::shared_ptr<const schedule::UnevenNodes> uneven_nodes(const cost::MachineView& machine, Rank ranks);
 
 }  // namespace weft::tune

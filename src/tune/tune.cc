@@ -153,7 +153,7 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
   for (const int channels : counts) {
     const schedule::Plan plan = plan_of(q, algorithm, protocol, channels, ways);
     if (const schedule::Cut cut = schedule::cut_of(q.task, plan); cut.piece > 0 && cut.round == 0) {
-      if (!best.possible) best.reason = "slots or scratch are too small for so many ranks";
+      if (!best.possible) best.reason = "slots or scratch are too small for this number of ranks";
       continue;
     }
     // Returns the plan's time.
@@ -203,15 +203,15 @@ std::string parts(const cost::Estimate& e) {
   return fmt::format("{} latency + {} transfer", format_duration(e.latency), format_duration(e.total - e.latency));
 }
 
-// What candidates are compared by: calls in a row and, of two that are as fast in a row, one call alone.
+// The time that candidates are compared by: of back-to-back calls and, where two are equally fast, of one call alone.
 Duration ranking_time(const Candidate& c) {
-  constexpr double kCallAlone = 0.02;  // decides between calls that are equal in a row, and little else
+  constexpr double kCallAlone = 0.02;  // decides between calls that are equal back to back, and little else
   return c.back_to_back + (c.estimate.total - c.back_to_back) * kCallAlone;
 }
 
 std::string why_lost(const Candidate& loser, const Candidate& winner) {
   if (loser.estimate.total < winner.estimate.total)
-    return fmt::format("{} for one call, but {}: {} in a row", format_duration(loser.estimate.total),
+    return fmt::format("{} for one call, but {}: {} back to back", format_duration(loser.estimate.total),
                        loser.plan.algorithm->needs.memory() ? "ranks wait until others have read their memory"
                                                             : "fewer are under way at once",
                        format_duration(loser.back_to_back));

@@ -71,7 +71,7 @@ void Warp::run(int instructions) {
       default:
         execute(in, lanes);
         ++groups_.front().at;
-        // Whoever looks at what others change may look in vain: the others' turn comes sooner.
+        // A load that polls what others change may poll in vain: the turn of the others comes sooner.
         if (in.op == Op::kLoad && in.order != Order::kWeak) instructions -= 8;
     }
     if (groups_.size() > 1) merge();

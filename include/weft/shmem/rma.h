@@ -61,7 +61,7 @@ WEFT_SHMEM_UNTYPED(mem, _nbi, )
 WEFT_SHMEM_BIT_SIZES(WEFT_SHMEM_UNTYPED_STRIDED, , )
 #undef WEFT_SHMEM_UNTYPED_STRIDED
 
-/* Whoever sees the signal sees the data. sig_op: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD. */
+/* A PE that sees the signal sees the data, too. sig_op: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD. */
 #define WEFT_SHMEM_PUT_SIGNAL(T, name, a, b)                                                                           \
   WEFT_SHMEM_FUNCTION(                                                                                                 \
       void, name##_signal##a,                                                                                          \

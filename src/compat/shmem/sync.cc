@@ -25,7 +25,7 @@ void wait_until(const char* call, const T* at, int cmp, T value) {
 
 #define WATCH(name, address, step) watched(name, ivars, nelems, status, cmp, address, step)
 #define IDLE(name) library(name).idler(name)
-// With one value for all, and with one for each.
+// The functions that compare all elements with one value, and those with one value per element.
 #define DEFINE_WAITS(T, name, suffix, Value, address, step)                                                           \
   WEFT_SHMEM_DEFINE(void, name##_wait_until_all##suffix,                                                              \
                     (T * ivars, size_t nelems, const int* status, int cmp, Value)) {                                  \

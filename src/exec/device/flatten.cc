@@ -46,14 +46,16 @@ void put(std::vector<std::byte>& image, std::int64_t offset, const std::vector<T
 
 Result<std::vector<std::byte>> flatten(const schedule::Program& program, protocol::Protocol protocol,
                                        const Geometry& geometry) {
-  if (program.size() > static_cast<std::size_t>(geometry.strands)) return unsupported("so many strands");
+  if (program.size() > static_cast<std::size_t>(geometry.strands))
+    return unsupported("more strands than the kernel has blocks for");
   std::vector<FlatStrand> strands;
   std::vector<FlatOperation> operations;
   std::vector<FlatEnd> ends;
   for (const auto& strand : program) {
     strands.push_back({static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(strand.size())});
     for (const Operation& o : strand) {
-      if (o.sources.size() + o.destinations.size() > kMostEnds) return unsupported("so many operands of one operation");
+      if (o.sources.size() + o.destinations.size() > kMostEnds)
+        return unsupported("more operands in one operation than the kernel holds");
       operations.push_back({.bytes = o.bytes,
                             .peer = o.peer,
                             .ends = static_cast<std::int32_t>(ends.size()),  // their index, until all sizes are known
@@ -64,7 +66,8 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
                             .spare = 0});
       for (const auto* side : {&o.sources, &o.destinations})
         for (const End& end : *side) {
-          if (end.strand >= geometry.strands) return unsupported("so many connections");
+          if (end.strand >= geometry.strands)
+            return unsupported("connections of strands that the kernel does not have");
           WEFT_TRY(ends.emplace_back(), flat(end, protocol));
         }
     }

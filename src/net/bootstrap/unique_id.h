@@ -5,8 +5,8 @@
 
 namespace weft::net::bootstrap {
 
-// What ranks need to find each other: where their host listens, and the job's key. Whoever has it can join.
-// A value of 128 bytes, that may be copied to the ranks by any means; keep it as secret as a password.
+// What ranks need to find each other: the address at which their host listens, and the job's key. A process that has it
+// can join. A value of 128 bytes, that may be copied to the ranks by any means; keep it as secret as a password.
 struct UniqueId {
   static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 'i', 'd', 0, 1};
   static constexpr std::size_t kAddresses = 4;

@@ -134,7 +134,7 @@ Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const st
       if (outcome.round > number || !outcome.has(self)) return left_out(self, outcome.members);
       return Survivors{outcome.members, fmt::format("{:016x}{:016x}", outcome.words[0], outcome.words[1])};
     }
-    // Whoever left after a decision may have gone on as it says.
+    // A rank that left after a decision may have gone on as the decision says.
     const auto gone_on = std::find_if(of.begin(), of.end(), [&](Rank r) {
       return before.round > 0 && r != self && !round.takes_part(r) &&
              segment.block(r).state.load(std::memory_order_acquire) == RankState::kLeft;

@@ -1,4 +1,4 @@
-// How connections between ranks come about. Whoever first needs one opens it; if both do at once, the lower rank's
+// Opens connections between ranks. The rank that first needs one opens it; if both do at once, the lower rank's
 // counts: it refuses the other's while its own is under way, and the higher rank gives its own up.
 
 #include <poll.h>

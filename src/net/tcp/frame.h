@@ -2,7 +2,7 @@
 
 #include "net/messages/frame.h"
 
-// What crosses a connection between two ranks: headers of 64 bytes, little-endian, each followed by `frame.length`
+// A connection between two ranks carries frames: headers of 64 bytes, little-endian, each followed by `frame.length`
 // bytes.
 //   The header's own checksum covers all fields before it; `payload_crc` the bytes that follow. Headers are numbered
 //   per connection, from 1, so that a lost, repeated or exchanged frame is found like a damaged one.

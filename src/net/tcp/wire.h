@@ -35,7 +35,7 @@ class Wire {
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
   void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
 
-  // Sends now what the socket takes, unless told to wait for more.
+  // Sends what the socket takes at once, unless `more_follows`.
   void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false);
   // False: something is left.
   bool flush();

@@ -9,9 +9,9 @@ namespace weft::sim {
 
 inline constexpr int kMostClasses = 8;  // of service: InfiniBand and 802.1Q have as many priorities that data may use
 
-// Who carries bytes over the links of a way: as flows with fair shares (flows.h) or as packets (packet/packets.h). What
-// is carried, when, and what follows is the fabric's; so protocols, slots, posters and switches that sum are written
-// once (decision 0053).
+// A Carrier moves bytes over the links of a path: as flows with fair shares (flows.h) or as packets (packet/packets.h).
+// What is carried, when, and what follows is the fabric's; so protocols, slots, posters and switches that sum are
+// written once (decision 0053).
 //   A load is through when its last byte has come out at the far end, not counting the latency of the way's links: that
 //   is part of the protocol's latency, which the fabric adds. Resources are numbered as by Fold.
 // Thread: one at a time.
@@ -41,7 +41,7 @@ class Carrier {
     double bytes;              // raw link bytes
     double cap;                // raw link bytes per second; what its sender can do at the most
     double raw_per_wire = 1;   // raw link bytes per byte of the message
-    std::uint8_t service = 0;  // its class, where links tell classes apart
+    std::uint8_t service = 0;  // its class, where links distinguish classes
   };
 
   virtual ~Carrier() = default;

@@ -17,7 +17,7 @@ std::byte* FlowFabric::memory_of(Rank rank, Memory memory) {
   return e.scratch_.data();
 }
 
-// Bytes move when the operation starts: in a schedule without races nobody can tell.
+// Bytes move when the operation starts: a schedule without races has the same result.
 // Returns the part for a switch that sums, if the operation has one.
 std::vector<std::vector<std::byte>> FlowFabric::move_data(Rank rank, const Operation& operation) {
   std::vector<std::vector<std::byte>> received, parts;

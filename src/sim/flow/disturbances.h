@@ -10,7 +10,7 @@ namespace weft::sim {
 
 // What goes wrong while a simulation runs, as data. A value type.
 struct Disturbances {
-  // Everything that the rank does takes so many times as long.
+  // Every operation of the rank takes `factor` times as long.
   struct Slow {
     Rank rank;
     double factor;

@@ -70,7 +70,7 @@ class FlowFabric : private Carrier::SimulationHost {
   ~FlowFabric();
 
   Endpoint& endpoint(Rank rank);
-  // The ranks that are carried out: all of them, or those that stand for all.
+  // The number of simulated ranks: all of them, or those that stand for all.
   Rank representatives() const { return fold_.representatives(); }
   int strands() const { return options_.strands; }
 
@@ -101,7 +101,7 @@ class FlowFabric : private Carrier::SimulationHost {
   void resume_after(Rank rank, int strand, Duration delay) {
     push(delay, Event::kResume, rank * options_.strands + strand);
   }
-  // A call's kernel on a rank has so many blocks more from now on, or fewer if below 0.
+  // Adds `blocks` to those that a call's kernel holds on a rank; a negative number takes them away.
   void hold(Rank rank, int blocks);
   // When the last rank had computed what it should.
   Duration computed() const { return computed_; }
@@ -154,7 +154,7 @@ class FlowFabric : private Carrier::SimulationHost {
     std::size_t left = 0;  // of those that are waited for, the first ones, which are not known to have signalled
   };
   struct Actor {
-    const protocol::Operation* operation = nullptr;  // being carried out
+    const protocol::Operation* operation = nullptr;  // under way
     int outstanding = 0;
     bool delayed = false;  // by jitter
     std::uint8_t next_known = 0;
@@ -202,7 +202,7 @@ class FlowFabric : private Carrier::SimulationHost {
   std::unique_ptr<Carrier> carrier_of(Carrier::SimulationHost& self);
   void launch();
   bool step();
-  // What keeps a rank busy with messages: handing them to the network, and taking them from it.
+  // The two tasks of a rank's proxy: it hands messages to the network, and takes them from it.
   enum class Proxy : std::int32_t { kPosts, kTakes };
   void occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds);
   void serve(std::int32_t poster, std::int32_t actor, double seconds);
@@ -270,7 +270,7 @@ class FlowFabric : private Carrier::SimulationHost {
     std::int32_t number = 0;  // of the node
     int images = 1;           // ranks of the node for which the rank stands
   };
-  std::vector<Host> hosts_;  // by rank that is carried out
+  std::vector<Host> hosts_;  // by simulated rank
   MaxMin rates_;
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;

@@ -39,7 +39,7 @@ void Flows::handle(const Timer& reminder) {
   around_.through(t.load);
 }
 
-// Flows over these links together are so much faster.
+// Records that the flows over these links together became faster by `change`.
 void Flows::record(MaxMin::Path path, double change) {
   if (timeline_ == nullptr) return;
   for (const auto [r, times] : path) timeline_->level(r, around_.time(), change * times / rates_.capacity(r));

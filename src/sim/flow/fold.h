@@ -9,7 +9,7 @@
 
 namespace weft::sim {
 
-// Which ranks a simulation carries out, and for how many each of them stands.
+// A Fold says which ranks are simulated, and for how many others each of them stands.
 //   Rank r of the first `turn` stands for r + turn, r + 2 turn, …: its images. That is the caller's claim: they do what
 //   r does, with all ranks they name turned likewise. Then a connection's images send alike, and if also the links
 //   that they cross are alike, all images move at the same rates at the same times: simulating one of them is exact.

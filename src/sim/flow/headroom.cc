@@ -17,20 +17,20 @@ bool Headroom::narrower(Resource a, Resource b) const {
 }
 
 // -1: none.
-Headroom::Resource Headroom::neck_of(Path path, std::size_t place) const {
-  const auto is_neck = [&](std::size_t other) {
+Headroom::Resource Headroom::bottleneck_of(Path path, std::size_t place) const {
+  const auto is_bottleneck = [&](std::size_t other) {
     return path[other].times == path[place].times && narrower(path[other].resource, path[place].resource);
   };
   for (std::size_t away = 1; away < path.size(); ++away) {
-    if (place >= away && is_neck(place - away)) return path[place - away].resource;
-    if (place + away < path.size() && is_neck(place + away)) return path[place + away].resource;
+    if (place >= away && is_bottleneck(place - away)) return path[place - away].resource;
+    if (place + away < path.size() && is_bottleneck(place + away)) return path[place + away].resource;
   }
   return -1;
 }
 
 double Headroom::brought_by(const Group& group) const {
-  if (group.neck < 0) return group.wanted;
-  return std::min(group.wanted, capacity(group.neck));
+  if (group.bottleneck < 0) return group.wanted;
+  return std::min(group.wanted, capacity(group.bottleneck));
 }
 
 void Headroom::bind(Resource r) {
@@ -46,9 +46,9 @@ std::span<const Headroom::Resource> Headroom::claim(Way way, Path path, double m
     if (binds(r)) continue;
     Link& l = link(r);
     if (first) l.ways.push_back(way);
-    const Resource neck = neck_of(path, place);
-    auto group = std::ranges::find(l.groups, neck, &Group::neck);
-    if (group == l.groups.end()) group = l.groups.insert(group, {neck, 0});
+    const Resource bottleneck = bottleneck_of(path, place);
+    auto group = std::ranges::find(l.groups, bottleneck, &Group::bottleneck);
+    if (group == l.groups.end()) group = l.groups.insert(group, {bottleneck, 0});
     const double before = brought_by(*group);
     group->wanted += more * times;
     l.claimed += brought_by(*group) - before;

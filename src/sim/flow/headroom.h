@@ -8,10 +8,11 @@ namespace weft::sim {
 
 // Which resources can ever bind, that is, be what limits a flow. Most links of a machine cannot, because
 //   - all that the ways over them have ever wanted at once fits, or
-//   - what exceeds that has passed a narrower link: of all ways over it whose neck is that link no more arrives than
-//     the neck lets through.
-// A way's neck, seen from one of its resources, is the nearest one of less capacity (of the same capacity, and a lower
-// number) that it crosses equally often. So resources rely on smaller ones only, never on each other in a circle.
+//   - what exceeds that has passed a narrower link: of all ways over it whose bottleneck is that link no more arrives
+//   than
+//     the bottleneck lets through.
+// A way's bottleneck, seen from one of its resources, is the nearest one of less capacity (of the same capacity, and a
+// lower number) that it crosses equally often. So resources rely on smaller ones only, never on each other in a circle.
 // A resource that can bind once is taken to do so for ever: claims only grow. So is one that many ways cross, as in an
 // exchange of all with all: to keep their claims would cost more than it saves. Units: bytes per second.
 class Headroom {
@@ -29,8 +30,8 @@ class Headroom {
   void add(double capacity);
   bool binds(Resource r) const { return binds_[static_cast<std::size_t>(r)] != 0; }
 
-  // Flows of this way may want so much more at once than so far; `first`: so far nothing. Returns the resources that
-  // can bind from now on; valid until the next call.
+  // Flows of this way may want `more` at once in addition; `first`: they wanted nothing before. Returns the resources
+  // that can bind from now on; valid until the next call.
   std::span<const Resource> claim(Way way, Path path, double more, bool first);
   // Capacities change: all resources can bind from now on, those added later as well. Returned are those that could not
   // so far.
@@ -40,8 +41,8 @@ class Headroom {
   std::vector<Way> take_ways(Resource r);
 
  private:
-  struct Group {    // of ways with one neck
-    Resource neck;  // -1: they have none
+  struct Group {          // of ways with one bottleneck
+    Resource bottleneck;  // -1: they have none
     double wanted;
   };
   struct Link {          // until it binds
@@ -54,7 +55,7 @@ class Headroom {
   double capacity(Resource r) const { return capacities_[static_cast<std::size_t>(r)]; }
   Link& link(Resource r) { return links_[static_cast<std::size_t>(r)]; }
   bool narrower(Resource a, Resource b) const;
-  Resource neck_of(Path path, std::size_t place) const;
+  Resource bottleneck_of(Path path, std::size_t place) const;
   double brought_by(const Group& group) const;
   void bind(Resource r);
 

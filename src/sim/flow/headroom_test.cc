@@ -36,8 +36,8 @@ TEST(Headroom, AFlowThatCrossesALinkTwiceClaimsTwice) {
   EXPECT_EQ(claim(room, 0, {{0, 2}}, 6), Binding{0});
 }
 
-TEST(Headroom, ALinkBehindANeckNeverBinds) {
-  // Whatever these ways want, no more than 5 come out of link 0.
+TEST(Headroom, ALinkBehindABottleneckNeverBinds) {
+  // No more than 5 come out of link 0, however much these ways want.
   Headroom room = links({5, 8});
   EXPECT_EQ(claim(room, 0, {{0}, {1}}, 100), Binding{0});
   EXPECT_EQ(claim(room, 1, {{0}, {1}}, 100), Binding{});
@@ -45,7 +45,7 @@ TEST(Headroom, ALinkBehindANeckNeverBinds) {
 }
 
 TEST(Headroom, ALinkBehindSeveralNecksBindsOnceTheyLetMoreThrough) {
-  // 5 + 5 fit into 11; what a third way without a neck wants is counted in full.
+  // 5 + 5 fit into 11; what a third way without a bottleneck wants is counted in full.
   Headroom room = links({5, 5, 11});
   EXPECT_EQ(claim(room, 0, {{0}, {2}}, 100), Binding{0});
   EXPECT_EQ(claim(room, 1, {{1}, {2}}, 100), Binding{1});

@@ -73,7 +73,7 @@ void MaxMin::claim(Way number) {
   if (first) find_limits(w);  // some could bind before this way was known to cross them
 }
 
-// From now on these resources know the flows that cross them.
+// Lists the flows that cross these resources, which bind from now on.
 void MaxMin::bind(std::span<const Resource> newly) {
   for (const Resource r : newly)
     for (const Way number : headroom_.take_ways(r)) {
@@ -142,7 +142,7 @@ void MaxMin::stop(Flow id) {
   free_.push_back(id);
 }
 
-// What a flow gets from its cap and all its resources but one.
+// The rate that a flow's cap and all its resources but one allow.
 double MaxMin::granted(const FlowState& f, Resource except) const {
   double least = f.cap;
   for (const auto [r, times] : limits_of(f))

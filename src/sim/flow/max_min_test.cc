@@ -138,14 +138,15 @@ TEST(MaxMin, AFlowFromBeforeManyWaysThatWereUsedOnceSharesWithLaterOnes) {
 }
 
 TEST(MaxMin, ALinkWithRoomLimitsWhenItsCapacityFalls) {
-  // And one behind a neck does when that widens: 6 pass the first link, until it is 30 wide; then the second has 20.
+  // And one behind a bottleneck does when that widens: 6 pass the first link, until it is 30 wide; then the second
+  // has 20.
   MaxMin m;
-  const auto neck = m.add_resource(6), wide = m.add_resource(20);
-  const auto way = m.add_way(Path{{neck}, {wide}});
+  const auto bottleneck = m.add_resource(6), wide = m.add_resource(20);
+  const auto way = m.add_way(Path{{bottleneck}, {wide}});
   const auto a = m.start(way, 25);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 6);
-  m.set_capacity(neck, 30);
+  m.set_capacity(bottleneck, 30);
   m.solve();
   EXPECT_DOUBLE_EQ(m.rate(a), 20);
   m.set_capacity(wide, 2);
@@ -162,7 +163,7 @@ double users(const Flows& flows, MaxMin::Resource resource) {
   return sum;
 }
 
-// Max-min rates by progressive filling from nothing: slow, and written from the definition.
+// Max-min rates from their definition: the rates of all flows grow together until a resource is full. Slow.
 std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capacities, const Flows& flows) {
   std::map<MaxMin::Flow, double> rates;
   std::vector<double> left = capacities;

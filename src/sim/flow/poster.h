@@ -27,7 +27,7 @@ class Poster {
   }
   // Those that are done by now, the one with least work first.
   std::vector<std::int32_t> take(Duration now) {
-    constexpr double kNothing = 1e-12;  // what the clock cannot tell from nothing
+    constexpr double kNothing = 1e-12;  // below the clock's resolution
     pass(now);
     std::vector<std::int32_t> done;
     while (!posts_.empty() && posts_.front().first - served_ <= kNothing) {

@@ -20,7 +20,7 @@ TEST(Poster, SharesItsTimeEqually) {
   EXPECT_TRUE(poster.idle());
 }
 
-// The clock counts picoseconds; a share of one may be less than it can tell.
+// The clock counts picoseconds; a share of one may be below its resolution.
 TEST(Poster, EndsWhateverTheShares) {
   for (const int posts : {3, 7, 64}) {
     Poster poster;

@@ -10,7 +10,7 @@ namespace weft::sim {
 using protocol::End;
 using protocol::Operation;
 
-// For what an actor posts, or a message that comes in over a connection.
+// Occupies the rank's proxy for an actor's post, or for a message that comes in over a connection.
 void FlowFabric::occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds) {
   const std::int32_t poster = 2 * (rank - fold_.turned_by(rank)) + static_cast<std::int32_t>(proxy);
   const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];

@@ -11,7 +11,7 @@
 namespace weft::sim {
 
 // What happened in a simulation: who was at what from when to when, and how busy links were. Keeps the first kMost of
-// both; how many more there were is told.
+// both; left_out() counts the rest.
 class Timeline {
  public:
   static constexpr std::size_t kMost = 1'000'000;
@@ -19,7 +19,7 @@ class Timeline {
   void span(Rank rank, int strand, const protocol::Operation& operation, Duration begin, Duration end);
   // A piece of the critical path, on this rank.
   void mark(Rank rank, Duration begin, Duration end, std::string_view cause);
-  // The resource's part in use changes by so much.
+  // The used part of the resource changes by `change`.
   void level(MaxMin::Resource resource, Duration at, double change);
   std::int64_t left_out() const { return left_out_; }
 

@@ -9,8 +9,8 @@ namespace weft::sim {
 
 // How fast one flow may send: DCQCN's reaction point (Zhu et al., SIGCOMM 2015, section 3). A notice of congestion cuts
 // the rate by half of alpha, the estimate of how congested the way is. Then, at every expiry of a timer and after every
-// so many bytes, the rate goes halfway back to what it was (fast recovery), later also that target grows.
-// Rates in bytes per second.
+// CongestionRules::byte_counter bytes, the rate goes halfway back to what it was (fast recovery), later also that
+// target grows. Rates in bytes per second.
 class Dcqcn {
  public:
   Dcqcn(const CongestionRules& rules, double line_rate)

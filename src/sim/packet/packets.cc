@@ -89,9 +89,9 @@ void Packets::handle(const Timer& r) {
     case kThrough:
       return finish(r.subject);
     case kHearStop:
-      return port(r.subject).hear(r.detail, true);
+      return port(r.subject).set_paused(r.detail, true);
     case kHearGo:
-      port(r.subject).hear(r.detail, false);
+      port(r.subject).set_paused(r.detail, false);
       return serve(r.subject);
     case kResend:
       return resend(r.subject);
@@ -167,7 +167,7 @@ void Packets::send(std::int32_t link, const Port::Turn& turn) {
       rooms_[p.room].output = output;
       output_[at(output)] += size;
     }
-    tell(link, turn.service);
+    signal_pause(link, turn.service);
     const std::int32_t moving = packets_.add(p);
     if (hop_of(p).next.empty())
       sending.delivers = moving;
@@ -285,12 +285,12 @@ void Packets::release(std::int32_t number) {
     buffer_behind(link)->remove(size);
     output_[at(output)] -= size;
   }
-  tell(link, service);
+  signal_pause(link, service);
   if (port(link).wanted()) serve(link);
 }
 
-// The receiver of a link tells its sender to stop or go on, if that changes.
-void Packets::tell(std::int32_t link, std::size_t service) {
+// The receiver of a link signals stop or go on to its sender, if that changes.
+void Packets::signal_pause(std::int32_t link, std::size_t service) {
   Port& p = port(link);
   if (!p.rules().pauses) return;
   double stop_at = p.rules().stop_at, resume_at = p.rules().resume_at;

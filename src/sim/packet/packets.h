@@ -83,7 +83,7 @@ class Packets : public Carrier {
     std::vector<std::int32_t> queues = {};  // by hop, where a packet waits for that hop
     std::optional<Dcqcn> control = {};
     Duration free = {};                    // when control allows the next packet
-    std::optional<Duration> noticed = {};  // when congestion was last told
+    std::optional<Duration> noticed = {};  // when the sender was last notified of congestion
     std::uint32_t timer = 0;               // of the reminder that counts
   };
   struct Carried {  // a load under way
@@ -120,7 +120,7 @@ class Packets : public Carrier {
   void arrive(std::int32_t packet);
   bool completes(const Packet& packet, std::int32_t hop);
   void release(std::int32_t room);
-  void tell(std::int32_t link, std::size_t service);
+  void signal_pause(std::int32_t link, std::size_t service);
   // senders.cc: loads and congestion
   std::int32_t flow_of(const Load& load);
   std::int32_t queue_between(std::int32_t from, std::int32_t link, std::size_t service);
@@ -135,7 +135,7 @@ class Packets : public Carrier {
   void lose(Packet packet);
   void resend(std::int32_t packet);
   void mark(Packet& packet, std::int32_t link);
-  void tell_congestion(std::int32_t flow);
+  void notify_congestion(std::int32_t flow);
   void slow_down(std::int32_t flow);
   void timer_expired(std::int32_t flow, std::uint32_t timer);
 
@@ -175,7 +175,7 @@ class Packets : public Carrier {
   Pool<Carried> carried_;
 };
 
-// For FlowOptions: packets by the shipped rules.
+// The value of FlowOptions::carrier for packets by the shipped rules.
 std::function<std::unique_ptr<Carrier>(Carrier::SimulationHost&)> packet_carrier(const topology::Topology& topology,
                                                                                  const PacketOptions& options,
                                                                                  Timeline* timeline,

@@ -49,7 +49,7 @@ class Port {
 
   // Which queue sends next: of the class whose start tag is least (start-time fair queueing: Goyal, Vin and Cheng,
   // 1996), the one that has waited longest (round robin, because a queue waits anew for each packet). None: nobody
-  // waits, or there is no room. `size_of` tells the size of a queue's head.
+  // waits, or there is no room. `size_of` returns the size of a queue's head.
   struct Turn {
     std::size_t service;
     Queue queue;
@@ -95,7 +95,8 @@ class Port {
     else
       line.room += size;
   }
-  // Does the receiver now say stop (true) or go on (false) to the class? It is heard a round trip later: hear().
+  // Does the receiver now say stop (true) or go on (false) to the class? The sender reads it a round trip later:
+  // set_paused().
   std::optional<bool> says(std::size_t service, double stop_at, double resume_at) {
     constexpr double kNothing = 1e-3;  // sums of packets' sizes that come and go are not exact
     Line& line = lines_[service];
@@ -103,7 +104,7 @@ class Port {
     if (!rules_.pauses || (line.stop ? held > std::max(resume_at, kNothing) : held <= stop_at)) return std::nullopt;
     return line.stop = !line.stop;
   }
-  void hear(std::size_t service, bool stop) { lines_[service].paused = stop; }
+  void set_paused(std::size_t service, bool stop) { lines_[service].paused = stop; }
 
   double held(std::size_t service) const { return rules_.room - lines_[service].room; }
 
@@ -113,7 +114,7 @@ class Port {
     std::deque<Queue> waiting;
     double room = 0;
     std::deque<std::pair<Duration, double>> returning;  // credits under way, earliest first
-    bool stop = false, paused = false;                  // what the receiver said last; what the sender has heard
+    bool stop = false, paused = false;                  // what the receiver sent last; what has arrived at the sender
   };
   static void regain(Line& line, Duration now) {
     for (; !line.returning.empty() && line.returning.front().first <= now; line.returning.pop_front())

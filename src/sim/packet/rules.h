@@ -9,14 +9,14 @@
 
 namespace weft::sim {
 
-// What packets of one kind of link look like, and what keeps its receiver from overflowing.
+// The packets of one kind of link, and the control that keeps its receiver from overflowing.
 struct LinkRules {
   enum class Control : std::uint8_t { kCredits, kPause };
   std::string link;      // name of the LinkKind
   std::string networks;  // only where a network switch's model begins so; empty: all
   Bytes payload = 0, overhead = 0;
   Control control = Control::kCredits;
-  double round_trips = 0;     // credits: room, as so many times rate x round trip
+  double round_trips = 0;     // credits: room, in units of rate x round trip
   Duration buffer;            // pause: room, as time at the link's rate
   bool cut_through = true;    // else a switch waits for the packet's end
   bool side_by_side = false;  // the links of a bundle carry a packet each

@@ -27,7 +27,7 @@ std::int32_t Packets::flow_of(const Load& load) {
   return known->second;
 }
 
-// Where packets wait that came over one link and go on over another.
+// The queue of packets that came over one link and go on over another.
 std::int32_t Packets::queue_between(std::int32_t from, std::int32_t link, std::size_t service) {
   const auto out = static_cast<std::uint64_t>(options_.virtual_queues ? link + 1 : 0);
   const std::uint64_t key =
@@ -108,7 +108,7 @@ void Packets::deliver(std::int32_t number) {
   packets_.remove(number);
   release(p.room);
   Carried& c = carried_[p.load];
-  if (p.marked) tell_congestion(c.flow);
+  if (p.marked) notify_congestion(c.flow);
   if (c.delivery) {
     --c.alive;
     const Delivery::Arrival arrival = c.delivery->arrives(p.number);
@@ -219,8 +219,8 @@ void Packets::mark(Packet& p, std::int32_t link) {
   ++statistics_.marked;
 }
 
-// The receiver of a marked packet tells the sender, a trip back later, but not too often.
-void Packets::tell_congestion(std::int32_t number) {
+// The receiver of a marked packet notifies the sender, a trip back later, at most once per interval.
+void Packets::notify_congestion(std::int32_t number) {
   Flow& flow = flows_[at(number)];
   const Duration now = around_.time();
   if (flow.noticed && now - *flow.noticed < congestion_->notice_interval) return;

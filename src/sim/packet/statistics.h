@@ -6,7 +6,7 @@
 
 namespace weft::sim {
 
-// What happened to the packets of a simulation. A value type.
+// Counts of the packets of a simulation. A value type.
 struct PacketStatistics {
   std::int64_t sent = 0;                // over every link of their ways
   std::int64_t retried = 0;             // by links, after bit errors

@@ -47,7 +47,7 @@ std::vector<MapLevel> map_levels(const Topology& topology) {
       if (fresh) sizes.push_back(0);
       ++sizes[at->second];
     }
-    // As many groups as members: this tier of switches joins nothing that the one above would not.
+    // A tier with as many groups as members joins nothing that the tier above would not.
     const bool groups = sizes.size() < above.size();
     if (groups)
       levels.push_back(level(h > 0                 ? (levels.size() > 2 ? "group" : "pod")

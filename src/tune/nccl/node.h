@@ -21,7 +21,7 @@ class Node {
   // The same rings: indices of GPUs, in the order in which they are visited.
   std::vector<std::vector<std::size_t>> ring_orders(double speed, int most, bool nvlink) const;
 
-  // What leaves a GPU over NVLink, else over PCIe; GB/s.
+  // The rate out of a GPU over NVLink, else over PCIe; GB/s.
   double port() const { return port_; }
   double rate(topology::LinkId link) const { return rates_[static_cast<std::size_t>(link)]; }
 

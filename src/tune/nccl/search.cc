@@ -137,7 +137,7 @@ Graph find_nvls(const Node& node, std::span<const Nic> nics, int gpus, int nodes
   return {heads, *first, *between, true, true};
 }
 
-// What the network's plugin, or the settings that its provider gives out, tell NCCL.
+// Reads the settings of the network's plugin, or those that its provider publishes.
 void ask_network(const Catalog& catalog, const Topology& topology, System& system) {
   for (const topology::Device& d : topology.devices()) {
     if (d.kind != DeviceKind::kNic) continue;
@@ -157,7 +157,7 @@ bool has_amd_cpu(const Topology& topology) {
   });
 }
 
-// All ranks tell each other what they found, and each pattern is as narrow as the narrowest node makes it: NCCL 2.30.7,
+// All ranks exchange what they found, and each pattern is as narrow as the narrowest node makes it: NCCL 2.30.7,
 // src/init.cc, initTransportsRank, takes the minimum of channels and bandwidths over all ranks (2026-06-11).
 Graph narrowest(const Graph& a, const Graph& b) {
   return {std::min(a.channels, b.channels), std::min(a.intra, b.intra), std::min(a.inter, b.inter),

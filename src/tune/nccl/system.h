@@ -17,8 +17,8 @@ std::string_view name(Algorithm algorithm);  // as NCCL prints it: "NVLSTree"
 inline constexpr protocol::Protocol kProtocols[] = {protocol::Protocol::kLL, protocol::Protocol::kLL128,
                                                     protocol::Protocol::kSimple};
 
-// What NCCL's search found for one pattern: `channels` disjoint ways over all ranks, each with these GB/s inside a node
-// and between nodes. No channels: the pattern does not exist here.
+// The result of NCCL's search for one pattern: `channels` disjoint ways over all ranks, each with these GB/s inside a
+// node and between nodes. No channels: the pattern does not exist here.
 struct Graph {
   int channels = 0;
   double intra = 0, inter = 0;  // GB/s per channel

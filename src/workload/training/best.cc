@@ -31,7 +31,7 @@ std::vector<Plan> all_plans(const Model& model, const Plan& base, std::int64_t g
   return plans;
 }
 
-// What the loser spends more than the best on, most of all.
+// Names the part on which the loser exceeds the best by most.
 std::string reason_of(const Step& best, const Step& loser) {
   const Breakdown &a = best.parts, &b = loser.parts;
   const std::pair<const char*, double> more[] = {

@@ -18,7 +18,7 @@ struct Tile {
   double rows, columns, share;  // share of the best tile's rate
 };
 constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 128, 0.93}, Tile{128, 64, 0.78}, Tile{64, 64, 0.6}};
-constexpr double kPrologue = 256;  // of k: filling a tile's pipeline and writing its result
+constexpr double kPrologue = 256;  // of k: starting a tile's pipeline and writing its result
 
 Result<json> table() {
   for (const auto& file : embedded::training_files()) {

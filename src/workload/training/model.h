@@ -41,7 +41,7 @@ struct Model {
   std::int64_t router_parameters() const { return hidden * experts; }
   std::int64_t embedding_parameters() const { return vocab * hidden + positions * hidden; }
   std::int64_t output_parameters() const { return tied ? 0 : vocab * hidden; }
-  // Of the model: all, and those that a token passes through.
+  // Counts all parameters of the model, and those that a token passes through.
   std::int64_t parameters() const;
   std::int64_t active_parameters() const;
   // 6 × (active parameters without the embedding, with the output layer) + 6 × layers × seq × (query + value width):

@@ -6,7 +6,7 @@ namespace weft::training {
 namespace {
 
 // arXiv 2401.10241 (Qi et al., Zero Bubble Pipeline Parallelism, 2023-11), table 6: measured passes of a stage in ms;
-// table 5: bubble rate of a schedule carried out with them.
+// table 5: bubble rate of a schedule run with them.
 struct Row {
   Schedule schedule;
   std::int64_t stages, chunks, micro_batches;

@@ -39,7 +39,7 @@ struct Step {
 
 // One step: every stage's forward and backward passes of all micro-batches in the order of the schedule, gradients
 // reduced in buckets behind the last backward pass, the optimizer, weights gathered before the first forward pass.
-// Ranks of a stage do the same; one of each is carried out. Requires: check_plan. Errors (bad input): the machine has
+// Ranks of a stage do the same; one of each is simulated. Requires: check_plan. Errors (bad input): the machine has
 // too few GPUs; those of Traffic.
 // `slow_rank`: by rank, how many times as long it computes than the others; the replica that has the slowest stages is
 // simulated. Empty: all alike.

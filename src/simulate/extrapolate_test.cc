@@ -1,4 +1,4 @@
-#include "simulate/continued.h"
+#include "simulate/extrapolate.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Lawful {
   Rank most = 0;
 
   Timed at(Growth growth, Rank nodes, double affordable = 0) {
-    return *continued(growth, nodes, 8, {affordable, 2e6}, [&](Rank n) -> Result<Timed> {
+    return *extrapolate(growth, nodes, 8, {affordable, 2e6}, [&](Rank n) -> Result<Timed> {
       most = std::max(most, n);
       return Timed{Duration::microseconds(law(static_cast<double>(n))), std::int64_t{1000} * n, 1000.0 * n};
     });
@@ -84,7 +84,7 @@ struct Levelled {
       most = std::max(most, n);
       return Timed{Duration::microseconds(law(n, apart)), std::int64_t{1000} * n, 1000.0 * n};
     };
-    return *continued_by_levels(*run(base, 1), nodes, base, tiers, {affordable, 2e6}, run);
+    return *extrapolate_by_levels(*run(base, 1), nodes, base, tiers, {affordable, 2e6}, run);
   }
 };
 
@@ -142,10 +142,10 @@ TEST_P(ContinuedAndFull, TakeEquallyLong) {
         simulate(machine, task, plan, {.fold = false, .affordable = 0, .most_operations = GetParam().most_operations});
     const auto full = simulate(machine, task, plan, {.fold = false, .affordable = -1});
     ASSERT_EQ(quick.has_value(), full.has_value()) << a.name;
-    if (!quick || quick->continued_from == 0) continue;
+    if (!quick || quick->extrapolated_from == 0) continue;
     ++count;
     EXPECT_NEAR(quick->time / full->time, 1, std::max(1e-3, quick->uncertainty))
-        << a.name << " " << schedule::name(a.collective) << " from " << quick->continued_from << " of " << ranks;
+        << a.name << " " << schedule::name(a.collective) << " from " << quick->extrapolated_from << " of " << ranks;
     EXPECT_LE(quick->uncertainty, kAbout) << a.name;  // a larger doubt would let anything pass
   }
   EXPECT_GE(count, 1);

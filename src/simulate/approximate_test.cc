@@ -1,4 +1,4 @@
-// What nothing is known to grow like, told by the cost model and parts of the machine.
+// Collectives whose growth is not known are approximated by the cost model and parts of the machine.
 
 #include <gtest/gtest.h>
 
@@ -37,10 +37,10 @@ TEST_P(Roughly, TheTimeIsAsSureAsItSays) {
   const auto full = simulate(machine, task, plan);
   const auto rough = simulate(machine, task, plan, {.most_operations = 4e4, .too_many = 1e4});
   ASSERT_TRUE(full && rough);
-  EXPECT_FALSE(full->roughly);
-  ASSERT_TRUE(rough->roughly);
-  EXPECT_LT(rough->carried_out, full->carried_out / 2);
-  EXPECT_LT(rough->continued_from, ranks);
+  EXPECT_FALSE(full->approximate);
+  ASSERT_TRUE(rough->approximate);
+  EXPECT_LT(rough->steps_in_all_runs, full->steps_in_all_runs / 2);
+  EXPECT_LT(rough->extrapolated_from, ranks);
   EXPECT_NEAR(rough->represented / full->represented, 1, 1e-6);
   EXPECT_LE(rough->uncertainty, c.most_unsure);
   EXPECT_NEAR(rough->time / full->time, 1, rough->uncertainty);

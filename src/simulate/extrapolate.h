@@ -12,18 +12,18 @@
 
 namespace weft::simulate {
 
-inline constexpr double kAbout = 1e-2;  // what kAboutPerNode is unsure by in any case, as a part of the result
-// What a collective takes on many nodes is continued from what it takes on few, once three sizes agree on what more
-// nodes add. How far they may disagree, as a part of the result, before larger sizes are tried.
+inline constexpr double kAbout = 1e-2;  // the least uncertainty of kAboutPerNode, as a part of the result
+// The time on many nodes is extrapolated from the times on few, once three sizes agree on what more nodes add. This is
+// how far they may disagree, as a part of the result, before larger sizes are tried.
 inline constexpr double kAgreement = 5e-4;
 
-// How many operations are worth it.
+// The most operations that runs may take.
 struct Budget {
-  double all;   // where all nodes cost no more, they are run, and nothing is continued
-  double size;  // a further size, where smaller ones disagree; beyond that what is known has to do
+  double all;   // where all nodes take no more, they are run, and nothing is extrapolated
+  double size;  // of a further size, where smaller ones disagree; beyond it the smaller ones are used
 };
 
-// Sizes that the time is continued from, and the unit that it grows with.
+// The numbers of nodes that the time is extrapolated from, and the unit that it grows with.
 class Sizes {
  public:
   // Requires: 0 < least <= nodes.
@@ -48,7 +48,7 @@ class Sizes {
   int doublings_ = 0;
 };
 
-// What some sizes took.
+// The times of the sizes that were run.
 class Known {
  public:
   void add(Rank nodes, double units, double seconds, std::int64_t operations) {
@@ -85,7 +85,7 @@ class Known {
 // `uncertainty`; the result is that of the last run, with the time of `nodes`. The uncertainty is what the sizes
 // disagree by, as a part of the time; 0 where all nodes are run. Requires: 8 least <= nodes; the growth is known.
 template <class Run>
-auto continued(schedule::Growth growth, Rank nodes, Rank least, Budget budget, Run&& run) -> decltype(run(nodes)) {
+auto extrapolate(schedule::Growth growth, Rank nodes, Rank least, Budget budget, Run&& run) -> decltype(run(nodes)) {
   const Sizes sizes(growth, nodes, least);
   Known known;
   for (int i = 0; sizes.at(i) < nodes; ++i) {
@@ -112,21 +112,21 @@ auto continued(schedule::Growth growth, Rank nodes, Rank least, Budget budget, R
 struct Tier {
   Rank apart, nodes;
 
-  // Nodes that tell what a level adds stand so far apart: as many as are enough for a tree, four times as many, must
-  // find room, and those of the fewest must reach as far as the tier begins.
+  // The distance of the nodes that are simulated to find what a level adds: four times the fewest nodes of a tree must
+  // find room, and the fewest must reach as far as the tier begins.
   static constexpr Rank kFewest = 8;
   Rank sparse() const { return std::min(apart, nodes / (4 * kFewest)); }
-  bool told_by_few() const { return sparse() > 0 && kFewest * sparse() >= apart; }
+  bool known_from_few() const { return sparse() > 0 && kFewest * sparse() >= apart; }
 };
 
 // The same for binary trees over the nodes (Growth::kPerLevel). The lowest levels of a large one are those of the first
 // `base` nodes. Its upper levels are a tree over nodes that are far apart, each with few others of its neighbourhood
-// beside it: what such a level adds is told by few nodes so far apart, instead of many that stand side by side.
-// `run(n, apart)` does it on n nodes that are so far apart; `outcome` is what it was on the base. The result is that,
-// with the time of `nodes`. Requires: 0 < base <= nodes; tiers in order of distance, the last one of all nodes; told by
-// few if beyond the base.
+// beside it: what such a level adds is found on few nodes at that distance, instead of many neighbours.
+// `run(n, apart)` does it on every `apart`-th of n * apart nodes; `outcome` is what it was on the base. The result is
+// that, with the time of `nodes`. Requires: 0 < base <= nodes; tiers in order of distance, the last one of all nodes;
+// known from few if beyond the base.
 template <class Run>
-auto continued_by_levels(auto outcome, Rank nodes, Rank base, std::span<const Tier> tiers, Budget budget, Run&& run)
+auto extrapolate_by_levels(auto outcome, Rank nodes, Rank base, std::span<const Tier> tiers, Budget budget, Run&& run)
     -> decltype(run(nodes, 1)) {
   const double as_many = static_cast<double>(nodes) / base;  // times
   if (static_cast<double>(outcome.operations) * as_many <= budget.all) return run(nodes, 1);
