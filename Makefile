@@ -100,7 +100,8 @@ python: setup ## build the Python package's wheel, install it into build/python/
 	build/python/venv/bin/python -m pip install -q "dask[distributed]" || true  # for one test, which is skipped without it
 	build/python/venv/bin/python -m pip install -q ray || true  # likewise
 	rm -rf build/python/unrepaired build/python/weft_comm-*.whl
-	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python/unrepaired ./python
+	@# Python names the compiler g++, CMake c++: ccache knows them apart, and what is compiled in build/ serves again by one name.
+	CC=$${CC:-cc} CXX=$${CXX:-c++} PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python/unrepaired ./python
 	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m auditwheel repair -z 9 -w build/python build/python/unrepaired/weft_comm-*.whl
 	build/python/venv/bin/python -m pip install -q --force-reinstall --no-deps build/python/weft_comm-*.whl
 	WEFT_WHEEL=$$(ls build/python/weft_comm-*.whl) build/python/venv/bin/python -m pytest -q python/tests

@@ -31,7 +31,8 @@ setup(
             include_dirs=[str(PREFIX / "include")],
             library_dirs=[str(LIBRARY.parent)],
             libraries=[],
-            extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-attributes"],
+            # torch's headers use fmt, whose functions its libraries do not export.
+            extra_compile_args=["-DFMT_HEADER_ONLY", "-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-attributes"],
             extra_link_args=[str(LIBRARY), "-Wl,-rpath,$ORIGIN", "-s"],
         )
     ],
