@@ -229,6 +229,7 @@ class Collectives : public Core {
                                 .scalar = r.scalar},
                                {all, to}, even ? std::vector<std::size_t>() : counts),
                   .after = copy_back(out, to),
+                  .recorded_inputs = {all},
                   .timeout = o.timeout,
                   .async = o.asyncOp});
   }
@@ -376,6 +377,7 @@ class Collectives : public Core {
                           .type = e.type},
                          {in, all}, even ? std::vector<std::size_t>() : counts),
             .after = cut(all, outputs),
+            .recorded_results = {all},  // as NCCL's: the analyser counts the elements of the first
             .timeout = o.timeout,
             .async = o.asyncOp};
   }

@@ -29,6 +29,7 @@ struct Task {
   Tensors results;
   std::function<Status(Communicator&)> call;
   std::function<void()> after = {};
+  Tensors recorded_inputs = {}, recorded_results = {};  // for the flight record, where they are not the same
   milliseconds timeout = c10d::kUnsetTimeout;
   bool async = true;
 };
@@ -41,8 +42,10 @@ class Job final : public c10d::Work {
       const std::string& route = {})
       : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number), recorded_(recorded) {
     if (recorded_ != nullptr)
-      ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(), task.inputs,
-                                                  task.results, timeout);
+      ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(),
+                                                  task.recorded_inputs.empty() ? task.inputs : task.recorded_inputs,
+                                                  task.recorded_results.empty() ? task.results : task.recorded_results,
+                                                  timeout);
   }
 
   // From now on this call's duration is measured. Requires: it has not begun.

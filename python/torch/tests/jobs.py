@@ -398,4 +398,5 @@ if __name__ == "__main__":
     dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=timeout)
     globals()[name](rank, ranks)
     sys.stdout.flush()
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()

@@ -70,7 +70,7 @@ def test_buckets_of_ddp_are_registered_memory_unless_torchs_variable_says_no(dis
     more = {} if disabled is None else {"DDP_DISABLE_COMM_MEM": disabled}
     for line in run("buckets", tmp_path, **more):
         count, said = line.split(" buckets, ")
-        assert int(count) >= 12 and said == f"registered: {registered}, none: {not registered}", line
+        assert int(count) >= 6 and said == f"registered: {registered}, none: {not registered}", line
 
 
 def analysed(folder):
@@ -96,7 +96,7 @@ def test_torchs_analyser_finds_the_mismatch_in_the_records_that_failed_ranks_wro
     run("differs_after_some", tmp_path, TORCH_FR_DUMP_TEMP_FILE=f"{folder}/record_")
     assert sorted(f.name for f in folder.iterdir()) == ["record_0", "record_1"]
     said = analysed(folder)
-    assert "SIZE_OR_SYNTAX_MISMATCH" in said and "collective_seq_id: 4" in said, said
+    assert "SIZE_OR_SYNTAX_MISMATCH" in said and "Collective sequence number: 4 has errors" in said, said
 
 
 def test_the_backend_is_known_after_import_torch_alone():

@@ -37,6 +37,10 @@ def bf16_sum_hook(state: Any, bucket: Any) -> Any:
     return dist.all_to_all_single(parts, mine, group=group, async_op=True).get_future().then(average)
 
 
+# DDP wants either its own class as an annotation, which only `import torch` gives, or none.
+bf16_sum_hook.__annotations__.clear()
+
+
 def empty(shape: int | Sequence[int], dtype: torch.dtype | None = None, group: Any = None) -> torch.Tensor:
     """A CPU tensor in registered memory of a group of weft's, which its ranks read without intermediate copies.
 
