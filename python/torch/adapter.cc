@@ -65,7 +65,7 @@ class Backend final : public Collectives {
   // analyser wants to know the sender.
   c10::intrusive_ptr<c10d::Work> recvAnysource(Tensors& tensors, int tag) override {
     const Tensor t = only(tensors);
-    auto job = message(OpType::RECVANYSOURCE, "weft:recv", t, {});
+    auto job = message(OpType::RECVANYSOURCE, "weft:recvAnySource", t, {});
     any_source().start(std::function<Status(Communicator&)>([this, job, t, tag](Communicator&) -> Status {
       const auto until = std::chrono::steady_clock::now() + options_->timeout;
       while (std::chrono::steady_clock::now() < until) {

@@ -251,8 +251,9 @@ class Collectives : public Core {
                                                const c10d::AllToAllOptions& o) override {
     check_dense(output), check_dense(input);
     TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
-    const Tensor in = input.contiguous();
-    const Tensor out = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    // Rows of axis 0 are parts, which those of a transposed tensor are not in memory: torch's other backends refuse it, too.
+    TORCH_CHECK_VALUE(input.is_contiguous() && output.is_contiguous(), "weft: Tensors must be contiguous");
+    const Tensor &in = input, &out = output;
     const auto e = moved(input);
     Request r{.in = in.data_ptr(), .out = out.data_ptr(), .type = e.type};
     std::vector<std::size_t> counts, receive;
@@ -271,7 +272,6 @@ class Collectives : public Core {
                   .inputs = {input},
                   .results = {output},
                   .call = call(r, {in, out}, counts, receive),
-                  .after = copy_back(output, out),
                   .timeout = o.timeout,
                   .async = o.asyncOp});
   }

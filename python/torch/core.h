@@ -1,5 +1,8 @@
 #pragma once
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -32,6 +35,19 @@ struct GlooOptions final : GroupOptions {
   GlooOptions() : GroupOptions(std::chrono::minutes(30), "gloo") {}
   int threads = 2;  // has no effect: a group has one thread, and only while it has something to do
   std::vector<GlooDevice> devices;  // the last one's interface counts
+};
+
+// How often this process has come out of a fork: what its parent has connected is not its own.
+class Forks {
+ public:
+  static int so_far() {
+    static const int watched = pthread_atfork(nullptr, nullptr, [] { count_.fetch_add(1, std::memory_order_relaxed); });
+    (void)watched;
+    return count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static inline std::atomic<int> count_{0};
 };
 
 // Joins `size` ranks that meet by what rank 0 writes into the store.
@@ -137,8 +153,10 @@ class Core : public c10d::Backend {
     return &recorded_;
   }
 
-  // What is kept of a call that is about to begin.
+  // What is kept of a call that is about to begin. Errors: this process was forked after the group was made.
   void note(const c10::intrusive_ptr<Job>& job) {
+    TORCH_CHECK_WITH(DistBackendError, forks_ == Forks::so_far(),
+                     "weft: this process was forked after the group was made; make a group in the child");
     if (timing_.load(std::memory_order_relaxed)) [[unlikely]]
       job->measure();
     if (!coalesces_.load(std::memory_order_relaxed)) [[likely]]
@@ -224,6 +242,7 @@ class Core : public c10d::Backend {
  private:
   milliseconds timeout_;  // what the communicator has now; the thread that runs a task
   std::mutex mutex_;      // of the lane
+  const int forks_ = Forks::so_far();
   std::atomic<bool> timing_{false}, coalesces_{false};
   std::mutex coalesced_mutex_;
   std::optional<c10::List<c10::intrusive_ptr<c10::ivalue::Future>>> coalesced_;  // the calls of a block that is open

@@ -41,7 +41,9 @@ inline Error late_at_barrier(Error error, int rank, std::chrono::milliseconds ti
   for (const auto r : error.ranks) late += (late.empty() ? "" : ", ") + std::to_string(r);
   const bool by_first = !error.ranks.empty() && error.ranks.front() == 0;
   std::string text;
-  if (rank == 0)
+  if (rank == 0 && timeout.count() <= 0)  // no rank can have failed to come in no time
+    text = c10::str("Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
+  else if (rank == 0)
     text = c10::str(error.ranks.size() > 1 ? "Ranks " : "Rank ", late, " failed to pass monitoredBarrier in ",
                     timeout.count(), " ms");
   else if (by_first)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -63,6 +64,23 @@ def test_a_rank_that_is_late_is_named(tmp_path):
 
 def test_a_mismatch_names_both_calls_without_detail(tmp_path):
     assert "mismatch: True" in run("differs", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "job, says",
+    [
+        ("forked", ["DistBackendError: weft: this process was forked after the group was made; make a group in the child"] * 2),
+        ("other_size", ["DistBackendError: weft: Timed out", "ValueError: rank 1 disagrees with the host at"]),
+        ("orphaned", ["", "DistNetworkError: "]),
+    ],
+)
+def test_bad_input_is_an_exception_of_the_right_class(job, says, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    printed = run(job, tmp_path, STORE_PORT=str(port))
+    for line, beginning in zip(printed, says):
+        assert line.startswith(beginning) and "\n" not in line and (line == "" or beginning), printed
 
 
 @pytest.mark.parametrize("disabled, registered", [(None, True), ("1", False)])

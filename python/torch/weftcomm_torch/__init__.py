@@ -11,7 +11,7 @@ import pickle
 from datetime import timedelta
 from typing import Any
 
-from . import _gloo, _shrunk
+from . import _gloo, _numbered, _shrunk
 from ._gradients import bf16_sum_hook as bf16_sum_hook
 from ._gradients import empty as empty
 
@@ -99,6 +99,7 @@ def register() -> None:
         if dist.is_available() and not hasattr(dist.Backend, "WEFT"):
             dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
             _shrunk.mend()
+            _numbered.mend()
         if dist.is_available() and _gloo.asked_for():
             _as_gloo_or_refusal()
     except Exception as problem:  # nothing here may break `import torch`
