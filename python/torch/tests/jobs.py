@@ -395,7 +395,7 @@ if __name__ == "__main__":
     name, rank, ranks, file, backend = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
     torch.set_num_threads(1)
     timeout = timedelta(seconds=30)
-    if name == "other_size":  # rank 1 is told of one rank more
+    if name == "other_size":  # rank 1 has another number of ranks
         size, timeout = ranks + rank, timedelta(seconds=20)
         print(sentence(lambda: dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=size, timeout=timeout)))
         os._exit(sys.stdout.flush() or 0)

@@ -97,8 +97,8 @@ def test_survivors_name_the_rank_that_failed_and_go_on_without_it(how, step, mom
     for out, err in survivors:
         first, before, after = out.splitlines()
         assert first == "DistBackendError names rank 1: True, soon: True", out + err[-2000:]
-        # Who fails in forward or backward ends that step for all; who fails after it, the next one. An average of three
-        # equal gradients is rounded.
+        # A failure in forward or backward ends that step for all ranks, one after backward the next step. The average of
+        # three equal gradients is rounded.
         seen = [float(loss) for loss in before.split()[1:]]
         assert len(seen) == (step + 1 if moment == "step" else step), before
         assert seen == pytest.approx(losses[: len(seen)], rel=1e-5)

@@ -11,7 +11,7 @@ import pickle
 from datetime import timedelta
 from typing import Any
 
-from . import _gloo, _numbered, _shrunk
+from . import _gloo, _monitored, _numbered, _shrunk
 from ._gradients import bf16_sum_hook as bf16_sum_hook
 from ._gradients import empty as empty
 
@@ -100,6 +100,7 @@ def register() -> None:
             dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
             _shrunk.mend()
             _numbered.mend()
+            _monitored.mend()
         if dist.is_available() and _gloo.asked_for():
             _as_gloo_or_refusal()
     except Exception as problem:  # nothing here may break `import torch`
