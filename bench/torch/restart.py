@@ -51,14 +51,17 @@ def rank_program(backend, folder):
 
 
 def restart(backend, ranks):
-    """Seconds from the kill to each phase, of the last rank; and until a survivor noticed, if one did before it was ended."""
+    """Seconds from the kill to each phase, of the last rank; and until a survivor noticed, if one did before it was ended.
+    None: the job did not come up again, or not at all; stderr has why."""
     with tempfile.TemporaryDirectory(prefix="weft-restart-") as name:
         folder = pathlib.Path(name)
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
                    "--max-restarts", "1", __file__, "--rank-program", backend, name]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
         if done.returncode != 0:
-            sys.exit(f"{backend}: torchrun: exit {done.returncode}\n{done.stderr[-3000:]}")
+            reason = [line for line in done.stderr.splitlines() if "Error: " in line]
+            print(f"{backend}: torchrun: exit {done.returncode}: {reason[0][:200] if reason else ''}", file=sys.stderr)
+            return None
         killed = float((folder / "killed").read_text())
         again = [json.loads((folder / f"again_{r}").read_text()) for r in range(ranks)]
         times = {phase: max(a[phase] for a in again) - killed for phase in PHASES}
@@ -76,14 +79,15 @@ def main():
     found = {"gloo": [], "weft": []}
     for _ in range(options.rounds):
         for backend, times in found.items():
-            times.append(restart(backend, options.ranks))
-    print("| s after the kill, min / median | a survivor notices | the program begins | torch is imported | the group is there | first all_reduce |")
-    print("|---|---|---|---|---|---|")
+            if (taken := restart(backend, options.ranks)) is not None:
+                times.append(taken)
+    print("| s after the kill, min / median | restarts that went well | a survivor notices | the program begins | torch is imported | the group is there | first all_reduce |")
+    print("|---|---|---|---|---|---|---|")
     for backend, rounds in found.items():
-        cells = []
+        cells = [f"{len(rounds)} of {options.rounds}"]
         for phase in ("noticed", *PHASES):
             values = [r[phase] for r in rounds if phase in r]
-            cells.append(f"{min(values):.3f} / {statistics.median(values):.3f}" if values else "ended before")
+            cells.append(f"{min(values):.3f} / {statistics.median(values):.3f}" if values else "-")
         print(f"| {backend} | " + " | ".join(cells) + " |")
 
 
