@@ -81,7 +81,7 @@ nlohmann::json to_json(const topology::Part& part) {
 }
 
 Result<int> list_catalog(const Spec& spec) {
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   std::vector<topology::PresetInfo> presets;
   for (auto& p : topology::presets())
     if (matches(spec.word, {p.name, p.summary, "machines"})) presets.push_back(std::move(p));

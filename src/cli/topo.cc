@@ -136,7 +136,7 @@ Result<int> run(const Spec& spec) {
     if (!text) return tl::make_unexpected(text.error());
     return write_text(file, *text);
   };
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   if (spec.links) print_links(t);
   if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
   if (!spec.path.empty()) WEFT_CHECK(print_path(t, machine.view->routes(), spec.path));
@@ -161,7 +161,7 @@ Result<std::string> picture(const Spec& spec) {
   const topology::Topology& t = machine.view->topology();
   if (!spec.heat.empty()) return topology::heat_map_svg(t);
   if (spec.stairs.empty()) return topology::svg(t);
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   return topology::staircase_svg(catalog, t);
 }
 

@@ -47,7 +47,7 @@ Result<Reading> reading_of(const MachineView& machine, Rank reader, const topolo
     if (path.type == PathType::kNet) r.call += hop->least;
   }
   if (!gpu) return r;
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const std::string& model = machine.topology().device(machine.device(reader)).model;
   const topology::Part* part = catalog.find(model);
   const topology::Figure* rate = part != nullptr ? part->figure("memory_rate") : nullptr;

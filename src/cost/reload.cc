@@ -64,7 +64,7 @@ Result<Tier> parse_tier(const std::string& text) {
     WEFT_TRY(const std::int64_t count, parse_integer("tier " + text, text.substr(star + 1), 1, 1024));
     tier.count = static_cast<int>(count);
   }
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const topology::Part* part = catalog.find(tier.part);
   if (part == nullptr || part->kind != "memory" || part->figure("rate") == nullptr)
     return bad_input("tier '{}': dram, or a part of kind memory of `weft catalog`, e.g. nvme-gen5*4, cxl2-x8", text);
@@ -94,7 +94,7 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
     answer.bound = link_name(t, t.link(static_cast<topology::LinkId>(direction / 2)));
   }
   if (!from_dram) {
-    WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+    WEFT_TRY(const auto catalog, topology::Catalog::shipped());
     const topology::Part& part = *catalog.find(tier.part);
     const Duration time = Bytes{ranks} * rank_bytes / (topology::rate_of(*part.figure("rate")) * tier.count);
     if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, tier.count)};

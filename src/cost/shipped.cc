@@ -25,7 +25,7 @@ Result<Rank> ranks_on(const MachineView& machine, std::string_view name, std::in
 }
 
 Result<std::vector<std::string>> conditions_of(const topology::Topology& topology) {
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   std::vector<std::string> conditions;
   const topology::Device& endpoint = topology.device(topology.endpoints().front());
   const topology::Part* part = catalog.find(endpoint.model);

@@ -77,7 +77,7 @@ std::vector<std::pair<LinkName, const topology::Link*>> named_links(const topolo
 }
 
 void describe_links(const topology::Topology& whole, const topology::Topology& left, Explorer& e) {
-  const auto catalog = topology::Catalog::load(embedded::files());
+  const auto& catalog = topology::Catalog::shipped();
   std::map<LinkName, const topology::Link*> there;
   for (const auto& [name, link] : named_links(left)) there.emplace(name, link);
   for (const auto& [name, was] : named_links(whole)) {

@@ -1,8 +1,6 @@
 #include "explore/watch.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 
 #include "base/text.h"
 #include "schedule/schedule.h"
@@ -11,20 +9,6 @@
 namespace weft::explore {
 
 using report::Explorer;
-
-namespace {
-
-// None where a text stands there, as for the critical path.
-std::optional<double> number_after(std::string_view line, std::string_view key) {
-  const std::size_t at = line.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string word(line.substr(at + key.size(), 32));
-  char* end = nullptr;
-  const double value = std::strtod(word.c_str(), &end);
-  return end == word.c_str() ? std::nullopt : std::optional(value);
-}
-
-}  // namespace
 
 Explorer::Move move_of(const schedule::Schedule& schedule, const schedule::Moved& m) {
   const schedule::Step& step = schedule.strand(m.rank, m.lane)[static_cast<std::size_t>(m.step)];
@@ -74,25 +58,19 @@ std::size_t moves_of(const schedule::Schedule& schedule) {
 
 Result<Times> times_of(const cost::MachineView& machine, const sim::Disturbances& disturbances,
                        const schedule::Task& task, const schedule::Plan& plan, bool folded, double most_steps) {
-  std::string trace;
+  sim::Timeline timeline;
   WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(machine, task, plan,
                                                                {.fold = folded,
                                                                 .fast_forward = false,
                                                                 .most_steps = most_steps,
                                                                 .disturbances = disturbances,
-                                                                .trace = &trace,
+                                                                .timeline = &timeline,
                                                                 .trace_folded = folded}));
   Times times{.spans = {}, .total = outcome.time.us(), .ranks = task.ranks / outcome.folded};
-  // A timeline has a line per event (sim/flow/timeline.h); a million of them are too many for a tree of JSON.
-  for (std::size_t at = 0; at < trace.size();) {
-    const std::size_t end = std::min(trace.find('\n', at), trace.size());
-    const std::string_view line = std::string_view(trace).substr(at, end - at);
-    at = end + 1;
-    const auto rank = number_after(line, "\"pid\":"), strand = number_after(line, "\"tid\":");
-    const auto begin = number_after(line, "\"ts\":"), lasts = number_after(line, "\"dur\":");
-    if (line.find("\"ph\":\"X\"") == std::string_view::npos || !rank || !strand || !begin || !lasts) continue;
-    times.spans[{static_cast<Rank>(*rank), static_cast<int>(*strand)}].push_back({*begin, *begin + *lasts});
-  }
+  // Whole picoseconds, so that a time in microseconds has six decimals.
+  const auto microseconds = [](Duration t) { return static_cast<double>(t.ps()) / 1e6; };
+  for (const sim::Timeline::Span& s : timeline.spans())
+    times.spans[{s.rank, s.strand}].push_back({microseconds(s.begin), microseconds(s.end)});
   for (auto& [strand, list] : times.spans) std::ranges::sort(list, {}, &Times::Span::begin);
   return times;
 }

@@ -16,7 +16,8 @@ constexpr int kFirstCalls = 3, kMoreCalls = 2;
 // Does the choice's simulation answer the question as it stands?
 bool plain(const simulate::Options& o) {
   return o.fold && o.extrapolate && o.fast_forward && o.calls == 1 && !o.disturbances.any() && !o.computing.any() &&
-         o.background.streams.empty() && !o.packets && o.beside.empty() && o.trace == nullptr && !o.why;
+         o.background.streams.empty() && !o.packets && o.beside.empty() && o.trace == nullptr &&
+         o.timeline == nullptr && !o.why;
 }
 
 // The best plan of every algorithm and protocol first, then their other channels and slices; each in the order of the
@@ -42,6 +43,7 @@ Result<simulate::Outcome> time_of(const cost::MachineView& machine, const Query&
   if (q.calls > kFirstCalls) {
     options.calls += kMoreCalls;
     options.trace = nullptr;
+    options.timeline = nullptr;
     WEFT_TRY(const simulate::Outcome more, simulate::simulate(machine, task, plan, options));
     total += (q.calls - kFirstCalls) * (more.time - first.time).s() / kMoreCalls;
     first.steps_in_all_runs += more.steps_in_all_runs;

@@ -103,7 +103,7 @@ TEST(Diagnosis, ReceivesOfEachOtherAreACircleThatNamesBoth) {
   const Standing found = standings(all)[0];
   EXPECT_EQ(found.circle.size(), 2u);
   EXPECT_EQ(found.disagreement,
-            "rank 0 is in a receive of 8 B from rank 1 with tag 5, rank 1 in a receive of 4 B from rank 0 with tag 6");
+            "rank 1 is in a receive of 4 B from rank 0 with tag 6, rank 0 in a receive of 8 B from rank 1 with tag 5");
 }
 
 TEST(Diagnosis, AReceiveFromAnyRankBlamesNobody) {

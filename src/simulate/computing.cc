@@ -12,7 +12,7 @@ namespace {
 
 Result<int> multiprocessors_of(const cost::MachineView& machine) {
   const std::string& model = machine.topology().device(machine.device(0)).model;
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const topology::Part* part = catalog.find(model);
   const topology::Figure* figure = part != nullptr ? part->figure("multiprocessors") : nullptr;
   if (figure == nullptr)

@@ -68,8 +68,10 @@ class Simulation {
                        options_.most_steps);
       if (options_.before_run) options_.before_run(steps);
     }
-    sim::Timeline timeline;
-    sim::Timeline* const watched = options_.trace != nullptr ? &timeline : nullptr;
+    sim::Timeline own;
+    sim::Timeline& timeline = options_.timeline != nullptr ? *options_.timeline : own;
+    sim::Timeline* const watched = options_.trace != nullptr || options_.timeline != nullptr ? &timeline : nullptr;
+    if (watched != nullptr) *watched = {};
     Outcome outcome{.folded = task.ranks / turn};
     const auto packets = [&] {
       return sim::packet_carrier(machine_.topology(), *options_.packets, watched, &outcome.packets);
@@ -95,7 +97,7 @@ class Simulation {
                             .computing = options_.computing,
                             .service = classes(ranks),
                             .timeline = watched,
-                            .why = options_.why || watched != nullptr,
+                            .why = options_.why || options_.trace != nullptr,
                             .carrier = options_.packets ? packets() : nullptr});
     if (options_.beside.empty() && !options_.computing.any()) {
       const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
@@ -106,7 +108,7 @@ class Simulation {
       jobs.insert(jobs.end(), options_.beside.begin(), options_.beside.end());
       WEFT_TRY(outcome.time, exec::run_together(fabric, jobs));
     }
-    if (options_.why || watched != nullptr) {
+    if (options_.why || options_.trace != nullptr) {
       auto [shares, pieces] = fabric.critical_path();
       if (plan.staging > Duration() && !shares.empty())
         shares.push_back({sim::Cause::kStaging, "", plan.staging * options_.calls});

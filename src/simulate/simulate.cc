@@ -17,9 +17,9 @@ Options sparing(Options options) {
   if (!options.disturbances.flaps.empty() || !options.disturbances.changes.empty() ||
       options.disturbances.jitter.kind != sim::Disturbances::Jitter::Kind::kNone)
     options.fast_forward = false;
-  if (options.packets || !options.beside.empty() || options.trace != nullptr) options.fast_forward = false;
-  if (options.packets || !options.beside.empty() || (options.trace != nullptr && !options.trace_folded))
-    options.fold = false;
+  const bool traced = options.trace != nullptr || options.timeline != nullptr;
+  if (options.packets || !options.beside.empty() || traced) options.fast_forward = false;
+  if (options.packets || !options.beside.empty() || (traced && !options.trace_folded)) options.fold = false;
   if (!options.background.streams.empty()) {  // it has a place of its own on the machine
     options.fold = false;
     options.affordable = -1;

@@ -12,6 +12,7 @@
 #include "sim/flow/computing.h"
 #include "sim/flow/critical_path.h"
 #include "sim/flow/disturbances.h"
+#include "sim/flow/timeline.h"
 #include "sim/packet/options.h"
 #include "sim/packet/statistics.h"
 
@@ -43,8 +44,9 @@ struct Options {
   std::vector<exec::VirtualJob> beside = {};
   // Called before every run with the number of operations, about, that it has. There may be several runs, of parts.
   std::function<void(double operations)> before_run = {};
-  bool why = false;              // also find what the time was spent on
-  std::string* trace = nullptr;  // gets the timeline, see sim/flow/timeline.h; then every step is simulated, …
+  bool why = false;                   // also find what the time was spent on
+  sim::Timeline* timeline = nullptr;  // gets the times of all operations; then every step is simulated
+  std::string* trace = nullptr;  // gets the timeline as text, see sim/flow/timeline.h; then every step is simulated, …
   bool trace_folded = false;     // … but for ranks that do the same: rank r is as rank r modulo those of the timeline
 };
 

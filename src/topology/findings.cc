@@ -94,7 +94,7 @@ void of_oversubscription(const Topology& machine, std::vector<std::string>& foun
 
 std::vector<std::string> findings(const Topology& machine) {
   std::vector<std::string> found;
-  const auto catalog = Catalog::load(embedded::files());
+  const auto& catalog = Catalog::shipped();
   if (!catalog) return found;
   const auto gpus = machine.devices_of(DeviceKind::kGpu);
   const auto unnamed = std::ranges::count_if(gpus, [&](DeviceId gpu) { return machine.device(gpu).model.empty(); });

@@ -229,7 +229,7 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, const Opti
 
 Result<Topology> load_machine(std::string_view machine, const FileReader& reader) {
   const Spec spec = split(machine);
-  WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
+  WEFT_TRY(const Catalog catalog, Catalog::shipped());
   auto options = parse_options(spec.options);
   if (!options) return bad_input("'{}': {}", machine, options.error().message);
   WEFT_TRY(Base base, load_base(catalog, spec.base, *options, reader));
@@ -255,7 +255,7 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
 
 std::vector<PresetInfo> presets() {
   std::vector<PresetInfo> infos;
-  const auto catalog = Catalog::load(embedded::files());
+  const auto& catalog = Catalog::shipped();
   if (!catalog) return infos;
   for (const embedded::File& file : preset_files(embedded::files()))
     if (const auto preset = read_preset(*catalog, file))

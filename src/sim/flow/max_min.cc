@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace weft::sim {
@@ -20,6 +21,7 @@ void take_out(auto& list, auto at) {
 MaxMin::Resource MaxMin::add_resource(double capacity) {
   resources_.push_back({.capacity = capacity});
   waiting_.push_back(0);
+  looked_.push_back(0);
   headroom_.add(capacity);
   return static_cast<Resource>(resources_.size() - 1);
 }
@@ -45,6 +47,7 @@ MaxMin::Way MaxMin::add_way(Path path) {
   Use* const uses = room_for(path.size());
   std::ranges::copy(path, uses);
   ways_.push_back({.uses = uses, .length = static_cast<std::uint32_t>(path.size())});
+  grants_.emplace_back();
   return static_cast<Way>(ways_.size() - 1);
 }
 
@@ -80,6 +83,7 @@ void MaxMin::bind(std::span<const Resource> newly) {
       const std::int32_t times = std::ranges::find(path(number), r, &Use::resource)->times;
       for (const Flow f : way(number).flows) list(f, {r, times});
       find_limits(way(number));
+      grant(number).known = false;
     }
 }
 
@@ -121,6 +125,7 @@ MaxMin::Flow MaxMin::start(Way number, double cap) {
     w.flows.push_back(id);
   }
   for (const Use& use : w.limiting()) list(id, use);
+  grant(number).known = false;  // shares are not followed while a way has no flow
   return id;
 }
 
@@ -142,12 +147,48 @@ void MaxMin::stop(Flow id) {
   free_.push_back(id);
 }
 
+const MaxMin::Grant& MaxMin::grant_of(Way number) {
+  Grant& g = grant(number);
+  if (g.known) return g;
+  g.least = g.others = kUnlimited;
+  g.narrowest = -1;
+  g.known = true;
+  for (const auto [r, times] : way(number).limiting()) {
+    const double share = resource(r).share;
+    if (share < g.least) {
+      g.others = std::exchange(g.least, share);
+      g.narrowest = r;
+    } else {
+      g.others = std::min(g.others, share);
+    }
+  }
+  return g;
+}
+
+// A resource of the way grants another share from now on. False if the least share stays what it was.
+bool MaxMin::renew(Grant& g, Resource r, double before, double now) {
+  if (!g.known) return true;
+  if (r == g.narrowest) {
+    g.known = now <= g.others;  // else another resource is the narrowest
+    g.least = now;
+    return true;
+  }
+  if (now < g.least) {
+    g.others = std::exchange(g.least, now);
+    g.narrowest = r;
+    return true;
+  }
+  if (now <= g.others)
+    g.others = now;
+  else
+    g.known = before > g.others;  // else this resource may have been the least of the others
+  return !g.known;
+}
+
 // The rate that a flow's cap and all its resources but one allow.
-double MaxMin::granted(const FlowState& f, Resource except) const {
-  double least = f.cap;
-  for (const auto [r, times] : limits_of(f))
-    if (r != except) least = std::min(least, resources_[static_cast<std::size_t>(r)].share);
-  return least;
+double MaxMin::granted(const FlowState& f, Resource except) {
+  const Grant& g = grant_of(f.way);
+  return std::min(f.cap, except == g.narrowest ? g.others : g.least);
 }
 
 // The share s with sum over flows of times * min(granted elsewhere, s) = capacity; unlimited if all grants fit.
@@ -160,11 +201,22 @@ double MaxMin::share_of(Resource r) {
     limits_.push_back({granted(flow(f), r), times});
     open += times;
   }
-  std::ranges::sort(limits_, {}, &Limit::rate);
-  for (const auto [rate, times] : limits_) {
-    if (rate * open >= left * (1 + 1e-12)) return left / open;
-    left -= rate * times;
-    open -= times;
+  // A flow that other resources hold below an equal part of what is left leaves the rest to the other flows. Few flows
+  // are held so; only these are sorted.
+  const auto is_held = [&](const Limit& limit) { return limit.rate * open < left * (1 + 1e-12); };
+  std::span<Limit> rest(limits_);
+  for (int pass = 0; !rest.empty(); ++pass) {
+    constexpr int kPasses = 4;  // a choice; then all are sorted, as there may be as many levels as flows
+    const auto end = pass < kPasses ? std::ranges::partition(rest, is_held).begin() : rest.end();
+    const std::span<Limit> held(rest.begin(), end);
+    if (held.empty()) return left / open;
+    std::ranges::sort(held, {}, &Limit::rate);
+    for (const Limit& limit : held) {
+      if (!is_held(limit)) return left / open;
+      left -= limit.rate * limit.times;
+      open -= limit.times;
+    }
+    rest = rest.subspan(held.size());
   }
   return kUnlimited;
 }
@@ -176,13 +228,23 @@ void MaxMin::recompute(Resource r) {
   state.share = now;
   const bool spreads = !(std::abs(now - before) <= kTolerance * std::min(now, before));
   const double least = std::min(now, before);
+  ++visit_;
   for (const auto [f, own_times] : state.users) {
-    touch(f);
-    if (!spreads) continue;
-    // Only a neighbour that grants more than this one granted or grants can notice.
-    for (const auto [other, times] : limits_of(flow(f)))
-      if (other != r && least < resource(other).share && resource(other).demand > resource(other).capacity)
-        enqueue(other);
+    const Way number = flow(f).way;
+    Grant& g = grant(number);
+    const bool seen = std::exchange(g.visit, visit_) == visit_;  // with another flow of the way
+    if (!seen) g.changed = renew(g, r, before, now);
+    if (g.changed) touch(f);
+    if (seen || !spreads) continue;
+    // Only a neighbour that grants more than this one granted or grants can notice. Ways through a switch that copies
+    // share nearly all of their neighbours: each is looked at once.
+    for (const auto [other, times] : way(number).limiting()) {
+      std::uint64_t& looked = looked_[static_cast<std::size_t>(other)];
+      if (looked == visit_) continue;
+      looked = visit_;
+      const ResourceState& neighbour = resource(other);
+      if (other != r && least < neighbour.share && neighbour.demand > neighbour.capacity) enqueue(other);
+    }
   }
 }
 
@@ -198,7 +260,7 @@ std::span<const MaxMin::Flow> MaxMin::solve() {
     FlowState& state = flow(f);
     state.touched = false;
     if (!state.live) continue;
-    const double rate = granted(state, -1);
+    const double rate = std::min(state.cap, grant_of(state.way).least);
     if (rate == state.rate) continue;
     state.rate = rate;
     changed_.push_back(f);

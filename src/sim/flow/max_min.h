@@ -25,7 +25,9 @@ namespace weft::sim {
 // that; then the next; and so on. Compare Charny, Clark and Jain, Congestion control with explicit rate indication,
 // 1995.) Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster.
 // Resources that can never bind (Headroom) know nothing of flows: most links, so that a flow comes and goes without
-// their memory being looked at. Units: bytes per second. Thread: one at a time.
+// their memory being looked at. A way keeps the least share that its resources grant, and the least of the other ones:
+// a flow through hundreds of links, as those of a switch that copies, is asked for it once per user of each link.
+// Units: bytes per second. Thread: one at a time.
 class MaxMin {
  public:
   using Flow = std::int32_t;
@@ -70,6 +72,14 @@ class MaxMin {
     bool has_room() const { return binding < length; }
     Path limiting() const { return has_room() ? Path(limits, binding) : Path(uses, length); }
   };
+  // What a way's resources grant any flow. The caps of the flows themselves are not part of it.
+  struct Grant {
+    double least = kUnlimited, others = kUnlimited;  // of all resources; of all but `narrowest`
+    Resource narrowest = -1;
+    bool known = false;       // false: to be read from the shares
+    bool changed = false;     // whether the last recompute() of one of them changed `least`, …
+    std::uint64_t visit = 0;  // … whose number this is
+  };
   struct FlowState {
     Way way = -1;
     bool live = false, touched = false;
@@ -88,14 +98,16 @@ class MaxMin {
   ResourceState& resource(Resource r) { return resources_[static_cast<std::size_t>(r)]; }
   FlowState& flow(Flow f) { return flows_[static_cast<std::size_t>(f)]; }
   WayState& way(Way w) { return ways_[static_cast<std::size_t>(w)]; }
-  Path limits_of(const FlowState& f) const { return ways_[static_cast<std::size_t>(f.way)].limiting(); }
+  Grant& grant(Way w) { return grants_[static_cast<std::size_t>(w)]; }
   Use* room_for(std::size_t uses);
   void find_limits(WayState& way);
   void claim(Way number);
   bool ways_come_again() const;
   void bind(std::span<const Resource> newly);
   void list(Flow f, const Use& use);
-  double granted(const FlowState& f, Resource except) const;
+  const Grant& grant_of(Way number);
+  static bool renew(Grant& grant, Resource r, double before, double now);
+  double granted(const FlowState& f, Resource except);
   double share_of(Resource r);
   void recompute(Resource r);
   void enqueue(Resource r);
@@ -104,8 +116,11 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   Headroom headroom_;
   std::vector<WayState> ways_;
-  std::vector<std::unique_ptr<Use[]>> pages_;                  // of the ways' paths; the last one is not full
-  std::size_t used_ = 0, page_ = 0;                            // of the last page: uses, and how many it holds
+  std::vector<Grant> grants_;                  // by way
+  std::uint64_t visit_ = 0;                    // calls of recompute() that changed a share
+  std::vector<std::uint64_t> looked_;          // by resource: the last one that asked whether it can notice
+  std::vector<std::unique_ptr<Use[]>> pages_;  // of the ways' paths; the last one is not full
+  std::size_t used_ = 0, page_ = 0;            // of the last page: uses, and how many it holds
   std::int64_t claimed_ways_ = 0, started_ = 0, stopped_ = 0;  // flows, until claims are given up
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;

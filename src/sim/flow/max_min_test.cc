@@ -154,6 +154,31 @@ TEST(MaxMin, ALinkWithRoomLimitsWhenItsCapacityFalls) {
   EXPECT_DOUBLE_EQ(m.rate(a), 2);
 }
 
+TEST(MaxMin, AWayOverManyLinksFollowsTheNarrowestWhenThatChanges) {
+  // Three flows of two ways over the same twenty links get a third of the narrowest link each: of 30, of 15, of 30
+  // again as link 7 becomes the widest, of 6; then two flows share the 6.
+  MaxMin m;
+  Path links;
+  for (int l = 0; l < 20; ++l) links.push_back({m.add_resource(30)});
+  const auto one = m.add_way(links), two = m.add_way(links);
+  const auto a = m.start(one, 100), b = m.start(one, 100), c = m.start(two, 100);
+  const auto expect_all = [&](double rate) {
+    m.solve();
+    for (const auto flow : {a, b, c}) EXPECT_DOUBLE_EQ(m.rate(flow), rate);
+  };
+  expect_all(10);
+  m.set_capacity(links[7].resource, 15);
+  expect_all(5);
+  m.set_capacity(links[7].resource, 60);
+  expect_all(10);
+  m.set_capacity(links[3].resource, 6);
+  expect_all(2);
+  m.stop(b);
+  m.solve();
+  EXPECT_DOUBLE_EQ(m.rate(a), 3);
+  EXPECT_DOUBLE_EQ(m.rate(c), 3);
+}
+
 using Flows = std::map<MaxMin::Flow, std::pair<Path, double>>;  // with their caps
 
 double users(const Flows& flows, MaxMin::Resource resource) {

@@ -23,12 +23,6 @@ class Timeline {
   void level(MaxMin::Resource resource, Duration at, double change);
   std::int64_t left_out() const { return left_out_; }
 
-  // `cause` of marks must stay valid. Chrome's trace event format, which Perfetto reads: a process per rank with a
-  // thread per strand, and a counter of per cent in use per link. Source: Trace Event Format, Google, 2016. Unit:
-  // microseconds.
-  std::string to_trace(const std::function<std::string(MaxMin::Resource)>& name_of) const;
-
- private:
   struct Span {
     Duration begin, end;
     Rank rank;
@@ -36,6 +30,14 @@ class Timeline {
     Bytes bytes;
     Rank from, to;  // of messages, loads and stores; -1: none
   };
+  const std::vector<Span>& spans() const { return spans_; }
+
+  // `cause` of marks must stay valid. Chrome's trace event format, which Perfetto reads: a process per rank with a
+  // thread per strand, and a counter of per cent in use per link. Source: Trace Event Format, Google, 2016. Unit:
+  // microseconds.
+  std::string to_trace(const std::function<std::string(MaxMin::Resource)>& name_of) const;
+
+ private:
   struct Level {
     Duration at;
     MaxMin::Resource resource;

@@ -106,6 +106,11 @@ Result<Catalog> Catalog::load(std::span<const embedded::File> files) {
   return catalog;
 }
 
+const Result<Catalog>& Catalog::shipped() {
+  static const Result<Catalog> catalog = load(embedded::files());
+  return catalog;
+}
+
 const Part* Catalog::find(std::string_view name) const {
   const auto at = std::ranges::find(parts_, name, &Part::name);
   return at == parts_.end() ? nullptr : &*at;

@@ -40,6 +40,8 @@ class Catalog {
   // Errors (bad input): not JSON, a number outside a figure, a figure without known unit, source or date, a rate that
   // does not say which direction it means, a part named twice. The message names file, part and figure.
   static Result<Catalog> load(std::span<const embedded::File> files);
+  // The files that are compiled in, read once per process. Thread: any.
+  static const Result<Catalog>& shipped();
 
   std::span<const Part> parts() const { return parts_; }
   const Part* find(std::string_view name) const;

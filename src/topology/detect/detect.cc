@@ -227,7 +227,7 @@ Result<Topology> detect(const HostProbe& probe, const std::optional<MeasuredRate
                         const HostFacts& facts) {
   if (rates && (rates->memory.value() <= 0 || rates->core.value() <= 0))
     return bad_input("the measured rates of '{}' are not above 0", rates->source);
-  WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
+  WEFT_TRY(const Catalog catalog, Catalog::shipped());
   WEFT_TRY(const HwlocTopology host, probe.read());
   return Detector(host.get(), catalog, rates, endpoints, facts).run();
 }

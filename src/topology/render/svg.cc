@@ -107,7 +107,7 @@ double draw_legend(SvgCanvas& canvas, const Topology& topology, const Catalog* c
 }  // namespace
 
 std::string node_svg(const Topology& topology) {
-  const auto loaded = Catalog::load(embedded::files());
+  const auto& loaded = Catalog::shipped();
   const Catalog* const catalog = loaded ? &*loaded : nullptr;
   SvgCanvas canvas(scale_of(catalog, topology));
   if (is_lattice(topology, 0))
@@ -118,7 +118,7 @@ std::string node_svg(const Topology& topology) {
 }
 
 std::string svg(const Topology& topology) {
-  const auto loaded = Catalog::load(embedded::files());
+  const auto& loaded = Catalog::shipped();
   const Catalog* const catalog = loaded ? &*loaded : nullptr;
   const double per_gb = scale_of(catalog, topology);
   SvgCanvas canvas(per_gb);

@@ -189,7 +189,7 @@ int channels_of(const System& s) {
 
 Result<System> system_of(const cost::MachineView& machine, Rank ranks) {
   const Topology& topology = machine.topology();
-  WEFT_TRY(const Catalog catalog, Catalog::load(embedded::files()));
+  WEFT_TRY(const Catalog catalog, Catalog::shipped());
   System system{.ranks = ranks};
   std::vector<DeviceId> gpus;
   for (Rank r = 0; r < ranks; ++r) {

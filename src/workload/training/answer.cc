@@ -61,7 +61,8 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"global-batch", &plan.global_batch},
                                       {"seq", &plan.seq},
                                       {"bucket", &plan.bucket},
-                                      {"overlap", &plan.overlap}})
+                                      {"overlap", &plan.overlap},
+                                      {"eager", &plan.eager}})
     if (plain == known) return *number = value, true;
   return false;
 }
@@ -86,7 +87,7 @@ Result<Words> parse_words(std::string_view text) {
     if (!set_number(words, key, 0))
       return bad_input(
           "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
-          "recompute, schedule, precision",
+          "eager, recompute, schedule, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);

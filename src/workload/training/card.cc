@@ -96,7 +96,7 @@ double Card::grouped_gemm_time(double groups, double m, double n, double k) cons
 }
 
 Result<Card> load_card(std::string_view part_name, std::string_view precision, const OwnCards& own) {
-  WEFT_TRY(const auto catalog, topology::Catalog::load(embedded::files()));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const topology::Part* part = catalog.find(part_name);
   if (part == nullptr || part->figure("memory_rate") == nullptr)
     return bad_input("accelerator '{}' is not in the catalogue (weft catalog)", part_name);

@@ -206,6 +206,8 @@ Status read_plan(std::string_view file, const Values& values, Config& config) {
   if (config.format == "torchtitan") {
     WEFT_TRY(const auto shards, number(file, values, "parallelism.data_parallel_shard_degree"));
     config.numbers.try_emplace("zero", shards.value_or(-1) == 1 ? 0 : 3);
+    // Both keys were used: training.compile until 2025, compile.enable since.
+    config.numbers.try_emplace("eager", on(values, "training.compile") || on(values, "compile.enable") ? 0 : 1);
   }
   for (const char* key : {"recompute_granularity", "activations_checkpoint_granularity", "activation_checkpoint.mode"})
     if (const auto at = values.find(key); at != values.end()) config.recompute = at->second;

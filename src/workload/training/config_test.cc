@@ -70,6 +70,9 @@ TEST(Config, TorchtitansTomlNamesItsModelAndShards) {
   EXPECT_EQ(c->numbers.at("zero"), 3);
   EXPECT_EQ(c->numbers.at("tp"), 2);
   EXPECT_EQ(c->recompute, "selective");
+  EXPECT_EQ(c->numbers.at("eager"), 1);
+  EXPECT_EQ(
+      parse_config("compiled.toml", "[compile]\nenable = true\n[training]\nseq_len = 8192\n")->numbers.at("eager"), 0);
 }
 
 TEST(Config, DeepspeedsJsonIsAPlanWithoutAModel) {

@@ -32,6 +32,13 @@ class Layer {
     time.backward.memory += card_.memory_time(2 * tokens_ * bytes_per_token);
   }
 
+  // The same as a chain of `kernels` kernels that pass their results through memory.
+  void chain(double bytes_per_token, double kernels) {
+    kernel(bytes_per_token);
+    time.forward.memory += (kernels - 1) * card_.launch;
+    time.backward.memory += 2 * (kernels - 1) * card_.launch;
+  }
+
   void attention() {
     const double s = d(plan_.seq), tp = d(plan_.tp), b = d(plan_.micro_batch);
     const double widths = d(m_.query_width() + m_.value_width()) / tp;
@@ -108,15 +115,23 @@ class Layer {
     gemm(each, (m_.gated ? 2 : 1) * f, h, groups);
     gemm(each, h, f, groups);
     const double copies = rows / tokens_;
-    kernel(copies * h * 8);                       // permuting tokens and back
-    kernel(copies * f * 2 * (m_.gated ? 3 : 2));  // activation
+    kernel(copies * h * 8);  // permuting tokens and back
+    activation(copies * f);
     if (m_.shared_ffn > 0) mlp(d(m_.shared_ffn));
   }
   void mlp(double width) {
     const double f = width / d(plan_.tp), h = d(m_.hidden);
     gemm(tokens_, (m_.gated ? 2 : 1) * f, h);
     gemm(tokens_, h, f);
-    kernel(f * 2 * (m_.gated ? 3 : 2));
+    activation(f);
+  }
+  // Fused, a gated activation reads both halves and writes their product. Otherwise SiLU writes one half for the
+  // product.
+  void activation(double width) {
+    if (m_.gated && plan_.eager != 0)
+      chain(width * 2 * 5, 2);
+    else
+      kernel(width * 2 * (m_.gated ? 3 : 2));
   }
   void projections() {
     const double tp = d(plan_.tp), h = d(m_.hidden), q = d(m_.query_width()), v = d(m_.value_width());
@@ -132,12 +147,25 @@ class Layer {
       gemm(tokens_, (q + 2 * d(m_.kv_width())) / tp, h);
     }
     gemm(tokens_, h, v / tp);
-    if (m_.positions == 0) kernel(4 * (q + d(m_.kv_width())) / tp);  // rotary embedding
+    if (m_.positions != 0) return;
+    // Rotary embedding. Not fused, it is a complex product in FP32: to FP32 (2 + 4 bytes), times the phase (4 + 4),
+    // back (4 + 2); torchtitan's apply_rotary_emb.
+    const double rotated = (q + d(m_.kv_width())) / tp;
+    if (plan_.eager != 0)
+      chain(20 * rotated, 3);
+    else
+      kernel(4 * rotated);
   }
   // Two norms and two residual sums; frameworks before 2023 do not fuse biases, dropout and the sum.
   void norms() {
     const double each = d(m_.hidden) * 2 / per_shard();
-    kernel(2 * 2 * each);
+    // PyTorch has a kernel for LayerNorm. Its RMSNorm was composed of others before version 2.8: to FP32 (2 + 4 bytes
+    // per element), square (4 + 4), mean (4), product (4 + 4), to BF16 (4 + 2), weight (2 + 2)
+    // (aten/src/ATen/native/layer_norm.cpp, rms_norm).
+    if (m_.gated && plan_.eager != 0)
+      for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
+    else
+      kernel(2 * 2 * each);
     kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
   }
   void recompute() {

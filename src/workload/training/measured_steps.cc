@@ -164,6 +164,7 @@ Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t 
   if (schedule.starts_with("ZB-1p")) p.schedule = Schedule::kZeroBubble;
   if (schedule.starts_with("ZB-2p")) p.schedule = Schedule::kZeroBubble2;
   p.precision = precision_of(table.text(line, "precision"));
+  p.eager = has(table.text(line, "overlap"), "eager") ? 1 : 0;
   p.gradient_bytes = p.software >= 2024 ? 2 : 4;
   return p;
 }
@@ -175,7 +176,7 @@ Result<StepMachines::Answer> StepMachines::find(const std::string& gpu, std::int
     for (const auto& entry : table["gpus"]) {
       if (!gpu.starts_with(entry.value("name", "?"))) continue;
       const std::string preset = entry.value("preset", "");
-      const std::int64_t per_node = preset == "gb200-nvl72" ? 72 : 8;
+      const std::int64_t per_node = preset.ends_with("nvl72") ? 72 : 8;
       WEFT_TRY(Machine * machine,
                load(fmt::format("{}:nodes={}", preset, std::max<std::int64_t>(1, (gpus + per_node - 1) / per_node))));
       return Answer{machine, entry.value("card", "")};

@@ -28,6 +28,7 @@ struct Plan {
   bool sequence_parallel = true;   // where tp > 1
   std::int64_t bucket = 0;         // MiB of gradients that are reduced at once; 0: the framework's default
   std::int64_t overlap = 1;        // 1: gradients and weights travel beside the passes; 0: between them
+  std::int64_t eager = 0;          // 1: a kernel per operation, as PyTorch runs a model that is not compiled
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
   // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory.
