@@ -40,6 +40,8 @@ std::unique_ptr<Recorder> Recorder::open(const Identity& identity, RecordPool& p
 void Recorder::waits_for_tagged(bool sends, Rank peer, std::int32_t tag, std::uint64_t bytes) {
   constexpr auto kPlain = std::memory_order_relaxed;
   Tagged& t = header().tagged;
+  std::atomic_thread_fence(
+      std::memory_order_release);  // readers see that the last wait has ended before this one's fields
   t.peer.store(peer, kPlain);
   t.tag.store(tag, kPlain);
   t.bytes.store(bytes, kPlain);

@@ -92,6 +92,22 @@ std::optional<Operation> read(const Header& header, std::uint64_t number, std::u
   return o;
 }
 
+// Empty: the rank waits for no message with a tag, or began another wait while this was read.
+std::optional<TaggedWait> read(const Tagged& tagged, const Timescale& scale) {
+  const std::uint32_t waits = tagged.waits.load(std::memory_order_acquire);
+  if (waits == Tagged::kNone) return std::nullopt;
+  const std::uint64_t since = tagged.since.load(std::memory_order_relaxed);
+  const TaggedWait wait{.sends = waits == Tagged::kSend,
+                        .peer = tagged.peer.load(std::memory_order_relaxed),
+                        .tag = tagged.tag.load(std::memory_order_relaxed),
+                        .bytes = tagged.bytes.load(std::memory_order_relaxed),
+                        .since = scale.real(since)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (tagged.waits.load(std::memory_order_relaxed) != waits || tagged.since.load(std::memory_order_relaxed) != since)
+    return std::nullopt;
+  return wait;
+}
+
 template <class Do>
 void each_record(const std::string& folder, const Do& act) {
   std::error_code ignored;
@@ -144,22 +160,6 @@ std::string TaggedWait::text() const {
 std::string Snapshot::doing() const {
   if (tagged) return tagged->text();
   return busy() ? fmt::format("{} #{}", last()->collective, last()->number) : "";
-}
-
-// Empty: the rank waits for no message with a tag, or began another wait while this was read.
-std::optional<TaggedWait> read(const Tagged& tagged, const Timescale& scale) {
-  const std::uint32_t waits = tagged.waits.load(std::memory_order_acquire);
-  if (waits == Tagged::kNone) return std::nullopt;
-  const std::uint64_t since = tagged.since.load(std::memory_order_relaxed);
-  const TaggedWait wait{.sends = waits == Tagged::kSend,
-                        .peer = tagged.peer.load(std::memory_order_relaxed),
-                        .tag = tagged.tag.load(std::memory_order_relaxed),
-                        .bytes = tagged.bytes.load(std::memory_order_relaxed),
-                        .since = scale.real(since)};
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (tagged.waits.load(std::memory_order_relaxed) != waits || tagged.since.load(std::memory_order_relaxed) != since)
-    return std::nullopt;
-  return wait;
 }
 
 Snapshot read(const Header& header, std::size_t operations) {

@@ -8,9 +8,8 @@ namespace weft::sim {
 
 // Which resources can ever bind, that is, be what limits a flow. Most links of a machine cannot, because
 //   - all that the ways over them have ever wanted at once fits, or
-//   - what exceeds that has passed a narrower link: of all ways over it whose bottleneck is that link no more arrives
-//   than
-//     the bottleneck lets through.
+//   - what exceeds that has passed a narrower link: all ways over it whose bottleneck is that link together bring no
+//     more than the bottleneck lets through.
 // A way's bottleneck, seen from one of its resources, is the nearest one of less capacity (of the same capacity, and a
 // lower number) that it crosses equally often. So resources rely on smaller ones only, never on each other in a circle.
 // A resource that can bind once is taken to do so for ever: claims only grow. So is one that many ways cross, as in an

@@ -159,9 +159,10 @@ class Layer {
   // Two norms and two residual sums; frameworks before 2023 do not fuse biases, dropout and the sum.
   void norms() {
     const double each = d(m_.hidden) * 2 / per_shard();
-    // PyTorch has a kernel for LayerNorm. Its RMSNorm was composed of others before version 2.8: to FP32 (2 + 4 bytes
-    // per element), square (4 + 4), mean (4), product (4 + 4), to BF16 (4 + 2), weight (2 + 2)
-    // (aten/src/ATen/native/layer_norm.cpp, rms_norm).
+    // PyTorch has a kernel for LayerNorm. RMSNorm is composed of others (torch 2.5,
+    // aten/src/ATen/native/layer_norm.cpp, rms_norm): to FP32 (2 + 4 bytes per element), square (4 + 4), mean (4),
+    // product with the inverse root (4 + 4), to BF16 (4 + 2), weight (2 + 2); the root of one number per token is the
+    // seventh kernel.
     if (m_.gated && plan_.eager != 0)
       for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
     else
