@@ -73,6 +73,7 @@
   };
   const draw = () => {
     const { schedule, curves } = answer;
+    if (!curves) return;
     scale = scaleOf(answer);
     $("candidates").replaceChildren();
     if (!scale) { $("plot").replaceChildren(make("p", "No candidate has a curve.")); return; }
@@ -103,6 +104,7 @@
   const tools = () => {
     $("c-guess").textContent = guess.hidden ? "Leave it" : "Guess first";
     $("c-see").hidden = !guess.hidden;
+    $("c-guess").disabled = !answer?.curves;  // there is nothing to guess before they are there
     $("c-see").disabled = !guess.points.size;
   };
   const setGuess = (bytes, rate) => {
@@ -163,6 +165,23 @@
   };
   $("c-show").addEventListener("click", read);
 
+  // The page's answers come without curves; they are asked for when they are to be seen.
+  let asked = null;
+  const fetchCurves = async () => {
+    if (!answer || answer.curves || asked === answer || page.state.view !== "curves") return;
+    const mine = (asked = answer);
+    $("plot").replaceChildren(make("p", "Computing …"));
+    $("candidates").replaceChildren();
+    const got = await page.askCore({ ask: "curves", ...page.words(), answered: [answer.schedule.algorithm, answer.schedule.protocol] });
+    if (mine !== answer) return;
+    asked = null;
+    if (got.schema === "weft.explorer.curves/1") {
+      answer.curves = got.curves;
+      tools();
+      draw();
+    } else $("plot").replaceChildren(make("p", got.message));
+  };
+
   page.pictures.curves = () => $("plot").querySelector("svg");
   page.hooks.core.push(() => { $("c-tools").hidden = $("c-own").hidden = false; });
   page.hooks.draw.push((given) => {
@@ -175,5 +194,7 @@
     $("c-rows").replaceChildren();
     tools();
     draw();
+    fetchCurves();
   });
+  page.hooks.show.push(fetchCurves);
 })();

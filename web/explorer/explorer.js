@@ -130,7 +130,7 @@ const page = (() => {
     cancelCore();  // the answer to the last question is not wanted any more
     $("cancel").hidden = false;
     say("Computing …");
-    const answer = await askCore({ ask: "answer", ...words });
+    const answer = await askCore({ ask: "answer", ...words, curves: false });
     if (mine !== asking) return;
     $("cancel").hidden = true;
     if (answer.schema !== "weft.explorer/1") {

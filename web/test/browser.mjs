@@ -43,11 +43,12 @@ export const openBrowser = async (weft) => {
     return exceptionDetails ? `${exceptionDetails.exception?.description ?? exceptionDetails.text}` : result.value;
   };
   for (const domain of ["Page", "Runtime", "Log"]) await call(`${domain}.enable`);
-  // Until the core has started and no question is under way, at most `seconds`.
+  // Until the core has started, no question is under way and curves that are shown are there; at most `seconds`.
   const settled = async (seconds = 60) => {
     for (let i = 0; i < 10 * seconds; ++i) {
       await sleep(100);
-      if (await run(`document.readyState === "complete" && !document.getElementById("words").hidden && document.getElementById("cancel").hidden`)) return;
+      if (await run(`document.readyState === "complete" && !document.getElementById("words").hidden && document.getElementById("cancel").hidden
+        && !(document.getElementById("curves").classList.contains("shown") && document.getElementById("plot").textContent === "Computing …")`)) return;
     }
   };
   const open = async (fragment, seconds) => {
