@@ -61,7 +61,9 @@ TEST(Queue, AnErrorIsItsOwnCallsAndThoseAfterABreakFailToo) {
   EXPECT_EQ(waits.wait().error().code, Code::kAborted);
   EXPECT_EQ(two[0].start(sum_of(data)).wait().error().code, Code::kAborted);
   // Rank 0 may have sent its part before it aborted: then rank 1's first call is right, and the next one fails.
-  if (const Status first = two[1].start(sum_of(data)).wait(); !first) EXPECT_EQ(first.error().code, Code::kAborted);
+  if (const Status first = two[1].start(sum_of(data)).wait(); !first) {
+    EXPECT_EQ(first.error().code, Code::kAborted);
+  }
   const Status next = two[1].start(sum_of(data)).wait();
   ASSERT_FALSE(next);
   EXPECT_EQ(next.error().code, Code::kAborted);

@@ -274,7 +274,12 @@ class WorldExecutor final : public Executor {
     return n;
   }
   Status check_intact() {
-    if (aborted()) [[unlikely]] {
+    if (!aborted() && world_->endpoint.mismatched() < 0) [[likely]]
+      return {};
+    return check_closely();
+  }
+  [[gnu::noinline, gnu::cold]] Status check_closely() {
+    if (aborted()) {
       break_off(rank(), fabric::Cause::kAborted);
       return failure_of(rank(), Code::kAborted, Blame::kCommunicator, "this rank has aborted");
     }

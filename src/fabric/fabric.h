@@ -49,12 +49,14 @@ struct Call {
   bool publishes = false;            // peers will load and store in and out directly
   bool streams_slots = false;        // large messages go into slots past this core's caches (decisions 0078, 0129) …
   bool streams_scratch = false;      // … and large parts into scratch (decision 0079)
+  Description description = {};
   // Of this call and all before it on the communicator: equal on all ranks if they have called the same things. Travels
   // with every message and signal, and is checked before peers' memory is touched. Calls that only some ranks make have
-  // none: their messages' tags say what both ends must agree on.
+  // none: their messages' tags say what both ends must agree on. Last, and thereby copied alone: it is stored just
+  // before, and a wider load would wait until that store and all before it have left the core.
   std::uint64_t signature = 0;
-  Description description = {};
 };
+static_assert(sizeof(Call) % 16 == 8, "the signature would be copied together with its neighbour");
 
 using protocol::Capabilities;
 

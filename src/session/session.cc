@@ -211,9 +211,9 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .publishes = touches_memory,
       .streams_slots = streams_.for_peers,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
+      .description = describe(request, prepared->plan),
       // Whether memory is registered must agree only where peers touch it.
-      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_),
-      .description = describe(request, prepared->plan)};
+      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_)};
   prepared->label = label_of(request, prepared->plan);
   prepared->brief = b.in_bytes + b.out_bytes <= kBriefBytes;
   return prepared;
@@ -316,9 +316,8 @@ inline void Session::note_end(const Order& o) {
 }
 
 // A program's end, after which peers' memory that it has read must still be whole.
-inline Status Session::ended(const Prepared& prepared, Status status) {
-  if (status && prepared.call.publishes) return executor_->still_whole();
-  return status;
+inline Status Session::ended(const Prepared& prepared) {
+  return prepared.call.publishes ? executor_->still_whole() : Status();
 }
 
 Status Session::finish(const Order& o, Status status) {
@@ -351,7 +350,10 @@ Status Session::run(const Request& request) {
   if (prepared == nullptr) {
     WEFT_TRY(prepared, prepare(request));
   }
-  Order order{.request = &request, .prepared = prepared, .number = ++operations_, .timeout = request.timeout};
+  Order order{.request = &request, .prepared = prepared, .number = ++operations_};
+  // Not copied if there is none: the copy of what the caller has just stored would wait for that store.
+  if (request.timeout) [[unlikely]]
+    order.timeout = request.timeout;
   if (request.in != request.out || prepared->may_be_in_place) [[likely]]
     return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
@@ -360,13 +362,14 @@ Status Session::run(const Request& request) {
 }
 
 Status Session::run_now(const Order& order) {
-  Status status;
-  if (!begin(order)) status = executor_->wait();
-  status = ended(*order.prepared, std::move(status));
-  if (!status) [[unlikely]]
+  if (!begin(order)) {
+    if (Status status = executor_->wait(); !status) [[unlikely]]
+      return finish(order, std::move(status));
+  }
+  if (Status status = ended(*order.prepared); !status) [[unlikely]]
     return finish(order, std::move(status));
   note_end(order);
-  return status;
+  return {};
 }
 
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
@@ -395,7 +398,7 @@ void Session::poll(const Pending& wanted) {
       if (!running_) begin(front.order());
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
-      finish(front, ended(*front.prepared, moved ? Status{} : tl::make_unexpected(moved.error())));
+      finish(front, moved ? ended(*front.prepared) : Status(tl::make_unexpected(moved.error())));
     }
     queue_.pop_front();
   }
@@ -408,7 +411,9 @@ Status Session::wait(const Pending& wanted) {
       finish(front, tl::make_unexpected(*failure_));
     } else {
       if (!running_) begin(front.order());
-      finish(front, ended(*front.prepared, executor_->wait()));
+      Status status = executor_->wait();
+      if (status) status = ended(*front.prepared);
+      finish(front, std::move(status));
     }
     queue_.pop_front();
   }

@@ -183,7 +183,7 @@ class Session {
   // After the executor: of an operation that went well.
   void note_end(const Order& order);
   void stop_running();
-  Status ended(const Prepared& prepared, Status status);
+  Status ended(const Prepared& prepared);
   // … and the status that the caller gets.
   Status finish(const Order& order, Status status);
   void finish(Pending& pending, Status status);
