@@ -328,10 +328,10 @@ bool Endpoint::packs(const End& end, Bytes bytes) const {
 }
 
 // A whole message in lines, to a peer or from one: all that most operations of small calls are.
-inline void Endpoint::send_lines(const End& from, const End& to, Bytes bytes) {
+inline void Endpoint::send_lines(const std::byte* from, const End& to, Bytes bytes) {
   Link& l = link(to.peer, to.strand);
   std::byte* const lines = l.to_lines(Protocol::kLL64);
-  Lines64::pack(lines, place(from), static_cast<std::size_t>(bytes), flag_of(count_sent(l), tag_of(to)));
+  Lines64::pack(lines, from, static_cast<std::size_t>(bytes), flag_of(count_sent(l), tag_of(to)));
   pass_lines(l, on_lines(bytes));
   Doorbell::notify(segment_.block(to.peer));
 }
@@ -363,7 +363,7 @@ void Endpoint::copy(const Operation& operation) {
   if (!received && !sent) return copy_between_places(from, to, bytes);
   const End& crossing = sent ? to : from;
   if (received != sent && protocol_of(bytes) == Protocol::kLL64 && crossing.offset == 0 && crossing.last)
-    return sent ? send_lines(from, to, bytes) : receive_lines(from, to, bytes);
+    return sent ? send_lines(place(from), to, bytes) : receive_lines(from, to, bytes);
   Link* const in = received ? &link(from.peer, from.strand) : nullptr;
   Link* const out = sent ? &link(to.peer, to.strand) : nullptr;
   const bool packed = packs(to, bytes);
@@ -385,7 +385,28 @@ void Endpoint::copy(const Operation& operation) {
   }
 }
 
+inline bool Endpoint::spreads(const Operation& operation) const {
+  if (operation.sources.size() != 1 || operation.sources[0].kind == End::Kind::kMessage || call_.scale ||
+      protocol_of(operation.bytes) != Protocol::kLL64)
+    return false;
+  return std::all_of(operation.destinations.begin(), operation.destinations.end(),
+                     [](const End& to) { return to.kind != End::Kind::kMessage || (to.offset == 0 && to.last); });
+}
+
+// Peers first, who wait for it.
+inline void Endpoint::spread(const Operation& operation) {
+  const std::byte* const value = place(operation.sources[0]);
+  for (const End& to : operation.destinations)
+    if (to.kind == End::Kind::kMessage) send_lines(value, to, operation.bytes);
+  for (const End& to : operation.destinations) {
+    if (to.kind == End::Kind::kMessage) continue;
+    if (std::byte* const destination = place(to); destination != value)
+      std::memcpy(destination, value, static_cast<std::size_t>(operation.bytes));
+  }
+}
+
 void Endpoint::move(const Operation& operation) {
+  if (spreads(operation)) return spread(operation);
   sources_.clear();
   destinations_.clear();
   for (const End& end : operation.sources) {

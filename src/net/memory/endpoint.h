@@ -161,9 +161,12 @@ class Endpoint {
   // What a source is multiplied by. Requires: the call scales.
   Scalar scale_of(const protocol::End& end) const;
   void move(const protocol::Operation& operation);
+  // Does a small value go from one place to several, of which messages are whole? So a small broadcast's root does.
+  bool spreads(const protocol::Operation& operation) const;
+  void spread(const protocol::Operation& operation);
   void copy(const protocol::Operation& operation);
   void copy_between_places(const protocol::End& from, const protocol::End& to, Bytes bytes);
-  void send_lines(const protocol::End& from, const protocol::End& to, Bytes bytes);
+  void send_lines(const std::byte* from, const protocol::End& to, Bytes bytes);
   void receive_lines(const protocol::End& from, const protocol::End& to, Bytes bytes);
 
   Segment segment_;
