@@ -18,7 +18,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'6577000f;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770010;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
@@ -100,6 +100,7 @@ struct RankBlock {
   std::atomic<std::uint64_t> processes;  // the PID namespace in which `pid` counts: its inode; stored before `state`
   std::atomic<std::int32_t> awaited;     // while the rank waits: 1 + whom for
   std::atomic<std::int64_t> waiting_at;  // when it last said so, by the steady clock: old if the rank is stopped
+  std::atomic<std::int32_t> core;        // 1 + the core on which it lately waited
   std::atomic<std::uint64_t> asked[kRegisters];   // the last round of each consensus that it takes part in …
   std::atomic<std::uint64_t> brings[kRegisters];  // … and what it brings to that
   Board boards[kBoards];

@@ -9,6 +9,7 @@ namespace weft::net::memory {
 namespace {
 
 constexpr std::chrono::milliseconds kExamineEvery{20};
+constexpr Rank kMostCompared = 64;  // ranks whose cores are looked at
 
 }  // namespace
 
@@ -18,6 +19,7 @@ WaitPolicy::WaitPolicy(Segment segment, Rank rank, Limits limits, std::function<
 
 void WaitPolicy::restart() {
   looks_ = 0;
+  if (++waits_ % kPublishEvery == 0) publish_core();
   since_ = {};
   suspect_ = -1;
   segment_.block(rank_).awaited.store(0, std::memory_order_relaxed);
@@ -32,6 +34,29 @@ Status WaitPolicy::look(const WaitingFor& waiting_for) {
   if (now - examined_ < kExamineEvery && suspect_ < 0) return {};
   examined_ = now;
   return examine(now, waiting_for);
+}
+
+std::int32_t WaitPolicy::publish_core() {
+  const std::int32_t own = sched_getcpu() + 1;
+  std::atomic<std::int32_t>& core = segment_.block(rank_).core;
+  if (core.load(std::memory_order_relaxed) != own) core.store(own, std::memory_order_relaxed);
+  return own;
+}
+
+bool WaitPolicy::shares_core() {
+  const std::int32_t own = publish_core();
+  if (own == 0) return false;
+  for (Rank r = 0; r < std::min(segment_.ranks(), kMostCompared); ++r)
+    if (r != rank_ && segment_.block(r).core.load(std::memory_order_relaxed) == own) return true;
+  return false;
+}
+
+Status WaitPolicy::pause_or_yield(const WaitingFor& waiting_for) {
+  const bool shares = shares_core();
+  spins_unless_alone_ = shares ? kFewLooks : kSomeLooks;
+  if (shares) return pause_slowly(waiting_for);
+  relax();
+  return {};
 }
 
 Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {

@@ -11,7 +11,8 @@
 
 namespace weft::net::memory {
 
-// How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. Notices,
+// How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. A rank that
+// has its core together with another one lets it run at once, as kernels may leave both there for seconds. Notices,
 // while it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
 // Thread: the endpoint's.
 class WaitPolicy {
@@ -57,11 +58,15 @@ class WaitPolicy {
   // communicator and mark it as broken for every rank. `waiting_for` is asked only then.
   Status pause(const WaitingFor& waiting_for) {
     if (++looks_ < limits_.spins) [[likely]] {
+      if (looks_ == spins_unless_alone_) [[unlikely]]
+        return pause_or_yield(waiting_for);
       relax();
       return {};
     }
     return pause_slowly(waiting_for);
   }
+  // Did another rank lately wait on the core that this one runs on? Says that this one waits there, too.
+  bool shares_core();
   // Sleeps until rung, or for so long; every other time it only says that it will, so that the caller looks once more.
   void sleep(std::chrono::microseconds limit);
 
@@ -73,6 +78,9 @@ class WaitPolicy {
 #endif
   }
   void restart();
+  // Says on which core this rank runs. Returns 1 + its number; 0: the kernel does not say.
+  std::int32_t publish_core();
+  Status pause_or_yield(const WaitingFor& waiting_for);
   Status pause_slowly(const WaitingFor& waiting_for);
   Status examine(Clock::time_point now, const WaitingFor& waiting_for);
   Status time_out(Clock::time_point now, Rank awaited);
@@ -90,6 +98,11 @@ class WaitPolicy {
   std::vector<Rank> names_;
   Doorbell doorbell_;
   int looks_ = 0;
+  // After so many looks a rank asks whether a peer has its core: spinning would only keep that one from running.
+  static constexpr int kSomeLooks = 100, kFewLooks = 2;  // 5 us; a rank that shared its core the last time
+  int spins_unless_alone_ = kSomeLooks;
+  static constexpr unsigned kPublishEvery = 64;  // waits
+  unsigned waits_ = 0;
   bool announced_ = false;
   Rank suspect_ = -1;
   Clock::time_point since_{}, examined_{};
