@@ -101,6 +101,7 @@ class Pilots {
 
 // On thousands of ranks a step is slow, and one plan alone takes a million of them.
 constexpr Rank kLarge = 1024;
+constexpr double kPlansAtLeast = 8;  // that a search's steps suffice for, where plans are cut to that; a choice
 
 // The plans in the order in which they are to be simulated. `left`: steps that may be spent on that.
 std::vector<Hopeful> hopefuls(const cost::MachineView& machine, const Query& q,
@@ -131,32 +132,45 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   const tune::Question& question = q.question;
   WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
   Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
-  double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
+  const bool large = question.task.ranks > kLarge;
+  double left = large ? q.search_steps / 5 : q.search_steps;
+  // One plan with small slices can take all steps. So plans that take few have the first half, then all what is left.
+  struct Pass {
+    double most, until;  // steps of a plan, steps that are left
+  };
+  std::vector<Pass> passes;
+  if (!large) passes.push_back({left / kPlansAtLeast, left / 2});
+  passes.push_back({left, 0});
   std::int64_t steps = 0;
   const tune::Candidate* best = nullptr;
-  for (const Hopeful& hopeful : hopefuls(machine, q, plans, left)) {
-    const tune::Candidate* const c = hopeful.plan;
-    if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
-    // Its own time is needed in any case, whatever that takes.
-    const bool needed = best == nullptr;
-    if (!needed && left <= 0) break;
-    simulate::Options options{.max_events = q.options.max_events};
-    options.most_steps = needed ? q.options.most_steps : left;
-    if (needed) options.before_run = q.options.before_run;
-    if (q.progress) q.progress(answer.tried, answer.plans);
-    auto outcome = simulate::simulate(machine, question.task, c->plan, options);
-    if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
-    if (!outcome) return tl::make_unexpected(outcome.error());
-    ++answer.tried;
-    steps += outcome->steps_in_all_runs;
-    if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
-    const bool faster = needed || outcome->time < answer.outcome.time ||
-                        (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
-                         c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
-    if (!faster) continue;
-    best = c;
-    answer.outcome = *std::move(outcome);
-  }
+  std::set<const tune::Candidate*> simulated;
+  const std::vector<Hopeful> plans_in_order = hopefuls(machine, q, plans, left);
+  for (const auto [most, until] : passes)
+    for (const Hopeful& hopeful : plans_in_order) {
+      const tune::Candidate* const c = hopeful.plan;
+      if (simulated.contains(c)) continue;
+      if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
+      // Its own time is needed in any case, whatever that takes.
+      const bool needed = best == nullptr;
+      if (!needed && left <= until) break;
+      simulate::Options options{.max_events = q.options.max_events};
+      options.most_steps = needed ? q.options.most_steps : std::min(most, left);
+      if (needed) options.before_run = q.options.before_run;
+      if (q.progress) q.progress(answer.tried, answer.plans);
+      auto outcome = simulate::simulate(machine, question.task, c->plan, options);
+      if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
+      if (!outcome) return tl::make_unexpected(outcome.error());
+      simulated.insert(c);
+      ++answer.tried;
+      steps += outcome->steps_in_all_runs;
+      if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
+      const bool faster = needed || outcome->time < answer.outcome.time ||
+                          (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
+                           c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
+      if (!faster) continue;
+      best = c;
+      answer.outcome = *std::move(outcome);
+    }
   answer.choice = *best;
   answer.choice.chosen = true;
   answer.choice.reason = answer.tried == 1 ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))
