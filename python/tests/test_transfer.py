@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weftcomm
+from weftcomm import transfer
 from weftcomm.transfer import Agent, Rows, measure_costs
 
 PAGE = 4096
@@ -29,6 +30,32 @@ def test_a_list_is_read_by_block_table_and_notifies():
     assert here.array()[::PAGE].tolist() == [6, 3, 0, 0]
     assert far.notifications() == [("near", b"there")]
     assert near.explain("far").startswith("region 0: direct")
+
+
+class Keys(dict):
+    """A store whose get() raises KeyError, and one that Redis' client is like."""
+
+    def set(self, key, value):
+        self[key] = value
+
+    get = dict.__getitem__
+
+
+@pytest.mark.parametrize("store", ["folder", "keys"])
+def test_metadata_is_published_in_a_store_and_fetched(store, tmp_path):
+    kept = transfer.Folder(tmp_path / "agents") if store == "folder" else Keys()
+    near, far = Agent("near", key="0123456789abcdef"), Agent("far/1", key="0123456789abcdef")
+    with pytest.raises(weftcomm.Timeout, match="agent 'far/1' has published nothing for 0.02 s"):
+        near.fetch(kept, "far/1", timeout=0.02)
+    there = far.add_memory(np.full(PAGE, 7, dtype=np.uint8))
+    far.publish(kept)
+    assert near.fetch(kept, "far/1") == "far/1"
+    here = near.allocate(PAGE)
+    near.read(near.prepare("", [Rows(here.number, 0, PAGE)]), near.prepare("far/1", [Rows(there.number, 0, PAGE)])).run()
+    assert here.array().tolist() == [7] * PAGE
+    kept.set("weft/agent/other", far.metadata())
+    with pytest.raises(weftcomm.InvalidArgument, match="metadata of agent 'far/1' under the name 'other'"):
+        near.fetch(kept, "other")
 
 
 def test_addresses_at_equal_distances_are_one_row():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Union
+from urllib.parse import quote
 
 import numpy as np
 
 from . import _core
-from ._errors import Error, _make
+from ._errors import Error, InvalidArgument, Timeout, _make
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +21,54 @@ if TYPE_CHECKING:
 State = Literal["prepared", "running", "done", "failed", "cancelled", "expired"]
 STATES: tuple[State, ...] = ("prepared", "running", "done", "failed", "cancelled", "expired")
 
-__all__ = ["Agent", "Costs", "Estimate", "List", "Notification", "Page", "Region", "Request", "Rows", "STATES", "State", "measure_costs"]
+__all__ = [
+    "Agent",
+    "Costs",
+    "Estimate",
+    "Folder",
+    "List",
+    "Notification",
+    "Page",
+    "Region",
+    "Request",
+    "Rows",
+    "STATES",
+    "State",
+    "Store",
+    "measure_costs",
+]
+
+
+class Store(Protocol):
+    """Where agents leave their metadata: torch's TCPStore and FileStore, a Redis client, a Folder, or anything that has both
+    calls. get() of a key that is not there returns None, waits, or raises KeyError."""
+
+    def set(self, key: str, value: bytes, /) -> Any: ...
+
+    def get(self, key: str, /) -> Any: ...
+
+
+class Folder:
+    """A store of files in a folder that all agents see; it is made where it is not there. A reader never sees half of a value.
+    Thread: any."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._path.mkdir(parents=True, exist_ok=True)
+
+    def set(self, key: str, value: bytes, /) -> None:
+        """Replaces the value of the key."""
+        file = self._path / quote(key, safe="")
+        part = file.with_name(f"{file.name}.{os.getpid()}.{time.monotonic_ns()}.part")
+        part.write_bytes(value)
+        part.replace(file)
+
+    def get(self, key: str, /) -> bytes | None:
+        """The value of the key; None: there is none."""
+        try:
+            return (self._path / quote(key, safe="")).read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 class Rows(NamedTuple):
@@ -242,6 +293,31 @@ class Agent:
         """Reads a peer's metadata and returns its name. A peer that has restarted replaces its former self. Raises:
         InvalidArgument: malformed, another key, layout or version; Error: it cannot be reached."""
         return self._core.load(metadata)
+
+    def publish(self, store: Store, regions: Sequence[Region] | None = None) -> None:
+        """Leaves the metadata in a store, under "weft/agent/" and the agent's name, in place of what is there: call it again
+        when regions have changed. Raises: what the store raises."""
+        store.set("weft/agent/" + self.name, self.metadata(regions))
+
+    def fetch(self, store: Store, peer: str, timeout: float = 30.0) -> str:
+        """Loads what the agent `peer` has published, for which it waits. Returns its name. A store that anyone may write calls
+        for a key. Raises: Timeout: nothing is there; as load(); InvalidArgument: another agent's metadata stands there."""
+        key, deadline = "weft/agent/" + peer, time.monotonic() + timeout
+        while True:
+            try:
+                metadata = store.get(key)
+            except KeyError:
+                metadata = None
+            if metadata is not None:
+                break
+            if time.monotonic() >= deadline:
+                raise Timeout(f"agent '{peer}' has published nothing for {timeout:g} s")
+            time.sleep(min(0.01, timeout))
+        found = self.load(bytes(metadata))
+        if found != peer:
+            self.forget(found)
+            raise InvalidArgument(f"the store has metadata of agent '{found}' under the name '{peer}'")
+        return found
 
     def set_costs(self, costs: Costs) -> None:
         """For estimates from here on, and for the paths of peers that are loaded later."""

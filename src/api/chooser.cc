@@ -1,5 +1,7 @@
 #include "api/chooser.h"
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 
 #include "api/log_lines.h"
@@ -12,6 +14,45 @@ namespace {
 
 bool order_matters(const Request& r) {
   return schedule::reduces(r.collective) && schedule::order_matters(r.type, r.op);
+}
+
+// Of everything that the choice depends on: equal for equal calls, on every rank. FNV-1a.
+std::uint64_t key_of(const tune::Question& own, const tune::Question& forced, const std::string& depends_on) {
+  const schedule::Task& t = own.task;
+  const std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(t.collective), t.ranks, t.ranks_per_node,
+      t.root, t.elements, t.element_bytes, own.can.name, own.registered, own.in_order, own.algorithm, own.protocol,
+      own.channels, forced.algorithm, forced.protocol, forced.channels, t.block_counts().size(), depends_on);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// The plan of those few numbers. Errors: it does not exist here, as a segment that somebody has damaged may say.
+Result<schedule::Plan> plan_of(const tune::Question& q, const net::memory::ChosenPlan& chosen) {
+  WEFT_TRY(const auto* algorithm, collectives::find_algorithm(q.task.collective, chosen.algorithm));
+  const auto protocol = std::ranges::find_if(
+      protocol::kProtocols, [&](protocol::Protocol p) { return static_cast<std::uint8_t>(p) == chosen.protocol; });
+  if (protocol == std::end(protocol::kProtocols) || !schedule::fits(*algorithm, *protocol) || chosen.channels < 1 ||
+      chosen.channels * algorithm->connections_of_channel() > q.can.max_strands || chosen.slice_bytes < 0 ||
+      chosen.slice_bytes > q.can.slot_data(*protocol))
+    return bad_input("no plan of {} is like this", algorithm->name);
+  schedule::Plan plan = schedule::make_plan(q.task, *algorithm, *protocol, chosen.channels, q.can, q.registered);
+  plan.slice_bytes = chosen.slice_bytes;
+  return plan;
+}
+
+// Sizes that only a caller knows, and files, are not shared.
+bool may_be_shared(const tune::Question& forced) {
+  return forced.task.block_counts().empty() && !schedule::names_file(forced.algorithm);
+}
+
+void share(const SharedChoices& shared, std::uint64_t key, const tune::Question& q, const schedule::Plan& plan) {
+  const net::memory::ChosenPlan chosen{plan.algorithm->name, static_cast<std::uint8_t>(plan.protocol), plan.channels,
+                                       plan.slice_bytes};
+  // Only a plan that those numbers say in full.
+  if (const auto again = plan_of(q, chosen); again && *again == plan)
+    net::memory::keep_choice(shared.segment, key, chosen);
 }
 
 }  // namespace
@@ -42,28 +83,35 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 }
 
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
-                            std::shared_ptr<const Log> log) {
-  return [machine = std::move(machine), log = std::move(log), algorithm = settings.algorithm,
-          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
-          reproducible = settings.reproducible](const schedule::Task& task, const Request& request,
-                                                const protocol::Capabilities& can,
-                                                bool registered) -> Result<schedule::Plan> {
-    static std::mutex turns;  // threads may share a machine view, whose routes cache
-    const std::lock_guard guard(turns);
-    tune::Question own = question_of(task, request, can, registered);
-    own.in_order = (reproducible || request.reproducible) && order_matters(request);
-    tune::Question forced = own;
-    if (own.algorithm.empty()) forced.algorithm = algorithm;
-    if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
-    if (own.channels == 0) forced.channels = channels;
-    if (const auto chosen = tune::choose(*machine, forced)) {
-      log_choice(*log, *machine, forced, *chosen);
-      return chosen->plan;
-    }
-    WEFT_TRY(const auto chosen, tune::choose(*machine, own));
-    log_choice(*log, *machine, own, chosen);
-    return chosen.plan;
-  };
+                            std::shared_ptr<const Log> log, std::optional<SharedChoices> shared) {
+  if (log->writes(LogLevel::kInfo, LogPart::kPlan)) shared.reset();
+  return
+      [machine = std::move(machine), log = std::move(log), algorithm = settings.algorithm, protocol = settings.protocol,
+       channels = static_cast<int>(settings.channels), reproducible = settings.reproducible,
+       shared = std::move(shared)](const schedule::Task& task, const Request& request,
+                                   const protocol::Capabilities& can, bool registered) -> Result<schedule::Plan> {
+        static std::mutex turns;  // threads may share a machine view, whose routes cache
+        const std::lock_guard guard(turns);
+        tune::Question own = question_of(task, request, can, registered);
+        own.in_order = (reproducible || request.reproducible) && order_matters(request);
+        tune::Question forced = own;
+        if (own.algorithm.empty()) forced.algorithm = algorithm;
+        if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
+        if (own.channels == 0) forced.channels = channels;
+        const bool shares = shared && may_be_shared(forced);
+        const std::uint64_t key = shares ? key_of(own, forced, shared->depends_on) : 0;
+        if (shares)
+          if (const auto found = net::memory::find_choice(shared->segment, key))
+            if (auto plan = plan_of(own, *found)) return plan;
+        if (const auto chosen = tune::choose(*machine, forced)) {
+          log_choice(*log, *machine, forced, *chosen);
+          if (shares) share(*shared, key, own, chosen->plan);
+          return chosen->plan;
+        }
+        WEFT_TRY(const auto chosen, tune::choose(*machine, own));
+        log_choice(*log, *machine, own, chosen);
+        return chosen.plan;
+      };
 }
 
 }  // namespace weft::api

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/env.h"
 #include "cost/machine_view.h"
+#include "net/memory/choices.h"
 #include "session/session.h"
 #include "tune/tune.h"
 
@@ -17,10 +20,17 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 // or WEFT_PROTO with its value.
 Status check_forced(const env::Settings& settings);
 
+// Choices that ranks have in common: the segment in which they are kept, and what they depend on besides the call.
+struct SharedChoices {
+  net::memory::Segment segment;
+  std::string depends_on;
+};
+
 // Chooses by the machine. What the environment forces holds for the calls that it can serve; a call's own wishes come
-// first.
-// The first call of every shape goes into the log, with what was chosen.
+// first. The first call of every shape goes into the log, with what was chosen. `shared`: what another rank has chosen
+// for the same call is taken over, unless the log asks for the plans that lost.
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
-                            std::shared_ptr<const Log> log = std::make_shared<const Log>());
+                            std::shared_ptr<const Log> log = std::make_shared<const Log>(),
+                            std::optional<SharedChoices> shared = {});
 
 }  // namespace weft::api

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
 #include "api/this_machine.h"
 #include "net/memory/endpoint.h"
 #include "tune/tune.h"
@@ -55,6 +59,52 @@ TEST(Choice, OfPlansThatReadPeersMemoryCountsTheWaiting) {
     EXPECT_NE(direct.reason.find("ranks wait until others have read their memory"), std::string::npos) << direct.reason;
   }
   EXPECT_TRUE(found);
+}
+
+// Memory of ranks of one machine, and a chooser that shares choices in it.
+class SharedChoice : public testing::Test {
+ protected:
+  static constexpr Rank kRanks = 4;
+  static std::string all_reduce(const session::Chooser& choose) {
+    const schedule::Task task{.collective = Collective::kAllReduce,
+                              .ranks = kRanks,
+                              .ranks_per_node = kRanks,
+                              .elements = 2,
+                              .element_bytes = 4};
+    return std::string(choose(task, {}, net::memory::capabilities("shm"), true).value().algorithm->name);
+  }
+  session::Chooser chooser(const std::string& depends_on) const {
+    return chooser_of(this_machine(calibrate::typical()).value(), {}, std::make_shared<const Log>(),
+                      SharedChoices{segment_, depends_on});
+  }
+  net::memory::Choice& only() const { return segment_.header().choices[0]; }
+
+  // Segments are mapped and zero; a vector's memory is aligned for words only.
+  const std::size_t bytes_ = net::memory::Segment::total_bytes(kRanks, 0);
+  const std::unique_ptr<std::byte, decltype(&std::free)> memory_{
+      static_cast<std::byte*>(std::memset(std::aligned_alloc(4096, (bytes_ + 4095) / 4096 * 4096), 0, bytes_)),
+      std::free};
+  const net::memory::Segment segment_{memory_.get(), kRanks, 0};
+};
+
+TEST_F(SharedChoice, OfAnotherRankIsTakenOverForTheSameCallOnly) {
+  const std::string chosen = all_reduce(chooser("rates"));
+  ASSERT_EQ(only().state, net::memory::Choice::kThere);
+  EXPECT_EQ(only().algorithm, chosen);
+  const std::string other = chosen == "ring" ? "recursive_doubling" : "ring";
+  std::memset(only().algorithm, 0, sizeof only().algorithm);
+  other.copy(only().algorithm, sizeof only().algorithm - 1);
+  EXPECT_EQ(all_reduce(chooser("rates")), other);
+  EXPECT_EQ(all_reduce(chooser("other rates")), chosen);
+}
+
+TEST_F(SharedChoice, ThatIsDamagedIsNotUsed) {
+  const std::string chosen = all_reduce(chooser("rates"));
+  only().protocol = 200;
+  EXPECT_EQ(all_reduce(chooser("rates")), chosen);
+  only().protocol = 0;
+  std::memset(only().algorithm, 'x', sizeof only().algorithm);
+  EXPECT_EQ(all_reduce(chooser("rates")), chosen);
 }
 
 }  // namespace

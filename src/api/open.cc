@@ -52,8 +52,12 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   }
   const session::Session::Streams streams{.results_from = machine->caches().shared,
                                           .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
-  auto session = std::make_shared<session::Session>(std::move(executor), ranks_per_node,
-                                                    chooser_of(machine, origin->settings, origin->log), streams);
+  std::optional<SharedChoices> shared;
+  if constexpr (std::is_same_v<World, net::shm::World>)
+    shared = {kept.endpoint.segment(), calibrate::to_text(origin->rates)};
+  auto session = std::make_shared<session::Session>(
+      std::move(executor), ranks_per_node, chooser_of(machine, origin->settings, origin->log, std::move(shared)),
+      streams);
   session->log_to(origin->log);
   origin->log->info(LogPart::kInit, "communicator {}: rank {} of {} over {}", place.group, place.rank, place.ranks,
                     transport);

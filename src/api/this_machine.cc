@@ -11,8 +11,23 @@ namespace {
 
 using Machine = std::shared_ptr<const cost::MachineView>;
 
+// The cores, which are read once: ranks look at them with the rates that they have, and again with those that all
+// share.
+class CoresReadOnce : public topology::HostProbe {
+ public:
+  Result<topology::HwlocTopology> read() const override {
+    static const Result<topology::HwlocTopology> host =
+        topology::ThisHost(topology::ThisHost::Devices::kLeftOut).read();
+    if (!host) return tl::make_unexpected(host.error());
+    hwloc_topology_t copy = nullptr;
+    if (hwloc_topology_dup(&copy, host->get()) != 0)
+      return failure(Code::kSystem, Blame::kProcess, "hwloc_topology_dup failed");
+    return topology::HwlocTopology(copy);
+  }
+};
+
 Result<Machine> look(const calibrate::Rates& rates) {
-  WEFT_TRY(auto topology, topology::detect(topology::ThisHost(),
+  WEFT_TRY(auto topology, topology::detect(CoresReadOnce(),
                                            topology::MeasuredRates{.memory = rates.memory,
                                                                    .core = rates.core,
                                                                    .core_to_core = rates.core_to_core,
@@ -32,8 +47,8 @@ Result<Machine> look(const calibrate::Rates& rates) {
 
 }  // namespace
 
-// Looking at the hardware takes a tenth of a second, and it does not change while a process runs; a program that makes
-// many communicators looks once.
+// Looking at the hardware takes a twentieth of a second, and it does not change while a process runs; a program that
+// makes many communicators looks once.
 Result<Machine> this_machine(const calibrate::Rates& rates) {
   static std::mutex mutex;
   static std::map<std::string, Machine> known;  // by the rates

@@ -168,17 +168,35 @@ Result<json> table_beside(json question) {
   return json{{"schema", "weft.explorer.table/1"}, {"answer", own.answer}, {"rows", rows}};
 }
 
-// {"answered": [algorithm, protocol]} beside the words: see curves_of().
+// Takes [algorithm, protocol] out of the question. Errors (bad input): names `key`.
+Result<std::pair<std::string, std::string>> take_pair(json& question, const char* key) {
+  const json pair = question.value(key, json());
+  question.erase(key);
+  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
+    return bad_input("{}: {} is not an algorithm and a protocol", key, pair.dump());
+  return std::pair(pair[0].get<std::string>(), pair[1].get<std::string>());
+}
+
+// {"answered": [algorithm, protocol], "points": true or false} beside the words: see curves_of().
 Result<json> curves_beside(json question) {
-  const json answered = question.value("answered", json());
-  question.erase("answered");
-  if (!answered.is_array() || answered.size() != 2 || !answered[0].is_string() || !answered[1].is_string())
-    return bad_input("answered: {} is not the answer's algorithm and protocol", answered.dump());
+  WEFT_TRY(const auto answered, take_pair(question, "answered"));
+  const json points = question.value("points", json(true));
+  question.erase("points");
+  if (!points.is_boolean()) return bad_input("points: {} is neither true nor false", points.dump());
   WEFT_TRY(const Words words, words_of(question));
   WEFT_TRY(const Understood asked, understand(words, {}, {}));
   WEFT_TRY(const report::Explorer e,
-           curves_of(asked.machine, asked.question, answered[0].get<std::string>(), answered[1].get<std::string>()));
+           curves_of(asked.machine, asked.question, answered.first, answered.second, points.get<bool>()));
   return json{{"schema", "weft.explorer.curves/1"}, {"curves", curves_to_json(e)}};
+}
+
+// {"of": [algorithm, protocol]} beside the words: see curve_of().
+Result<json> curve_beside(json question) {
+  WEFT_TRY(const auto of, take_pair(question, "of"));
+  WEFT_TRY(const Words words, words_of(question));
+  WEFT_TRY(const Understood asked, understand(words, {}, {}));
+  WEFT_TRY(const auto points, curve_of(asked.machine, asked.question, of.first, of.second));
+  return json{{"schema", "weft.explorer.curve/1"}, {"busbw_GBps", points}};
 }
 
 Result<json> answer_to(std::string_view text) {
@@ -193,8 +211,9 @@ Result<json> answer_to(std::string_view text) {
   if (asked == "guess") return guess_judged(question);
   if (asked == "table") return table_beside(question);
   if (asked == "curves") return curves_beside(question);
+  if (asked == "curve") return curve_beside(question);
   if (asked != "answer")
-    return bad_input("ask: '{}' is none of answer, curves, guess, table, train, plans, words", asked);
+    return bad_input("ask: '{}' is none of answer, curve, curves, guess, table, train, plans, words", asked);
   WEFT_TRY(Words words, words_of(question));
   if (const auto curves = question.find("curves"); curves != question.end()) {
     if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());

@@ -35,8 +35,28 @@ schedule::Task on_ranks(schedule::Task task, Rank left, const cost::MachineView&
   return task;
 }
 
-// The candidates' predicted bus bandwidth over sizes, those that are chosen first.
-Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, const tune::Question& question) {
+using Points = std::vector<std::pair<Bytes, double>>;
+
+// A candidate's predicted bus bandwidth over sizes. Errors: of tune::candidates.
+Result<Points> points_of(const cost::MachineView& machine, tune::Question question, std::string_view algorithm,
+                         std::string_view protocol) {
+  question.algorithm = algorithm, question.protocol = protocol;
+  const Bytes unit = schedule::message_parts(question.task.collective, question.task.ranks);
+  const Bytes each = question.task.element_bytes;
+  Points points;
+  for (Bytes bytes = 1024; bytes <= Bytes{1} << 30; bytes *= 4) {
+    question.task.elements = std::max<Bytes>(1, bytes / each / unit) * unit;
+    WEFT_TRY(const auto candidates, tune::candidates(machine, question));
+    const Bytes actual = question.task.elements * each;
+    if (const tune::Candidate& c = candidates.front(); c.possible)
+      points.emplace_back(actual, bus_bandwidth(actual, c.estimate.total, question.task));
+  }
+  return points;
+}
+
+// The best candidates without their points, those that are chosen first.
+Result<std::vector<Explorer::Curve>> curves_without_points(const cost::MachineView& machine,
+                                                           const tune::Question& question) {
   constexpr std::size_t kMostCurves = 8;
   std::map<std::pair<std::string, std::string>, Explorer::Curve> all;
   WEFT_TRY(const auto here, tune::candidates(machine, question));
@@ -45,24 +65,18 @@ Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, co
     const std::string name(c.plan.algorithm->name), protocol(protocol::traits(c.plan.protocol).name);
     all.try_emplace({name, protocol}, Explorer::Curve{name, protocol, c.plan.channels, c.chosen, c.reason, {}});
   }
-  const Bytes unit = schedule::message_parts(question.task.collective, question.task.ranks);
-  for (Bytes bytes = 1024; bytes <= Bytes{1} << 30; bytes *= 4) {
-    tune::Question sized = question;
-    sized.task.elements = std::max<Bytes>(1, bytes / question.task.element_bytes / unit) * unit;
-    WEFT_TRY(const auto candidates, tune::candidates(machine, sized));
-    const Bytes actual = sized.task.elements * sized.task.element_bytes;
-    for (const tune::Candidate& c : candidates) {
-      if (!c.possible) continue;
-      const auto at =
-          all.find({std::string(c.plan.algorithm->name), std::string(protocol::traits(c.plan.protocol).name)});
-      if (at != all.end())
-        at->second.busbw_GBps.emplace_back(actual, bus_bandwidth(actual, c.estimate.total, sized.task));
-    }
-  }
   std::vector<Explorer::Curve> found;
   for (auto& [name, curve] : all) found.push_back(std::move(curve));
   std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.chosen > b.chosen; });
   return found;
+}
+
+Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, const tune::Question& question) {
+  WEFT_TRY(auto all, curves_without_points(machine, question));
+  for (Explorer::Curve& curve : all) {
+    WEFT_TRY(curve.busbw_GBps, points_of(machine, question, curve.algorithm, curve.protocol));
+  }
+  return all;
 }
 
 tune::Question question_of(const cost::MachineView& on, const Question& q, const schedule::Task& task) {
@@ -102,9 +116,9 @@ Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
 
 // Requires: e.machine and e.algorithm, which is the answer's as `protocol` is.
 Status add_curves(const cost::MachineView& machine, tune::Question question, Rank machine_ranks,
-                  std::string_view protocol, Explorer& e) {
+                  std::string_view protocol, bool with_points, Explorer& e) {
   question.algorithm.clear(), question.protocol.clear();
-  WEFT_TRY(e.curves, curves(machine, question));
+  WEFT_TRY(e.curves, (with_points ? curves : curves_without_points)(machine, question));
   // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
   for (Explorer::Curve& curve : e.curves) {
     const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
@@ -182,12 +196,12 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   describe(whole, machine, e);
   WEFT_CHECK(play(machine, disturbances, task, choice.plan, q.chunk, e));
   e.has_curves = q.curves;
-  if (q.curves) WEFT_CHECK(add_curves(machine, question, whole.endpoints(), protocol, e));
+  if (q.curves) WEFT_CHECK(add_curves(machine, question, whole.endpoints(), protocol, true, e));
   return e;
 }
 
 Result<Explorer> curves_of(const cost::MachineView& whole, const Question& q, std::string_view algorithm,
-                           std::string_view protocol) {
+                           std::string_view protocol, bool with_points) {
   WEFT_TRY(const Left left, left_of(whole, q));
   const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
   Explorer e;
@@ -196,8 +210,15 @@ Result<Explorer> curves_of(const cost::MachineView& whole, const Question& q, st
   const cost::Limit limit = cost::limit(machine, left.task);
   e.limit = limit.resource;
   e.limit_GBps = bus_bandwidth(left.task.elements * left.task.element_bytes, limit.time, left.task);
-  WEFT_CHECK(add_curves(machine, question_of(machine, q, left.task), whole.endpoints(), protocol, e));
+  WEFT_CHECK(add_curves(machine, question_of(machine, q, left.task), whole.endpoints(), protocol, with_points, e));
   return e;
+}
+
+Result<std::vector<std::pair<Bytes, double>>> curve_of(const cost::MachineView& whole, const Question& q,
+                                                       std::string_view algorithm, std::string_view protocol) {
+  WEFT_TRY(const Left left, left_of(whole, q));
+  const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
+  return points_of(machine, question_of(machine, q, left.task), algorithm, protocol);
 }
 
 Result<Explorer> wrong_answer(const cost::MachineView& machine, const Question& q) {

@@ -33,9 +33,12 @@ inline constexpr Rank kMostFollowedRanks = 1024;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
 
 // The candidates' curves and the published measurements of such a question, for a page that has its answer without
-// them. `algorithm` and `protocol` are the answer's. Errors: as answer().
+// them. `algorithm` and `protocol` are the answer's. Without points the candidates are only named, and curve_of() gives
+// the bus bandwidth in GB/s by size of one after the other, for a page that shows how far it is. Errors: as answer().
 Result<report::Explorer> curves_of(const cost::MachineView& machine, const Question& question,
-                                   std::string_view algorithm, std::string_view protocol);
+                                   std::string_view algorithm, std::string_view protocol, bool with_points = true);
+Result<std::vector<std::pair<Bytes, double>>> curve_of(const cost::MachineView& machine, const Question& question,
+                                                       std::string_view algorithm, std::string_view protocol);
 
 // The question's algorithm is a schedule's file that is not proved: the machine, and the moves up to the
 // counterexample. Errors (bad input): of the reader; the schedule is proved.

@@ -170,13 +170,23 @@
   const fetchCurves = async () => {
     if (!answer || answer.curves || asked === answer || page.state.view !== "curves") return;
     const mine = (asked = answer);
-    $("plot").replaceChildren(make("p", "Computing …"));
     $("candidates").replaceChildren();
-    const got = await page.askCore({ ask: "curves", ...page.words(), answered: [answer.schedule.algorithm, answer.schedule.protocol] });
+    const words = page.words(), cancel = make("button", "Cancel"), progress = make("p", "Computing …");
+    cancel.addEventListener("click", () => page.cancelCore());
+    $("plot").replaceChildren(progress, cancel);
+    let got = await page.askCore({ ask: "curves", ...words, points: false, answered: [answer.schedule.algorithm, answer.schedule.protocol] });
+    const { curves } = got;
+    for (const [i, c] of (curves?.candidates ?? []).entries()) {
+      if (mine !== answer) return;
+      progress.textContent = `Computing … ${i} of ${curves.candidates.length} candidates`;
+      got = await page.askCore({ ask: "curve", ...words, of: [c.algorithm, c.protocol] });
+      if (got.schema !== "weft.explorer.curve/1") break;
+      c.busbw_GBps = got.busbw_GBps;
+    }
     if (mine !== answer) return;
     asked = null;
-    if (got.schema === "weft.explorer.curves/1") {
-      answer.curves = got.curves;
+    if (got.schema !== "weft.error/1") {
+      answer.curves = curves;
       tools();
       draw();
     } else $("plot").replaceChildren(make("p", got.message));

@@ -48,7 +48,7 @@ export const openBrowser = async (weft) => {
     for (let i = 0; i < 10 * seconds; ++i) {
       await sleep(100);
       if (await run(`document.readyState === "complete" && !document.getElementById("words").hidden && document.getElementById("cancel").hidden
-        && !(document.getElementById("curves").classList.contains("shown") && document.getElementById("plot").textContent === "Computing …")`)) return;
+        && !(document.getElementById("curves").classList.contains("shown") && document.getElementById("plot").textContent.startsWith("Computing …"))`)) return;
     }
   };
   const open = async (fragment, seconds) => {

@@ -26,8 +26,10 @@ const command = (words) => {
 const askedLater = (words) => {
   const answer = JSON.parse(ask(JSON.stringify({ ask: "answer", ...words, curves: false })));
   const { algorithm, protocol } = answer.schedule;
-  const got = JSON.parse(ask(JSON.stringify({ ask: "curves", ...words, answered: [algorithm, protocol] })));
-  return JSON.stringify({ ...answer, curves: got.curves });
+  const { curves } = JSON.parse(ask(JSON.stringify({ ask: "curves", ...words, points: false, answered: [algorithm, protocol] })));
+  for (const c of curves.candidates)
+    c.busbw_GBps = JSON.parse(ask(JSON.stringify({ ask: "curve", ...words, of: [c.algorithm, c.protocol] }))).busbw_GBps;
+  return JSON.stringify({ ...answer, curves });
 };
 
 const questions = [

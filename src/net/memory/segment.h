@@ -18,7 +18,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'6577000e;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'6577000f;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
@@ -115,6 +115,19 @@ struct RankBlock {
 
 inline constexpr int kCauseShift = 28;  // in Header::broken
 
+// A plan that a rank has chosen for some kind of call (choices.h). Written once.
+struct alignas(kLine) Choice {
+  enum State : std::uint32_t { kEmpty = 0, kWritten = 1, kThere = 2 };
+  std::atomic<std::uint32_t> state;
+  std::int32_t channels;
+  std::uint64_t key;
+  std::int64_t slice_bytes;
+  std::uint8_t protocol;
+  char algorithm[31];  // ends with a zero
+};
+static_assert(sizeof(Choice) == kLine);
+inline constexpr int kChoices = 64;
+
 struct Header {
   std::uint64_t magic;
   std::int32_t ranks;
@@ -125,6 +138,7 @@ struct Header {
   alignas(kLine) std::atomic<std::uint32_t> broken;
   // The last round that is decided, << 32 | 1 + the rank whose proposal it is.
   std::atomic<std::uint64_t> decided[kRegisters];
+  Choice choices[kChoices];
 };
 
 // Where things are in a segment mapped at `base`. A value; owns nothing.

@@ -91,18 +91,25 @@ Status check_absent(const Options& options, Rank absent) {
   return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended, or given up, before it came", absent);
 }
 
-// Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds.
+// Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds. Many
+// that share a core look more seldom: together they would take it from those that have yet to come.
 class Wait {
  public:
+  explicit Wait(Rank ranks)
+      : sleep_(kBriefly * std::clamp(ranks / static_cast<Rank>(std::max(1u, std::thread::hardware_concurrency())), 1,
+                                     kMostSharing)) {}
+
   void pause() {
     if (Clock::now() - since_ < kSoon)
       sched_yield();
     else
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::this_thread::sleep_for(sleep_);
   }
 
  private:
-  static constexpr std::chrono::microseconds kSoon{300};
+  static constexpr std::chrono::microseconds kSoon{300}, kBriefly{200};
+  static constexpr Rank kMostSharing = 32;
+  const std::chrono::microseconds sleep_;
   const Clock::time_point since_ = Clock::now();
 };
 
@@ -120,7 +127,7 @@ Status check_owner(const std::string& name, const struct stat& info) {
 // Waits for rank 0's file to exist at its full size.
 Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
-  for (Wait wait;;) {
+  for (Wait wait(options.ranks);;) {
     // Asked before the file is: a rank that came and then ended has left the file there, and rank 0 still waits for
     // this one. As long as it has not come, nobody's end can go unnoticed: rank 0 gives up for each who has not.
     Status absent;
@@ -174,7 +181,7 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
   self.processes.store(own_processes(), std::memory_order_relaxed);
   self.state.store(RankState::kPresent, std::memory_order_release);
   header.attached.fetch_add(1, std::memory_order_acq_rel);
-  Wait wait;
+  Wait wait(options.ranks);
   while (header.attached.load(std::memory_order_acquire) < static_cast<std::uint32_t>(options.ranks)) {
     for (Rank r = 0; r < options.ranks; ++r)
       if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)

@@ -22,9 +22,11 @@ Result<HwlocTopology> load(HwlocTopology topology) {
 Result<HwlocTopology> ThisHost::read() const {
   WEFT_TRY(HwlocTopology topology, create());
   // hwloc then reads PCI from sysfs by itself; its pciaccess plugin finds the same and leaks when it is unloaded, and
-  // the OpenCL and display plugins start drivers in this process.
-  for (const char* plugin : {"pci", "opencl", "gl"})
+  // the OpenCL and display plugins start drivers in this process. The x86 component would move this thread to every
+  // core in turn, which waits for a place on each where many ranks start; Linux reports the same in files.
+  for (const char* plugin : {"pci", "opencl", "gl", "x86"})
     hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plugin);
+  if (devices_ == Devices::kLeftOut) hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_NONE);
   return load(std::move(topology));
 }
 

@@ -2,6 +2,7 @@
 
 #include <hwloc.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,7 +27,13 @@ class HostProbe {
 // The machine this process runs on, restricted to the CPUs it may use.
 class ThisHost : public HostProbe {
  public:
+  // PCI devices take longest to read, each by a slow access to its registers.
+  enum class Devices : std::uint8_t { kRead, kLeftOut };
+  explicit ThisHost(Devices devices = Devices::kRead) : devices_(devices) {}
   Result<HwlocTopology> read() const override;
+
+ private:
+  Devices devices_;
 };
 
 // hwloc's synthetic description, e.g. "pack:2 [numa] l3:1 core:4 pu:1".
