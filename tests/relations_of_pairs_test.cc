@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-// The same machine with its nodes numbered otherwise, its devices listed in another order, and links given by either
-// end. (The order of links breaks ties between equally short ways.)
+// The same machine with its nodes numbered otherwise, its devices and links listed in another order, and links given by
+// either end.
 topology::Topology renumbered(const topology::Topology& machine, std::mt19937_64& random) {
   std::vector<std::int32_t> node(static_cast<std::size_t>(machine.nodes()));
   std::iota(node.begin(), node.end(), 0);
@@ -28,7 +28,9 @@ topology::Topology renumbered(const topology::Topology& machine, std::mt19937_64
     if (device.node >= 0) device.node = node[static_cast<std::size_t>(device.node)];
     now[static_cast<std::size_t>(id)] = other.add(device);
   }
-  for (topology::Link link : machine.links()) {
+  std::vector<topology::Link> links(machine.links().begin(), machine.links().end());
+  std::ranges::shuffle(links, random);
+  for (topology::Link link : links) {
     link.a = now[static_cast<std::size_t>(link.a)];
     link.b = now[static_cast<std::size_t>(link.b)];
     if (random() % 2 == 0) {
@@ -41,7 +43,7 @@ topology::Topology renumbered(const topology::Topology& machine, std::mt19937_64
 }
 
 // Relation 1. A ring and an exchange of all with all pass every node alike, so that they cost the same whatever the
-// nodes' numbers and the order in which a file lists devices; with a slow link as well.
+// nodes' numbers and the order in which a file lists devices and links; with a slow link as well.
 TEST_F(Relations, NumbersOfNodesAndDevicesDoNotMatter) {
   constexpr Case kAlike[] = {{"ring", Collective::kAllReduce, Protocol::kSimple},
                              {"ring", Collective::kAllGather, Protocol::kLL128},

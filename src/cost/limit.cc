@@ -1,6 +1,7 @@
 #include "cost/limit.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "cost/crossing.h"
@@ -28,18 +29,28 @@ class Parts {
   Parts(const MachineView& machine, const schedule::Task& task)
       : machine_(machine), task_(task), tiers_(tiers_of(machine.topology())) {}
 
-  // Every GPU for itself. Its scale-up links reach other GPUs; where it has none of those, or the job has several
-  // nodes, it also sends over PCIe, and to the NICs of its CPU.
+  // Is no rank on a node with another one?
+  bool one_per_node() const {
+    std::set<std::int32_t> nodes;
+    for (Rank r = 0; r < task_.ranks; ++r)
+      if (!nodes.insert(machine_.topology().device(machine_.device(r)).node).second) return false;
+    return true;
+  }
+
+  // Every GPU for itself. Its scale-up links reach other GPUs of its node; where it has none of those, or the job has
+  // several nodes, it also sends over PCIe, and to the NICs of its CPU.
   std::vector<Cut> gpus() const {
     const topology::Topology& t = machine_.topology();
-    const bool several = machine_.nodes(task_.ranks) > 1;
+    const bool several = machine_.nodes(task_.ranks) > 1, alone = one_per_node();
     std::vector<Cut> cuts;
     for (Rank r = 0; r < task_.ranks; ++r) {
       const topology::DeviceId device = machine_.device(r);
       Cut all, fabric;
       for (const topology::LinkId id : t.links_of(device)) {
         const topology::Link& l = t.link(id);
-        const bool to_host = t.device(t.other_end(id, device)).kind == DeviceKind::kCpu;
+        const topology::Device& end = t.device(t.other_end(id, device));
+        const bool to_host = end.kind == DeviceKind::kCpu;
+        if (alone && is_scale_up(l.kind) && !to_host && end.node == t.device(device).node) continue;
         add(all, l, l.a == device);
         if (is_scale_up(l.kind) && !to_host) add(fabric, l, l.a == device);
       }
@@ -131,8 +142,10 @@ void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& 
   const bool network_sums = topology::switches_sum(machine.topology(), DeviceKind::kNetworkSwitch),
              nvlink_sums = topology::switches_sum(machine.topology(), DeviceKind::kNvSwitch);
   if (task.ranks > 1 && task.ranks <= machine.endpoints()) {
-    if (machine.ranks_per_node(task.ranks) > 1)
-      limit_by(limit, parts.gpus(), task, bytes, network_sums || nvlink_sums, "GPU port", "slowest GPU port");
+    const bool alone = parts.one_per_node();
+    if (machine.ranks_per_node(task.ranks) > 1 || alone)
+      limit_by(limit, parts.gpus(), task, bytes, network_sums || (nvlink_sums && !alone), "GPU port",
+               "slowest GPU port");
     for (int tier = 1; tier <= parts.highest(); ++tier)
       limit_by(limit, parts.below(tier), task, bytes, network_sums,
                tier == 1   ? "node's NICs"

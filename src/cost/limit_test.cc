@@ -35,6 +35,13 @@ TEST(Limit, OfAnAllToAllIsWhatANodesRanksSendToOtherNodes) {
   EXPECT_NEAR(found.time.us(), 1174.4, 0.1);
 }
 
+TEST(Limit, OfOneRankPerNodeIsTheGpusPciePort) {
+  // NVLink leads to no other rank: 1.5 times 64 MiB through PCIe 5 x16 at 63.0 GB/s.
+  const Limit found = limit_on("dgx-h100:nodes=4,net=ib-ndr,gpus=1", Collective::kAllReduce, 64 << 20);
+  EXPECT_EQ(found.resource, "GPU port 63.0 GB/s");
+  EXPECT_NEAR(found.time.us(), 1597.4, 0.5);
+}
+
 TEST(Limit, OfAGatherIsWhatTheRootsNodeTakesIn) {
   // 56 of 64 parts come through the root's node's NICs: 56 MiB / 400 GB/s. But the root's own ports take 63 of 64
   // parts: NVLink 450 GB/s and PCIe 5 x16 63 GB/s, which is less time.

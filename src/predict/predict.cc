@@ -1,6 +1,7 @@
 #include "predict/predict.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/text.h"
@@ -77,14 +78,14 @@ class Pilots {
            !schedule::uneven(task_.collective) && task_.ranks / task_.ranks_per_node >= kTimes * kNodes;
   }
 
-  // Nothing where it would take more steps than `left`, from which its own are taken.
-  std::optional<Duration> expected(const tune::Candidate& candidate, double& left) {
+  // Nothing where it would take more steps than `most`. Its own are taken from `left`.
+  std::optional<Duration> expected(const tune::Candidate& candidate, double most, double& left) {
     schedule::Plan plan = candidate.plan;
     if (plan.nodes != nullptr) return std::nullopt;
     plan.most_round = schedule::cut_of(task_, plan).round;  // rounds as large as those of all nodes
     const schedule::Task part =
         schedule::on_fewer_ranks(task_, plan, schedule::ranks_on(plan, kNodes, task_.ranks_per_node));
-    const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps = left});
+    const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps = most});
     if (!simulated) return std::nullopt;
     left -= static_cast<double>(simulated->steps_in_all_runs);
     const auto estimated = estimate_(part, plan, std::nullopt);
@@ -102,6 +103,13 @@ class Pilots {
 // On thousands of ranks a step is slow, and one plan alone takes a million of them.
 constexpr Rank kLarge = 1024;
 
+// One plan with small slices can take all steps. So plans that take few have the first half, then all what is left.
+struct Pass {
+  double most, until;  // steps of a plan, steps that are left
+};
+constexpr double kPlansAtLeast = 8;  // that the steps suffice for; a choice
+std::array<Pass, 2> passes(double steps) { return {{{steps / kPlansAtLeast, steps / 2}, {steps, 0}}}; }
+
 // The plans in the order in which they are to be simulated. `left`: steps that may be spent on that.
 std::vector<Hopeful> hopefuls(const cost::MachineView& machine, const Query& q,
                               const std::vector<tune::Candidate>& plans, double left) {
@@ -112,17 +120,21 @@ std::vector<Hopeful> hopefuls(const cost::MachineView& machine, const Query& q,
   std::vector<Hopeful> tried;
   std::optional<Duration> best;
   std::ranges::stable_sort(all, {}, [](const Hopeful& h) { return h.plan->estimate.total; });
-  int number = 0;
-  for (const Hopeful& h : all) {
-    if (best && h.expected >= *best * kEstimateAbove) break;
-    if (q.progress) q.progress(number++, static_cast<int>(all.size()));
-    const auto expected = pilots.expected(*h.plan, left);
-    if (!expected) continue;
-    tried.push_back({h.plan, *expected});
-    best = std::min(best.value_or(*expected), *expected);
-  }
-  if (tried.empty()) return all;
+  std::set<const tune::Candidate*> known;
+  for (const auto [most, until] : passes(left))
+    for (const Hopeful& h : all) {
+      if (left <= until || (best && h.expected >= *best * kEstimateAbove)) break;
+      if (known.contains(h.plan)) continue;
+      if (q.progress) q.progress(static_cast<int>(known.size()), static_cast<int>(all.size()));
+      const auto expected = pilots.expected(*h.plan, std::min(most, left), left);
+      if (!expected) continue;
+      known.insert(h.plan);
+      tried.push_back({h.plan, *expected});
+      best = std::min(best.value_or(*expected), *expected);
+    }
   std::ranges::stable_sort(tried, {}, &Hopeful::expected);
+  for (const Hopeful& h : all)
+    if (!known.contains(h.plan)) tried.push_back(h);
   return tried;
 }
 
@@ -131,32 +143,38 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
   const tune::Question& question = q.question;
   WEFT_TRY(const auto plans, tune::plans(machine, question, kEstimateAbove));
   Answer answer{.choice = plans.front(), .outcome = {}, .tried = 0, .plans = static_cast<int>(plans.size())};
-  double left = question.task.ranks > kLarge ? q.search_steps / 5 : q.search_steps;
+  const bool large = question.task.ranks > kLarge;
+  double left = large ? q.search_steps / 5 : q.search_steps;
   std::int64_t steps = 0;
   const tune::Candidate* best = nullptr;
-  for (const Hopeful& hopeful : hopefuls(machine, q, plans, left)) {
-    const tune::Candidate* const c = hopeful.plan;
-    if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
-    // Its own time is needed in any case, whatever that takes.
-    const bool needed = best == nullptr;
-    if (!needed && left <= 0) break;
-    simulate::Options options{.max_events = q.options.max_events};
-    options.most_steps = needed ? q.options.most_steps : left;
-    if (needed) options.before_run = q.options.before_run;
-    if (q.progress) q.progress(answer.tried, answer.plans);
-    auto outcome = simulate::simulate(machine, question.task, c->plan, options);
-    if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
-    if (!outcome) return tl::make_unexpected(outcome.error());
-    ++answer.tried;
-    steps += outcome->steps_in_all_runs;
-    if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
-    const bool faster = needed || outcome->time < answer.outcome.time ||
-                        (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
-                         c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
-    if (!faster) continue;
-    best = c;
-    answer.outcome = *std::move(outcome);
-  }
+  std::set<const tune::Candidate*> simulated;
+  const std::vector<Hopeful> plans_in_order = hopefuls(machine, q, plans, left);
+  for (const auto [most, until] : large ? std::array<Pass, 2>{{{left, 0}, {0, left}}} : passes(left))
+    for (const Hopeful& hopeful : plans_in_order) {
+      const tune::Candidate* const c = hopeful.plan;
+      if (simulated.contains(c)) continue;
+      if (best != nullptr && c->estimate.total >= answer.outcome.time * kEstimateAbove) continue;
+      // Its own time is needed in any case, whatever that takes.
+      const bool needed = best == nullptr;
+      if (!needed && left <= until) break;
+      simulate::Options options{.max_events = q.options.max_events};
+      options.most_steps = needed ? q.options.most_steps : std::min(most, left);
+      if (needed) options.before_run = q.options.before_run;
+      if (q.progress) q.progress(answer.tried, answer.plans);
+      auto outcome = simulate::simulate(machine, question.task, c->plan, options);
+      if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
+      if (!outcome) return tl::make_unexpected(outcome.error());
+      simulated.insert(c);
+      ++answer.tried;
+      steps += outcome->steps_in_all_runs;
+      if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
+      const bool faster = needed || outcome->time < answer.outcome.time ||
+                          (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
+                           c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);
+      if (!faster) continue;
+      best = c;
+      answer.outcome = *std::move(outcome);
+    }
   answer.choice = *best;
   answer.choice.chosen = true;
   answer.choice.reason = answer.tried == 1 ? fmt::format("fastest: {} simulated", format_duration(answer.outcome.time))

@@ -35,9 +35,10 @@ struct Answer {
 inline constexpr double kEstimateAbove = 1.9;
 
 // Chooses and simulates. weft's own choice: plans are simulated in the order of their estimates, until the next one's
-// bound exceeds the best time, or until search_steps have been simulated beyond the first plan's; so the answer is
-// deterministic. NCCL's: what its tuner takes. A forced algorithm, protocol and number of channels hold.
-// Errors: those of tune::choose, tune::nccl::choose and simulate::simulate. Thread: as MachineView.
+// bound exceeds the best time, or until search_steps have been simulated beyond the first plan's; plans that take an
+// eighth of these steps at most come first, with half of them (decision 0181). So the answer is deterministic. NCCL's:
+// what its tuner takes. A forced algorithm, protocol and number of channels hold. Errors: those of tune::choose,
+// tune::nccl::choose and simulate::simulate. Thread: as MachineView.
 Result<Answer> predict(const cost::MachineView& machine, const Query& query);
 
 }  // namespace weft::predict

@@ -1,5 +1,7 @@
 #include "topology/machine.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -10,6 +12,7 @@
 #include "topology/catalog/catalog.h"
 #include "topology/catalog/switches.h"
 #include "topology/cluster/cluster.h"
+#include "topology/cluster/node_options.h"
 #include "topology/cluster/preset.h"
 #include "topology/import/machine_file.h"
 #include "topology/import/text_lines.h"
@@ -19,9 +22,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, acs, "
-    "peermem, "
-    "routing, seed, pxn, node, gpu, topology";
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, "
+    "acs, peermem, routing, seed, pxn, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -96,7 +98,7 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   for (const auto& [name, number, most] :
        {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
         std::tuple("oversub", &c.oversub, kMostNodes), std::tuple("nics", &c.nics, std::int64_t{1024}),
-        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+        std::tuple("gpus", &c.gpus, std::int64_t{1024}), std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
     if (key == name) {
       WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
       *number = static_cast<std::int32_t>(parsed);
@@ -143,6 +145,12 @@ Result<Options> parse_options(std::string_view text) {
     WEFT_CHECK(
         set_option(key, equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1), options));
   }
+  // What a file of hosts and switches says itself, and options of one node, would be ignored.
+  static constexpr std::array<std::string_view, 8> kWithNode = {"node",     "net",     "oversub", "gpus",
+                                                                "topology", "routing", "seed",    "pxn"};
+  for (const std::string_view key : seen)
+    if (!options.node.empty() && std::ranges::find(kWithNode, key) == kWithNode.end())
+      return bad_input("'{}' is not taken beside node=; there are {}", key, fmt::join(kWithNode, ", "));
   options.only_gpu = seen.size() == 1 && !options.gpu.empty();
   return options;
 }
@@ -217,7 +225,8 @@ Result<Base> load_base(const Catalog& catalog, std::string_view name, const Opti
   const std::string title = std::filesystem::path(name).filename().string();
   if (options.node.empty())
     return bad_input("'{}' names hosts and switches; say what a host is: {}:node=PRESET", title, title);
-  WEFT_TRY(const Base host, load_preset(catalog, options.node, {}));
+  WEFT_TRY(Base host, load_preset(catalog, options.node, {}));
+  WEFT_TRY(host.node, with_gpus(host.node, options.cluster.gpus));
   const std::string& wanted = options.cluster.network;
   const std::string network = !wanted.empty() ? wanted : !file.network.empty() ? file.network : host.network;
   WEFT_TRY(Topology cluster, cluster_of(catalog, *file.tree, host.node, network, options.cluster.oversub));

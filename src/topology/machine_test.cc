@@ -150,7 +150,7 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:nodes=two"), "'dgx-h100:nodes=two': nodes 'two' is not a whole number");
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
-            "at, nvlink, pcie, "
+            "at, gpus, nvlink, pcie, "
             "mnnvl, shape, sharp, iommu, tlb, acs, peermem, routing, seed, pxn, node, gpu, topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),

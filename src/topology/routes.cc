@@ -144,11 +144,13 @@ struct Routes::Cache {
   Path find_data_path(const Node& node, std::int32_t from, std::int32_t to) {
     const DeviceId a = node.devices[index(from)], b = node.devices[index(to)];
     const Path wire = local_path(node, from, to);
+    Path global = wire;
+    for (Hop& hop : global.hops) hop.link = node.links[index(hop.link)];
     const DeviceKind kind_a = topology.device(a).kind, kind_b = topology.device(b).kind;
     const auto has_memory = [](DeviceKind kind) { return kind == DeviceKind::kGpu; };
     const bool peers = (has_memory(kind_a) && (has_memory(kind_b) || kind_b == DeviceKind::kNic)) ||
                        (kind_a == DeviceKind::kNic && has_memory(kind_b));
-    if (!peers || wire.hops.empty() || peer_access(topology, a, b, wire).possible) return wire;
+    if (!peers || wire.hops.empty() || peer_access(topology, a, b, global).possible) return wire;
     // The bounce buffer lies near the NIC, between GPUs near the sender.
     const std::int32_t home = kind_b == DeviceKind::kNic ? to : from;
     std::int32_t best = -1;

@@ -146,6 +146,21 @@ TEST(Routes, AnswersDoNotDependOnTheOrderOfCalls) {
   EXPECT_EQ(first, second);
 }
 
+TEST(Routes, TheOrderOfLinksDoesNotDecideWhetherANicReachesMemory) {
+  // A GH200 reaches its NIC through the coherent link to its CPU, whatever comes first in a file of links.
+  const Topology t = machine("gh200:nodes=2");
+  Topology other;
+  for (const Device& d : t.devices()) other.add(d);
+  for (std::size_t l = t.links().size(); l-- > 0;) other.connect(t.links()[l]);
+  const Routes routes(t), other_routes(other);
+  for (const DeviceId from : t.endpoints())
+    for (const DeviceId to : t.endpoints()) {
+      const Path path = routes.path(from, to), other_path = other_routes.path(from, to);
+      EXPECT_EQ(path.hops.size(), other_path.hops.size()) << t.name_of(from) << " to " << t.name_of(to);
+      EXPECT_EQ(path.latency, other_path.latency) << t.name_of(from) << " to " << t.name_of(to);
+    }
+}
+
 TEST(Routes, EqualCostRoutesSpreadOverTheSpines) {
   const Topology t = machine("dgx-h100:nodes=64,net=ib-ndr");
   const Routes routes(t);

@@ -29,6 +29,8 @@ class Carrier {
     virtual Duration time() const = 0;
     // Gives the reminder to handle() after this time, unless it is not due() any more then.
     virtual void remind(Duration delay, const Timer& reminder) = 0;
+    // The same where an earlier reminder of this subject is not due any more, so that it may be forgotten.
+    virtual void remind_anew(Duration delay, const Timer& reminder) { remind(delay, reminder); }
     virtual void through(std::int32_t load) = 0;
 
    protected:

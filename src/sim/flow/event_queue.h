@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "base/units.h"
@@ -14,31 +13,45 @@ namespace weft::sim {
 // latency, a slice's transfer time); events of one delay are already in order, so each of these delays has a plain
 // first-in-first-out line. All others share a heap. Where ranks move alike many events of one line follow each other:
 // as long as the line's next event comes before the first one of all others, nothing else is looked at.
+//   An event with a key replaces the one of the same key in the heap: a flow whose rate changes often would leave a
+// stale event per change there. Stale events in lines stay, so that the caller must recognise them.
 // Requires: nothing is pushed before the time of the last event popped.
 template <class Payload>
 class EventQueue {
  public:
+  static constexpr std::int32_t kNoKey = -1;
   struct Event {
     Duration time;
     std::uint64_t order;
     Payload payload;
+    std::int32_t key = kNoKey;
     bool operator>(const Event& o) const { return time != o.time ? time > o.time : order > o.order; }
   };
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  void push(Duration now, Duration delay, const Payload& payload) {
-    ++size_;
-    const Event event{now + delay, order_++, payload};
+  // Requires: a key is not negative, or kNoKey.
+  void push(Duration now, Duration delay, const Payload& payload, std::int32_t key = kNoKey) {
+    const Event event{now + delay, order_++, payload, key};
     const std::size_t line = line_for(delay);
     if (line < kLines) {
+      ++size_;
       lines_[line].push(event);
       if (lines_[line].count == 1) comes_first_in(line, event);
       return;
     }
-    heap_.push_back(event);
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
+    const std::int32_t replaced = place_of(key);
+    if (replaced == 0 && earliest_ == kHeap) earliest_ = kNobody;
+    if (replaced == kNowhere) {
+      ++size_;
+      heap_.push_back(event);
+      rise(heap_.size() - 1, event);
+    } else if (heap_[static_cast<std::size_t>(replaced)] > event) {
+      rise(static_cast<std::size_t>(replaced), event);
+    } else {
+      sink(static_cast<std::size_t>(replaced), event);
+    }
     if (heap_.front().order == event.order) comes_first_in(kHeap, event);
   }
 
@@ -54,9 +67,10 @@ class EventQueue {
     if (earliest_ == kNobody) find_earliest();
     const std::size_t from = earliest_;
     if (from == kHeap) {
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
-      const Event event = heap_.back();
+      const Event event = heap_.front(), last = heap_.back();
       heap_.pop_back();
+      if (event.key != kNoKey) places_[static_cast<std::size_t>(event.key)] = kNowhere;
+      if (!heap_.empty()) sink(0, last);
       if (heap_.empty() || comes_after(heap_.front(), rival_)) earliest_ = kNobody;
       return event;
     }
@@ -67,6 +81,8 @@ class EventQueue {
 
  private:
   static constexpr std::size_t kLines = 12, kHeap = kLines, kNobody = kLines + 1;
+  static constexpr std::size_t kChildren = 4;  // of an event of the heap: two cache lines
+  static constexpr std::int32_t kNowhere = -1;
 
   struct Moment {
     Duration time = Duration::max();
@@ -97,6 +113,37 @@ class EventQueue {
       return event;
     }
   };
+
+  // Where the heap has the event of a key.
+  std::int32_t place_of(std::int32_t key) {
+    if (key == kNoKey) return kNowhere;
+    if (places_.size() <= static_cast<std::size_t>(key)) places_.resize(static_cast<std::size_t>(key) + 1, kNowhere);
+    return places_[static_cast<std::size_t>(key)];
+  }
+  void put(std::size_t place, const Event& event) {
+    heap_[place] = event;
+    if (event.key != kNoKey) places_[static_cast<std::size_t>(event.key)] = static_cast<std::int32_t>(place);
+  }
+  // Puts an event into the heap at this place, or above it.
+  void rise(std::size_t place, const Event& event) {
+    for (; place > 0; place = (place - 1) / kChildren) {
+      const Event& parent = heap_[(place - 1) / kChildren];
+      if (event > parent) break;
+      put(place, parent);
+    }
+    put(place, event);
+  }
+  // Puts an event into the heap at this place, or below it.
+  void sink(std::size_t place, const Event& event) {
+    for (std::size_t child; (child = kChildren * place + 1) < heap_.size(); place = child) {
+      const std::size_t end = std::min(child + kChildren, heap_.size());
+      for (std::size_t other = child + 1; other < end; ++other)
+        if (heap_[child] > heap_[other]) child = other;
+      if (heap_[child] > event) break;
+      put(place, heap_[child]);
+    }
+    put(place, event);
+  }
 
   // kHeap: none is free.
   std::size_t line_for(Duration delay) {
@@ -149,6 +196,7 @@ class EventQueue {
   std::size_t earliest_ = kNobody;  // a line or the heap; kNobody: not known
   Moment rival_;                    // the first event of all others
   std::vector<Event> heap_;
+  std::vector<std::int32_t> places_;  // by key
   std::uint64_t order_ = 0;
 };
 

@@ -169,7 +169,7 @@ bool FlowFabric::step() {
         fmt::format("deadlock at {:.3f} us of virtual time: {} loads wait for each other's room", now_.us(), busy_)};
     return false;
   }
-  const auto [time, order, event] = events_waiting_.pop();
+  const auto [time, order, event, key] = events_waiting_.pop();
   busy_ -= event.keeps_going();
   if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
   if (event.kind == Event::kComputed && !kernels_[index(event.subject)].is_turn(event.version)) return true;

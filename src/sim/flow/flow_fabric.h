@@ -217,6 +217,9 @@ class FlowFabric : private Carrier::SimulationHost {
   void remind(Duration delay, const Carrier::Timer& r) override {
     events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail});
   }
+  void remind_anew(Duration delay, const Carrier::Timer& r) override {
+    events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail}, r.subject);
+  }
   static Carrier::Timer reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
   void flap(std::int32_t number, bool down);
   void carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire);

@@ -24,7 +24,7 @@ void Flows::settle() {
     t.since = now;
     record(rates_.path_of(f), rates_.rate(f) - t.rate);
     t.rate = rates_.rate(f);
-    around_.remind(Duration::seconds(t.left / t.rate), {.subject = f, .detail = ++t.version});
+    around_.remind_anew(Duration::seconds(t.left / t.rate), {.subject = f, .detail = ++t.version});
   }
 }
 

@@ -57,7 +57,7 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& original,
     if (options.nodes > 1)
       return bad_input("{} nodes of '{}' need a network: net={}", options.nodes, node.title,
                        fmt::join(network_names(catalog), "|"));
-    return node;
+    return with_gpus(node, options.gpus);
   }
   const Figure* ports = network->figure("ports");
   const Figure* fabric_latency = network->figure("fabric_latency");
@@ -69,6 +69,7 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& original,
     node = std::move(adapters.node);
     joined = adapters.each;
   }
+  WEFT_TRY(node, with_gpus(node, options.gpus));  // after adapters are shared out among all GPUs
   WEFT_TRY(const std::vector<DeviceId> rails, pick_rails(options.rails, node));
   WEFT_TRY(const Link edge, catalog.link(network->name, joined));
   NetworkParts parts{

@@ -32,6 +32,7 @@ struct ClusterOptions {
   std::int32_t nics = 0;           // NICs of a node instead of its own, of the network's usual kind; 0: its own
   NicPlace nic_place = NicPlace::kCpu;
   std::string nvlink, pcie;  // generations instead of the node's, e.g. "nvlink3", "pcie4"; empty: its own
+  std::int32_t gpus = 0;     // GPUs of a node that take part, the first ones; 0: all
   std::int32_t mnnvl = 1;    // nodes that a second level of NVSwitches joins into one NVLink domain
   bool sharp = false;        // the network's switches sum, with the software and licences that this takes
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
@@ -44,9 +45,9 @@ struct ClusterOptions {
 // network's switch has, it stands for a chassis of several.
 // Ensures: leaves come before spines before cores in the switches' order; with nodes == 1 and no network, a copy of
 // `node` with the options that concern a node applied.
-// Errors (bad input): several nodes without a network, unknown network or generation, more rails than NICs, dims that
-// are not the number of nodes, mnnvl for a node without NVSwitch, sharp for
-// a network whose switches cannot sum.
+// Errors (bad input): several nodes without a network, unknown network or generation, more rails than NICs, more GPUs
+// than the node has, GPUs of a node whose chips pass traffic on, dims that are not the number of nodes, mnnvl for a
+// node without NVSwitch, sharp for a network whose switches cannot sum.
 Result<Topology> build_cluster(const Catalog& catalog, const Topology& node, const ClusterOptions& options);
 
 // The names of the catalogue's networks.

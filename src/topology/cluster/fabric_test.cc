@@ -108,6 +108,31 @@ TEST(NodeOptions, NicsGenerationsAndNvlinkDomains) {
   EXPECT_EQ(error_of("pcie-2x4090:mnnvl=2"), "'pcie-2x4090:mnnvl=2': mnnvl=2: 'pcie-2x4090' has no NVSwitch");
 }
 
+TEST(NodeOptions, OneRankPerNodeLeavesTheOtherGpusOutAndTheirNicsIn) {
+  const Topology t = machine("dgx-h100:nodes=4,net=ib-ndr,gpus=1");
+  EXPECT_EQ(t.endpoints().size(), 4u);
+  EXPECT_EQ(std::ranges::count(t.devices(), DeviceKind::kNic, &Device::kind), 32);
+  // A single GPU leaves through the NIC at its own PCIe switch: gpu0, switch, nic0, network switch, and back.
+  const Path path = Routes(t).path(named(t, "node0/gpu0"), named(t, "node1/gpu0"));
+  EXPECT_EQ(path.hops.size(), 6u);
+  EXPECT_DOUBLE_EQ(path.rate.gb(), 50);
+  EXPECT_EQ(machine("dgx-h100:nodes=2,net=ib-ndr,gpus=8").devices().size(),
+            machine("dgx-h100:nodes=2,net=ib-ndr").devices().size());
+  EXPECT_EQ(machine("dgx-h100:gpus=4").endpoints().size(), 4u);
+  // Adapters of one GPU are joined before the other GPUs are left out: its 4 of 32, 100 Gb/s each.
+  const Topology efa = machine("aws-p5:nodes=2,gpus=1");
+  EXPECT_DOUBLE_EQ(Routes(efa).path(named(efa, "node0/gpu0"), named(efa, "node1/gpu0")).rate.gb(), 50);
+  // A NIC at a GPU that is left out is left out.
+  const Topology at_gpus = machine("dgx-h100:nodes=2,net=ib-ndr,nics=8,at=gpu,gpus=2");
+  EXPECT_EQ(std::ranges::count(at_gpus.devices(), DeviceKind::kNic, &Device::kind), 4);
+  // A small torus of single ranks.
+  EXPECT_EQ(machine("dgx-h100:nodes=9,wires=torus,dims=3x3,gpus=1").endpoints().size(), 9u);
+  EXPECT_EQ(error_of("dgx-h100:gpus=9"), "'dgx-h100:gpus=9': gpus=9: 'dgx-h100' has 8");
+  EXPECT_EQ(error_of("tpu-v4:gpus=2"),
+            "'tpu-v4:gpus=2': gpus=2: the chips of 'tpu-v4' pass traffic on for each other; shape=… makes fewer of "
+            "them");
+}
+
 TEST(Presets, ShapesMakeSlicesOfOtherSizes) {
   const Topology t = machine("tpu-v4:shape=8x4x4");
   EXPECT_EQ(t.endpoints().size(), 128u);

@@ -173,6 +173,27 @@ std::vector<DeviceId> of_kind(const Topology& topology, DeviceKind kind) {
   return found;
 }
 
+Result<Topology> with_gpus(const Topology& node, std::int32_t gpus) {
+  const std::vector<DeviceId> all = of_kind(node, DeviceKind::kGpu);
+  const auto have = static_cast<std::int32_t>(all.size());
+  if (gpus == 0 || gpus == have) return node;
+  if (gpus > have) return bad_input("gpus={}: '{}' has {}", gpus, node.title, have);
+  for (const Link& link : node.links())
+    if (link.kind == LinkKind::kChipLink)
+      return bad_input("gpus={}: the chips of '{}' pass traffic on for each other; shape=… makes fewer of them", gpus,
+                       node.title);
+  std::vector<bool> idle(node.devices().size());
+  for (std::int32_t i = gpus; i < have; ++i) idle[static_cast<std::size_t>(all[static_cast<std::size_t>(i)])] = true;
+  for (const DeviceId nic : of_kind(node, DeviceKind::kNic)) {
+    const std::span<const LinkId> links = node.links_of(nic);
+    idle[static_cast<std::size_t>(nic)] = !links.empty() && std::ranges::all_of(links, [&](LinkId l) {
+      return idle[static_cast<std::size_t>(node.other_end(l, nic))];
+    });
+  }
+  DeviceId id = 0;
+  return without(node, [&](const Device&) { return idle[static_cast<std::size_t>(id++)]; });
+}
+
 Result<Topology> with_options(const Catalog& catalog, const Topology& original, const ClusterOptions& options,
                               const Part* network) {
   Topology node = original;

@@ -9,6 +9,10 @@ namespace weft::topology {
 Result<Topology> with_options(const Catalog& catalog, const Topology& node, const ClusterOptions& options,
                               const Part* network);
 
+// The node with its first `gpus` GPUs only, and without NICs that are plugged into the other ones; 0: all. NICs and
+// switches stay, as where a job is given one GPU of each node. Errors (bad input): see build_cluster.
+Result<Topology> with_gpus(const Topology& node, std::int32_t gpus);
+
 std::vector<DeviceId> of_kind(const Topology& topology, DeviceKind kind);
 
 }  // namespace weft::topology
