@@ -116,8 +116,9 @@ TEST_F(Relations, LossIsNeverFree) {
         const Outcome lossy = run({.pause = false, .congestion_control = false, .recovery = recovery, .buffer = room});
         lost += lossy.packets.lost;
         EXPECT_GE(lossy.time.s(), clean.time.s() * kTurns) << name << ", x" << channels << ", " << room;
-        if (lossy.packets.lost > clean.packets.sent / 100)
+        if (lossy.packets.lost > clean.packets.sent / 100) {
           EXPECT_GT(lossy.time.s(), clean.time.s() * 1.01) << name << ", x" << channels << ", " << room;
+        }
         EXPECT_GE(lossy.packets.sent - lossy.packets.lost - lossy.packets.discarded, clean.packets.sent / 4) << name;
       }
       const Outcome noisy = run({.congestion_control = false, .recovery = recovery, .bit_error_rate = 1e-7});

@@ -98,7 +98,7 @@ class WaitPolicy {
   std::vector<Rank> names_;
   Doorbell doorbell_;
   int looks_ = 0;
-  // After so many looks a rank asks whether a peer has its core: spinning would only keep that one from running.
+  // After this many looks a rank asks whether a peer has its core: spinning would only keep that one from running.
   static constexpr int kSomeLooks = 100, kFewLooks = 2;  // 5 us; a rank that shared its core the last time
   int spins_unless_alone_ = kSomeLooks;
   static constexpr unsigned kPublishEvery = 64;  // waits
