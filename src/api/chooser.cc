@@ -16,7 +16,7 @@ bool order_matters(const Request& r) {
   return schedule::reduces(r.collective) && schedule::order_matters(r.type, r.op);
 }
 
-// Of everything that the choice depends on: equal for equal calls, on every rank. FNV-1a.
+// The key stands for all that the choice depends on, and is equal for equal calls on every rank. FNV-1a.
 std::uint64_t key_of(const tune::Question& own, const tune::Question& forced, const std::string& depends_on) {
   const schedule::Task& t = own.task;
   const std::string text = fmt::format(

@@ -145,7 +145,7 @@ Result<Options> parse_options(std::string_view text) {
     WEFT_CHECK(
         set_option(key, equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1), options));
   }
-  // What a file of hosts and switches says itself, and options of one node, would be ignored.
+  // Options that a file of hosts and switches states itself, and those of one node, would be ignored.
   static constexpr std::array<std::string_view, 8> kWithNode = {"node",     "net",     "oversub", "gpus",
                                                                 "topology", "routing", "seed",    "pxn"};
   for (const std::string_view key : seen)
