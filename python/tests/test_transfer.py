@@ -33,7 +33,7 @@ def test_a_list_is_read_by_block_table_and_notifies():
 
 
 class Keys(dict):
-    """A store whose get() raises KeyError, and one that Redis' client is like."""
+    """A store whose get() raises KeyError."""
 
     def set(self, key, value):
         self[key] = value

@@ -71,12 +71,15 @@ class SharedChoice : public testing::Test {
                               .ranks_per_node = kRanks,
                               .elements = 2,
                               .element_bytes = 4};
-    return std::string(choose(task, {}, net::memory::capabilities("shm"), true).value().algorithm->name);
+    const schedule::Plan plan = choose(task, {}, net::memory::capabilities("shm"), true).value();
+    protocol_ = plan.protocol;
+    return std::string(plan.algorithm->name);
   }
   session::Chooser chooser(const std::string& depends_on) const {
     return chooser_of(this_machine(calibrate::typical()).value(), {}, std::make_shared<const Log>(),
                       SharedChoices{segment_, depends_on});
   }
+  static inline Protocol protocol_ = Protocol::kSimple;  // of the last choice
   net::memory::Choice& only() const { return segment_.header().choices[0]; }
 
   // Segments are mapped and zero; a vector's memory is aligned for words only.
@@ -100,8 +103,10 @@ TEST_F(SharedChoice, OfAnotherRankIsTakenOverForTheSameCallOnly) {
 
 TEST_F(SharedChoice, ThatIsDamagedIsNotUsed) {
   const std::string chosen = all_reduce(chooser("rates"));
+  const Protocol protocol = protocol_;
   only().protocol = 200;
   EXPECT_EQ(all_reduce(chooser("rates")), chosen);
+  EXPECT_EQ(protocol_, protocol);
   only().protocol = 0;
   std::memset(only().algorithm, 'x', sizeof only().algorithm);
   EXPECT_EQ(all_reduce(chooser("rates")), chosen);

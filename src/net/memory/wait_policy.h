@@ -98,8 +98,9 @@ class WaitPolicy {
   std::vector<Rank> names_;
   Doorbell doorbell_;
   int looks_ = 0;
-  // After this many looks a rank asks whether a peer has its core: spinning would only keep that one from running.
-  static constexpr int kSomeLooks = 100, kFewLooks = 2;  // 5 us; a rank that shared its core the last time
+  // After this many looks a rank asks whether a peer has its core: spinning would only keep that one from running. 100
+  // looks take about 5 us (a choice); after a wait in which it shared its core, a rank asks at once.
+  static constexpr int kSomeLooks = 100, kFewLooks = 2;
   int spins_unless_alone_ = kSomeLooks;
   static constexpr unsigned kPublishEvery = 64;  // waits
   unsigned waits_ = 0;
