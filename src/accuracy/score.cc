@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "accuracy/spread.h"
+
 namespace weft::accuracy {
 namespace {
 
@@ -52,6 +54,7 @@ std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& pred
       scored.problem = known->second.error().message;
       continue;
     }
+    scored.machine = class_of(known->second->machine(), known->second->machine().endpoints());
     for (const Point& point : scored.table.points) {
       const auto prediction = known->second->predict(scored.table, point);
       if (!prediction) {

@@ -19,8 +19,17 @@ struct Score {
   std::array<double, kBands> error{};
 };
 
+// Machines whose predictions err alike: of one generation of GPUs ("NVIDIA Hopper"), within a node or over several.
+struct MachineClass {
+  std::string gpus;  // empty: not known
+  bool several_nodes = false;
+
+  bool operator==(const MachineClass&) const = default;
+};
+
 struct Scored {
   Table table;
+  MachineClass machine;                 // of the machine's ranks
   std::vector<Prediction> predictions;  // one per point; empty if the machine or the table cannot be modelled
   std::string problem;                  // why
   Score score;

@@ -1,6 +1,7 @@
 #include "accuracy/plot.h"
 #include "accuracy/regret.h"
 #include "accuracy/score.h"
+#include "accuracy/spread.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
@@ -15,7 +16,7 @@ using accuracy::Score;
 using accuracy::Scored;
 
 struct Spec {
-  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits;
+  std::string folder, table, on, calibration, collective = "all_reduce", svg, json, limits, ratios;
   std::vector<std::string> regret, sizes = {"8", "4K", "256K", "4M", "64M", "1G"};
   std::int64_t ranks = 0, together = 0, steps = 2'000'000;
 };
@@ -220,8 +221,19 @@ Result<std::vector<Scored>> score(const Spec& spec, const accuracy::Progress& pr
   return all;
 }
 
+void print(const accuracy::Ratios& ratios) {
+  const auto [inside, points] = ratios.left_out();
+  fmt::print("# {} of {} rows, {:.0f} %, lie where the other tables of such machines have {:.0f} % of theirs\n", inside,
+             points, points == 0 ? 0.0 : 100.0 * inside / points, 100 * accuracy::kInside);
+}
+
 Status emit(const Spec& spec, const std::vector<Scored>& all) {
-  if (spec.json != "-") print(all);
+  const auto ratios = accuracy::Ratios::of(all);
+  if (spec.json != "-") {
+    print(all);
+    print(ratios);
+  }
+  if (!spec.ratios.empty()) WEFT_CHECK(write_json(spec.ratios, ratios.to_json()));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(all)));
   if (!spec.svg.empty()) WEFT_CHECK(write_plots(spec.svg, all));
   return {};
@@ -256,6 +268,13 @@ Result<int> run(const Spec& spec) {
   Progress::show("");
   WEFT_CHECK(emit(spec, all));
   if (spec.limits.empty()) return 0;
+  if (spec.folder.empty() && spec.table.empty()) {
+    WEFT_TRY(const auto shipped, accuracy::Ratios::shipped());
+    if (!shipped.near(accuracy::Ratios::of(all))) {
+      fmt::print(stderr, "weft: data/measured/ratios.json is of other predictions: write it by --ratios\n");
+      return kBadAnswer;
+    }
+  }
   const Score others = total(all, accuracy::Use::kJudge);
   for (std::size_t b = 0; b < kBands; ++b)
     if (100 * others.error[b] > limits[b]) return kBadAnswer;
@@ -279,6 +298,10 @@ Command add_accuracy(CLI::App& app) {
   sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder")->check(writable_folder);
   sub->add_option("--fail-above", spec->limits, "exit 1 if a total of tables not fitted on is above: A,B,C in percent");
   sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->add_option("--ratios", spec->ratios,
+                  "write measured / predicted of every row to this file (weft.ratios/1), from which bench says where "
+                  "measurements would lie")
       ->check(writable);
   sub->add_option("--regret", spec->regret,
                   "instead: compare weft's choices with every other plan by weft's own simulator, on these machines, "

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "accuracy/spread.h"
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/beside.h"
@@ -11,6 +12,7 @@
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
+#include "predict/estimate_gap.h"
 #include "predict/predict.h"
 #include "sim/flow/flow_fabric.h"
 #include "sim/packet/packets.h"
@@ -234,6 +236,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   if (options.computing.any()) row.computing = computing_of(options.computing.alone, outcome);
   for (const sim::PathShare& share : outcome.why)
     row.why.push_back({std::string(name(share.cause)), share.where, share.time});
+  row.estimate_off = predict::estimate_gap(answer.choice.estimate, outcome);
   row.path_steps = outcome.path_steps;
   row.plans_simulated = answer.tried;
   row.busiest_link = outcome.busiest_link;
@@ -252,6 +255,18 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.steps_represented = outcome.represented;
   row.enlarged = outcome.enlarged;
   return row;
+}
+
+// Where measurements would lie beside the row's time; nothing where too few tables of such machines are known.
+std::optional<BenchRow::Measured> measured_beside(const BenchRow& row, const accuracy::Ratios& ratios,
+                                                  const accuracy::MachineClass& machine) {
+  const auto spread = ratios.spread(machine, row.bytes);
+  if (!spread) return std::nullopt;
+  return BenchRow::Measured{.low = row.time * spread->low,
+                            .high = row.time * spread->high,
+                            .inside = accuracy::kInside,
+                            .tables = spread->tables,
+                            .of = spread->of};
 }
 
 }  // namespace
@@ -279,6 +294,8 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
                      .loads = spec.loads,
                      .compute = spec.compute,
                      .rows = {}};
+  WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
+  const accuracy::MachineClass machine_class = accuracy::class_of(*healthy.view, healthy.ranks);
   std::string trace;
   for (const Bytes bytes : sizes) {
     if (progress.before) progress.before(bytes, job.ranks);
@@ -287,6 +304,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
+    row.measured = measured_beside(row, ratios, machine_class);
     report.rows.push_back(row);
     if (progress.after) progress.after(report);
   }

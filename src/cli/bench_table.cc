@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/bench.h"
+#include "predict/estimate_gap.h"
 
 namespace weft::cli {
 
@@ -25,6 +28,12 @@ std::string speed_text(const BenchRow& r) {
       "; in all runs {} steps in {:.2f} s: {:.2f} M/s simulated, standing for {:.2g} steps of all ranks, {:.2f} M/s",
       r.steps_in_all_runs, seconds, static_cast<double>(r.steps_in_all_runs) / seconds * 1e-6, r.steps_represented,
       r.steps_represented / seconds * 1e-6);
+}
+
+// "950-1310"
+std::string measured_text(const BenchRow& r) {
+  if (!r.measured) return "-";
+  return fmt::format("{}-{}", time_text(r.measured->low), time_text(r.measured->high));
 }
 
 // "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps simulated; fast-forwarded"
@@ -75,7 +84,11 @@ std::string why_text(const BenchRow& r) {
 }  // namespace
 
 BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
-    : report_(report), wide_(width >= kWide), verbose_(verbose) {}
+    : report_(report),
+      wide_(width >= kWide),
+      verbose_(verbose),
+      measured_(std::ranges::any_of(report.rows, [](const BenchRow& r) { return r.measured && r.errors < 0; })),
+      judged_(measured_ ? "measured" : "#wrong") {}
 
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
@@ -86,25 +99,32 @@ void BenchTable::header() const {
   for (const std::string& load : report_.loads) fmt::print("# load {}\n", load);
   if (!report_.compute.empty()) fmt::print("# compute {}\n", report_.compute);
   if (wide_) {
-    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
-               "count", "type", "op", "time", "algbw", "busbw", "#wrong", "algo", "proto", "ch", "predicted", "%limit",
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
+               "count", "type", "op", "time", "algbw", "busbw", judged_, "algo", "proto", "ch", "estimate", "%limit",
                "limit");
-    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)",
-               "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "(us)", "");
+    fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)",
+               "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", measured_ ? "(us)" : "", "", "", "", "(us)", "");
+  } else if (measured_) {
+    fmt::print("# {:>11} {:>11} {:>8} {:>15}  {:<9} {:<6} {:>3} {:>6}\n", "size (B)", "time (us)", "busbw",
+               "measured (us)", "algo", "proto", "ch", "%limit");
   } else {
     fmt::print("# {:>11} {:>11} {:>8} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>6}\n", "size (B)", "time (us)", "busbw",
-               "#wrong", "algo", "proto", "ch", "predicted", "%limit");
+               "#wrong", "algo", "proto", "ch", "estimate", "%limit");
   }
   std::fflush(stdout);
 }
 
 void BenchTable::row(const BenchRow& r) const {
   const std::string wrong = r.errors < 0 ? "N/A" : std::to_string(r.errors);
+  const std::string judged = measured_ ? measured_text(r) : wrong;
   const int percent = static_cast<int>(100 * r.of_limit() + 0.5);
   if (wide_)
-    fmt::print("  {:>12} {:>12} {:>7} {:>5} {:>11} {:>8.2f} {:>8.2f} {:>7}   {:<9} {:<7} {:>3} {:>11} {:>5}%  {}\n",
-               r.bytes, r.count, report_.type, report_.op, time_text(r.time), r.algbw_gb(), r.busbw_gb(), wrong,
+    fmt::print("  {:>12} {:>12} {:>7} {:>5} {:>11} {:>8.2f} {:>8.2f} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>5}%  {}\n",
+               r.bytes, r.count, report_.type, report_.op, time_text(r.time), r.algbw_gb(), r.busbw_gb(), judged,
                r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent, r.limit_resource);
+  else if (measured_)
+    fmt::print("  {:>11} {:>11} {:>8.2f} {:>15}  {:<9} {:<6} {:>3} {:>5}%\n", r.bytes, time_text(r.time), r.busbw_gb(),
+               judged, r.algorithm, r.protocol, r.channels, percent);
   else
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
@@ -120,6 +140,7 @@ void BenchTable::row(const BenchRow& r) const {
   const bool unsure = r.uncertainty > kTold;
   if ((verbose_ || unsure) && report_.world == "simulated") fmt::print("#   {}\n", simulated_text(r));
   if (verbose_ && !r.why.empty()) fmt::print("#   {}\n", why_text(r));
+  if (verbose_ && !r.estimate_off.empty()) fmt::print("#   {}\n", r.estimate_off);
   if (verbose_ && r.packets) fmt::print("#   {}\n", packets_text(*r.packets));
   std::fflush(stdout);
 }
@@ -135,6 +156,20 @@ void BenchTable::footer(const BenchReport& report) const {
   fmt::print("# {} wrong elements{}, average busbw {:.2f} GB/s\n", wrong,
              unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "",
              report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
+  // A class of machines and sizes is named once, at the last of its rows.
+  for (std::size_t i = 0; measured_ && i < report.rows.size(); ++i) {
+    const auto& m = report.rows[i].measured;
+    if (!m || (i + 1 < report.rows.size() && report.rows[i + 1].measured && report.rows[i + 1].measured->of == m->of))
+      continue;
+    fmt::print("# measured: {:.0f} of 10 published rows would lie there, by {} tables of {}\n", 10 * m->inside,
+               m->tables, m->of);
+  }
+  const auto off = report.world != "simulated" ? 0 : std::ranges::count_if(report.rows, [](const BenchRow& r) {
+    return predict::estimate_is_off(r.predicted, r.time);
+  });
+  if (off > 0 && !verbose_)
+    fmt::print("# the cost model's estimate is more than {:.0f} % off in {} {}: --verbose says why\n",
+               100 * predict::kExplainedGap, off, off == 1 ? "row" : "rows");
 }
 
 Result<int> finish_bench(const BenchSpec& spec, const BenchReport& report, const BenchTable& table) {

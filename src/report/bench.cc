@@ -26,6 +26,13 @@ nlohmann::json to_json(const BenchReport& report) {
         {"of_limit", r.of_limit()}};
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
+    if (!r.estimate_off.empty()) row["estimate_off"] = r.estimate_off;
+    if (const auto& m = r.measured)
+      row["measured"] = {{"low_us", m->low.us()},
+                         {"high_us", m->high.us()},
+                         {"inside", m->inside},
+                         {"tables", m->tables},
+                         {"of", m->of}};
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
     if (r.packets)
       row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},

@@ -23,7 +23,18 @@ struct BenchRow {
   std::int64_t errors = -1;  // wrong elements; -1: not checked
   std::string busiest_link;  // simulated: what carried most, …
   double busiest_share = 0;  // … and how much of its capacity it used
-  Duration healthy;          // simulated with faults, other jobs or loads: the time without; else 0
+  // Simulated: why `predicted`, the cost model's estimate, is more than a fifth off; empty: it is not, or not asked
+  // for.
+  std::string estimate_off = {};
+  // Simulated: where published measurements of machines like this one would lie, by their distance from predictions.
+  struct Measured {
+    Duration low, high;  // `inside` of them lie between
+    double inside = 0;
+    int tables = 0;  // that this is from …
+    std::string of;  // … and the class of machines and sizes that they are of
+  };
+  std::optional<Measured> measured = {};
+  Duration healthy;  // simulated with faults, other jobs or loads: the time without; else 0
   // Simulated: how the time was found, "full", "symmetric" (one rank for several that provably do the same) or
   // "extrapolated" from a part of the machine, then between `low` and `high`.
   std::string method = {};
