@@ -210,11 +210,14 @@ Result<int> compare(const Spec& spec) {
   });
   Progress line;
   WEFT_TRY(const training::Comparison found,
-           training::compare_file(spec.compare, [&](const training::Comparison& so_far, std::int64_t rows) {
-             const std::lock_guard lock(interrupted.mutex());
-             done.rows.insert(done.rows.end(), so_far.rows.begin() + std::ssize(done.rows), so_far.rows.end());
-             Progress::show(fmt::format("row {} of {} …", so_far.rows.size() + 1, rows));
-           }));
+           training::compare_file(
+               spec.compare,
+               [&](const training::Comparison& so_far, std::int64_t rows) {
+                 const std::lock_guard lock(interrupted.mutex());
+                 done.rows.insert(done.rows.end(), so_far.rows.begin() + std::ssize(done.rows), so_far.rows.end());
+                 Progress::show(fmt::format("row {} of {} …", so_far.rows.size() + 1, rows));
+               },
+               cards));
   const std::lock_guard lock(interrupted.mutex());
   Progress::show("");
   WEFT_CHECK(emit(found));

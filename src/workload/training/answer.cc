@@ -64,6 +64,7 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"overlap", &plan.overlap},
                                       {"eager", &plan.eager}})
     if (plain == known) return *number = value, true;
+  if (plain == "software") return plan.software = static_cast<int>(value), true;
   return false;
 }
 
@@ -87,7 +88,7 @@ Result<Words> parse_words(std::string_view text) {
     if (!set_number(words, key, 0))
       return bad_input(
           "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
-          "eager, recompute, schedule, precision",
+          "eager, software, recompute, schedule, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);

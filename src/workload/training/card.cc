@@ -47,6 +47,9 @@ void take(const json& entry, const std::string& precision, Card& card) {
   if (!entry.contains("attention")) return;
   card.attention_forward = entry["attention"].value("forward", 0.0);
   card.attention_backward = entry["attention"].value("backward", 0.0);
+  card.attention_before_2024 = entry["attention"].contains("before_2024") && card.attention_forward > 0
+                                   ? entry["attention"].value("before_2024", 0.0) / card.attention_forward
+                                   : 1;
 }
 
 }  // namespace
@@ -95,6 +98,14 @@ double Card::grouped_gemm_time(double groups, double m, double n, double k) cons
   return std::max(best, bytes / (bandwidth * memory_share)) + launch;
 }
 
+bool fitted_on(std::string_view set, std::string_view precision) {
+  const auto cards = table();
+  if (!cards) return false;
+  const json& names = (*cards)["common"]["sustained"]["fitted_on"];
+  const std::string name = fmt::format("{} {}", set, precision);
+  return std::any_of(names.begin(), names.end(), [&](const json& n) { return n == name; });
+}
+
 Result<Card> load_card(std::string_view part_name, std::string_view precision, const OwnCards& own) {
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const topology::Part* part = catalog.find(part_name);
@@ -130,6 +141,9 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   card.estimated = (*found)["gemm"].value("source", "") == "estimate";
   card.chip = found->value("chip", "");
   take(*found, card.precision, card);
+  const json& common = cards["common"];
+  const double sustained = common["sustained"].value("value", 0.0);
+  card.gemm *= sustained, card.attention_forward *= sustained, card.attention_backward *= sustained;
   if (!own.file.empty()) {
     const json cards_of_user = json::parse(own.text, nullptr, false);
     for (const json& c : cards_of_user["cards"])
@@ -140,7 +154,6 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
         if (c.contains("software")) card.fitted += fmt::format(", software of {}", c["software"].dump());
       }
   }
-  const json& common = cards["common"];
   card.memory_share = common["memory_share"].value("value", 0.0);
   card.launch = common["launch"].value("value", 0.0) * 1e-6;
   card.reserved = common["reserved"].value("value", 0.0) * kGiB;

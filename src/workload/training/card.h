@@ -18,15 +18,18 @@ struct Card {
   double memory = 0;     // bytes
   double bandwidth = 0;  // bytes/s
   int multiprocessors = 0;
-  double gemm = 0;                                       // share of the peak that a large GEMM reaches for minutes
-  double attention_forward = 0, attention_backward = 0;  // share of peak16 of fused attention
-  double memory_share = 0;                               // share of the bandwidth that memory-bound kernels reach
-  double launch = 0;                                     // s between two kernels
-  double reserved = 0;                                   // bytes: context, communication buffers
-  double fragmentation = 0;                              // share of activations that the allocator adds
-  bool estimated = false;                                // shares are those of a similar card
-  std::string chip;                                      // its key in tables of cards: "90", "gfx942"
-  std::string fitted;                                    // what a user's own table was fitted to; empty: as shipped
+  // Shares of the peak that large GEMMs, and of peak16 that fused attention, keep up in training: of such kernels
+  // alone, times `sustained` of cards.json; of a user's own table, as it says.
+  double gemm = 0;
+  double attention_forward = 0, attention_backward = 0;
+  double attention_before_2024 = 1;  // of these rates, that kernels of software of 2023 reach (FlashAttention-2)
+  double memory_share = 0;           // share of the bandwidth that memory-bound kernels reach
+  double launch = 0;                 // s between two kernels
+  double reserved = 0;               // bytes: context, communication buffers
+  double fragmentation = 0;          // share of activations that the allocator adds
+  bool estimated = false;            // shares are those of a similar card
+  std::string chip;                  // its key in tables of cards: "90", "gfx942"
+  std::string fitted;                // what a user's own table was fitted to; empty: as shipped
 
   // C = A B with A of m × k, B of k × n: tiles in waves over the multiprocessors, but no faster than memory; in
   // seconds.
@@ -42,6 +45,9 @@ struct OwnCards {
   std::string file, text;  // empty: none
 };
 Status check_cards(const OwnCards& own);
+
+// Was `sustained` fitted to rows of this set of published steps, at this precision?
+bool fitted_on(std::string_view set, std::string_view precision);
 
 // `part`: a model of the catalogue, e.g. "H100-SXM5". Errors (bad input): no such part, or no such precision on it.
 // Requires: check_cards(own).

@@ -14,6 +14,7 @@ namespace weft::training {
 struct Compared {
   std::string id, set, group, model, gpu, precision, source, plan_text;
   bool moe = false;
+  bool fitted = false;  // a constant of the model was fitted to it, see fitted_on
   Plan plan;
   double gpus = 0, measured = 0, predicted = 0;  // s; 0: not measured
   double simple = 0;                             // s, by the median TFLOP/s of other models on the card; 0: none

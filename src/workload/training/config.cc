@@ -206,6 +206,7 @@ Status read_plan(std::string_view file, const Values& values, Config& config) {
   if (config.format == "torchtitan") {
     WEFT_TRY(const auto shards, number(file, values, "parallelism.data_parallel_shard_degree"));
     config.numbers.try_emplace("zero", shards.value_or(-1) == 1 ? 0 : 3);
+    if (!on(values, "parallelism.enable_async_tensor_parallel")) config.numbers.try_emplace("software", 2023);
     // Both keys were used: training.compile until 2025, compile.enable since.
     config.numbers.try_emplace("eager", on(values, "training.compile") || on(values, "compile.enable") ? 0 : 1);
   }

@@ -44,8 +44,9 @@ class Layer {
     const double widths = d(m_.query_width() + m_.value_width()) / tp;
     if (plan_.flash_attention()) {
       const double flops = tokens_ * s * widths;  // 2 FLOP per product of two GEMMs, half of it below the causal mask
-      core_.forward.attention = flops / (card_.peak16 * card_.attention_forward) + card_.launch;
-      core_.backward.attention = 2.5 * flops / (card_.peak16 * card_.attention_backward) + card_.launch;
+      const double peak = card_.peak16 * (plan_.software < 2024 ? card_.attention_before_2024 : 1);
+      core_.forward.attention = flops / (peak * card_.attention_forward) + card_.launch;
+      core_.backward.attention = 2.5 * flops / (peak * card_.attention_backward) + card_.launch;
     } else {
       Card at16 = card_;
       at16.peak = card_.peak16;

@@ -31,7 +31,8 @@ struct Plan {
   std::int64_t eager = 0;          // 1: a kernel per operation, as PyTorch runs a model that is not compiled
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
-  // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory.
+  // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory; in 2023
+  // it is FlashAttention-2, and tensor parallelism does not overlap, as in PyTorch's own kernels until today.
   int software = 2025;
 
   std::int64_t ranks() const { return tp * pp * cp * dp; }

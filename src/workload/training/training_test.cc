@@ -279,14 +279,29 @@ TEST(Pictures, ScalingGoesFromOneReplicaToAll) {
 }
 
 // Nothing of these rows was used to set a constant.
-TEST(Compare, PublishedStepsOfMegatronOnA100ArePredictedToSixPercent) {
+TEST(Compare, PublishedStepsOfMegatronOnA100ArePredictedToThirteenPercent) {
   const auto found = compare_file(std::string(WEFT_SOURCE) + "/data/training/steps.csv");
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->rows.size(), 9u);
   for (const Compared& row : found->rows) {
     EXPECT_TRUE(row.skipped.empty()) << row.skipped;
-    EXPECT_LT(std::abs(row.error()), 0.06) << row.id;
+    EXPECT_LT(std::abs(row.error()), 0.13) << row.id;
+    EXPECT_FALSE(row.fitted) << row.id;
   }
+}
+
+TEST(Card, AttentionOf2023IsSlowerOnHopperOnly) {
+  for (const auto& [part, slower] : {std::pair("H100-SXM5", 0.35 / 0.6), std::pair("A100-SXM4-80GB", 1.0)})
+    EXPECT_DOUBLE_EQ(load_card(part, "bf16")->attention_before_2024, slower) << part;
+}
+
+TEST(Card, SharesAreThoseOfKernelsAloneTimesWhatTrainingSustains) {
+  const auto card = load_card("H100-SXM5", "bf16");
+  ASSERT_TRUE(card.has_value());
+  EXPECT_LT(card->gemm, 0.803);  // of large GEMMs alone
+  EXPECT_GT(card->gemm, 0.8 * 0.803);
+  EXPECT_TRUE(fitted_on("dgxc", "bf16"));
+  EXPECT_FALSE(fitted_on("dgxc", "fp8"));
 }
 
 TEST(Compare, SwappedColumnsAreNamedWithLineAndColumn) {
