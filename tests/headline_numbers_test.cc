@@ -12,8 +12,6 @@
 #include "cost/limit.h"
 #include "cost/shipped.h"
 #include "sim/flow/flow_fabric.h"
-#include "simulate/computing.h"
-#include "simulate/faults.h"
 #include "simulate/simulate.h"
 #include "topology/catalog/catalog.h"
 #include "topology/machine.h"
@@ -288,34 +286,6 @@ TEST(Headline, N15ReloadingBeatsRecomputing) {
   const double from_host = reloaded("dgx-h100", "H100-SXM5");
   EXPECT_NEAR(recomputed / from_host, 14, 1.4);
   EXPECT_NEAR(from_host / reloaded("gh200", "GH200"), 2, 0.2);
-}
-
-// N14: overlap makes training about 30 % faster. So it does where communicating takes four tenths of computing's time:
-// of that, the multiprocessors which 16 channels hold take back 16 / 132.
-TEST(Headline, N14OverlapGainsWhatItHidesLessTheMultiprocessorsItTakes) {
-  const auto machine = machine_of("dgx-h100:nodes=4,net=ib-ndr");
-  const Asked gradients{.bytes = kGiB};
-  const sim::Computing backward = simulate::computing_of(machine, 32, "15ms").value();
-  const auto outcome = simulate::simulate(machine, task_of(machine, gradients), choice(machine, gradients).plan,
-                                          {.computing = backward});
-  ASSERT_TRUE(outcome);
-  const double alone = (backward.alone + outcome->time).s(), together = std::max(outcome->time, outcome->computed).s();
-  EXPECT_NEAR(outcome->time / backward.alone, 0.39, 0.02);
-  EXPECT_NEAR(alone / together, 1.3, 0.05);
-}
-
-// N17: a 70B model on 8 GPUs computes 85 % of the time over NVLink 4, of which 12 % is communication, and 45 % over
-// PCIe
-// 5. From the first figures and weft's ratio of all-reduce times over both follows the second.
-TEST(Headline, N17PcieCostsHalfOfTheComputing) {
-  const auto healthy = topology::load_machine("dgx-h100").value();
-  const std::vector<std::string> no_nvlink{"nvswitch:0=down"};
-  const auto pcie = cost::shipped_view(simulate::apply_faults(healthy, no_nvlink)->machine).value();
-  const auto nvlink = machine_of("dgx-h100");
-  const Asked sum{.bytes = kGiB}, ring{.bytes = kGiB, .algorithm = "ring"};
-  const auto computing = [&](double times) { return 0.85 / (0.85 + 0.12 * times + 0.05); };
-  EXPECT_NEAR(computing(simulated(pcie, sum) / simulated(nvlink, sum)), 0.40, 0.02);    // NVLS sums in the switch
-  EXPECT_NEAR(computing(simulated(pcie, ring) / simulated(nvlink, ring)), 0.50, 0.02);  // rings on both
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 
 namespace weft::accuracy {
 
-// Of the first `ranks` ranks.
+// That of the first `ranks` ranks.
 MachineClass class_of(const cost::MachineView& machine, Rank ranks);
 
-// Where measurements lie beside a predicted time.
+// A range beside a predicted time in which measurements lie.
 struct Spread {
   double low = 1, high = 1;  // measured / predicted: kInside of the measured points lie between
   int tables = 0, points = 0;
@@ -31,9 +31,9 @@ class Ratios {
   static Result<Ratios> parse(std::string_view name, std::string_view text);
   nlohmann::json to_json() const;
 
-  // Of the narrowest class with kLeastTables tables: this generation of GPUs, else this maker's, else all. The tables
-  // count alike, however many points they have. Nothing if there are too few, or the GPUs are not known.
-  // `without`: as if the table of this name were not there.
+  // It is taken from the narrowest class with kLeastTables tables: this generation of GPUs, else this maker's, else
+  // all. The tables count alike, however many points they have. Nothing if there are too few, or the GPUs are not
+  // known. `without`: as if the table of this name were not there.
   std::optional<Spread> spread(const MachineClass& machine, Bytes bytes, std::string_view without = {}) const;
 
   // The part of all points that lie within the spread that the other tables give: what the spreads are worth.

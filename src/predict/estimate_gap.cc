@@ -10,7 +10,7 @@
 namespace weft::predict {
 namespace {
 
-// What both models speak of.
+// The parts of a time that both models know.
 enum Part : std::size_t { kHops, kBytes, kWaits, kParts };
 
 Part part_of(sim::Cause cause) {
