@@ -81,14 +81,17 @@ Result<Words> parse_words(std::string_view text) {
     if (equals == std::string_view::npos)
       return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
     const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
-    if (key == "recompute" || key == "schedule" || key == "precision") {
-      (key == "recompute" ? words.recompute : key == "schedule" ? words.schedule : words.precision) = value;
+    if (key == "recompute" || key == "schedule" || key == "precision" || key == "compress") {
+      (key == "recompute"  ? words.recompute
+       : key == "schedule" ? words.schedule
+       : key == "compress" ? words.compress
+                           : words.precision) = value;
       continue;
     }
     if (!set_number(words, key, 0))
       return bad_input(
           "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
-          "eager, software, recompute, schedule, precision",
+          "eager, software, recompute, schedule, compress, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);
@@ -104,6 +107,7 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   plan.precision = words.precision;
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));
   WEFT_TRY(plan.schedule, parse_schedule(words.schedule));
+  WEFT_TRY(plan.compression, parse_compression(words.compress));
   if (plan.seq == 0) plan.seq = model.seq;
   return question;
 }

@@ -13,7 +13,8 @@ namespace weft::training {
 
 // A question about training as it is typed.
 struct Words {
-  std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16";
+  std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16",
+              compress = "none";
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};

@@ -35,6 +35,7 @@ std::string describe(const Plan& plan) {
   add("dp", plan.dp);
   text += fmt::format("ZeRO {}, micro-batch {}, recompute {}", plan.zero, plan.micro_batch, name(plan.recompute));
   if (plan.bucket > 0) text += fmt::format(", bucket {} MiB", plan.bucket);
+  if (plan.compression.any()) text += fmt::format(", gradients by {}", name(plan.compression));
   if (plan.overlap == 0) text += ", no overlap";
   if (plan.eager != 0) text += ", eager";
   if (plan.schedule != Schedule::k1F1B) text += fmt::format(", {}", name(plan.schedule));
@@ -56,6 +57,11 @@ Status check_plan(const Model& model, const Plan& plan) {
     return bad_input("--bucket {}: 0 (the framework's default) to 1048576 MiB", plan.bucket);
   if (plan.overlap != 0 && plan.overlap != 1) return bad_input("--overlap {}: 0 or 1", plan.overlap);
   if (plan.eager != 0 && plan.eager != 1) return bad_input("--eager {}: 0 or 1", plan.eager);
+  if (plan.compression.any() && plan.zero > 0)
+    return bad_input("--compress {} needs --zero 0: DDP's hooks compress gradients that every replica keeps",
+                     name(plan.compression));
+  if (plan.compression.kind == Compression::Kind::kHalf && plan.gradient_bytes == 2)
+    return bad_input("--compress fp16: gradients have 2 bytes already (--gradient-bytes)");
   if (plan.zero < 0 || plan.zero > 3) return bad_input("--zero {}: 0, 1, 2 or 3", plan.zero);
   if (model.heads % plan.tp != 0)
     return bad_input("--tp {} does not divide {} heads of {}", plan.tp, model.heads, model.name);

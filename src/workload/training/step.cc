@@ -17,11 +17,13 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 struct Reduction {
   double seconds = 0, first = 0, last = 0;  // all buckets; the first and the last one
   double gather = 0;                        // of updated weights, where the optimizer's state is spread
+  double encode = 0;                        // compressing all buckets and back, on the GPU
   int channels = 0;
   std::string algorithm;
 };
 
-Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Plan& plan, Traffic& traffic) {
+Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Model& model, const Plan& plan,
+                               const Card& card, Traffic& traffic) {
   Reduction r;
   if (group.ranks <= 1 || parameters <= 0) return r;
   const double bytes = parameters * plan.gradient_bytes;
@@ -40,11 +42,15 @@ Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Pl
   const double rest = bytes - first - d(whole) * bucket;
   const auto add = [&](double size, double times) -> Result<double> {
     if (size < 1 || times <= 0) return 0.0;
-    WEFT_TRY(const auto cost, traffic(collective, group, static_cast<Bytes>(size)));
-    r.seconds += times * cost.seconds;
+    const Encoded wire = encoded(size, group.ranks, model, plan, card);
+    WEFT_TRY(const auto cost, traffic(plan.compression.any() ? wire.collective : collective, group,
+                                      std::max<Bytes>(1, static_cast<Bytes>(wire.bytes))));
+    const double seconds = wire.collectives * cost.seconds;
+    r.seconds += times * seconds;
+    r.encode += times * wire.seconds;
     r.channels = std::max(r.channels, cost.channels);
     r.algorithm = cost.algorithm;
-    return cost.seconds;
+    return seconds;
   };
   WEFT_TRY(r.first, add(first, 1));
   WEFT_TRY(const double each, add(bucket, d(whole)));
@@ -173,14 +179,15 @@ class Builder {
       parameters_.push_back(own);
       Reduction all;
       if (plan_.zero < 3) {
-        WEFT_TRY(all, reduction_of(own.dense, replicas(), plan_, traffic_));
+        WEFT_TRY(all, reduction_of(own.dense, replicas(), m_, plan_, card_, traffic_));
       }
       // Replicas of experts are the ranks of a stage that hold the same ones.
       const auto replicas = static_cast<Rank>(plan_.dp * plan_.cp * plan_.tp / plan_.ep);
       WEFT_TRY(const Reduction experts,
-               reduction_of(own.expert, {replicas, static_cast<Rank>(plan_.ep)}, plan_, traffic_));
+               reduction_of(own.expert, {replicas, static_cast<Rank>(plan_.ep)}, m_, plan_, card_, traffic_));
       all.seconds += experts.seconds;
       all.gather += experts.gather;
+      all.encode += experts.encode;
       all.last = std::max(all.last, experts.last);
       all.channels = std::max(all.channels, experts.channels);
       if (all.algorithm.empty()) all.algorithm = experts.algorithm;
@@ -215,6 +222,7 @@ class Builder {
         reduced = std::max(done + slower + r.last, begin + slower + r.seconds);
       }
       if (plan_.zero > 0 && plan_.zero < 3 && !overlaps_data()) reduced += r.gather;
+      reduced += r.encode;  // its kernels take the GPU from the backward pass
       const double replicas = plan_.zero > 0 ? d(plan_.dp * plan_.cp) : 1;
       const double experts = plan_.zero > 0 ? std::max(1.0, d(plan_.dp * plan_.cp * plan_.tp) / d(plan_.ep)) : 1;
       // Adam: FP32 weight and two moments read and written, gradient read, BF16 weight written.
