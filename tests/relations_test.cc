@@ -173,6 +173,8 @@ TEST(Commands, AgreeOnOneNumber) {
   ASSERT_TRUE(bench.has_value() && explain.has_value());
   const double time = (*bench)["rows"][0]["time_us"];
   EXPECT_EQ(time, (*explain)["simulated"]["time_us"].get<double>());
+  EXPECT_EQ((*bench)["rows"][0]["measured"], (*explain)["simulated"]["measured"]);
+  EXPECT_LT((*bench)["rows"][0]["measured"]["low_us"].get<double>(), time);
   // By NCCL's tuner, as tables of nccl-tests are predicted.
   const auto nccl = cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes, "--tuner", "nccl"});
   accuracy::Predictor predictor(cost::shipped_view(topology::load_machine(on).value()).value());

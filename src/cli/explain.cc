@@ -1,3 +1,4 @@
+#include "accuracy/spread.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -50,10 +51,11 @@ struct Explained {
   std::optional<predict::Answer> answer;  // on modelled machines: the one that is chosen, simulated
   std::optional<NcclView> nccl;
   cost::Limit limit;
+  std::optional<accuracy::Spread> measured;  // beside the simulated time
 };
 
 nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
-  const auto& [all, answer, nccl, limit] = e;
+  const auto& [all, answer, nccl, limit, measured] = e;
   nlohmann::json candidates = nlohmann::json::array();
   for (const tune::Candidate& c : all) {
     nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
@@ -81,13 +83,19 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
                          {"plans_simulated", answer->tried},
                          {"busiest_link", answer->outcome.busiest_link},
                          {"busiest_share", answer->outcome.busiest_share}};
+    if (measured)
+      json["simulated"]["measured"] = {{"low_us", (answer->outcome.time * measured->low).us()},
+                                       {"high_us", (answer->outcome.time * measured->high).us()},
+                                       {"inside", accuracy::kInside},
+                                       {"tables", measured->tables},
+                                       {"of", measured->of}};
   }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
   return json;
 }
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
-  const auto& [all, answer, nccl, limit] = e;
+  const auto& [all, answer, nccl, limit, measured] = e;
   fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective,
              format_bytes(task.elements * task.element_bytes), task.ranks, machine.name, format_duration(limit.time),
              limit.resource);
@@ -102,6 +110,10 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
     fmt::print("# simulated: {} ({}), busiest {}, {:.0f} % used\n", format_duration(answer->outcome.time),
                simulate::name(answer->outcome.method), answer->outcome.busiest_link,
                100 * answer->outcome.busiest_share);
+  if (answer && measured)
+    fmt::print("# measured: {:.0f} of 10 published rows would lie between {} and {}, by {} tables of {}\n",
+               10 * accuracy::kInside, format_duration(answer->outcome.time * measured->low),
+               format_duration(answer->outcome.time * measured->high), measured->tables, measured->of);
 }
 
 // Writes the tuning table instead of explaining one size.
@@ -176,7 +188,8 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
   WEFT_TRY(auto all, tune::candidates(*asked.machine.view, asked.question));
   std::optional<NcclView> nccl;
   if (asked.machine.simulated && all.front().possible) nccl = ask_nccl(*asked.machine.view, asked.question);
-  Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task)};
+  Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task),
+              std::nullopt};
   if (asked.machine.simulated && e.all.front().possible) {
     predict::Query query{.question = asked.question};
     if (publish) {
@@ -187,6 +200,9 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
     }
     WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
     mark_chosen(e.all, *e.answer);
+    const schedule::Task& task = asked.question.task;
+    WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
+    e.measured = ratios.spread(accuracy::class_of(*asked.machine.view, task.ranks), task.elements * task.element_bytes);
   }
   return e;
 }
