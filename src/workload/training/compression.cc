@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "base/text.h"
 #include "workload/training/card.h"
 #include "workload/training/model.h"
 #include "workload/training/plan.h"
@@ -46,7 +46,7 @@ double factors(const Model& m, const Plan& plan, double rank) {
 // A positive number and what follows it.
 std::optional<std::pair<double, std::string_view>> number_at(std::string_view text) {
   double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, problem] = read_number(text, value);
   if (problem != std::errc() || !(value > 0)) return std::nullopt;
   return std::pair(value, text.substr(static_cast<std::size_t>(end - text.data())));
 }
