@@ -433,7 +433,7 @@ class nixl_agent(Descriptors):
         name = _text(remote_agent)
         if ip_addr:
             place = f"the agent at {ip_addr}:{port}"
-            metadata = ask((ip_addr, port), self._key, b"LOAD", b"")
+            metadata: bytes | None = ask((ip_addr, port), self._key, b"LOAD", b"")
         else:
             place = f"the agent under '{name}' in etcd"
             metadata = _call(lambda: self._etcd().get(f"/{name}/{label or 'metadata'}"))
