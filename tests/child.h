@@ -62,6 +62,11 @@ class Child {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
+  // Returns when all its threads stand.
+  void stop() const {
+    EXPECT_EQ(kill(pid_, SIGSTOP), 0);
+    EXPECT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
+  }
   pid_t pid() const { return pid_; }
 
  private:

@@ -202,7 +202,7 @@ TEST_P(KvProcesses, AServerThatIsStoppedTimesOutAndNothingHangs) {
   Child child("serve");
   const std::string address = child.receive();
   Engine engine(address, GetParam());
-  kill(child.pid(), SIGSTOP);
+  child.stop();
   const auto none = engine.client->match("", prompt(0));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kTimeout);
@@ -220,7 +220,7 @@ TEST_P(KvProcesses, AStoppedClientsLeaseEndsByItsDeadlineAndItsLateWriteIsRefuse
   Child client(GetParam() ? "late_tcp" : "late");
   client.say(serving.server.address());
   ASSERT_EQ(client.receive(), "begun");
-  kill(client.pid(), SIGSTOP);
+  client.stop();
   for (int i = 0; i < 500 && serving.store.counters().expired == 0; ++i) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(serving.store.counters().expired, 1);
   auto all = serving.store.begin("", std::vector<Token>(kPages * kTokens, 7));

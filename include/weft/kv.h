@@ -220,7 +220,8 @@ class Client {
   // block's; kTimeout: ClientOptions::lease has passed; kInvalidArgument: memory that is too small.
   Status read(const Lease& lease, const transfer::Registration& memory, std::int64_t offset = 0);
   Status write(const Writing& writing, const transfer::Registration& memory, std::int64_t offset = 0);
-  // match(), read() and end(): returns the tokens whose blocks were read.
+  // The longest prefix that the store has, copied as by read(): returns the tokens whose blocks were read. One
+  // question, without a lease; with one where a page has been given to another block meanwhile.
   Result<std::int64_t> get(std::string_view salt, std::span<const Token> tokens, const transfer::Registration& memory,
                            std::int64_t offset = 0);
   // begin(), write() and commit() of a prompt whose blocks stand in `memory`, the first at `offset`; blocks that the

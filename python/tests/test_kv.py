@@ -247,6 +247,7 @@ def test_ctrl_c_ends_a_question():
     with Process() as there:
         client = Client(Agent("engine", key=KEY), there.address, KEY, timeout=60)
         os.kill(there.process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, there.process.pid, os.WSTOPPED | os.WNOWAIT)
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):

@@ -249,7 +249,7 @@ class Client:
         self._core.write(writing._core, memory.number, offset)
 
     def get(self, tokens: Tokens, memory: Region, offset: int = 0, *, salt: Salt = "") -> int:
-        """match(), read() and end(): returns the tokens whose blocks were read."""
+        """The longest prefix that the store has, copied as by read(): returns the tokens whose blocks were read."""
         return self._core.get(_bytes(salt), _tokens(tokens), memory.number, offset)
 
     def put(self, tokens: Tokens, memory: Region, offset: int = 0, *, salt: Salt = "") -> int:

@@ -158,11 +158,13 @@ struct Bench {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  // As long as a store's; two prompts at a time are there, as many as fit into the store.
-  static std::vector<std::string> keys(std::int64_t count, std::uint64_t number) {
+  // As long as a store's. As many prompts are there at a time as fit into the store, so that both servers use as much
+  // memory.
+  std::uint64_t prompts(std::int64_t count) const { return static_cast<std::uint64_t>(2 * plan.counts.back() / count); }
+  std::vector<std::string> keys(std::int64_t count, std::uint64_t number) const {
     std::vector<std::string> all;
     for (std::int64_t block = 0; block < count; ++block)
-      all.push_back(fmt::format("weft-bench-{:010}-{:010}", number % 2, block));
+      all.push_back(fmt::format("weft-bench-{:010}-{:010}", number % prompts(count), block));
     return all;
   }
 };
@@ -189,8 +191,8 @@ Result<Times> measure(Bench& b, bool redis, std::int64_t count, std::uint64_t& n
     WEFT_CHECK(timed(gets, [&] { return b.get(redis, count, number); }));
     if (b.plan.check) times.errors += b.wrong(count, number);
   }
-  if (redis) WEFT_CHECK(b.redis->remove(Bench::keys(count, 0)));
-  if (redis) WEFT_CHECK(b.redis->remove(Bench::keys(count, 1)));
+  for (std::uint64_t prompt = 0; redis && prompt < b.prompts(count); ++prompt)
+    WEFT_CHECK(b.redis->remove(b.keys(count, prompt)));
   times.put = Duration::seconds(median(puts));
   times.get = Duration::seconds(median(gets));
   return times;

@@ -40,11 +40,13 @@ struct detail::ClientState final : Holder {
     WEFT_TRY(const Reply reply, ask({.ask = Ask::kCommit, .id = writing}));
     return reply.answer.number;
   }
-  Result<Reply> hold(Ask what, std::string_view salt, std::span<const Token> tokens) {
+  Result<Reply> hold(Ask what, std::string_view salt, std::span<const Token> tokens, bool holds = true) {
     const auto keys = block_keys(salt, tokens, block_tokens);
     if (keys.size() > kMostKeys)
       return bad_input("{}: a prompt of {} blocks; a question has at most {}", name, keys.size(), kMostKeys);
-    return ask({.ask = what, .count = static_cast<std::uint32_t>(keys.size()), .milliseconds = milliseconds(lease)},
+    return ask({.ask = what,
+                .count = static_cast<std::uint32_t>(keys.size()),
+                .milliseconds = holds ? milliseconds(lease) : 0},
                keys);
   }
   Status extend(std::uint64_t id) {
@@ -158,6 +160,12 @@ Status Client::write(const Writing& writing, const transfer::Registration& memor
 
 Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
+  // Without a lease first, which the server would have to be told the end of: where a page has been given to another
+  // block meanwhile, its generation makes the read fail.
+  WEFT_TRY(const Reply reply, state_->hold(Ask::kMatch, salt, tokens, false));
+  const Status read_at_once = state_->move(Op::kRead, reply.pages, memory, offset);
+  if (read_at_once) return static_cast<std::int64_t>(reply.pages.size()) * state_->block_tokens;
+  if (read_at_once.error().code != Code::kMismatch) return tl::make_unexpected(read_at_once.error());
   WEFT_TRY(const Lease lease, match(salt, tokens));
   WEFT_CHECK(read(lease, memory, offset));
   return lease.tokens();

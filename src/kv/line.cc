@@ -16,6 +16,7 @@ namespace bootstrap = net::bootstrap;
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kMostUntold = 1024;
+constexpr int kLooks = 64;  // some 20 us, before a wait that costs about as much
 
 Code code_of(Verdict verdict) {
   switch (verdict) {
@@ -100,11 +101,12 @@ Status Line::send_all(const std::byte* data, std::size_t bytes, Clock::time_poin
 }
 
 Status Line::receive_all(void* to, std::size_t bytes, Clock::time_point deadline) {
+  int looks = 0;
   for (std::size_t got = 0; got < bytes;) {
     const ssize_t n = recv(fd_.get(), static_cast<char*>(to) + got, bytes - got, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) {
-      WEFT_CHECK(wait(POLLIN, deadline));
+      if (++looks > kLooks) WEFT_CHECK(wait(POLLIN, deadline));
       continue;
     }
     if (n < 0) return broken(Code::kPeerDied, fmt::format("it has ended: {}", std::strerror(errno)));

@@ -141,6 +141,10 @@ void Session::hold() {
     const bool closed = held.error().code == Code::kPeerLeft;
     return reply({.verdict = closed ? Verdict::kClosed : Verdict::kNoResources}, {}, held.error().message);
   }
+  if (!writes && question_.milliseconds == 0) {  // it relies on the pages' generations
+    serving_.store->end(held->id);
+    held->id = 0;
+  }
   if (held->id != 0) {
     held_[held->id] = {deadline(), writes};
     next_deadline_ = std::min(next_deadline_, held_[held->id].deadline);

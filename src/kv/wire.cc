@@ -8,7 +8,7 @@ bool valid(const Question& q, bool known) {
   const bool has_id = q.ask == Ask::kEnd || q.ask == Ask::kCommit || q.ask == Ask::kAbandon || q.ask == Ask::kExtend;
   const bool has_time = has_keys || q.ask == Ask::kExtend || q.ask == Ask::kHello;
   return (has_keys ? q.count <= kMostKeys : q.count == 0) && (has_id || q.id == 0) &&
-         (has_time ? q.milliseconds > 0 : q.milliseconds == 0);
+         (has_time ? q.milliseconds > 0 || q.ask == Ask::kMatch : q.milliseconds == 0);
 }
 
 bool valid(const Answer& a, std::uint32_t asked) {

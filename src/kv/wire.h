@@ -27,9 +27,10 @@ enum class Verdict : std::uint32_t { kGood, kNotFound, kNoResources, kUnwritten,
 
 struct Question {
   Ask ask = Ask::kHello;
-  std::uint32_t count = 0;         // of keys
-  std::uint64_t id = 0;            // of a lease or writing
-  std::uint32_t milliseconds = 0;  // of match, begin and extend: until the deadline; of hello: kStoreVersion
+  std::uint32_t count = 0;  // of keys
+  std::uint64_t id = 0;     // of a lease or writing
+  // Of match, begin and extend: until the deadline, and a match with 0 holds nothing. Of hello: kStoreVersion.
+  std::uint32_t milliseconds = 0;
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(Question) == 24 && std::is_trivially_copyable_v<Question>);

@@ -121,7 +121,7 @@ void check_kv_questions(std::string_view text) {
     const bool has_keys = q.ask == Ask::kMatch || q.ask == Ask::kBegin;
     if (has_keys) q.count = kCounts[byte(1) % 8];
     if (q.ask >= Ask::kEnd && q.ask <= Ask::kExtend) q.id = byte(2) % 64 + 1;
-    if (has_keys || q.ask == Ask::kExtend) q.milliseconds = byte(3) % 4 == 0 ? UINT32_MAX : byte(3);
+    if (has_keys || q.ask == Ask::kExtend) q.milliseconds = byte(3) % 4 == 0 ? UINT32_MAX : byte(3) - 1U;
     if (byte(0) > 240) q.reserved = 1;
     ask(q, std::min<std::size_t>(q.count, byte(1) > 250 ? 3 : 64));
   }
