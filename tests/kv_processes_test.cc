@@ -69,7 +69,7 @@ struct Serving {
       std::this_thread::sleep_for(10ms);
     EXPECT_EQ(store.counters().leases, 0) << when;
     EXPECT_EQ(store.counters().writings, 0) << when;
-    std::vector<Token> all(kPages * kTokens, ++filling);
+    std::vector<Token> all(kPages * kTokens, ++fresh_token);
     Result<Writing> writing = store.begin("whole", all);
     for (int i = 0; i < 500 && !writing; ++i) {  // a page that a killed process was copying comes back
       std::this_thread::sleep_for(10ms);
@@ -81,7 +81,7 @@ struct Serving {
   transfer::Agent agent;
   Store store;
   Server server;
-  Token filling = 1 << 20;
+  Token fresh_token = 1 << 20;
 };
 
 const char* const kSteps[] = {"connected", "lease", "reading", "begun", "writing", "written", "committed"};

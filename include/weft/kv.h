@@ -207,8 +207,8 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  // As Store's, with a deadline of ClientOptions::lease. Errors: kInvalidArgument: a prompt of more than 65,536 blocks;
-  // kNoResources: too many leases are open; of begin(): as Store::begin.
+  // Both do what Store's do; what they return ends ClientOptions::lease later. Errors: kInvalidArgument: a prompt of
+  // more than 65,536 blocks; kNoResources: too many leases are open; of begin(): as Store::begin.
   Result<Lease> match(std::string_view salt, std::span<const Token> tokens);
   Result<Writing> begin(std::string_view salt, std::span<const Token> tokens);
   // Sets the deadline anew, ClientOptions::lease from now. Errors: kNotFound: it has ended.
@@ -229,8 +229,8 @@ class Client {
   Result<std::int64_t> put(std::string_view salt, std::span<const Token> tokens, const transfer::Registration& memory,
                            std::int64_t offset = 0);
 
-  // For requests of one's own: all pages of the store, element number = page number, on the agent given to connect().
-  // Requests name the pages' generations and set `verify`.
+  // All pages of the store, for requests that the caller makes: element number = page number, on the agent given to
+  // connect(). Requests name the pages' generations and set `verify`.
   const transfer::Prepared& pages() const;
   const std::string& peer() const;  // the name of the store's agent
   std::int64_t page_bytes() const;

@@ -45,26 +45,28 @@ nb::dict dict_of(const kv::Counters& c) {
   return d;
 }
 
-// What ends without the GIL, because it may wait for another process.
+// What ends without the GIL, because it may wait for another process. A call that another thread is in keeps it until
+// its return.
 template <class T>
 class Quiet {
  public:
-  explicit Quiet(T value) : value_(std::move(value)) {}
+  explicit Quiet(T value) : value_(std::make_shared<T>(std::move(value))) {}
   ~Quiet() { end(); }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
   void end() {
+    std::shared_ptr<T> last = std::move(value_);
     const nb::gil_scoped_release without;
-    value_.reset();
+    last.reset();
   }
   // Throws where it has ended.
-  T& get(const char* what) {
-    if (!value_) throw Failed(invalid(std::string(what) + " has been closed"), what);
-    return *value_;
+  std::shared_ptr<T> get(const char* what) const {
+    if (value_ == nullptr) throw Failed(invalid(std::string(what) + " has been closed"), what);
+    return value_;
   }
 
  private:
-  std::optional<T> value_;
+  std::shared_ptr<T> value_;
 };
 
 struct Lease {
@@ -79,18 +81,18 @@ struct Store {
   Store(Agent a, kv::Store s) : agent(std::move(a)), store(std::move(s)) {}
   Agent agent;
   Quiet<kv::Store> store;
-  kv::Store& get() { return store.get("the store"); }
+  std::shared_ptr<kv::Store> get() const { return store.get("the store"); }
 };
 struct Server {
   explicit Server(kv::Server s) : server(std::move(s)) {}
   Quiet<kv::Server> server;
-  kv::Server& get() { return server.get("the server"); }
+  std::shared_ptr<kv::Server> get() const { return server.get("the server"); }
 };
 struct Client {
   Client(Agent a, kv::Client c) : agent(std::move(a)), client(std::move(c)) {}
   Agent agent;
   Quiet<kv::Client> client;
-  kv::Client& get() { return client.get("the client"); }
+  std::shared_ptr<kv::Client> get() const { return client.get("the client"); }
 };
 
 kv::Policy policy_of(const std::string& text) {
@@ -131,16 +133,16 @@ std::shared_ptr<Client> connect(const Agent& agent, const std::string& address, 
 
 std::shared_ptr<Lease> match(Client& c, const nb::bytes& salt, const Tokens& tokens) {
   const std::string text = text_of(salt);
-  kv::Client& client = c.get();
-  auto lease = released([&] { return client.match(text, span_of(tokens)); });
+  const auto client = c.get();
+  auto lease = released([&] { return client->match(text, span_of(tokens)); });
   return std::make_shared<Lease>(check(std::move(lease), "match"));
 }
 
 template <class From>
 std::shared_ptr<Writing> begin(From& from, const nb::bytes& salt, const Tokens& tokens) {
   const std::string text = text_of(salt);
-  auto& of = from.get();
-  auto writing = released([&] { return of.begin(text, span_of(tokens)); });
+  const auto of = from.get();
+  auto writing = released([&] { return of->begin(text, span_of(tokens)); });
   return std::make_shared<Writing>(check(std::move(writing), "begin"));
 }
 
@@ -148,23 +150,23 @@ std::shared_ptr<Writing> begin(From& from, const nb::bytes& salt, const Tokens& 
 template <auto kCall>
 std::int64_t moved(Client& c, const nb::bytes& salt, const Tokens& tokens, std::uint32_t region, std::int64_t offset) {
   const std::string text = text_of(salt);
-  kv::Client& client = c.get();
-  auto result = released([&] { return (client.*kCall)(text, span_of(tokens), {region}, offset); });
+  const auto client = c.get();
+  auto result = released([&] { return ((*client).*kCall)(text, span_of(tokens), {region}, offset); });
   return check(std::move(result), "move");
 }
 
 void add_held(nb::module_& m) {
   nb::class_<Lease>(m, "KvLease")
-      .def_prop_ro("pages", [](Lease& l) { return pages_of(l.lease.get("the lease").pages()); })
-      .def_prop_ro("tokens", [](Lease& l) { return l.lease.get("the lease").tokens(); })
+      .def_prop_ro("pages", [](Lease& l) { return pages_of(l.lease.get("the lease")->pages()); })
+      .def_prop_ro("tokens", [](Lease& l) { return l.lease.get("the lease")->tokens(); })
       .def("end", [](Lease& l) { l.lease.end(); });
   nb::class_<Writing>(m, "KvWriting")
-      .def_prop_ro("pages", [](Writing& w) { return pages_of(w.writing.get("the writing").pages()); })
-      .def_prop_ro("first_block", [](Writing& w) { return w.writing.get("the writing").first_block(); })
+      .def_prop_ro("pages", [](Writing& w) { return pages_of(w.writing.get("the writing")->pages()); })
+      .def_prop_ro("first_block", [](Writing& w) { return w.writing.get("the writing")->first_block(); })
       .def("commit",
            [](Writing& w) {
-             kv::Writing& writing = w.writing.get("the writing");
-             return check(released([&] { return writing.commit(); }), "commit");
+             const auto writing = w.writing.get("the writing");
+             return check(released([&] { return writing->commit(); }), "commit");
            })
       .def("abandon", [](Writing& w) { w.writing.end(); });
 }
@@ -175,40 +177,40 @@ void add_client(nb::module_& m) {
       .def("begin", &begin<Client>)
       .def("extend_lease",
            [](Client& c, Lease& l) {
-             kv::Client& client = c.get();
-             kv::Lease& lease = l.lease.get("the lease");
-             check(released([&] { return client.extend(lease); }), "extend");
+             const auto client = c.get();
+             const auto lease = l.lease.get("the lease");
+             check(released([&] { return client->extend(*lease); }), "extend");
            })
       .def("extend_writing",
            [](Client& c, Writing& w) {
-             kv::Client& client = c.get();
-             kv::Writing& writing = w.writing.get("the writing");
-             check(released([&] { return client.extend(writing); }), "extend");
+             const auto client = c.get();
+             const auto writing = w.writing.get("the writing");
+             check(released([&] { return client->extend(*writing); }), "extend");
            })
       .def("read",
            [](Client& c, Lease& l, std::uint32_t region, std::int64_t offset) {
-             kv::Client& client = c.get();
-             kv::Lease& lease = l.lease.get("the lease");
-             check(released([&] { return client.read(lease, {region}, offset); }), "read");
+             const auto client = c.get();
+             const auto lease = l.lease.get("the lease");
+             check(released([&] { return client->read(*lease, {region}, offset); }), "read");
            })
       .def("write",
            [](Client& c, Writing& w, std::uint32_t region, std::int64_t offset) {
-             kv::Client& client = c.get();
-             kv::Writing& writing = w.writing.get("the writing");
-             check(released([&] { return client.write(writing, {region}, offset); }), "write");
+             const auto client = c.get();
+             const auto writing = w.writing.get("the writing");
+             check(released([&] { return client->write(*writing, {region}, offset); }), "write");
            })
       .def("get", &moved<&kv::Client::get>)
       .def("put", &moved<&kv::Client::put>)
       .def("counters",
            [](Client& c) {
-             kv::Client& client = c.get();
-             return dict_of(check(released([&] { return client.counters(); }), "counters"));
+             const auto client = c.get();
+             return dict_of(check(released([&] { return client->counters(); }), "counters"));
            })
       .def("close", [](Client& c) { c.client.end(); })
-      .def_prop_ro("pages", [](Client& c) { return TransferList{c.agent, c.get().pages()}; })
-      .def_prop_ro("peer", [](Client& c) { return c.get().peer(); })
-      .def_prop_ro("page_bytes", [](Client& c) { return c.get().page_bytes(); })
-      .def_prop_ro("block_tokens", [](Client& c) { return c.get().block_tokens(); });
+      .def_prop_ro("pages", [](Client& c) { return TransferList{c.agent, c.get()->pages()}; })
+      .def_prop_ro("peer", [](Client& c) { return c.get()->peer(); })
+      .def_prop_ro("page_bytes", [](Client& c) { return c.get()->page_bytes(); })
+      .def_prop_ro("block_tokens", [](Client& c) { return c.get()->block_tokens(); });
 }
 
 }  // namespace
@@ -220,43 +222,43 @@ void add_kv(nb::module_& m) {
       .def("match",
            [](Store& s, const nb::bytes& salt, const Tokens& tokens) {
              const std::string text = text_of(salt);
-             kv::Store& store = s.get();
-             return std::make_shared<Lease>(released([&] { return store.match(text, span_of(tokens)); }));
+             const auto store = s.get();
+             return std::make_shared<Lease>(released([&] { return store->match(text, span_of(tokens)); }));
            })
       .def("begin", &begin<Store>)
       .def("flush",
            [](Store& s) {
-             kv::Store& store = s.get();
-             check(released([&] { return store.flush(); }), "flush");
+             const auto store = s.get();
+             check(released([&] { return store->flush(); }), "flush");
            })
       .def("counters",
            [](Store& s) {
-             kv::Store& store = s.get();
-             return dict_of(released([&] { return store.counters(); }));
+             const auto store = s.get();
+             return dict_of(released([&] { return store->counters(); }));
            })
       .def("tier_problem",
            [](Store& s) {
-             const Status status = s.get().tier_status();
+             const Status status = s.get()->tier_status();
              return status ? std::string() : status.error().message;
            })
       .def("serve",
            [](Store& s, const std::string& listen, const std::string& key, double most_lease) {
-             kv::Store& store = s.get();
+             const auto store = s.get();
              const kv::ServerOptions options{.listen = listen, .key = key, .most_lease = milliseconds(most_lease)};
              return std::make_shared<Server>(
-                 check(released([&] { return kv::Server::open(store, options); }), "serve"));
+                 check(released([&] { return kv::Server::open(*store, options); }), "serve"));
            })
       .def("close", [](Store& s) { s.store.end(); })
       .def_prop_ro("region",
                    [](Store& s) {
-                     const auto& r = s.get().region();
+                     const auto& r = s.get()->region();
                      return nb::make_tuple(r.region, reinterpret_cast<std::uint64_t>(r.data), r.bytes, r.page_bytes);
                    })
-      .def_prop_ro("page_bytes", [](Store& s) { return s.get().page_bytes(); })
-      .def_prop_ro("block_tokens", [](Store& s) { return s.get().block_tokens(); });
+      .def_prop_ro("page_bytes", [](Store& s) { return s.get()->page_bytes(); })
+      .def_prop_ro("block_tokens", [](Store& s) { return s.get()->block_tokens(); });
   nb::class_<Server>(m, "KvServer")
-      .def_prop_ro("address", [](Server& s) { return s.get().address(); })
-      .def_prop_ro("clients", [](Server& s) { return s.get().clients(); })
+      .def_prop_ro("address", [](Server& s) { return s.get()->address(); })
+      .def_prop_ro("clients", [](Server& s) { return s.get()->clients(); })
       .def("close", [](Server& s) { s.server.end(); });
   m.def("open_kv_store", &open_store);
   m.def("connect_kv_client", &connect);

@@ -18,7 +18,7 @@ std::uint32_t milliseconds(std::chrono::milliseconds time) {
 
 // Shared by the client and what it has given out.
 struct detail::ClientState final : Holder {
-  // By name of the store, in front of what went wrong.
+  // The error behind the name of the store.
   tl::unexpected<Error> failed(const Error& error) const {
     Error named = error;
     named.message = fmt::format("{}: {}", name, error.message);
@@ -30,12 +30,12 @@ struct detail::ClientState final : Holder {
     if (!reply) return failed(reply.error());
     return reply;
   }
-  void tell(Ask what, std::uint64_t id) {
+  void post(Ask what, std::uint64_t id) {
     const std::lock_guard guard(mutex);
-    line->tell({.ask = what, .id = id});
+    line->post({.ask = what, .id = id});
   }
-  void end(std::uint64_t lease) override { tell(Ask::kEnd, lease); }
-  void abandon(std::uint64_t writing) override { tell(Ask::kAbandon, writing); }
+  void end(std::uint64_t lease) override { post(Ask::kEnd, lease); }
+  void abandon(std::uint64_t writing) override { post(Ask::kAbandon, writing); }
   Result<std::int64_t> commit(std::uint64_t writing) override {
     WEFT_TRY(const Reply reply, ask({.ask = Ask::kCommit, .id = writing}));
     return reply.answer.number;
@@ -101,9 +101,9 @@ Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& opti
   state->line = std::move(*line);
   WEFT_TRY(const Reply hello, state->ask({.ask = Ask::kHello, .milliseconds = kStoreVersion}));
   Description description;
-  if (hello.text.size() <= sizeof description)
+  if (hello.text.size() > sizeof description) std::memcpy(&description, hello.text.data(), sizeof description);
+  if (hello.text.size() <= sizeof description || description.version != kStoreVersion)
     return state->failed({Code::kInternal, Blame::kOperation, "it describes itself in no way that is known"});
-  std::memcpy(&description, hello.text.data(), sizeof description);
   auto loaded = agent.load(std::string_view(hello.text).substr(sizeof description));
   if (!loaded) return state->failed(loaded.error());
   state->peer = std::move(*loaded);
@@ -160,7 +160,7 @@ Status Client::write(const Writing& writing, const transfer::Registration& memor
 
 Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
-  // Without a lease first, which the server would have to be told the end of: where a page has been given to another
+  // Without a lease first, whose end would be another question: where a page has been given to another
   // block meanwhile, its generation makes the read fail.
   WEFT_TRY(const Reply reply, state_->hold(Ask::kMatch, salt, tokens, false));
   const Status read_at_once = state_->move(Op::kRead, reply.pages, memory, offset);

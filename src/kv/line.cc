@@ -15,7 +15,7 @@ namespace {
 namespace bootstrap = net::bootstrap;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kMostUntold = 1024;
+constexpr std::int64_t kMostUnread = 1024;
 constexpr int kLooks = 64;  // some 20 us, before a wait that costs about as much
 
 Code code_of(Verdict verdict) {
@@ -135,7 +135,7 @@ Result<Reply> Line::ask(const Question& question, std::span<const bootstrap::Dig
   std::memcpy(out.data(), &question, sizeof question);
   if (!keys.empty()) std::memcpy(out.data() + sizeof question, keys.data(), keys.size_bytes());
   WEFT_CHECK(send_all(out.data(), out.size(), deadline));
-  for (; untold_ > 0; --untold_) WEFT_CHECK(receive(0, deadline));
+  for (; unread_ > 0; --unread_) WEFT_CHECK(receive(0, deadline));
   WEFT_TRY(Reply reply, receive(question.count, deadline));
   if (reply.answer.verdict == Verdict::kGood) return reply;
   std::replace_if(
@@ -143,12 +143,12 @@ Result<Reply> Line::ask(const Question& question, std::span<const bootstrap::Dig
   return failure(code_of(reply.answer.verdict), Blame::kOperation, "{}", reply.text);
 }
 
-void Line::tell(const Question& question) {
+void Line::post(const Question& question) {
   if (!state_) return;
   const auto deadline = Clock::now() + timeout_;
   if (!send_all(reinterpret_cast<const std::byte*>(&question), sizeof question, deadline)) return;
-  if (++untold_ < kMostUntold) return;
-  for (; untold_ > 0; --untold_)
+  if (++unread_ < kMostUnread) return;
+  for (; unread_ > 0; --unread_)
     if (!receive(0, deadline)) return;
 }
 

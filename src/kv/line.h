@@ -29,7 +29,7 @@ class Line {
   // Errors: what the verdict says; of the connection: kPeerDied, kTimeout, kAborted.
   Result<Reply> ask(const Question& question, std::span<const net::bootstrap::Digest> keys);
   // Asks without waiting for the answer, which is read before the next one.
-  void tell(const Question& question);
+  void post(const Question& question);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +42,7 @@ class Line {
   net::bootstrap::UniqueFd fd_;
   std::chrono::milliseconds timeout_;
   std::function<bool()> interrupted_;
-  std::int64_t untold_ = 0;  // answers that nobody waits for
+  std::int64_t unread_ = 0;  // answers that nobody waits for
   Status state_;
 };
 

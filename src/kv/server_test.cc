@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -262,7 +263,7 @@ TEST_P(KvServer, AQuestionThatMakesNoSenseHarmsNobody) {
       {.ask = static_cast<Ask>(99)},
       {.ask = Ask::kMatch, .count = 1, .milliseconds = 5},  // before hello
       {.ask = Ask::kHello, .count = 4, .milliseconds = 1},
-      {.ask = Ask::kHello, .milliseconds = 1, .reserved = 7},
+      {.ask = Ask::kHello, .milliseconds = kStoreVersion, .reserved = 7},
   };
   for (const Question& question : bad) {
     auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
@@ -277,6 +278,30 @@ TEST_P(KvServer, AQuestionThatMakesNoSenseHarmsNobody) {
   EXPECT_EQ(store->counters().leases, 1);
   EXPECT_TRUE(client.read(*lease, mine));
   EXPECT_EQ(server->clients(), 1);
+}
+
+// One client asks without reading answers; the other is served meanwhile.
+TEST_P(KvServer, AClientThatFloodsTheServerDoesNotKeepItFromOthers) {
+  Client client = connect();
+  auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
+  ASSERT_TRUE(fd);
+  bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, connection_key(kKey), {.purpose = kStorePurpose});
+  ASSERT_TRUE(soon([&] { return handshake.advance(fd->get()) == bootstrap::Handshake::State::kDone; }));
+  const Question hello{.ask = Ask::kHello, .milliseconds = kStoreVersion};
+  ASSERT_EQ(send(fd->get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  std::atomic<bool> ends = false;
+  std::thread flood([&] {
+    const std::vector<Question> many(1000, {.ask = Ask::kCounters});
+    while (!ends.load())
+      if (send(fd->get(), many.data(), many.size() * sizeof(Question), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(100);
+  });
+  fill(2, 1);
+  for (int i = 0; i < 20; ++i) {
+    const auto put = client.put("", tokens(8, 100 * i), mine);
+    EXPECT_TRUE(put) << put.error().message;
+  }
+  ends.store(true);
+  flood.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, KvServer, testing::Values(false, true),

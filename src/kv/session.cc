@@ -12,6 +12,7 @@ namespace bootstrap = net::bootstrap;
 
 constexpr std::size_t kMostWaiting = 1 << 20;  // bytes of answers; then no question is read
 constexpr std::size_t kMostHeld = 4096;        // leases and writings of one client
+constexpr int kMostAtOnce = 16;                // questions; then other clients have their turn
 constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
@@ -42,7 +43,7 @@ void Session::advance() {
   if (handshake_) greet();
   if (!open() || handshake_) return;
   send_answers();
-  while (open() && out_.waiting() < kMostWaiting && receive()) answer();
+  for (int turn = 0; turn < kMostAtOnce && open() && out_.waiting() < kMostWaiting && receive(); ++turn) answer();
   if (open()) send_answers();
 }
 
@@ -120,6 +121,10 @@ void Session::answer() {
 
 void Session::hello() {
   const detail::StoreState& store = *serving_.store;
+  if (question_.milliseconds != kStoreVersion)
+    return reply(
+        {.verdict = Verdict::kNotFound}, {},
+        fmt::format("it answers version {} of these questions, not {}", kStoreVersion, question_.milliseconds));
   const auto metadata = store.metadata();
   if (!metadata) return reply({.verdict = Verdict::kClosed}, {}, metadata.error().message);
   const Description description{.region = store.region.region,

@@ -9,7 +9,7 @@
 
 namespace weft::kv::detail {
 
-// Who gave a Lease or a Writing out, and ends it. Thread: any.
+// The owner of what a Lease or a Writing stands for: it ends them. Thread: any.
 class Holder {
  public:
   Holder() = default;

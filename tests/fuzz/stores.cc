@@ -134,7 +134,7 @@ void check_kv_answers(std::string_view text) {
   shutdown(ends.there.get(), SHUT_WR);
   Line line(std::move(ends.here), std::chrono::milliseconds(1000), {});
   const std::vector<BlockKey> keys(4);
-  line.tell({.ask = Ask::kEnd, .id = 1});
+  line.post({.ask = Ask::kEnd, .id = 1});
   for (int i = 0; i < 4; ++i) {
     const auto reply = line.ask({.ask = Ask::kMatch, .count = 4, .milliseconds = 1}, keys);
     if (reply) promise(reply->pages.size() <= 4 && reply->text.size() <= kMostText, "an answer is within its question");
