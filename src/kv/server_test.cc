@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "kv/cache.h"
 #include "kv/wire.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/socket.h"
@@ -53,6 +54,18 @@ class KvServer : public testing::TestWithParam<bool> {
   void fill(std::int64_t blocks, int first) {
     for (std::int64_t i = 0; i < blocks; ++i)
       std::memset(mine.data + i * kPage, first + static_cast<int>(i), static_cast<std::size_t>(kPage));
+  }
+  // A connection that has proved the key, for questions that Client would not ask.
+  bootstrap::UniqueFd greeted() {
+    auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
+    EXPECT_TRUE(fd);
+    bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, connection_key(kKey),
+                                   {.purpose = kStorePurpose});
+    EXPECT_TRUE(soon([&] { return handshake.advance(fd->get()) == bootstrap::Handshake::State::kDone; }));
+    return std::move(*fd);
+  }
+  static void ask(const bootstrap::UniqueFd& fd, const Question& question) {
+    ASSERT_EQ(send(fd.get(), &question, sizeof question, 0), static_cast<ssize_t>(sizeof question));
   }
   // Waits for what the server's thread does on its own.
   template <class F>
@@ -196,20 +209,35 @@ TEST_P(KvServer, ALeaseThatIsExtendedStaysAndTheServersLimitHolds) {
 }
 
 TEST_P(KvServer, WhatAClientHoldsEndsWithItsConnection) {
+  Client client = connect();
+  fill(4, 1);
+  ASSERT_EQ(*client.put("", tokens(16), mine), 4);
+  const auto keys = [](const bootstrap::UniqueFd& fd, std::vector<bootstrap::Digest> list) {
+    ASSERT_EQ(send(fd.get(), list.data(), list.size() * 32, 0), static_cast<ssize_t>(list.size() * 32));
+  };
   {
-    Client client = connect();
-    fill(4, 1);
-    ASSERT_EQ(*client.put("", tokens(16), mine), 4);
-    const auto lease = client.match("", tokens(16));
-    const auto writing = client.begin("", tokens(16, 100));
-    ASSERT_TRUE(lease && writing);
-    EXPECT_EQ(store->counters().leases, 1);
-    EXPECT_EQ(store->counters().writings, 1);
-    EXPECT_EQ(server->clients(), 1);
+    const auto fd = greeted();
+    ask(fd, {.ask = Ask::kHello, .milliseconds = kStoreVersion});
+    ask(fd, {.ask = Ask::kBegin, .count = 3, .milliseconds = 60'000});
+    keys(fd, std::vector<bootstrap::Digest>(3, bootstrap::sha256("a block")));
+    ask(fd, {.ask = Ask::kMatch, .count = 4, .milliseconds = 60'000});
+    keys(fd, block_keys("", tokens(16), 4));
+    EXPECT_TRUE(soon([&] { return store->counters().leases == 1 && store->counters().writings == 1; }));
+    EXPECT_EQ(server->clients(), 2);
   }
   EXPECT_TRUE(soon([&] { return store->counters().leases == 0 && store->counters().writings == 0; }));
-  EXPECT_TRUE(soon([&] { return server->clients() == 0; }));
-  EXPECT_EQ(*connect().put("", tokens(32, 500), mine), 8);
+  EXPECT_TRUE(soon([&] { return server->clients() == 1; }));
+  EXPECT_EQ(*client.put("", tokens(32, 500), mine), 8);
+}
+
+TEST_P(KvServer, WhatAClientHoldsEndsWithItsObjects) {
+  Client client = connect();
+  {
+    const auto writing = client.begin("", tokens(16, 100));
+    ASSERT_TRUE(writing);
+    EXPECT_EQ(client.counters()->writings, 1);
+  }
+  EXPECT_EQ(client.counters()->writings, 0);
 }
 
 TEST_P(KvServer, AStoreThatEndsIsAnErrorWithItsName) {
@@ -266,34 +294,26 @@ TEST_P(KvServer, AQuestionThatMakesNoSenseHarmsNobody) {
       {.ask = Ask::kHello, .milliseconds = kStoreVersion, .reserved = 7},
   };
   for (const Question& question : bad) {
-    auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
-    ASSERT_TRUE(fd);
-    bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, connection_key(kKey),
-                                   {.purpose = kStorePurpose});
-    ASSERT_TRUE(soon([&] { return handshake.advance(fd->get()) == bootstrap::Handshake::State::kDone; }));
-    ASSERT_EQ(send(fd->get(), &question, sizeof question, 0), static_cast<ssize_t>(sizeof question));
+    const auto fd = greeted();
+    ask(fd, question);
     char byte = 0;
-    EXPECT_TRUE(soon([&] { return recv(fd->get(), &byte, 1, MSG_DONTWAIT) == 0; })) << "it is closed without an answer";
+    EXPECT_TRUE(soon([&] { return recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0; })) << "it is closed without an answer";
   }
   EXPECT_EQ(store->counters().leases, 1);
   EXPECT_TRUE(client.read(*lease, mine));
   EXPECT_EQ(server->clients(), 1);
 }
 
-// One client asks without reading answers; the other is served meanwhile.
-TEST_P(KvServer, AClientThatFloodsTheServerDoesNotKeepItFromOthers) {
+// The server keeps at most 1 MiB of answers for a client, and reads no further question meanwhile.
+TEST_P(KvServer, AClientThatReadsNoAnswersKeepsNobodyWaiting) {
   Client client = connect();
-  auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
-  ASSERT_TRUE(fd);
-  bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, connection_key(kKey), {.purpose = kStorePurpose});
-  ASSERT_TRUE(soon([&] { return handshake.advance(fd->get()) == bootstrap::Handshake::State::kDone; }));
-  const Question hello{.ask = Ask::kHello, .milliseconds = kStoreVersion};
-  ASSERT_EQ(send(fd->get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  const auto fd = greeted();
+  ask(fd, {.ask = Ask::kHello, .milliseconds = kStoreVersion});
   std::atomic<bool> ends = false;
   std::thread flood([&] {
     const std::vector<Question> many(1000, {.ask = Ask::kCounters});
     while (!ends.load())
-      if (send(fd->get(), many.data(), many.size() * sizeof(Question), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(100);
+      if (send(fd.get(), many.data(), many.size() * sizeof(Question), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(100);
   });
   fill(2, 1);
   for (int i = 0; i < 20; ++i) {
