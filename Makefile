@@ -63,9 +63,10 @@ deaths: configure ## two thousand random cases whose ranks are killed, exit, lea
 	cmake --build --preset release --target weft_disagreement
 	build/weft_disagreement --deaths 1 --cases 2000 $(DEATHS)
 
-chaos: configure ## 10^5 transfers between agents that are killed and stopped, over shared memory and over TCP
-	cmake --build --preset release --target transfer_processes_test
+chaos: configure ## 10^5 transfers between agents, and 1,000 clients of stores, that are killed and stopped
+	cmake --build --preset release --target transfer_processes_test kv_processes_test
 	build/transfer_processes_test chaos 2100
+	build/kv_processes_test chaos 500
 
 strangers: all ## floods, silent connections and killed jobs beside jobs (some minutes)
 	bench/strangers/flood --weft build/weft --flooder build/weft_flooder

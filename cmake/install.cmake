@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The library's public interface is defined in these modules; the linker takes the others' objects as they are needed.
-set(weft_public_modules weft_api weft_session weft_stream)
+set(weft_public_modules weft_api weft_session weft_stream weft_transfer weft_kv)
 add_library(weft_shared SHARED ${PROJECT_BINARY_DIR}/pch/empty_library.cc)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pch/empty_library.cc CONTENT "")
 add_library(weft::weft ALIAS weft_shared)
@@ -14,7 +14,8 @@ foreach(module ${weft_public_modules})
   add_dependencies(weft_shared ${module})
 endforeach()
 target_link_libraries(weft_shared PRIVATE -Wl,--whole-archive ${weft_whole_archives} -Wl,--no-whole-archive)
-target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_api> $<BUILD_INTERFACE:weft_stream>)
+target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_api> $<BUILD_INTERFACE:weft_stream>
+                                          $<BUILD_INTERFACE:weft_transfer> $<BUILD_INTERFACE:weft_kv>)
 target_include_directories(weft_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(weft_shared INTERFACE tl::expected)

@@ -180,6 +180,9 @@ class Agent {
   std::int64_t free_pages(const Registration& region);
   // Notes the checksum of a page that this agent has written itself, for readers that verify.
   Status seal(const Registration& region, Page page);
+  // Whether the page has its writer's checksum: it was sealed, or written whole by a request with `verify`. False also
+  // where the page is not out with this generation.
+  bool sealed(const Registration& region, Page page) const;
 
   // Everything a peer needs to reach this agent: bytes for the caller to carry. Call again after registering more.
   Result<std::string> metadata() const;

@@ -69,5 +69,6 @@ NB_MODULE(_core, m) {
   add_communicator(m);
   add_world(m);
   add_transfer(m);
+  add_kv(m);
   add_commands(m);
 }

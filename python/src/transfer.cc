@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "failed.h"
-#include "weft/transfer.h"
 
 namespace nb = nanobind;
 using namespace std::chrono_literals;
@@ -46,24 +45,9 @@ std::chrono::milliseconds milliseconds(double seconds) {
 nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 std::string_view view_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-// An agent and what Python lends it. Requests and lists hold it, so that it ends last.
-struct Shared {
-  explicit Shared(Agent a) : agent(std::move(a)) {}
-  ~Shared() {
-    const nb::gil_scoped_release released;
-    { const Agent ended = std::move(agent); }
-  }
-  Agent agent;
-};
-
-struct List {
-  std::shared_ptr<Shared> shared;
-  Prepared prepared;
-};
-
 class Request {
  public:
-  Request(std::shared_ptr<Shared> shared, transfer::Request request)
+  Request(std::shared_ptr<SharedAgent> shared, transfer::Request request)
       : shared_(std::move(shared)), request_(std::move(request)) {}
 
   int post(const std::optional<nb::bytes>& notify) {
@@ -111,7 +95,7 @@ class Request {
   }
 
  private:
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<SharedAgent> shared_;
   transfer::Request request_;
 };
 
@@ -122,7 +106,7 @@ Described described(const Registration& r) {
 }
 
 // Rows: region, offset, bytes, stride, count.
-List prepare(const std::shared_ptr<Shared>& shared, const std::string& peer, const Table<std::int64_t, 5>& table) {
+TransferList prepare(const std::shared_ptr<SharedAgent>& shared, const std::string& peer, const Table<std::int64_t, 5>& table) {
   std::vector<transfer::Rows> rows;
   rows.reserve(table.shape(0));
   for (std::size_t i = 0; i < table.shape(0); ++i) {
@@ -134,7 +118,7 @@ List prepare(const std::shared_ptr<Shared>& shared, const std::string& peer, con
 }
 
 // Rows: address, bytes, stride, count.
-List prepare_addresses(const std::shared_ptr<Shared>& shared, const std::string& peer,
+TransferList prepare_addresses(const std::shared_ptr<SharedAgent>& shared, const std::string& peer,
                        const Table<std::uint64_t, 4>& table) {
   std::vector<transfer::Extent> extents;
   extents.reserve(table.shape(0));
@@ -149,7 +133,7 @@ List prepare_addresses(const std::shared_ptr<Shared>& shared, const std::string&
   return {shared, check(shared->agent.prepare_addresses(peer, extents), "prepare")};
 }
 
-Request make(const std::shared_ptr<Shared>& shared, bool writes, const List& local, const List& remote,
+Request make(const std::shared_ptr<SharedAgent>& shared, bool writes, const TransferList& local, const TransferList& remote,
              const std::optional<Column<std::uint32_t>>& local_blocks,
              const std::optional<Column<std::uint32_t>>& remote_blocks,
              const std::optional<Column<std::uint64_t>>& generations, const nb::bytes& notify, double deadline,
@@ -164,7 +148,7 @@ Request make(const std::shared_ptr<Shared>& shared, bool writes, const List& loc
           check(shared->agent.make(writes ? Op::kWrite : Op::kRead, local.prepared, remote.prepared, options), "make")};
 }
 
-std::string load(const std::shared_ptr<Shared>& shared, const nb::bytes& metadata) {
+std::string load(const std::shared_ptr<SharedAgent>& shared, const nb::bytes& metadata) {
   const std::string bytes(view_of(metadata));
   Result<std::string> name = [&] {
     const nb::gil_scoped_release released;
@@ -173,7 +157,7 @@ std::string load(const std::shared_ptr<Shared>& shared, const nb::bytes& metadat
   return check(std::move(name), "load");
 }
 
-void deregister(const std::shared_ptr<Shared>& shared, std::uint32_t region, double seconds) {
+void deregister(const std::shared_ptr<SharedAgent>& shared, std::uint32_t region, double seconds) {
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -182,15 +166,15 @@ void deregister(const std::shared_ptr<Shared>& shared, std::uint32_t region, dou
   check(status, "deregister");
 }
 
-nb::list notifications(const std::shared_ptr<Shared>& shared) {
+nb::list notifications(const std::shared_ptr<SharedAgent>& shared) {
   nb::list all;
   for (const auto& n : shared->agent.notifications()) all.append(nb::make_tuple(n.peer, bytes_of(n.bytes)));
   return all;
 }
 
-std::shared_ptr<Shared> open(const std::string& name, const std::string& key, const std::string& listen,
+std::shared_ptr<SharedAgent> open(const std::string& name, const std::string& key, const std::string& listen,
                              const std::string& layout, std::int64_t pages, bool only_tcp) {
-  return std::make_shared<Shared>(check(
+  return std::make_shared<SharedAgent>(check(
       Agent::open({.name = name, .key = key, .listen = listen, .layout = layout, .pages = pages, .only_tcp = only_tcp}),
       "Agent"));
 }
@@ -201,10 +185,10 @@ std::vector<Registration> regions_of(const std::vector<std::uint32_t>& numbers) 
   return regions;
 }
 
-using Self = std::shared_ptr<Shared>;
+using Self = std::shared_ptr<SharedAgent>;
 
 void add_agent(nb::module_& m) {
-  nb::class_<Shared>(m, "TransferAgent")
+  nb::class_<SharedAgent>(m, "TransferAgent")
       .def("allocate", [](const Self& s, std::int64_t bytes,
                           std::int64_t page) { return described(check(s->agent.allocate(bytes, page), "allocate")); })
       .def("add_memory",
@@ -271,7 +255,7 @@ void add_transfer(nb::module_& m) {
     }();
     return check(std::move(costs), "measure_costs");
   });
-  nb::class_<List>(m, "TransferList").def_prop_ro("elements", [](const List& l) { return l.prepared.elements(); });
+  nb::class_<TransferList>(m, "TransferList").def_prop_ro("elements", [](const TransferList& l) { return l.prepared.elements(); });
   nb::class_<Request>(m, "TransferRequest")
       .def("post", &Request::post, nb::arg("notify").none())
       .def("poll", &Request::poll)

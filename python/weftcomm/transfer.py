@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Union
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 
 from . import _core
 from ._errors import Error, InvalidArgument, Timeout, _make
+from ._stores import Etcd, Folder, Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +23,7 @@ __all__ = [
     "Agent",
     "Costs",
     "Estimate",
+    "Etcd",
     "Folder",
     "List",
     "Notification",
@@ -37,38 +36,6 @@ __all__ = [
     "Store",
     "measure_costs",
 ]
-
-
-class Store(Protocol):
-    """Where agents leave their metadata: torch's TCPStore and FileStore, a Redis client, a Folder, or anything that has both
-    calls. get() of a key that is not there returns None, waits, or raises KeyError."""
-
-    def set(self, key: str, value: bytes, /) -> Any: ...
-
-    def get(self, key: str, /) -> Any: ...
-
-
-class Folder:
-    """A store of files in a folder that all agents see; it is made where it is not there. A reader never sees half of a value.
-    Thread: any."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
-        self._path.mkdir(parents=True, exist_ok=True)
-
-    def set(self, key: str, value: bytes, /) -> None:
-        """Replaces the value of the key."""
-        file = self._path / quote(key, safe="")
-        part = file.with_name(f"{file.name}.{os.getpid()}.{time.monotonic_ns()}.part")
-        part.write_bytes(value)
-        part.replace(file)
-
-    def get(self, key: str, /) -> bytes | None:
-        """The value of the key; None: there is none."""
-        try:
-            return (self._path / quote(key, safe="")).read_bytes()
-        except FileNotFoundError:
-            return None
 
 
 class Rows(NamedTuple):

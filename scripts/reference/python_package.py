@@ -79,6 +79,19 @@ def public_names(tree):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")]
 
 
+def taken_from_private(folder, tree):
+    """The text of names in __all__ that stand in modules whose names begin with _, and these names."""
+    public = next((ast.literal_eval(node.value) for node in tree.body
+                   if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"), [])
+    text, names = "", []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and (node.module or "").startswith("_"):
+            here = [alias.name for alias in node.names if alias.name in public]
+            text += module_text(parsed(folder, node.module), here) if here else ""
+            names += here
+    return text, names
+
+
 def pages(folder):
     where = exported(folder)
     titles = {"_communicator": "communicators and collectives", "_errors": "exceptions", "_machine": "simulated machines and proofs"}
@@ -88,9 +101,10 @@ def pages(folder):
         text = f"What `import weftcomm` gives. [weft from Python](../../python.md) is the guide.\n\n{module_text(parsed(folder, module), names)}"
         title = titles.get(module, module.strip("_"))
         made[module.strip("_")] = (f"weftcomm: {title}", ", ".join(f"`{n}`" for n in names), text)
-    for module in ("transfer",):
+    for module in ("kv", "transfer"):
         tree = parsed(folder, module)
-        names = public_names(tree)
-        text = f"What `import weftcomm.{module}` gives.\n\n{ast.get_docstring(tree) or ''}\n\n{module_text(tree, names)}"
+        taken, others = taken_from_private(folder, tree)
+        names = public_names(tree) + others
+        text = f"What `import weftcomm.{module}` gives.\n\n{ast.get_docstring(tree) or ''}\n\n{module_text(tree, names)}{taken}"
         made[f"weftcomm_{module}"] = (f"weftcomm.{module}", ", ".join(f"`{n}`" for n in names), text)
     return made

@@ -2,6 +2,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "cli/bench_kv.h"
 #include "cli/bench_one_sided.h"
 #include "cli/bench_transfer.h"
 #include "tune/nccl/choice.h"
@@ -19,6 +20,7 @@ Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_a
 all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
 One-sided: put, get, put_signal, atomic; beside the same by plain loads and stores of the mapped memory (here only).
 Transfers: transfer, between the agents of two processes, beside memcpy of the same blocks (docs/transfers.md).
+Caches: kv, prompts of 16 tokens and more into and out of a store in another process, beside Redis.
 `bench all` tries every one with every algorithm and protocol that serves it.
 
 Examples:
@@ -39,6 +41,7 @@ Examples:
   weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
   weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
   weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
+  weft bench kv --block 256K --check                      blocks of 16 tokens, 16 KiB a token
   weft bench all_reduce --json results.json               the rows as weft.bench/3
 )";
 
@@ -118,6 +121,7 @@ Result<int> run(BenchSpec& spec) {
     if (spec.largest.empty()) spec.largest = "64M";
     return bench_transfer(spec);
   }
+  if (spec.collective_name == "kv") return bench_kv(spec);
   if (!spec.block.empty() || spec.blocks != 0 || spec.verify)
     return bad_input("--block, --blocks and --verify are for bench transfer");
   WEFT_TRY(const Machine machine, settle(spec));
@@ -133,7 +137,7 @@ Result<int> run(BenchSpec& spec) {
 Result<nlohmann::json> answer(BenchSpec& spec) {
   spec.verbose = true;  // as --json: with the critical path
   if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all" ||
-      spec.collective_name == "transfer")
+      spec.collective_name == "transfer" || spec.collective_name == "kv")
     return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
                      spec.collective_name);
   WEFT_TRY(const Machine machine, settle(spec));
@@ -223,7 +227,13 @@ Command add_bench(CLI::App& app) {
       "--verbose", spec->verbose,
       "with --on: say where the time goes, what was folded, and the busiest link; transfer: predict each list from "
       "this machine's costs, and say why its path was chosen");
-  sub->add_option("--block", spec->block, "transfer: cut the message into descriptors of this size, in random order");
+  sub->add_option(
+      "--block", spec->block,
+      "transfer: cut the message into descriptors of this size, in random order; kv: bytes of a block of 16 "
+      "tokens (default: 2M)");
+  sub->add_option("--model", spec->model, "kv: a block's size follows from this config.json");
+  sub->add_option("--redis", spec->redis,
+                  "kv: the same blocks with the Redis server at HOST:PORT or at a socket's path");
   sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
   sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");
   sub->add_option(

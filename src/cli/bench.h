@@ -36,12 +36,13 @@ struct BenchSpec {
   std::optional<sim::PacketOptions> packets = {};  // what that means
   std::int64_t max_events = 0;                     // simulated; 0: as many as the level is good for
   std::string json;
-  std::string block;        // transfer: bytes of a descriptor; empty: one descriptor
-  std::int64_t blocks = 0;  // transfer: how many, instead of --min and --max
-  bool verify = false;      // transfer: checksums
-  std::string from;         // transfer with --on: the tier; empty: one GPU's memory by another
-  std::string file;         // transfer: instead of another process's memory
-  std::string stack;        // transfer with --on --from node: whose software
+  std::string block;         // transfer: bytes of a descriptor; empty: one descriptor
+  std::int64_t blocks = 0;   // transfer: how many, instead of --min and --max
+  bool verify = false;       // transfer: checksums
+  std::string from;          // transfer with --on: the tier; empty: one GPU's memory by another
+  std::string file;          // transfer: instead of another process's memory
+  std::string model, redis;  // kv: a config.json; a Redis server
+  std::string stack;         // transfer with --on --from node: whose software
 };
 
 // The sizes to measure, in bytes of the message. Errors (bad input).

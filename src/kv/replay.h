@@ -3,12 +3,11 @@
 #include <string_view>
 
 #include "kv/trace.h"
+#include "weft/kv.h"
 
 namespace weft::kv {
 
-enum class Policy : std::uint8_t { kLru, kLfu, kS3Fifo, kClairvoyant };
 inline constexpr Policy kPolicies[] = {Policy::kLru, Policy::kLfu, Policy::kS3Fifo, Policy::kClairvoyant};
-std::string_view name(Policy policy);
 // Errors (bad input): there is none of this name.
 Result<Policy> parse_policy(const std::string& text);
 

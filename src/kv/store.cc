@@ -1,175 +1,134 @@
-#include "kv/store.h"
-
-#include <cstring>
+#include "base/text_file.h"
+#include "kv/model.h"
+#include "kv/state.h"
 
 namespace weft::kv {
-namespace {
 
-constexpr std::uint16_t kOwner = 1;  // of all pages of a store
-constexpr std::int64_t kMostPages = 1 << 20;
+Result<std::int64_t> block_bytes(const std::string& config, std::int64_t block_tokens, std::int64_t tp,
+                                 const std::string& type) {
+  constexpr std::int64_t kMostTokens = 1 << 20;
+  if (block_tokens < 1 || block_tokens > kMostTokens)
+    return bad_input("a block of {} tokens; it has 1 to {}", block_tokens, kMostTokens);
+  WEFT_TRY(const std::string text, read_text_file(config));
+  WEFT_TRY(const ModelShape model, parse_model(text, config, type));
+  WEFT_CHECK(check_tp(model, tp));
+  if (model.rank_bytes(tp) > std::numeric_limits<std::int64_t>::max() / block_tokens)
+    return bad_input("{}: {} tokens take more bytes than 64 bits count", config, block_tokens);
+  return model.rank_bytes(tp) * block_tokens;
+}
 
-}  // namespace
+Lease::Lease(Lease&& o) noexcept { *this = std::move(o); }
+Lease& Lease::operator=(Lease&& o) noexcept {
+  std::swap(holder_, o.holder_);
+  std::swap(id_, o.id_);
+  pages_.swap(o.pages_);
+  std::swap(tokens_, o.tokens_);
+  return *this;
+}
+Lease::~Lease() { end(); }
+void Lease::end() {
+  if (const auto holder = std::exchange(holder_, nullptr)) holder->end(id_);
+}
 
-std::vector<BlockKey> block_keys(std::string_view salt, std::span<const Token> tokens, std::int64_t block_tokens) {
-  std::vector<BlockKey> keys;
-  BlockKey before = net::bootstrap::sha256("weft kv tenant: " + std::string(salt));
-  const auto size = static_cast<std::size_t>(block_tokens);
-  std::string text;
-  for (std::size_t at = 0; at + size <= tokens.size(); at += size) {
-    text.assign(reinterpret_cast<const char*>(before.data()), before.size());
-    text.append(reinterpret_cast<const char*>(tokens.data() + at), size * sizeof(Token));
-    before = net::bootstrap::sha256(text);
-    keys.push_back(before);
-  }
-  return keys;
+Writing::Writing(Writing&& o) noexcept { *this = std::move(o); }
+Writing& Writing::operator=(Writing&& o) noexcept {
+  std::swap(holder_, o.holder_);
+  std::swap(id_, o.id_);
+  pages_.swap(o.pages_);
+  std::swap(first_block_, o.first_block_);
+  return *this;
+}
+Writing::~Writing() { abandon(); }
+Result<std::int64_t> Writing::commit() {
+  const auto holder = std::exchange(holder_, nullptr);
+  if (holder == nullptr) return bad_input("this writing has ended");
+  return holder->commit(id_);
+}
+void Writing::abandon() {
+  if (const auto holder = std::exchange(holder_, nullptr)) holder->abandon(id_);
 }
 
 Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
-  if (options.pages < 1 || options.pages > kMostPages || options.page_bytes < 1 || options.block_tokens < 1)
-    return bad_input("a store of {} pages of {} bytes for {} tokens each", options.pages, options.page_bytes,
-                     options.block_tokens);
-  if (options.policy == Policy::kClairvoyant)
-    return bad_input("the optimum needs the future; a store has lru, lfu and s3fifo");
-  WEFT_TRY(const auto region, agent.allocate(options.pages * options.page_bytes, options.page_bytes));
-  const auto pages = static_cast<std::uint32_t>(options.pages);
-  Kept kept = Lru(pages, options.pages);
-  if (options.policy == Policy::kLfu) kept = Lfu(pages, options.pages);
-  if (options.policy == Policy::kS3Fifo) kept = S3Fifo(pages, options.pages);
-  Store store(agent, options, region, std::move(kept));
-  if (options.tier.file.empty()) return store;
-  TierOptions below = options.tier;
-  below.page_bytes = options.page_bytes;
-  WEFT_TRY(store.tier_, Tier::open(agent, below));
-  return store;
+  std::int64_t page_bytes = options.page_bytes;
+  if (!options.model.empty()) {
+    WEFT_TRY(const std::int64_t needed, block_bytes(options.model, options.block_tokens, options.tp, options.type));
+    if (page_bytes != 0 && page_bytes != needed)
+      return bad_input("pages of {} bytes; blocks of {} need {}", page_bytes, options.model, needed);
+    page_bytes = needed;
+  }
+  const SecondTier& tier = options.tier;
+  if (tier.file.empty() && (tier.blocks != 0 || tier.write_back || tier.sync || tier.check))
+    return bad_input("options of a second tier without its file");
+  CacheOptions with{.pages = options.pages,
+                    .page_bytes = page_bytes,
+                    .block_tokens = options.block_tokens,
+                    .policy = options.policy,
+                    .write = tier.write_back ? CacheOptions::Write::kBack : CacheOptions::Write::kThrough};
+  with.tier.file = tier.file;
+  with.tier.slots = tier.blocks;
+  with.tier.layout = tier.layout;
+  with.tier.sync = tier.sync;
+  with.tier.check = tier.check;
+  auto state = std::make_shared<detail::StoreState>();
+  WEFT_TRY(state->cache, Cache::open(agent, with));
+  state->agent = &agent;
+  state->region = state->cache->region();
+  state->write_back = tier.write_back;
+  state->page_bytes = page_bytes;
+  state->block_tokens = options.block_tokens;
+  state->pages = options.pages;
+  return Store(std::move(state));
 }
 
-Store::Store(transfer::Agent& agent, const StoreOptions& options, transfer::Registration region, Kept kept)
-    : agent_(&agent),
-      options_(options),
-      region_(region),
-      kept_(std::move(kept)),
-      entries_(static_cast<std::size_t>(options.pages)) {}
+Store::Store(std::shared_ptr<detail::StoreState> state) : state_(std::move(state)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&& o) noexcept {
+  const Store replaced(std::move(*this));  // is closed by its destructor
+  state_ = std::move(o.state_);
+  return *this;
+}
+Store::~Store() {
+  if (state_ != nullptr) state_->close();
+}
 
-Store::Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
+Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
+  auto held = state_->match(block_keys(salt, tokens, state_->block_tokens));
   Lease lease;
-  for (const BlockKey& key : block_keys(salt, tokens, options_.block_tokens)) {
-    auto found = index_.find(key);
-    if (found == index_.end() && reload(key)) found = index_.find(key);
-    if (found == index_.end()) break;
-    Entry& entry = entries_[found->second];
-    ++entry.leases;
-    lease.pages.push_back(entry.page);
-  }
-  for (std::size_t i = lease.pages.size(); i-- > 0;)  // the last first: a prefix outlives what follows it
-    std::visit([&](auto& kept) { kept.touch(lease.pages[i].index); }, kept_);
-  lease.tokens = static_cast<std::int64_t>(lease.pages.size()) * options_.block_tokens;
+  if (held.id == 0) return lease;
+  lease.holder_ = state_;
+  lease.id_ = held.id;
+  lease.tokens_ = static_cast<std::int64_t>(held.pages.size()) * state_->block_tokens;
+  lease.pages_ = std::move(held.pages);
   return lease;
 }
 
-void Store::end(Lease& lease) {
-  for (const transfer::Page& page : lease.pages) --entries_[page.index].leases;
-  lease = {};
-}
-
-Result<transfer::Page> Store::page() {
-  auto page = agent_->acquire(region_, kOwner);
-  if (page || page.error().code != Code::kNoResources) return page;
-  const auto leased = [this](std::uint32_t i) { return entries_[i].leases > 0; };
-  const std::uint32_t victim = std::visit([&](auto& kept) { return kept.evict(leased); }, kept_);
-  if (victim == kNone)
-    return failure(Code::kNoResources, Blame::kOperation, "every page of {} is being read or written", options_.pages);
-  if (options_.write == StoreOptions::Write::kBack) write_down(entries_[victim].key, victim);
-  index_.erase(entries_[victim].key);
-  ++evicted_;
-  WEFT_CHECK(agent_->release(region_, entries_[victim].page));
-  return agent_->acquire(region_, kOwner);
-}
-
-Result<Store::Writing> Store::begin(std::string_view salt, std::span<const Token> tokens) {
-  const std::vector<BlockKey> keys = block_keys(salt, tokens, options_.block_tokens);
-  Lease prefix = match(salt, tokens);  // must not be evicted for its own continuation
+Result<Writing> Store::begin(std::string_view salt, std::span<const Token> tokens) {
+  WEFT_TRY(auto held, state_->begin(block_keys(salt, tokens, state_->block_tokens)));
   Writing writing;
-  writing.first_block = static_cast<std::int64_t>(prefix.pages.size());
-  Status good;
-  for (std::size_t i = prefix.pages.size(); i < keys.size() && good; ++i) {
-    const auto taken = page();
-    if (!taken) {
-      good = tl::make_unexpected(taken.error());
-    } else {
-      writing.pages.push_back(*taken);
-      writing.keys.push_back(keys[i]);
-    }
-  }
-  end(prefix);
-  if (good) return writing;
-  abandon(writing);
-  return tl::make_unexpected(good.error());
+  writing.holder_ = state_;
+  writing.id_ = held.id;
+  writing.pages_ = std::move(held.pages);
+  writing.first_block_ = held.first_block;
+  return writing;
 }
 
-void Store::enter(const BlockKey& key, transfer::Page page) {
-  index_[key] = page.index;
-  entries_[page.index] = {key, page, 0};
-  std::visit([&](auto& kept) { kept.touch(page.index); }, kept_);
-}
-
-// A block that the file cannot take is lost to it alone.
-void Store::write_down(const BlockKey& key, std::uint32_t page) {
-  if (!tier_) return;
-  const Status written = tier_->put(key, region_, page);
-  if (written) return;
-  ++lost_;
-  tier_status_ = written;
-}
-
-// From the file into memory. False: it is not there, damaged, or no page is free.
-bool Store::reload(const BlockKey& key) {
-  if (!tier_ || !tier_->holds(key)) return false;
-  const auto taken = page();
-  if (!taken) return false;
-  // Another block was written back for this page: it may have taken the place of this one.
-  if (!tier_->holds(key)) {
-    (void)agent_->release(region_, *taken);
-    return false;
-  }
-  Status read = tier_->get(key, region_, taken->index);
-  if (read) read = agent_->seal(region_, *taken);
-  if (!read) {
-    (void)agent_->release(region_, *taken);
-    ++lost_;
-    tier_status_ = read;
-    return false;
-  }
-  enter(key, *taken);
-  ++reloaded_;
-  return true;
+std::span<std::byte> Store::bytes(transfer::Page page) const {
+  const auto size = static_cast<std::size_t>(state_->page_bytes);
+  return {state_->region.data + page.index * size, size};
 }
 
 Status Store::flush() {
-  Status first;
-  for (const auto& [key, page] : index_) {
-    if (!tier_ || tier_->holds(key)) continue;
-    write_down(key, page);
-    if (!tier_->holds(key) && first) first = tier_status_;
-  }
-  return first;
+  const std::lock_guard guard(state_->mutex);
+  return state_->cache->flush();
 }
 
-void Store::commit(Writing& writing) {
-  for (std::size_t i = writing.pages.size(); i-- > 0;) {
-    const transfer::Page page = writing.pages[i];
-    if (index_.count(writing.keys[i]) != 0) {
-      (void)agent_->release(region_, page);
-      continue;
-    }
-    enter(writing.keys[i], page);
-    if (options_.write == StoreOptions::Write::kThrough) write_down(writing.keys[i], page.index);
-  }
-  writing = {};
-}
-
-void Store::abandon(Writing& writing) {
-  for (const transfer::Page& page : writing.pages) (void)agent_->release(region_, page);
-  writing = {};
+std::int64_t Store::page_bytes() const { return state_->page_bytes; }
+std::int64_t Store::block_tokens() const { return state_->block_tokens; }
+const transfer::Registration& Store::region() const { return state_->region; }
+Counters Store::counters() const { return state_->counters(); }
+Status Store::tier_status() const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->cache->tier_status();
 }
 
 }  // namespace weft::kv

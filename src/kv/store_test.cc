@@ -1,16 +1,17 @@
-#include "kv/store.h"
+#include "weft/kv.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 namespace weft::kv {
 namespace {
 
-constexpr Bytes kPage = 4096;
+constexpr std::int64_t kPage = 4096;
 
 std::vector<Token> tokens(std::size_t n, Token first = 0) {
   std::vector<Token> list(n);
@@ -18,170 +19,169 @@ std::vector<Token> tokens(std::size_t n, Token first = 0) {
   return list;
 }
 
-// A store in one agent, an engine with another that reads and writes its pages.
-class KvStore : public testing::TestWithParam<Policy> {
+class PublicStore : public testing::Test {
  protected:
   void SetUp() override {
+    folder = std::filesystem::temp_directory_path() / ("weft-store-" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder);
     agent.emplace(*transfer::Agent::open({.name = "store"}));
-    engine.emplace(*transfer::Agent::open({.name = "engine"}));
-    auto opened = Store::open(*agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam()});
-    ASSERT_TRUE(opened) << opened.error().message;
-    store.emplace(std::move(*opened));
-    mine = *engine->allocate(8 * kPage);
-    ASSERT_TRUE(engine->load(*agent->metadata()));
   }
-  transfer::State move(transfer::Op op, const std::vector<transfer::Page>& pages) {
-    const std::vector<transfer::Rows> here{{mine.region, 0, kPage, kPage, static_cast<std::int64_t>(pages.size())}};
-    const std::vector<transfer::Rows> there{{store->region().region, 0, kPage, kPage, 8}};
-    std::vector<std::uint32_t> blocks;
-    std::vector<std::uint64_t> generations;
-    for (const auto& page : pages) {
-      blocks.push_back(page.index);
-      generations.push_back(page.generation);
-    }
-    auto request = engine->make(op, *engine->prepare("", here), *engine->prepare("store", there),
-                                {.remote_blocks = blocks, .generations = generations, .verify = true});
-    EXPECT_TRUE(request) << request.error().message;
-    EXPECT_TRUE(engine->post(*request));
-    return engine->wait(*request);
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  Store open(StoreOptions options = {}) {
+    if (options.pages == 0) options.pages = 8;
+    if (options.page_bytes == 0 && options.model.empty()) options.page_bytes = kPage;
+    options.block_tokens = 4;
+    auto opened = Store::open(*agent, options);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return std::move(*opened);
   }
-  void put(const std::vector<Token>& prompt, const char* salt = "") {
-    auto writing = store->begin(salt, prompt);
-    ASSERT_TRUE(writing) << writing.error().message;
-    for (std::size_t i = 0; i < writing->pages.size(); ++i)
-      std::memset(mine.data + i * kPage, static_cast<int>(prompt[0] + writing->first_block + static_cast<int>(i)),
-                  kPage);
-    if (!writing->pages.empty()) {
-      ASSERT_EQ(move(transfer::Op::kWrite, writing->pages), transfer::State::kDone);
-    }
-    store->commit(*writing);
+  std::string refused(const StoreOptions& options) {
+    const auto opened = Store::open(*agent, options);
+    return opened ? "opened" : opened.error().message;
   }
-  std::optional<transfer::Agent> agent, engine;
-  std::optional<Store> store;
-  transfer::Registration mine;
+  static std::int64_t put(Store& store, const std::vector<Token>& prompt) {
+    auto writing = store.begin("", prompt);
+    EXPECT_TRUE(writing) << writing.error().message;
+    for (std::size_t i = 0; i < writing->pages().size(); ++i)
+      std::ranges::fill(store.bytes(writing->pages()[i]),
+                        static_cast<std::byte>(prompt[0] + writing->first_block() + static_cast<int>(i)));
+    return *writing->commit();
+  }
+  std::filesystem::path folder;
+  std::optional<transfer::Agent> agent;
 };
 
-TEST_P(KvStore, APromptFindsTheLongestPrefixThatIsThere) {
-  put(tokens(12));
-  std::vector<Token> other = tokens(12);
-  other[9] = 1000;  // differs in the third block
-  Store::Lease lease = store->match("", other);
-  EXPECT_EQ(lease.tokens, 8);
-  std::memset(mine.data, 0xee, 3 * kPage);
-  ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
-  EXPECT_EQ(mine.data[0], std::byte{0});
-  EXPECT_EQ(mine.data[kPage], std::byte{1});
-  store->end(lease);
-  put(other);
-  EXPECT_EQ(store->blocks(), 4) << "the two blocks in common are there once";
+TEST_F(PublicStore, BlocksThatWereCommittedAreFoundWithTheirBytes) {
+  Store store = open();
+  EXPECT_EQ(put(store, tokens(12)), 3);
+  EXPECT_EQ(put(store, tokens(16)), 1) << "three of the four blocks are there";
+  Lease lease = store.match("", tokens(18));
+  EXPECT_EQ(lease.tokens(), 16) << "the two tokens behind the last whole block are ignored";
+  ASSERT_EQ(lease.pages().size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto bytes = store.bytes(lease.pages()[i]);
+    EXPECT_TRUE(std::ranges::all_of(bytes, [&](std::byte b) { return b == static_cast<std::byte>(i); }));
+    EXPECT_TRUE(agent->sealed(store.region(), lease.pages()[i]));
+  }
+  const Counters counters = store.counters();
+  EXPECT_EQ(counters.blocks, 4);
+  EXPECT_EQ(counters.leases, 1);
+  EXPECT_EQ(counters.asked, 4);
+  EXPECT_EQ(counters.found, 4);
+  EXPECT_EQ(counters.committed, 4);
 }
 
-TEST_P(KvStore, TenantsWithAnotherSaltShareNothing) {
-  put(tokens(8), "alice");
-  EXPECT_EQ(store->match("bob", tokens(8)).tokens, 0);
-  EXPECT_EQ(store->match("alice", tokens(8)).tokens, 8);
+TEST_F(PublicStore, ALeaseEndsWithItsObjectAndMovesWithIt) {
+  Store store = open();
+  put(store, tokens(16));
+  {
+    Lease first = store.match("", tokens(16));
+    Lease second = std::move(first);
+    EXPECT_TRUE(second.open());
+    EXPECT_EQ(store.counters().leases, 1);
+    second.end();
+    second.end();
+    EXPECT_EQ(store.counters().leases, 0);
+    second = store.match("", tokens(8));
+    second = store.match("", tokens(4));  // ends the one before
+    EXPECT_EQ(store.counters().leases, 1);
+  }
+  EXPECT_EQ(store.counters().leases, 0);
+  EXPECT_FALSE(store.match("", tokens(4, 900)).open()) << "nothing was found, so nothing is held";
 }
 
-TEST_P(KvStore, LeasedPagesAreNotEvicted) {
-  put(tokens(16, 0));
-  Store::Lease lease = store->match("", tokens(16, 0));
-  ASSERT_EQ(lease.pages.size(), 4U);
-  put(tokens(16, 100));
-  put(tokens(16, 200));  // needs four pages: those of 100
-  EXPECT_EQ(store->match("", tokens(16, 0)).tokens, 16);
-  ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(mine.data[i * kPage], static_cast<std::byte>(i));
-  const auto too_much = store->begin("", tokens(40, 300));
-  ASSERT_FALSE(too_much);
-  EXPECT_EQ(too_much.error().message, "every page of 8 is being read or written");
+TEST_F(PublicStore, PagesUnderALeaseStayAndAWritingThatIsDroppedGivesItsPagesBack) {
+  Store store = open();
+  put(store, tokens(16));
+  const Lease lease = store.match("", tokens(16));
+  {
+    auto writing = store.begin("", tokens(16, 100));
+    ASSERT_TRUE(writing);
+    EXPECT_EQ(store.counters().writings, 1);
+    const auto none = store.begin("", tokens(4, 200));
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, Code::kNoResources);
+    EXPECT_EQ(none.error().message, "every page of 8 is being read or written");
+  }
+  EXPECT_EQ(store.counters().writings, 0);
+  EXPECT_FALSE(store.match("", tokens(16, 100)).open());
+  EXPECT_EQ(put(store, tokens(16, 200)), 4);
+  EXPECT_EQ(store.match("", tokens(16)).tokens(), 16);
 }
 
-TEST_P(KvStore, AReaderWithoutALeaseFailsWhenItsPageHasBeenGivenToAnotherBlock) {
-  put(tokens(16, 0));
-  Store::Lease lease = store->match("", tokens(16, 0));
-  const auto pages = lease.pages;
-  store->end(lease);
-  for (int i = 1; i < 10; ++i) put(tokens(32, 100 * i));
-  EXPECT_EQ(move(transfer::Op::kRead, pages), transfer::State::kFailed);
-  EXPECT_EQ(move(transfer::Op::kWrite, pages), transfer::State::kFailed);
-}
-
-TEST_P(KvStore, BlocksThatWereAbandonedAreNeverFound) {
-  auto writing = store->begin("", tokens(8));
+TEST_F(PublicStore, AWritingEndsOnce) {
+  Store store = open();
+  auto writing = store.begin("", tokens(8));
   ASSERT_TRUE(writing);
-  EXPECT_EQ(store->match("", tokens(8)).tokens, 0) << "before they are written";
-  const auto pages = writing->pages;
-  store->abandon(*writing);
-  EXPECT_EQ(move(transfer::Op::kWrite, pages), transfer::State::kFailed) << "a late writer";
-  EXPECT_EQ(store->match("", tokens(8)).tokens, 0);
+  EXPECT_EQ(*writing->commit(), 2);
+  EXPECT_EQ(writing->commit().error().message, "this writing has ended");
+  auto all_there = store.begin("", tokens(8));
+  ASSERT_TRUE(all_there);
+  EXPECT_TRUE(all_there->pages().empty());
+  EXPECT_EQ(*all_there->commit(), 0);
 }
 
-// A file of 32 pages behind 8 pages of memory.
-class KvTier : public KvStore {
- protected:
-  void SetUp() override {
-    fd = mkstemp(path);
-    ASSERT_GE(fd, 0);
-    ASSERT_EQ(ftruncate(fd, 32 * kPage), 0);
-    agent.emplace(*transfer::Agent::open({.name = "store"}));
-    engine.emplace(*transfer::Agent::open({.name = "engine"}));
-    auto opened = Store::open(
-        *agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4, .policy = GetParam(), .tier = {.file = path}});
-    ASSERT_TRUE(opened) << opened.error().message;
-    store.emplace(std::move(*opened));
-    mine = *engine->allocate(8 * kPage);
-    ASSERT_TRUE(engine->load(*agent->metadata()));
+TEST_F(PublicStore, WhatIsHeldOutlivesTheStoreWithoutHarm) {
+  Lease lease;
+  Writing writing;
+  {
+    Store store = open();
+    put(store, tokens(8));
+    lease = store.match("", tokens(8));
+    writing = std::move(*store.begin("", tokens(8, 50)));
   }
-  void TearDown() override {
-    close(fd);
-    unlink(path);
-    unlink((std::string(path) + ".index").c_str());
+  EXPECT_EQ(writing.commit().error().message, "the store has been closed");
+  lease.end();
+  EXPECT_EQ(open().counters().blocks, 0) << "its memory has been given back: another fits";
+}
+
+TEST_F(PublicStore, APageIsAsLargeAsTheModelsConfigSays) {
+  const std::string config = (folder / "config.json").string();
+  std::ofstream(config) << R"({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
+                               "hidden_size": 64, "torch_dtype": "bfloat16"})";
+  // 2 layers x keys and values x 2 heads x 8 elements x 2 bytes = 128 bytes a token, in blocks of 4.
+  EXPECT_EQ(*block_bytes(config, 4), 512);
+  // Four ranks share two heads: each has one of them, 64 bytes a token.
+  EXPECT_EQ(*block_bytes(config, 4, 4), 256);
+  EXPECT_EQ(open({.model = config}).page_bytes(), 512);
+  EXPECT_EQ(refused({.pages = 8, .page_bytes = 100, .model = config, .block_tokens = 4}),
+            "pages of 100 bytes; blocks of " + config + " need 512");
+  EXPECT_NE(refused({.pages = 8, .model = config + ".not"}).find(config + ".not"), std::string::npos);
+}
+
+TEST_F(PublicStore, ASecondTierGoesOnInTheNextStore) {
+  const SecondTier tier{.file = (folder / "blocks").string(), .blocks = 16, .layout = "a", .write_back = true};
+  {
+    Store store = open({.tier = tier});
+    put(store, tokens(16));
+    EXPECT_EQ(store.counters().tier_blocks, 0);
+  }  // written back
+  {
+    Store store = open({.tier = tier});
+    EXPECT_EQ(store.counters().recovered, 4);
+    const Lease lease = store.match("", tokens(16));
+    EXPECT_EQ(lease.tokens(), 16);
+    EXPECT_EQ(store.counters().reloaded, 4);
+    EXPECT_EQ(store.bytes(lease.pages()[3])[9], std::byte{3});
+    EXPECT_NE(refused({.pages = 8, .page_bytes = kPage, .block_tokens = 4, .tier = tier}).find("another store uses it"),
+              std::string::npos);
   }
-  void expect_block(const Store::Lease& lease, std::size_t block, int value) {
-    ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
-    for (Bytes i = 0; i < kPage; ++i)
-      ASSERT_EQ(mine.data[static_cast<Bytes>(block) * kPage + i], static_cast<std::byte>(value));
-  }
-  char path[32] = "/tmp/weft-kv-XXXXXX";
-  int fd = -1;
-};
-
-TEST_P(KvTier, BlocksThatWereEvictedAreReadBackFromTheFile) {
-  put(tokens(16, 0));
-  for (int i = 1; i < 5; ++i) put(tokens(16, 50 * i));
-  ASSERT_GT(store->evicted(), 0);
-  Store::Lease lease = store->match("", tokens(16, 0));
-  EXPECT_EQ(lease.tokens, 16);
-  EXPECT_GT(store->reloaded(), 0);
-  for (std::size_t block = 0; block < 4; ++block) expect_block(lease, block, static_cast<int>(block));
-  EXPECT_EQ(store->lost(), 0);
+  SecondTier other = tier;
+  other.layout = "b";
+  EXPECT_NE(refused({.pages = 8, .page_bytes = kPage, .tier = other}).find("another layout than 'b'"),
+            std::string::npos);
 }
 
-TEST_P(KvTier, ABlockThatWasDamagedInTheFileIsDroppedAndNeverServed) {
-  put(tokens(16, 0));
-  for (int i = 1; i < 5; ++i) put(tokens(16, 50 * i));
-  std::vector<char> whole(32 * kPage);
-  ASSERT_EQ(pread(fd, whole.data(), whole.size(), 0), static_cast<ssize_t>(whole.size()));
-  for (std::size_t i = 100; i < whole.size(); i += kPage) whole[i] = static_cast<char>(whole[i] ^ 4);
-  ASSERT_EQ(pwrite(fd, whole.data(), whole.size(), 0), static_cast<ssize_t>(whole.size()));
-  const Store::Lease lease = store->match("", tokens(16, 0));
-  EXPECT_EQ(store->reloaded(), 0);
-  EXPECT_LT(lease.tokens, 16);
-  EXPECT_EQ(store->lost(), 1);
+TEST_F(PublicStore, OptionsThatMakeNoSenseAreOneErrorEach) {
+  EXPECT_EQ(refused({}), "a store of 0 pages of 0 bytes for 16 tokens each");
+  EXPECT_EQ(refused({.pages = 8, .page_bytes = std::int64_t{1} << 62}),
+            "a store of 8 pages of 4611686018427387904 bytes for 16 tokens each");
+  EXPECT_EQ(refused({.pages = 8, .page_bytes = 64, .policy = Policy::kClairvoyant}),
+            "the optimum needs the future; a store has lru, lfu and s3fifo");
+  EXPECT_EQ(refused({.pages = 8, .page_bytes = 64, .tier = {.blocks = 4}}),
+            "options of a second tier without its file");
+  EXPECT_EQ(agent->free_pages({0}), 0) << "nothing stays registered";
 }
-
-TEST_P(KvTier, AFullFileForgetsTheBlocksThatWereUsedLeastRecently) {
-  for (int i = 0; i < 20; ++i) put(tokens(16, 50 * i));
-  EXPECT_EQ(store->match("", tokens(16, 0)).tokens, 0);
-  Store::Lease lease = store->match("", tokens(16, 50 * 14));
-  EXPECT_EQ(lease.tokens, 16);
-  expect_block(lease, 0, static_cast<int>(static_cast<unsigned char>(50 * 14)));
-  EXPECT_EQ(store->lost(), 0);
-}
-
-constexpr auto kNameOf = [](const testing::TestParamInfo<Policy>& info) { return std::string(name(info.param)); };
-INSTANTIATE_TEST_SUITE_P(Policies, KvTier, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo), kNameOf);
-INSTANTIATE_TEST_SUITE_P(Policies, KvStore, testing::Values(Policy::kLru, Policy::kLfu, Policy::kS3Fifo), kNameOf);
 
 }  // namespace
 }  // namespace weft::kv

@@ -13,7 +13,7 @@
 #include <random>
 #include <set>
 
-#include "kv/store.h"
+#include "kv/cache.h"
 
 namespace weft::kv {
 namespace {
@@ -241,30 +241,30 @@ TEST_F(KvTierFile, ADiskThatFillsUpCostsTheBlockAndNoOther) {
   EXPECT_EQ(all_found(*tier), (std::set<int>{0, 1, 2}));
 }
 
-// Through a store: what was written back is there in the next one.
-TEST_F(KvTierFile, AStoreFindsWhatAnEarlierStoreHasLeft) {
-  for (const auto write : {StoreOptions::Write::kThrough, StoreOptions::Write::kBack}) {
+// Through a cache: what was written back is there in the next one.
+TEST_F(KvTierFile, ACacheFindsWhatAnEarlierOneHasLeft) {
+  for (const auto write : {CacheOptions::Write::kThrough, CacheOptions::Write::kBack}) {
     std::filesystem::remove(file());
     std::filesystem::remove(file() + ".index");
     const std::vector<Token> prompt{1, 2, 3, 4, 5, 6, 7, 8};
-    StoreOptions with{.pages = 8, .page_bytes = kPage, .block_tokens = 4, .tier = options(), .write = write};
+    CacheOptions with{.pages = 8, .page_bytes = kPage, .block_tokens = 4, .tier = options(), .write = write};
     {
-      auto store = Store::open(*agent, with);
-      ASSERT_TRUE(store) << store.error().message;
-      auto writing = store->begin("tenant", prompt);
+      auto cache = Cache::open(*agent, with);
+      ASSERT_TRUE(cache) << cache.error().message;
+      auto writing = cache->begin("tenant", prompt);
       ASSERT_TRUE(writing);
       for (std::size_t i = 0; i < writing->pages.size(); ++i)
-        std::memset(store->region().data + writing->pages[i].index * kPage, static_cast<int>(i) + 1, kPage);
-      store->commit(*writing);
-      const bool back = write == StoreOptions::Write::kBack;
-      EXPECT_EQ(store->tier()->blocks(), back ? 0 : 2);
-      ASSERT_TRUE(store->flush());
-      EXPECT_EQ(store->tier()->blocks(), 2);
-      ASSERT_TRUE(agent->deregister(store->region()));
+        std::memset(cache->region().data + writing->pages[i].index * kPage, static_cast<int>(i) + 1, kPage);
+      cache->commit(*writing);
+      const bool back = write == CacheOptions::Write::kBack;
+      EXPECT_EQ(cache->tier()->blocks(), back ? 0 : 2);
+      ASSERT_TRUE(cache->flush());
+      EXPECT_EQ(cache->tier()->blocks(), 2);
+      ASSERT_TRUE(agent->deregister(cache->region()));
     }
-    auto next = Store::open(*agent, with);
+    auto next = Cache::open(*agent, with);
     ASSERT_TRUE(next) << next.error().message;
-    const Store::Lease lease = next->match("tenant", prompt);
+    const Cache::Lease lease = next->match("tenant", prompt);
     ASSERT_EQ(lease.tokens, 8);
     EXPECT_EQ(next->reloaded(), 2);
     for (std::size_t i = 0; i < 2; ++i)

@@ -18,6 +18,27 @@ nlohmann::json to_json(const KvSizeReport& r) {
           {"total_bytes", r.total_bytes()}};
 }
 
+nlohmann::json to_json(const KvBenchReport& r) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const KvBenchRow& row : r.rows) {
+    nlohmann::json one = {
+        {"tokens", row.tokens}, {"bytes", row.bytes}, {"put_us", row.put.us()}, {"get_us", row.get.us()}};
+    if (!r.redis.empty()) {
+      one["redis_put_us"] = row.redis_put.us();
+      one["redis_get_us"] = row.redis_get.us();
+    }
+    if (row.errors >= 0) one["wrong"] = row.errors;
+    rows.push_back(std::move(one));
+  }
+  nlohmann::json json = {{"schema", "weft.bench_kv/1"},
+                         {"block_bytes", r.block_bytes},
+                         {"block_tokens", r.block_tokens},
+                         {"path", r.path},
+                         {"rows", std::move(rows)}};
+  if (!r.redis.empty()) json["redis"] = r.redis;
+  return json;
+}
+
 nlohmann::json to_json(const KvReplayReport& r) {
   nlohmann::json rows = nlohmann::json::array();
   for (const KvReplayRow& row : r.rows)

@@ -57,6 +57,25 @@ struct KvFetchReport {
   std::vector<KvFetchRow> rows;
 };
 
+// Prompts of some length into and out of a store in another process, and the same blocks with Redis.
+struct KvBenchRow {
+  std::int64_t tokens = 0;
+  Bytes bytes = 0;
+  Duration put, get;
+  Duration redis_put, redis_get;  // 0: not measured
+  std::int64_t errors = -1;       // wrong bytes; -1: not looked at
+
+  double gb_per_second(Duration time) const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
+};
+struct KvBenchReport {
+  Bytes block_bytes = 0;
+  std::int64_t block_tokens = 0;
+  std::string path;   // why this path, in the agent's words
+  std::string redis;  // its version; empty: not measured
+  std::vector<KvBenchRow> rows;
+};
+
+nlohmann::json to_json(const KvBenchReport& report);   // weft.bench_kv/1
 nlohmann::json to_json(const KvSizeReport& report);    // weft.kv_size/1
 nlohmann::json to_json(const KvFetchReport& report);   // weft.kv_fetch/1
 nlohmann::json to_json(const KvReplayReport& report);  // weft.kv_replay/1

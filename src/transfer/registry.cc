@@ -220,4 +220,12 @@ Status Agent::seal(const Registration& registration, Page page) {
   return {};
 }
 
+bool Agent::sealed(const Registration& registration, Page page) const {
+  const std::lock_guard guard(state_->mutex);
+  const auto region = state_->regions.find(registration.region);
+  if (region == nullptr || !region->fenced() || page.index >= region->pages) return false;
+  const PageWord& word = state_->segment.page(region->first_page + page.index);
+  return word.generation.load() == page.generation && word.sealed.load() != 0;
+}
+
 }  // namespace weft::transfer

@@ -21,6 +21,7 @@
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
 #include "tests/fuzz/peers.h"
+#include "tests/fuzz/stores.h"
 #include "topology/detect/host_facts.h"
 #include "topology/import/hostlist.h"
 #include "topology/import/ibnetdiscover.h"
@@ -206,6 +207,9 @@ const std::vector<Parser>& parsers() {
       {"pgas_trace", [](std::string_view t) { check_trace(t); }},
       {"kv_trace", [](std::string_view t) { check_kv_trace(t); }},
       {"kv_model", [](std::string_view t) { check_kv_model(t); }},
+      {"kv_bytes", check_kv_bytes},
+      {"kv_questions", check_kv_questions},
+      {"kv_answers", check_kv_answers},
       {"measured", [](std::string_view t) { check_measured(t); }},
       {"calibration", [](std::string_view t) { check_calibration(t); }},
       {"timeline", [](std::string_view t) { check_timeline(t); }},

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, Costs, List, measure_costs
+from ..transfer import Agent, Costs, Etcd, List, measure_costs
 from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
@@ -83,7 +83,8 @@ class nixl_agent(Descriptors):
 
     The environment's WEFT_KEY, where it is set, authenticates metadata, and the agent then serves peers on other machines
     by TCP, at the address WEFT_LISTEN; if that is not set, at the one that this machine's default route has. Without a key
-    peers are on this machine.
+    peers are on this machine. With NIXL_ETCD_ENDPOINTS, metadata that is sent to no address goes to etcd, under
+    NIXL_ETCD_NAMESPACE (/nixl/agents), the agent's name and the label, and is fetched from there.
     """
 
     def __init__(
@@ -394,15 +395,19 @@ class nixl_agent(Descriptors):
             return False
         return True
 
-    # By socket: the peer must have enable_listen_thread. There is no central store of metadata.
+    # By socket: the peer must have enable_listen_thread. Without an address by etcd, where the environment names one.
 
-    def _peer_address(self, ip_addr: str, port: int) -> tuple[str, int]:
-        if not ip_addr:
-            raise bindings.nixlInvalidParamError("weft has no central store of metadata: give the peer's address")
-        return ip_addr, port
+    def _etcd(self) -> Etcd:
+        urls = os.environ.get("NIXL_ETCD_ENDPOINTS", "")
+        if not urls:
+            raise bindings.nixlInvalidParamError("no central store of metadata: set NIXL_ETCD_ENDPOINTS, or give the peer's address")
+        return _call(lambda: Etcd(urls, os.environ.get("NIXL_ETCD_NAMESPACE") or "/nixl/agents"))
 
     def send_local_metadata(self, ip_addr: str = "", port: int = DEFAULT_COMM_PORT) -> None:
-        ask(self._peer_address(ip_addr, port), self._key, b"SEND", self.get_agent_metadata())
+        if ip_addr:
+            ask((ip_addr, port), self._key, b"SEND", self.get_agent_metadata())
+        else:
+            _call(lambda: self._etcd().set(f"/{self.name}/metadata", self.get_agent_metadata()))
 
     def send_partial_agent_metadata(
         self,
@@ -413,17 +418,32 @@ class nixl_agent(Descriptors):
         port: int = DEFAULT_COMM_PORT,
         label: str = "",
     ) -> None:
-        ask(self._peer_address(ip_addr, port), self._key, b"SEND", self.get_partial_agent_metadata(descs))
+        metadata = self.get_partial_agent_metadata(descs, inc_conn_info, backends)
+        if ip_addr:
+            ask((ip_addr, port), self._key, b"SEND", metadata)
+        elif not label:
+            raise bindings.nixlInvalidParamError("partial metadata goes to a central store under a label")
+        else:
+            _call(lambda: self._etcd().set(f"/{self.name}/{label}", metadata))
 
     def fetch_remote_metadata(
         self, remote_agent: str | bytes, ip_addr: str = "", port: int = DEFAULT_COMM_PORT, label: str = ""
     ) -> None:
         """Loads it; check_remote_metadata() says whether that worked, as in NIXL."""
-        metadata = ask(self._peer_address(ip_addr, port), self._key, b"LOAD", b"")
+        name = _text(remote_agent)
+        if ip_addr:
+            place = f"the agent at {ip_addr}:{port}"
+            metadata: bytes | None = ask((ip_addr, port), self._key, b"LOAD", b"")
+        else:
+            place = f"the agent under '{name}' in etcd"
+            metadata = _call(lambda: self._etcd().get(f"/{name}/{label or 'metadata'}"))
         if metadata:
             found = self.add_remote_agent(metadata)
             if found != _bytes(remote_agent):
-                logger.error("the agent at %s:%s is '%s', not '%s'", ip_addr, port, found.decode(), _text(remote_agent))
+                logger.error("%s is '%s', not '%s'", place, found.decode(), name)
 
     def invalidate_local_metadata(self, ip_addr: str = "", port: int = DEFAULT_COMM_PORT) -> None:
-        ask(self._peer_address(ip_addr, port), self._key, b"INVL", self.name.encode())
+        if ip_addr:
+            ask((ip_addr, port), self._key, b"INVL", self.name.encode())
+        else:
+            _call(lambda: self._etcd().delete(f"/{self.name}/", prefix=True))
