@@ -1,5 +1,6 @@
 # The commands a newcomer types. CMake does the work; `make help` lists the targets.
-#   JOBS=N  how many compilers and tests run at once (default: one per core)
+#   JOBS=N       how many compilers and tests run at once (default: one per core)
+#   TORCH=2.14.1  of `make torch`: another torch than 2.13.0, in a folder of its own
 
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
@@ -7,6 +8,10 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
 # ThreadSanitizer of GCC 12 refuses the address layouts that newer kernels randomise; without randomisation it runs.
 NO_RANDOM_LAYOUT := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+# The torch that `make torch` builds against. 2.13.0 is in build/torch, another one in build/torch-VERSION.
+TORCH ?= 2.13.0
+TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
 .PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch web clean help setup configure
@@ -109,12 +114,12 @@ python: setup ## build the Python package's wheel, install it into build/python/
 
 torch: configure ## build backend="weft" of torch.distributed, install it into build/torch/venv and test it (needs pip)
 	cmake --build --preset release --target weft weft_shared
-	for part in library headers; do cmake --install build --prefix build/torch/prefix --component weft_$$part; done
-	python3 -m venv build/torch/venv
-	build/torch/venv/bin/python -m pip install -q torch==2.13.0 numpy setuptools wheel ninja pytest expecttest hypothesis psutil
-	cd python/torch && WEFT_PREFIX=$(CURDIR)/build/torch/prefix ../../build/torch/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w ../../build/torch .
-	build/torch/venv/bin/python -m pip install -q --force-reinstall --no-deps build/torch/weft_comm_torch-*.whl
-	WEFT=$(CURDIR)/build/weft build/torch/venv/bin/python -m pytest -q python/torch/tests
+	for part in library headers; do cmake --install build --prefix $(TORCH_FOLDER)/prefix --component weft_$$part; done
+	python3 -m venv $(TORCH_FOLDER)/venv
+	$(TORCH_FOLDER)/venv/bin/python -m pip install -q torch==$(TORCH) numpy setuptools wheel ninja pytest expecttest hypothesis psutil
+	cd python/torch && WEFT_PREFIX=$(CURDIR)/$(TORCH_FOLDER)/prefix $(CURDIR)/$(TORCH_FOLDER)/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w $(CURDIR)/$(TORCH_FOLDER) .
+	$(TORCH_FOLDER)/venv/bin/python -m pip install -q --force-reinstall --no-deps $(TORCH_FOLDER)/weft_comm_torch-*.whl
+	WEFT=$(CURDIR)/build/weft $(TORCH_FOLDER)/venv/bin/python -m pytest -q python/torch/tests
 
 web: configure ## build the explorer's core as WebAssembly and put it into the page of build/weft (needs clang-19; see scripts/build-web)
 	scripts/build-web

@@ -1,11 +1,15 @@
-// backend="weft" of torch.distributed: a c10d::Backend over include/weft. The headers beside this file are its parts; they
-// are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13; see docs/pytorch.md.
-#include <torch/csrc/autograd/python_variable.h>
+// backend="weft" of torch.distributed: a c10d::Backend over include/weft. The headers beside this file are its parts;
+// they are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13 and 2.14: what
+// only the newer one has stands behind its feature macros, or overrides without the word `override`; see
+// docs/pytorch.md.
 #include <pybind11/chrono.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
 #include "channel.h"
 #include "collectives.h"
+#include "reconfigure.h"
+#include "window.h"
 
 namespace weft::torch_adapter {
 namespace {
@@ -15,6 +19,8 @@ class Backend final : public Collectives {
  public:
   static c10::intrusive_ptr<Backend> join(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                           c10::intrusive_ptr<GroupOptions> options) {
+    if (waits_for_reconfigure(*options))
+      return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
     auto communicator = meet(*store, "weft/all", rank, size, *options);
     if (!communicator) raise(communicator.error());
     return c10::make_intrusive<Backend>(std::move(store), std::move(*communicator), std::move(options));
@@ -25,10 +31,19 @@ class Backend final : public Collectives {
   }
 
   using Collectives::Collectives;
-  ~Backend() override { lane_.close(); }  // what is queued may call this object
+  // Ends the threads first: what is queued may call this object.
+  ~Backend() override {
+    const WithoutPythonsLock waits;
+    close();
+    former_any_source_.clear();
+    any_source_.reset();
+    channels_.clear();
+    former_channels_.clear();
+  }
 
   void abort() override {
     Core::abort();
+    ++interruptions_;
     const std::lock_guard guard(channels_mutex_);
     for (auto& [key, channel] : channels_) channel->abort();
   }
@@ -37,17 +52,54 @@ class Backend final : public Collectives {
   c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int,
                                            const c10::intrusive_ptr<c10d::Backend::Options>&) override {
     for (const auto r : excluded) TORCH_CHECK_VALUE(r != getRank(), "weft: rank ", r, " is excluded and cannot shrink");
-    auto rest = lane_.communicator().shrink();
+    check_members(false);
+    auto rest = lane()->communicator().shrink();
     if (!rest) raise(rest.error());
     return c10::make_intrusive<Backend>(store_, std::move(*rest), options_);
   }
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return true; }
+  c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_; }
+  // Gives the group the members that the handles name, in their order; they meet through the store, each with the same
+  // uuid and handles. What still runs ends with an error first. Returns when all have come; numbers of calls begin
+  // anew. Errors: RuntimeError: wrong handles, a uuid that was used before; DistBackendError: members that did not come
+  // within the timeout. After an error in the meeting the group has no members, and reconfigure() may be called again.
+  c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions& wanted) override {
+    TORCH_CHECK(on_queue_ != this, "weft: reconfigure() cannot be called in a callback of the group's own calls");
+    Members members = members_of(wanted, handle_);
+    TORCH_CHECK(uuids_.insert(wanted.uuid).second, "weft: uuid ", wanted.uuid, kUsed);
+    const WithoutPythonsLock waits;
+    leave();
+    end_messages(c10::str("weft/reconfigure/", wanted.uuid, "/"));
+    auto communicator =
+        meet_again(*store_, wanted.uuid, members, wanted.timeout.value_or(options_->timeout), *options_);
+    if (!communicator) raise(communicator.error());
+    rank_ = members.rank;
+    size_ = static_cast<int>(members.handles.size());
+    record_as(c10::str("/", wanted.uuid), std::move(members.ranks));
+    adopt(std::move(*communicator));
+    return ended_work();
+  }
+#endif
+#ifdef C10D_BACKEND_HAS_WINDOW
+  // True: all ranks share memory, which a communicator over TCP or UCX does not give.
+  bool supportsWindow() const override { return shares_memory(*this); }
+  // Collective. Errors: see Window.
+  c10::intrusive_ptr<c10d::Window> new_window(const std::optional<Tensor>& tensor) override {
+    check_members(false);
+    const WithoutPythonsLock waits;
+    auto window = c10::make_intrusive<Window>(c10::intrusive_ptr<Collectives>::unsafe_reclaim_from_nonowning(this));
+    if (tensor) window->tensor_register(*tensor, true);
+    return window;
+  }
+#endif
   c10::intrusive_ptr<c10d::Work> send(Tensors& tensors, int to, int tag) override {
     const Tensor t = only(tensors);
     const Tensor flat = t.contiguous();
     auto job = message(OpType::SEND, "weft:send", t, c10::str(" ", getRank(), "->", to));
-    channel(to, true).start([job, flat, tag](Result<Channel*> c) {
+    channel(to, true).start([this, job, flat, tag, members = members_.load()](Result<Channel*> c) {
       job->begin();
-      job->end(as_exception(c ? (*c)->send(flat, tag) : Status(tl::make_unexpected(c.error()))));
+      end_message(job, members, c ? (*c)->send(flat, tag) : Status(tl::make_unexpected(c.error())));
     });
     return job;
   }
@@ -55,9 +107,9 @@ class Backend final : public Collectives {
     const Tensor t = only(tensors);
     auto job = message(OpType::RECV, "weft:recv", t, c10::str(" ", getRank(), "<-", from));
     job->set_source(from);
-    channel(from, false).start([job, t, tag](Result<Channel*> c) {
+    channel(from, false).start([this, job, t, tag, members = members_.load()](Result<Channel*> c) {
       job->begin();
-      job->end(as_exception(c ? receive_into(**c, t, tag) : Status(tl::make_unexpected(c.error()))));
+      end_message(job, members, c ? receive_into(**c, t, tag) : Status(tl::make_unexpected(c.error())));
     });
     return job;
   }
@@ -66,36 +118,58 @@ class Backend final : public Collectives {
   c10::intrusive_ptr<c10d::Work> recvAnysource(Tensors& tensors, int tag) override {
     const Tensor t = only(tensors);
     auto job = message(OpType::RECVANYSOURCE, "weft:recvAnySource", t, {});
-    any_source().start(std::function<Status(Communicator&)>([this, job, t, tag](Communicator&) -> Status {
-      const auto until = std::chrono::steady_clock::now() + options_->timeout;
-      while (std::chrono::steady_clock::now() < until) {
-        for (int peer = 0; peer < getSize(); ++peer) {
-          if (peer == getRank() || !announced(peer)) continue;
-          std::optional<Status> ended;
-          channel(peer, false).now([&](Result<Channel*> c) {
-            if (c && *c == nullptr) return;
-            if (!c) return void(ended = tl::make_unexpected(c.error()));
-            const auto offers = (*c)->offers(tag);
-            if (!offers)
-              ended = tl::make_unexpected(offers.error());
-            else if (*offers)
-              job->set_source(peer), ended = receive_into(**c, t, tag);
-          });
-          if (ended) return job->end(as_exception(*ended)), Status{};
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      }
-      job->end(as_exception(tl::make_unexpected(
-          Error{Code::kTimeout, Blame::kOperation,
-                c10::str("weft: recv from any rank timed out after ", options_->timeout.count(), " ms")})));
-      return {};
-    }));
+    any_source().start(std::function<Status(Communicator&)>(
+        [this, job, t, tag, members = members_.load(), since = interruptions_.load()](Communicator&) -> Status {
+          const auto until = std::chrono::steady_clock::now() + options_->timeout;
+          while (std::chrono::steady_clock::now() < until && interruptions_ == since) {
+            for (int peer = 0; peer < getSize(); ++peer) {
+              if (peer == getRank() || !announced(peer)) continue;
+              std::optional<Status> ended;
+              channel(peer, false).now([&](Result<Channel*> c) {
+                if (c && *c == nullptr) return;
+                if (!c) return void(ended = tl::make_unexpected(c.error()));
+                const auto offers = (*c)->offers(tag);
+                if (!offers)
+                  ended = tl::make_unexpected(offers.error());
+                else if (*offers)
+                  job->set_source(peer), ended = receive_into(**c, t, tag);
+              });
+              if (ended) return end_message(job, members, *ended), Status{};
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+          }
+          Error error{Code::kTimeout, Blame::kOperation,
+                      c10::str("weft: recv from any rank timed out after ", options_->timeout.count(), " ms")};
+          if (interruptions_ != since)
+            error = {Code::kAborted, Blame::kOperation, "weft: recv from any rank was aborted"};
+          end_message(job, members, tl::make_unexpected(std::move(error)));
+          return {};
+        }));
     return job;
   }
 
  private:
+  // `members`: as when the message was asked for.
+  void end_message(const c10::intrusive_ptr<Job>& job, int members, const Status& status) {
+    if (members == members_) after_failure(status);
+    job->end(as_exception(status));
+  }
+  // Ends what moves between the members so far; later messages meet by keys with this prefix. A channel that nobody at
+  // the other end has opened only ends when its time is up: it is kept until then.
+  void end_messages(const std::string& prefix) {
+    ++interruptions_, ++members_;
+    const std::lock_guard guard(channels_mutex_);
+    for (auto& [key, channel] : channels_) {
+      channel->abort();
+      former_channels_.push_back(std::move(channel));
+    }
+    channels_.clear();
+    channels_prefix_ = prefix;
+    former_any_source_.push_back(std::move(any_source_));
+  }
   // `route`: as Job's; empty: the message is not recorded.
   c10::intrusive_ptr<Job> message(OpType type, const char* own, const Tensor& t, const std::string& route) {
+    check_members(false);
     const Task task{.type = type, .title = title(own), .inputs = {t}, .results = {t}};
     RecordedGroup* const group = route.empty() ? nullptr : recorded();
     auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, route);
@@ -111,8 +185,15 @@ class Backend final : public Collectives {
     return s;
   }
 
-  std::string channel_key(int from, int to) const { return c10::str("weft/", from, "-", to); }
-  bool announced(int peer) { return store_->check({channel_key(peer, getRank())}); }
+  std::string channel_key(int from, int to) const { return c10::str(channels_prefix_, from, "-", to); }
+  bool announced(int peer) {
+    std::string key;
+    {
+      const std::lock_guard guard(channels_mutex_);
+      key = channel_key(peer, getRank());
+    }
+    return store_->check({key});
+  }
   ChannelThread& channel(int peer, bool sends) {
     TORCH_CHECK_VALUE(peer >= 0 && peer < getSize(), "weft: rank ", peer, " is not one of ", getSize());
     TORCH_CHECK_VALUE(peer != getRank(), "weft: a rank cannot send to itself");
@@ -136,9 +217,18 @@ class Backend final : public Collectives {
     return *any_source_;
   }
 
-  std::mutex channels_mutex_;
+  std::atomic<int> members_{0};            // how often they have changed
+  std::atomic<int> interruptions_{0};      // calls of abort() and reconfigure()
+  std::mutex channels_mutex_;              // of what follows
+  std::string channels_prefix_ = "weft/";  // of keys in the store
+  std::vector<std::unique_ptr<ChannelThread>> former_channels_;
   std::map<std::pair<int, bool>, std::unique_ptr<ChannelThread>> channels_;
-  std::unique_ptr<Queue> any_source_;  // uses the channels
+  std::unique_ptr<Queue> any_source_;                      // uses the channels
+  std::vector<std::unique_ptr<Queue>> former_any_source_;  // likewise
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  const std::string handle_ = new_handle(*options_, getRank());
+  std::set<std::int64_t> uuids_;  // of all reconfigure() calls
+#endif
 };
 
 }  // namespace
@@ -149,9 +239,7 @@ namespace {
 
 namespace py = pybind11;
 
-milliseconds to_milliseconds(double seconds) {
-  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
+milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
 
 void bind_options(py::module_& m) {
   py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(m, "Options")
@@ -189,16 +277,21 @@ void bind_gloo(py::module_& m) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())
-      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout) {
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
+                       bool enable_reconfigure) {
              auto o = c10::make_intrusive<GlooOptions>();
              o->timeout = timeout;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+             o->enable_reconfigure = enable_reconfigure;
+#else
+             TORCH_CHECK(!enable_reconfigure, "weft: this torch has no reconfigure()");
+#endif
              return Backend::join(store, rank, size, std::move(o));
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
-           py::call_guard<py::gil_scoped_release>())
+           py::arg("enable_reconfigure") = false, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("options", &Backend::options)
-      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"),
-           py::call_guard<py::gil_scoped_release>());
+      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
   gloo.def_static(
       "create_device",
       [](std::string hostname, std::string interface, std::optional<bool>) {
@@ -219,9 +312,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   adapter::py::module_::import("torch.distributed");  // has the base classes
   adapter::bind_options(m);
   adapter::bind_gloo(m);
-  m.def("flight_record", [](bool only_active) {
-    return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active));
-  });
+  m.def("flight_record",
+        [](bool only_active) { return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active)); });
   m.def("join", &adapter::Backend::join_as_backend, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("options"), pybind11::call_guard<pybind11::gil_scoped_release>());
 }

@@ -172,6 +172,36 @@ class Collectives : public Core {
                   .async = o.asyncOp});
   }
 
+  // Every rank's input, one after the other, in the root's output; other ranks' outputs are ignored. Overrides a function
+  // of torch 2.14; 2.13 has none.
+  virtual c10::intrusive_ptr<c10d::Work> gather_single(Tensor& output, Tensor& input, const c10d::GatherOptions& o) {
+    check_dense(input);
+    const bool is_root = o.rootRank == getRank();
+    if (is_root) {
+      check_dense(output);
+      TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
+      TORCH_CHECK_VALUE(output.numel() == input.numel() * getSize(), "weft: the root's output must have ", getSize(),
+                        " times the elements of the input");
+    }
+    const Tensor in = input.contiguous();
+    const Tensor out = !is_root ? Tensor() : output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    const auto e = moved(input);
+    return start({.type = OpType::GATHER,
+                  .title = title("weft:gather"),
+                  .inputs = {input},
+                  .results = is_root ? Tensors{output} : Tensors(),
+                  .call = call({.collective = Collective::kGather,
+                                .in = in.data_ptr(),
+                                .out = is_root ? out.data_ptr() : nullptr,
+                                .count = in.numel() * e.factor,
+                                .type = e.type,
+                                .root = root(o.rootRank)},
+                               {in, out}),
+                  .after = is_root ? copy_back(output, out) : nullptr,
+                  .timeout = o.timeout,
+                  .async = o.asyncOp});
+  }
+
   c10::intrusive_ptr<c10d::Work> scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                          const c10d::ScatterOptions& o) override {
     const Tensor& t = only(outputs);

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <Python.h>
 #include <pthread.h>
 
 #include <atomic>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +26,9 @@ struct GroupOptions : c10d::Backend::Options {
   bool reproducible = false;
   std::string algorithm, transport;
   std::string interface;  // WEFT_IFACE, where that is not set
+
+  // An independent copy. Overrides a function of torch 2.14, which would copy the base class only; 2.13 has none.
+  virtual c10::intrusive_ptr<c10d::Backend::Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
 };
 
 // What gloo calls a device: here only the interface, which counts between machines.
@@ -33,7 +39,8 @@ struct GlooDevice {
 // gloo's, as programs that construct it by hand set them.
 struct GlooOptions final : GroupOptions {
   GlooOptions() : GroupOptions(std::chrono::minutes(30), "gloo") {}
-  int threads = 2;  // has no effect: a group has one thread, and only while it has something to do
+  c10::intrusive_ptr<c10d::Backend::Options> clone() const override { return c10::make_intrusive<GlooOptions>(*this); }
+  int threads = 2;                  // has no effect: a group has one thread, and only while it has something to do
   std::vector<GlooDevice> devices;  // the last one's interface counts
 };
 
@@ -50,11 +57,35 @@ class Forks {
   static inline std::atomic<int> count_{0};
 };
 
+// True: the group has no members until reconfigure(), which is asked for by
+// init_process_group(enable_reconfigure=True).
+inline bool waits_for_reconfigure([[maybe_unused]] const GroupOptions& options) {
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  return options.enable_reconfigure;
+#else
+  return false;
+#endif
+}
+
+// While it lives, this thread does not hold Python's lock. A wait for a group's threads needs that, for they take the
+// lock to drop tensors that Python knows; torch 2.14 destroys groups with the lock held.
+class WithoutPythonsLock {
+ public:
+  WithoutPythonsLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutPythonsLock() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutPythonsLock(const WithoutPythonsLock&) = delete;
+  WithoutPythonsLock& operator=(const WithoutPythonsLock&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
 // Joins `size` ranks that meet by what rank 0 writes into the store.
 inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
                                  const GroupOptions& wanted) {
-  const ConnectOptions options{
-      .transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
+  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
   std::optional<MeetingPlace> place;
   std::string text;
   if (rank == 0) {
@@ -75,17 +106,17 @@ inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int
 class Core : public c10d::Backend {
  public:
   Core(c10::intrusive_ptr<c10d::Store> store, Communicator communicator, c10::intrusive_ptr<GroupOptions> options)
-      : c10d::Backend(communicator.rank(), communicator.ranks()),
-        store_(std::move(store)),
-        options_(std::move(options)),
-        timeout_(options_->timeout),
-        recorded_{.ranks = options_->global_ranks_in_group, .number = groups_++},
-        lane_(std::move(communicator)) {
-    for (int r = 0; recorded_.ranks.size() < static_cast<std::size_t>(getSize()); ++r)
-      recorded_.ranks.push_back(static_cast<std::uint64_t>(r));
-    lane_.communicator().set_timeout(timeout_);
+      : Core(std::move(store), communicator.rank(), communicator.ranks(), std::move(options)) {
+    adopt(std::move(communicator));
   }
-  ~Core() override { lane_.close(); }
+  // A group without members: its calls are refused until reconfigure() has given it some.
+  Core(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<GroupOptions> options)
+      : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
+    std::vector<std::uint64_t> ranks = options_->global_ranks_in_group;
+    for (int r = 0; ranks.size() < static_cast<std::size_t>(size); ++r) ranks.push_back(static_cast<std::uint64_t>(r));
+    record_as("", std::move(ranks));
+  }
+  ~Core() override { close(); }
 
   const std::string getBackendName() const override { return options_->backend; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
@@ -94,21 +125,35 @@ class Core : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   c10d::ErrorType getError() override {
-    const Status status = lane_.communicator().status();
+    const auto lane = this->lane();
+    const Status status = lane ? lane->communicator().status() : Status{};
     if (status) return c10d::ErrorType::SUCCESS;
     return status.error().code == Code::kTimeout ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
   }
-  void abort() override { lane_.abort(); }
-  void shutdown() override {
-    const std::lock_guard guard(mutex_);
-    lane_.close();
+  void abort() override {
+    run_abort_hooks();
+    if (const auto lane = this->lane()) lane->abort();
   }
-  // Calls from here to endCoalescing() end as one Work, which has their first error. They are not held back: a call that
-  // its caller does not wait for moves on by itself. supportsCoalescing() stays false, for batch_isend_irecv then returns
-  // a Work for every message.
+#ifdef C10D_BACKEND_HAS_HOOKS
+  // Abort hooks run once for each communicator of the group, before abort() ends what runs, or after a call has broken
+  // the communicator and before its caller gets the error. Thread: of the call that failed.
+  void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override {
+    const std::lock_guard guard(hooks_mutex_);
+    abort_hooks_[id] = std::move(hook);
+  }
+  void unregisterAbortHook(std::int64_t id) override {
+    const std::lock_guard guard(hooks_mutex_);
+    abort_hooks_.erase(id);
+  }
+#endif
+  void shutdown() override { close(); }
+  // Calls from here to endCoalescing() end as one Work, which has their first error. They are not held back: a call
+  // that its caller does not wait for moves on by itself. supportsCoalescing() stays false, for batch_isend_irecv then
+  // returns a Work for every message.
   void startCoalescing() override {
     const std::lock_guard guard(coalesced_mutex_);
-    coalesced_ = c10::List<c10::intrusive_ptr<c10::ivalue::Future>>(c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+    coalesced_ = c10::List<c10::intrusive_ptr<c10::ivalue::Future>>(
+        c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
     coalesces_ = true;
   }
   c10::intrusive_ptr<c10d::Work> endCoalescing() override {
@@ -121,22 +166,73 @@ class Core : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   // Registered memory: collectives on it need no intermediate copy. Plain memory where there is none left.
   Tensor allocateTensor(long size, at::TensorOptions options) override {
-    static std::mutex mutex;  // a communicator's memory is allocated by one thread at a time, and freed by any
     const auto type = c10::typeMetaToScalarType(options.dtype());
+    if (auto memory = registered(static_cast<std::size_t>(size) * c10::elementSize(type)))
+      return at::from_blob(
+          memory->data(), {size}, [memory](void*) {}, options.device(at::kCPU));
+    return at::empty({size}, options.device(at::kCPU));
+  }
+
+  // Registered memory, which may outlive the group; null: there is none left. Thread: any.
+  std::shared_ptr<Memory> registered(std::size_t bytes) const {
+    static std::mutex mutex;  // a communicator's memory is allocated by one thread at a time, and freed by any
+    const auto lane = this->lane();
+    if (!lane) return nullptr;
     std::unique_lock guard(mutex);
-    auto memory = lane_.communicator().allocate(static_cast<std::size_t>(size) * c10::elementSize(type));
+    auto memory = lane->communicator().allocate(bytes);
     guard.unlock();
-    if (!memory) return at::empty({size}, options.device(at::kCPU));
+    if (!memory) return nullptr;
     const auto give_back = [](Memory* m) {
       const std::lock_guard freeing(mutex);
       delete m;
     };
-    const std::shared_ptr<Memory> owner(new Memory(std::move(*memory)), give_back);
-    return at::from_blob(
-        owner->data(), {size}, [owner](void*) {}, options.device(at::kCPU));
+    return {new Memory(std::move(*memory)), give_back};
+  }
+
+  // The communicator, for as long as it is the group's; null: it has none. Thread: any.
+  std::shared_ptr<python::Lane> lane() const {
+    const std::lock_guard guard(lane_mutex_);
+    return lane_;
+  }
+  // What has broken the communicator, as far as can be known without waiting for another thread's call.
+  Status broken() {
+    const std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock() || !lane_ || !lane_->idle()) return {};
+    return lane_->communicator().status();
   }
 
  protected:
+  // The group's members are those of this communicator from now on. Requires: it has none.
+  void adopt(Communicator communicator) {
+    timeout_ = options_->timeout;
+    communicator.set_timeout(timeout_);
+    auto lane = std::make_shared<python::Lane>(std::move(communicator));
+    {
+      const std::lock_guard guard(hooks_mutex_);
+      hooks_have_run_ = false;
+      failure_.reset();
+    }
+    const std::lock_guard guard(lane_mutex_);
+    lane_ = std::move(lane);
+  }
+  // Drops the communicator; what still runs or is queued ends with an error first, here and on its other ranks.
+  void leave() {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    const auto lane = this->lane();
+    if (!lane) return;
+    const bool busy = !guard.owns_lock() || !lane->idle();
+    if (busy) lane->abort();
+    if (!guard.owns_lock()) guard.lock();
+    lane->close();
+    const std::lock_guard swap(lane_mutex_);
+    lane_.reset();
+  }
+  // Waits for what is queued, which may call this object.
+  void close() {
+    const std::lock_guard guard(mutex_);
+    if (lane_) lane_->close();
+  }
+
   // The name of a call for the profiler: "weft:all_reduce", or "gloo:all_reduce" where weft stands for gloo.
   const char* title(const char* own) const {
     if (options_->backend == "weft") return own;
@@ -149,8 +245,39 @@ class Core : public c10d::Backend {
   // This group, as the flight record names it; torch gives a group its name after it has been made. Never null.
   RecordedGroup* recorded() {
     const std::lock_guard guard(recorded_mutex_);
-    if (recorded_.name.empty()) recorded_.name = getGroupUid(), recorded_.description = getGroupDesc();
-    return &recorded_;
+    RecordedGroup& now = recorded_.back();
+    if (now.name.empty()) now.name = getGroupUid() + recorded_suffix_, now.description = getGroupDesc();
+    return &now;
+  }
+  // The next calls are those of other members: they count from 0, under a name of their own. `ranks`: of the job.
+  void record_as(const std::string& suffix, std::vector<std::uint64_t> ranks) {
+    const std::lock_guard guard(recorded_mutex_);
+    recorded_suffix_ = suffix;
+    recorded_.push_back({.ranks = std::move(ranks), .number = groups_++});
+    sequence_ = 0;
+  }
+
+  // Lets users look at what a call has broken, before its caller gets the error.
+  void after_failure(const Status& status) {
+    if (status || status.error().blame == Blame::kInput || status.error().blame == Blame::kOperation) return;
+    {
+      const std::lock_guard guard(hooks_mutex_);
+      if (!failure_) failure_ = status.error();
+    }
+    run_abort_hooks();
+  }
+  void run_abort_hooks() {
+    std::map<std::int64_t, std::function<void()>> hooks;
+    {
+      const std::lock_guard guard(hooks_mutex_);
+      if (abort_hooks_.empty() || std::exchange(hooks_have_run_, true)) return;
+      hooks = abort_hooks_;
+    }
+    for (const auto& [id, hook] : hooks) try {
+        hook();
+      } catch (const std::exception& e) {
+        TORCH_WARN("weft: abort hook ", id, " failed: ", e.what());
+      }
   }
 
   // What is kept of a call that is about to begin. Errors: this process was forked after the group was made.
@@ -186,32 +313,36 @@ class Core : public c10d::Backend {
     };
   }
 
-  // Carries the task out here, if its caller waits for it and nothing is queued, or if the caller is a callback on the
-  // queue's own thread; else queues it.
+  // Runs the task here, if its caller waits for it and nothing is queued, or if the caller is a callback on the queue's
+  // own thread; else queues it.
   c10::intrusive_ptr<c10d::Work> start(Task task) {
+    check_members(task.async);
     auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, recorded(), effective(task.timeout));
     note(job);
     if (on_queue_ == this) {
       job->begin();
       set_timeout(task.timeout);
-      job->end(carry_out(lane_.communicator(), task));
+      job->end(run(lane_->communicator(), task));
       return job;
     }
     std::unique_lock guard(mutex_);
-    if (!task.async && lane_.idle()) {
+    TORCH_CHECK_WITH(DistBackendError, lane_, kNoMembers);
+    if (!task.async && lane_->idle()) {
       job->begin();
       set_timeout(task.timeout);
-      const std::exception_ptr problem = carry_out(lane_.communicator(), task);
+      const auto lane = lane_;
+      const std::exception_ptr problem = run_task(lane->communicator(), task);
       guard.unlock();
+      if (problem) after_failure(lane->communicator().status());
       job->end(problem);
       if (problem) std::rethrow_exception(problem);
       return job;
     }
     const bool async = task.async;
-    lane_.queue([this, job, task = std::move(task)](Communicator& c) mutable -> Status {
+    lane_->queue([this, job, task = std::move(task)](Communicator& c) mutable -> Status {
       job->begin();
       set_timeout(task.timeout);
-      const std::exception_ptr problem = carry_out(c, task);
+      const std::exception_ptr problem = run(c, task);
       task = {};
       on_queue_ = this;
       job->end(problem);
@@ -223,6 +354,22 @@ class Core : public c10d::Backend {
     if (!async) job->wait();
     return job;
   }
+  std::exception_ptr run(Communicator& c, const Task& task) {
+    const std::exception_ptr problem = run_task(c, task);
+    if (problem) after_failure(c.status());
+    return problem;
+  }
+  // Errors: the group has no members yet, or lost them in a reconfigure() that failed. A group that can be reconfigured
+  // also refuses asynchronous calls when it is broken, so that its users need not wait to learn that.
+  void check_members(bool async) {
+    const auto lane = this->lane();
+    TORCH_CHECK_WITH(DistBackendError, lane, kNoMembers);
+    if (!async || !waits_for_reconfigure(*options_)) return;
+    const std::lock_guard guard(hooks_mutex_);
+    TORCH_CHECK_WITH(DistBackendError, !failure_, "weft: an earlier call ",
+                     failure_->code == Code::kTimeout ? "timed out" : "failed",
+                     ", and reconfigure() has not been called since: ", failure_->message);
+  }
   milliseconds effective(milliseconds timeout) const {
     return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   }
@@ -230,9 +377,10 @@ class Core : public c10d::Backend {
     const milliseconds wanted = effective(timeout);
     if (wanted == timeout_) return;
     timeout_ = wanted;
-    lane_.communicator().set_timeout(wanted);
+    lane_->communicator().set_timeout(wanted);
   }
 
+  static constexpr const char* kNoMembers = "weft: the group has no members: call reconfigure() with their handles";
   static thread_local const Core* on_queue_;  // whose queue this thread is, while callbacks run on it
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -240,18 +388,22 @@ class Core : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
 
  private:
-  milliseconds timeout_;  // what the communicator has now; the thread that runs a task
-  std::mutex mutex_;      // of the lane
+  milliseconds timeout_{};  // what the communicator has now; the thread that runs a task
+  std::mutex mutex_;        // of the lane's use
   const int forks_ = Forks::so_far();
   std::atomic<bool> timing_{false}, coalesces_{false};
   std::mutex coalesced_mutex_;
   std::optional<c10::List<c10::intrusive_ptr<c10::ivalue::Future>>> coalesced_;  // the calls of a block that is open
   std::mutex recorded_mutex_;
-  RecordedGroup recorded_;
+  std::deque<RecordedGroup> recorded_;  // the last one is that of the present members; earlier calls may still end
+  std::string recorded_suffix_;
+  std::mutex hooks_mutex_;
+  std::map<std::int64_t, std::function<void()>> abort_hooks_;
+  bool hooks_have_run_ = false;   // for this communicator
+  std::optional<Error> failure_;  // the first that has broken it
   static inline std::atomic<std::uint64_t> groups_{0};
-
- protected:
-  python::Lane lane_;
+  mutable std::mutex lane_mutex_;  // of the pointer, which changes under mutex_, too
+  std::shared_ptr<python::Lane> lane_;
 };
 
 inline thread_local const Core* Core::on_queue_ = nullptr;

@@ -27,7 +27,8 @@ setup(
         CppExtension(
             "weftcomm_torch._adapter",
             ["adapter.cc"],
-            depends=["channel.h", "collectives.h", "core.h", "elements.h", "errors.h", "flight_record.h", "tensors.h", "work.h"],
+            depends=["channel.h", "collectives.h", "core.h", "elements.h", "errors.h", "flight_record.h", "mapped_memory.h", "reconfigure.h",
+                     "tensors.h", "window.h", "work.h"],
             include_dirs=[str(PREFIX / "include")],
             library_dirs=[str(LIBRARY.parent)],
             libraries=[],

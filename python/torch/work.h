@@ -40,7 +40,7 @@ class Job final : public c10d::Work {
   // a message. `timeout`: the call's own, or its group's.
   Job(int rank, const Task& task, std::uint64_t number, RecordedGroup* recorded, milliseconds timeout,
       const std::string& route = {})
-      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number), recorded_(recorded) {
+      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number), timeout_(timeout), recorded_(recorded) {
     if (recorded_ != nullptr)
       ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(),
                                                   task.recorded_inputs.empty() ? task.inputs : task.recorded_inputs,
@@ -51,13 +51,13 @@ class Job final : public c10d::Work {
   // From now on this call's duration is measured. Requires: it has not begun.
   void measure() { timed_ = true; }
 
-  // Called once at most, on the thread that carries the task out.
+  // Called once at most, on the thread that runs the task.
   void begin() {
     FlightRecord::of_process().started(ticket_);
     if (timed_) [[unlikely]]
       begun_ = std::chrono::steady_clock::now();
   }
-  // Called once, on the thread that carried the task out.
+  // Called once, on the thread that ran the task.
   void end(std::exception_ptr problem) {
     if (recorded_ != nullptr) {
       FlightRecord::of_process().ended(ticket_, problem == nullptr);
@@ -81,6 +81,8 @@ class Job final : public c10d::Work {
   int sourceRank() const override { return source_; }
   void set_source(int rank) { source_ = rank; }
   std::uint64_t getSequencenumber() const override { return number_; }
+  // How long this call may take. Overrides a function of torch 2.14; 2.13 has none.
+  virtual milliseconds getTimeout() const { return timeout_; }
   void abort() override {}
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -128,11 +130,12 @@ class Job final : public c10d::Work {
 
   Tensors results_;
   std::uint64_t number_;
+  const milliseconds timeout_;
   RecordedGroup* const recorded_;
   FlightRecord::Ticket ticket_;
   std::atomic<int> source_{-1};
   bool timed_ = false;
-  std::chrono::steady_clock::time_point begun_{};  // the thread that carries the task out
+  std::chrono::steady_clock::time_point begun_{};  // the thread that runs the task
   mutable std::mutex future_mutex_;                // of what follows
   bool ended_ = false;
   std::chrono::steady_clock::duration duration_{};
@@ -140,7 +143,7 @@ class Job final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_, outcome_;  // null: nobody has asked
 };
 
-inline std::exception_ptr carry_out(Communicator& c, const Task& task) {
+inline std::exception_ptr run_task(Communicator& c, const Task& task) {
   const at::NoGradGuard no_gradients;
   try {
     const Status status = task.call(c);
@@ -150,6 +153,13 @@ inline std::exception_ptr carry_out(Communicator& c, const Task& task) {
   } catch (...) {
     return std::current_exception();
   }
+}
+
+// Of a call that has ended when it returns.
+inline c10::intrusive_ptr<c10d::Work> ended_work() {
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  future->markCompleted(c10::IValue(Tensors()));
+  return c10d::Work::create_from_future(future);
 }
 
 }  // namespace weft::torch_adapter

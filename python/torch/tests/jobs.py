@@ -102,6 +102,21 @@ def messages(rank, ranks):
     print("right")
 
 
+def dropped(rank, ranks):
+    """Groups end while their threads drop tensors that Python knows."""
+    for n in range(30):
+        group = dist.new_group()
+        x, y = torch.full((4,), float(rank)), torch.empty(4)
+        works = [dist.isend(x, 1 - rank, group=group), dist.irecv(y, 1 - rank, group=group), dist.all_reduce(torch.ones(4), async_op=True, group=group)]
+        del x
+        works.pop(1).wait()
+        assert y[0] == 1 - rank
+        del works
+        dist.destroy_process_group(group)
+        del group
+    print("right")
+
+
 def asynchronous(rank, ranks):
     xs = [torch.full((1000,), float(i)) for i in range(20)]
     works = [dist.all_reduce(x, async_op=True) for x in xs]
@@ -391,7 +406,123 @@ def refused(rank, ranks):
     print("right")
 
 
-if __name__ == "__main__":
+def gather_single(rank, ranks):
+    for root in range(ranks):
+        for dtype in (torch.float32, torch.bool, torch.float8_e4m3fn):
+            x = torch.tensor([rank % 2, 1, 0]).to(dtype)
+            all_of_them = torch.empty(ranks, 3, dtype=dtype) if rank == root else None
+            dist.gather_single(x, all_of_them, dst=root)
+            if rank == root:
+                assert all_of_them.float().tolist() == [[r % 2, 1, 0] for r in range(ranks)]
+    across = torch.empty(2, 2 * ranks).t() if rank == 0 else None  # not contiguous
+    work = dist.gather_single(torch.full((2, 2), rank + 1.0), across, async_op=True)
+    work.wait()
+    if rank == 0:
+        assert across.flatten().tolist() == [r + 1.0 for r in range(ranks) for _ in range(4)], across
+    said = sentence(lambda: dist.gather_single(torch.ones(2), torch.empty(2), dst=rank))  # every rank is its own root here
+    assert said.startswith("ValueError: weft: the root's output must have"), said
+    print("right")
+
+
+def numbered(rank, ranks):
+    group = dist.distributed_c10d._get_default_group()
+    first = group._get_sequence_number_for_group()
+    for n in range(1, 4):
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        work.wait()
+        assert group._get_sequence_number_for_group() == first + n
+        if hasattr(work, "_get_sequence_number"):
+            assert work._get_sequence_number() == first + n
+    if hasattr(work, "timeout"):
+        assert work.timeout == timedelta(seconds=30), work.timeout
+    print("right")
+
+
+def pre_and_post_hooks(rank, ranks):
+    from torch._C._distributed_c10d import HookOpName
+
+    group = dist.distributed_c10d._get_default_group()
+    before, after = [], []
+    group.register_pre_hook(7, lambda a: before.append((a.op_id, a.name, a.async_op, [t.numel() for t in a.input_tensors], a.root)))
+    group.register_post_hook(7, lambda a: after.append((a.op_id, a.name, a.work)))
+    dist.all_reduce(torch.ones(3))
+    dist.broadcast(torch.ones(2), 1)
+    dist.all_reduce(torch.ones(5), async_op=True).wait()
+    dist.barrier()
+    if rank == 0:
+        dist.send(torch.ones(4), 1)
+    else:
+        dist.recv(torch.ones(4), 0)
+    message = HookOpName.SEND if rank == 0 else HookOpName.RECV
+    names = [HookOpName.ALLREDUCE, HookOpName.BROADCAST, HookOpName.ALLREDUCE, HookOpName.BARRIER, message]
+    assert [b[1] for b in before] == names and [a[1] for a in after] == names, (before, after)
+    assert [b[0] for b in before] == [a[0] for a in after] and len({b[0] for b in before}) == 5
+    assert before[0][3] == [3] and before[1][4] == 1 and before[2][2] is True and before[0][2] is False, before
+    assert all(a[2] is None or a[2].is_completed() for a in after)
+    group.unregister_pre_hook(7)
+    group.unregister_post_hook(7)
+    dist.barrier()
+    assert len(before) == len(after) == 5
+    print("right")
+
+
+def abort_hooks(rank, ranks):
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    dist.all_reduce(torch.ones(1))
+    calls = []
+    backend.register_abort_hook(1, lambda: calls.append("first"))
+    backend.register_abort_hook(2, lambda: calls.append("unregistered"))
+    backend.register_abort_hook(3, lambda: 1 / 0)  # a hook that fails is a warning
+    backend.unregister_abort_hook(2)
+    if rank == 1:
+        time.sleep(0.2)
+        backend.abort()
+        assert calls == ["first"], calls
+    said = sentence(lambda: dist.all_reduce(torch.ones(1)))
+    assert said.startswith("DistBackendError: ") and "abort" in said and calls == ["first"], (said, calls)
+    sentence(lambda: dist.all_reduce(torch.ones(1)))
+    assert calls == ["first"], calls  # once
+    assert backend.get_error() == torch._C._distributed_c10d.ErrorType.COMM_ERROR
+    print("right")
+    os._exit(sys.stdout.flush() or 0)
+
+
+def abort_hooks_after_a_timeout(rank, ranks):
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    dist.all_reduce(torch.ones(1))
+    calls = []
+    backend.register_abort_hook(1, lambda: calls.append("called"))
+    backend.set_timeout(timedelta(seconds=0.5))
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(1), async_op=True)  # on the queue's thread
+        said = sentence(work.wait)
+        assert "Timed out" in said and "rank 1" in said and calls == ["called"], (said, calls)
+        assert backend.get_error() == torch._C._distributed_c10d.ErrorType.TIMEOUT
+    else:
+        time.sleep(1.5)
+    print("right")
+    os._exit(sys.stdout.flush() or 0)
+
+
+def recorded_by_torchs_hook(rank, ranks):
+    import json
+
+    from torch._C._distributed_c10d import FlightRecorderHook, _dump_fr_trace_json
+
+    hook = FlightRecorderHook.attach(dist.distributed_c10d._get_default_group())
+    dist.all_reduce(torch.ones(3))
+    dist.all_gather_into_tensor(torch.empty(2 * ranks), torch.ones(2))
+    dist.all_reduce(torch.ones(5), async_op=True).wait()
+    entries = json.loads(_dump_fr_trace_json())["entries"]
+    assert [e["collective_seq_id"] for e in entries] == [1, 2, 3], entries
+    assert [e["input_sizes"] for e in entries] == [[[3]], [[2]], [[5]]], entries
+    hook.remove()
+    dist.barrier()
+    assert len(json.loads(_dump_fr_trace_json())["entries"]) == 3
+    print("right")
+
+
+def main(jobs):
     name, rank, ranks, file, backend = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
     torch.set_num_threads(1)
     timeout = timedelta(seconds=30)
@@ -399,8 +530,17 @@ if __name__ == "__main__":
         size, timeout = ranks + rank, timedelta(seconds=20)
         print(sentence(lambda: dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=size, timeout=timeout)))
         os._exit(sys.stdout.flush() or 0)
-    dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=timeout)
-    globals()[name](rank, ranks)
+    options = {}
+    if "TRANSPORT" in os.environ:
+        import weftcomm_torch
+
+        options["pg_options"] = weftcomm_torch.Options(timeout, transport=os.environ["TRANSPORT"])
+    dist.init_process_group(backend, init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=timeout, **options)
+    jobs[name](rank, ranks)
     sys.stdout.flush()
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(globals())

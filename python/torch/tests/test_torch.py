@@ -1,34 +1,14 @@
 """backend="weft" of torch.distributed, ranks as processes."""
 
-import os
-import pathlib
 import socket
 import subprocess
 import sys
 
 import pytest
-
-JOBS = pathlib.Path(__file__).with_name("jobs.py")
-
+from conftest import needs, run_ranks
 
 def run(name, tmp_path, ranks=2, backend="weft", **environment):
-    """What every rank printed."""
-    file = tmp_path / f"meet_{backend}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(JOBS), name, str(rank), str(ranks), str(file), backend],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-        for rank in range(ranks)
-    ]
-    printed = []
-    for process in processes:
-        out, err = process.communicate(timeout=120)
-        printed.append(out.strip() if process.returncode <= 0 else f"exit {process.returncode}: {out}{err[-3000:]}")
-    return printed
+    return run_ranks("jobs.py", name, tmp_path, ranks, backend, **environment)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -37,8 +17,20 @@ def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
-@pytest.mark.parametrize("job", ["messages", "asynchronous", "coalesced", "powersgd", "memory", "refused"])
+@pytest.mark.parametrize("job", ["messages", "dropped", "asynchronous", "coalesced", "powersgd", "memory", "refused", "numbered"])
 def test_with_two_ranks(job, tmp_path):
+    assert run(job, tmp_path) == ["right"] * 2
+
+
+@needs("gather_single")
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_gather_into_one_tensor(ranks, tmp_path):
+    assert run("gather_single", tmp_path, ranks) == ["right"] * ranks
+
+
+@needs("hooks")
+@pytest.mark.parametrize("job", ["pre_and_post_hooks", "abort_hooks", "abort_hooks_after_a_timeout", "recorded_by_torchs_hook"])
+def test_torchs_hooks_around_calls_and_before_errors(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2
 
 

@@ -45,6 +45,8 @@ def _create(opts: Any, options: Any) -> Any:
     if options is None or not isinstance(options, adapter.Options):
         options = adapter.Options(timeout=opts.timeout.total_seconds())
     options.global_ranks_in_group = opts.global_ranks_in_group
+    if getattr(opts, "enable_reconfigure", False):  # torch 2.14
+        options.enable_reconfigure = True
     _buckets_in_registered_memory()
     return adapter.join(opts.store, opts.group_rank, opts.group_size, options)
 
