@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How long torchrun's elastic restart takes with gloo and with weft: from the kill -9 of a rank to the first all_reduce after it.
 
-  build/torch/venv/bin/python bench/torch/restart.py [--rounds 3] [--ranks 2]
+  build/torch/venv/bin/python bench/torch/restart.py [--rounds 3] [--ranks 2] [--seconds 60]
 
 torchrun starts the ranks with --max-restarts 1. After 20 all_reduces rank 1 kills itself; torchrun ends the others and starts
-all anew. Backends take turns. Reported are minimum and median of: what passes until the new ranks' program begins (torchrun
+all anew. A job that has not ended after --seconds has failed, and is killed. Backends take turns. Reported are minimum and median of: what passes until the new ranks' program begins (torchrun
 notices, ends and starts processes), until torch is imported, until the group is there, and until the first all_reduce.
 """
 
@@ -50,17 +50,39 @@ def rank_program(backend, folder):
     dist.destroy_process_group()
 
 
-def restart(backend, ranks):
+def children_of(process):
+    """Processes that this one has started and that still run."""
+    try:
+        return [int(p) for p in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def restart(backend, ranks, limit):
     """Seconds from the kill to each phase, of the last rank; and until a survivor noticed, if one did before it was ended.
     None: the job did not come up again, or not at all; stderr has why."""
     with tempfile.TemporaryDirectory(prefix="weft-restart-") as name:
         folder = pathlib.Path(name)
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
                    "--max-restarts", "1", __file__, "--rank-program", backend, name]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        if done.returncode != 0:
-            reason = [line for line in done.stderr.splitlines() if "Error: " in line]
-            print(f"{backend}: torchrun: exit {done.returncode}: {reason[0][:200] if reason else ''}", file=sys.stderr)
+        errors = folder / "stderr"
+        with errors.open("w") as file:
+            job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file, start_new_session=True,
+                                   env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+            try:
+                ended = f"exit {job.wait(limit)}"
+            except subprocess.TimeoutExpired:
+                ended = f"not ended after {limit:.0f} s"
+            finally:
+                for group in {job.pid, *children_of(job.pid)}:  # torchrun's ranks have sessions of their own
+                    try:
+                        os.killpg(group, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                job.wait()
+        if ended != "exit 0":
+            reason = [line for line in errors.read_text().splitlines() if "Error: " in line]
+            print(f"{backend}: torchrun: {ended}: {reason[0][:200] if reason else ''}", file=sys.stderr)
             return None
         killed = float((folder / "killed").read_text())
         again = [json.loads((folder / f"again_{r}").read_text()) for r in range(ranks)]
@@ -75,11 +97,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=60)
     options = parser.parse_args()
     found = {"gloo": [], "weft": []}
     for _ in range(options.rounds):
         for backend, times in found.items():
-            if (taken := restart(backend, options.ranks)) is not None:
+            if (taken := restart(backend, options.ranks, options.seconds)) is not None:
                 times.append(taken)
     print("| s after the kill, min / median | restarts that went well | a survivor notices | the program begins | torch is imported | the group is there | first all_reduce |")
     print("|---|---|---|---|---|---|---|")

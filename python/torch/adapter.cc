@@ -21,7 +21,7 @@ class Backend final : public Collectives {
                                           c10::intrusive_ptr<GroupOptions> options) {
     if (waits_for_reconfigure(*options))
       return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
-    auto communicator = meet(*store, "weft/all", rank, size, *options);
+    auto communicator = meet(*store, first_keys() + "all", rank, size, *options);
     if (!communicator) raise(communicator.error());
     return c10::make_intrusive<Backend>(std::move(store), std::move(*communicator), std::move(options));
   }
@@ -217,10 +217,10 @@ class Backend final : public Collectives {
     return *any_source_;
   }
 
-  std::atomic<int> members_{0};            // how often they have changed
-  std::atomic<int> interruptions_{0};      // calls of abort() and reconfigure()
-  std::mutex channels_mutex_;              // of what follows
-  std::string channels_prefix_ = "weft/";  // of keys in the store
+  std::atomic<int> members_{0};                 // how often they have changed
+  std::atomic<int> interruptions_{0};           // calls of abort() and reconfigure()
+  std::mutex channels_mutex_;                   // of what follows
+  std::string channels_prefix_ = first_keys();  // of keys in the store
   std::vector<std::unique_ptr<ChannelThread>> former_channels_;
   std::map<std::pair<int, bool>, std::unique_ptr<ChannelThread>> channels_;
   std::unique_ptr<Queue> any_source_;                      // uses the channels

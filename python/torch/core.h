@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -81,6 +82,14 @@ class WithoutPythonsLock {
  private:
   PyThreadState* const state_;
 };
+
+// What the store's keys of a group's first members begin with. torchrun's restarts may come to the same store, which
+// then still has what the ranks before the restart wrote.
+inline std::string first_keys() {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  const bool again = restarts != nullptr && *restarts != '\0' && std::strcmp(restarts, "0") != 0;
+  return again ? c10::str("weft/restart-", restarts, "/") : "weft/";
+}
 
 // Joins `size` ranks that meet by what rank 0 writes into the store.
 inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,

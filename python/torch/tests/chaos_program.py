@@ -63,7 +63,7 @@ dist.barrier()
 dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))._set_default_timeout(TIMEOUT)
 losses = []
 try:
-    for now in range(10):
+    for now in range(11):  # a failure after the backward pass of step 9 ends step 10
         losses.append(step(model))
     if how == "nobody":
         print("losses", *map(repr, losses))

@@ -249,6 +249,7 @@ def memory(rank, ranks):
         weftcomm_torch.empty(3, group=gloo)
     except ValueError as e:
         assert "gloo" in str(e)
+        dist.barrier()  # gloo's ranks connect one after the other: none may leave before
         print("right")
 
 
@@ -387,6 +388,25 @@ def orphaned(rank, ranks):
     adapter = _compiled()
     print(sentence(lambda: adapter.join(made, rank, ranks, adapter.Options(timeout=3.0))), flush=True)
     os._exit(0)
+
+
+def restarted(rank, ranks):
+    """As after torchrun's restart: the store still has the id of a meeting place that is no more."""
+    from weftcomm_torch import _compiled
+
+    adapter = _compiled()
+    store = dist.FileStore(sys.argv[4] + ".restarts", ranks)
+    for restarts in ("0", "1", "2"):
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = restarts
+        if rank == 0:
+            time.sleep(0.3)  # rank 1 looks into the store first
+        group = adapter.join(store, rank, ranks, adapter.Options(timeout=20.0))
+        x = torch.ones(1)
+        group.allreduce([x]).wait()
+        assert x == ranks
+        del group
+        dist.barrier()
+    print("right")
 
 
 def refused(rank, ranks):

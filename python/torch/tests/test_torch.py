@@ -17,7 +17,7 @@ def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
-@pytest.mark.parametrize("job", ["messages", "dropped", "asynchronous", "coalesced", "powersgd", "memory", "refused", "numbered"])
+@pytest.mark.parametrize("job", ["messages", "dropped", "asynchronous", "coalesced", "powersgd", "memory", "refused", "numbered", "restarted"])
 def test_with_two_ranks(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2
 
