@@ -178,10 +178,9 @@ class Backend final : public Collectives {
   }
   static Status receive_into(Channel& c, const Tensor& t, int tag) {
     if (t.is_contiguous()) return c.receive(t, tag);
-    const at::NoGradGuard no_gradients;
     const Tensor flat = at::empty(t.sizes(), t.options());
     const Status s = c.receive(flat, tag);
-    if (s) Tensor(t).copy_(flat);
+    if (s) overwrite(t, flat);
     return s;
   }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "core.h"
 #include "tensors.h"
 
@@ -32,11 +34,20 @@ class Collectives : public Core {
 
   c10::intrusive_ptr<c10d::Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& o) override {
     if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) return allreduce_sparse(tensors, o);
-    return reduce_all(tensors, o, OpType::ALLREDUCE, title("weft:all_reduce"));
+    return start(reduce_one(only(tensors), o, OpType::ALLREDUCE, title("weft:all_reduce")));
   }
   c10::intrusive_ptr<c10d::Work> allreduce_coalesced(Tensors& tensors,
                                                      const c10d::AllreduceCoalescedOptions& o) override {
-    return reduce_all(tensors, o, OpType::ALLREDUCE_COALESCED, title("weft:all_reduce_coalesced"));
+    const char* const all = title("weft:all_reduce_coalesced");
+    check_dense(tensors);
+    if (tensors.size() == 1) return start(reduce_one(tensors[0], o, OpType::ALLREDUCE_COALESCED, all));
+    std::vector<Task> tasks;
+    std::set<const void*> seen;  // a tensor that is listed again is reduced again from what it was before the call
+    for (const Tensor& t : tensors) {
+      const bool again = !seen.insert(t.data_ptr()).second;
+      tasks.push_back(reduce_one(t, o, OpType::ALLREDUCE_COALESCED, all, again));
+    }
+    return start(joined(std::move(tasks), OpType::ALLREDUCE_COALESCED, all, o.asyncOp));
   }
 
   // The sum of COO tensors: every rank gets all indices and values, and adds those of equal indices.
@@ -350,16 +361,8 @@ class Collectives : public Core {
 
  private:
   template <class O>
-  c10::intrusive_ptr<c10d::Work> reduce_all(const Tensors& tensors, const O& o, OpType type, const char* title) {
-    check_dense(tensors);
-    if (tensors.size() == 1) return start(reduce_one(tensors[0], o, type, title));
-    std::vector<Task> tasks;
-    for (const Tensor& t : tensors) tasks.push_back(reduce_one(t, o, type, title));
-    return start(joined(std::move(tasks), type, title, o.asyncOp));
-  }
-  template <class O>
-  Task reduce_one(const Tensor& t, const O& o, OpType type, const char* title) {
-    const Tensor flat = t.contiguous();
+  Task reduce_one(const Tensor& t, const O& o, OpType type, const char* title, bool copied = false) {
+    const Tensor flat = copied ? t.clone(at::MemoryFormat::Contiguous) : t.contiguous();
     const auto r = reduction(o.reduceOp, t);
     return {.type = type,
             .title = title,

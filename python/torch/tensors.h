@@ -3,21 +3,29 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "work.h"
 
 // Tensors as the contiguous memory that calls take, and back.
 namespace weft::torch_adapter {
 
+// On any thread, also into a tensor of inference mode, which a thread outside of that mode may not write.
+inline void overwrite(const Tensor& to, const Tensor& from) {
+  std::optional<c10::InferenceMode> mode;
+  if (to.is_inference()) mode.emplace();
+  const at::NoGradGuard no_gradients;
+  Tensor(to).copy_(from);
+}
 inline std::function<void()> copy_back(const Tensor& to, const Tensor& from) {
   if (to.is_same(from) || (to.is_contiguous() && to.data_ptr() == from.data_ptr())) return {};
-  return [to, from] { Tensor(to).copy_(from.view(to.sizes())); };
+  return [to, from] { overwrite(to, from.view(to.sizes())); };
 }
 inline std::function<void()> cut(const Tensor& all, const Tensors& parts) {
   return [all, parts] {
     std::int64_t at = 0;
     for (const Tensor& part : parts) {
-      if (part.numel() > 0) Tensor(part).copy_(all.narrow(0, at, part.numel()).view(part.sizes()));
+      if (part.numel() > 0) overwrite(part, all.narrow(0, at, part.numel()).view(part.sizes()));
       at += part.numel();
     }
   };

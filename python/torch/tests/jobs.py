@@ -28,6 +28,14 @@ def collectives(rank, ranks):
     dist.all_reduce(x)
     assert (x == sum(range(ranks))).all()
     dist.all_reduce(torch.empty(0))
+    with torch.inference_mode():
+        parts = [torch.empty(2) for _ in range(ranks)]
+        dist.all_gather(parts, torch.full((2,), float(rank)))
+        assert [p[0].item() for p in parts] == list(range(ranks))
+        x = torch.full((4, 6), float(rank)).t()
+        work = dist.all_reduce(x, async_op=True)
+    work.wait()  # outside of the mode
+    assert (x == sum(range(ranks))).all()
     x = torch.full((2, 3), rank, dtype=torch.int16)
     dist.broadcast(x, 1)
     assert (x == 1).all()
@@ -145,6 +153,9 @@ def coalesced(rank, ranks):
         assert len(block.works) == (0 if wait else 1)
         block.wait()
         assert [x[0].item() for x in xs] == [sum(range(ranks)) + i * ranks for i in range(3)], xs
+    x = torch.full((2,), float(rank + 1))
+    dist.all_reduce_coalesced([x, x])  # a tensor that is listed twice
+    assert x[0] == sum(range(1, ranks + 1)), x
     group = dist.distributed_c10d._get_default_group()
     group._enable_collectives_timing()
     work = dist.all_reduce(torch.ones(1 << 16), async_op=True)
@@ -413,6 +424,7 @@ def refused(rank, ranks):
     for call in (
         lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND),
         lambda: dist.all_gather_into_tensor(torch.empty(3), torch.ones(1)),
+        lambda: dist.group.WORLD.allreduce([torch.ones(1), torch.ones(1)]),  # gloo adds both
     ):
         try:
             call()
