@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/embedded.h"
-#include "topology/catalog/catalog.h"
+#include "cost/shipped.h"
 
 namespace weft::embedded {
 std::span<const File> measured_files();
@@ -20,13 +20,6 @@ using nlohmann::json;
 constexpr const char* kFile = "data/measured/ratios.json";
 constexpr const char* kBandKeys[kBands] = {"below_64KiB", "below_16MiB", "from_16MiB"};
 constexpr const char* kBandNames[kBands] = {"below 64 KiB", "64 KiB to 16 MiB", "from 16 MiB"};
-
-std::string fact_of(const topology::Catalog& catalog, const topology::Device& gpu, const std::string& key) {
-  std::string value(gpu.facts.get(key));
-  if (const topology::Part* part = catalog.find(gpu.model); value.empty() && part != nullptr)
-    if (const auto fact = part->facts.find(key); fact != part->facts.end()) value = fact->second;
-  return value;
-}
 
 std::string_view generation(int sm) {
   if (sm >= 100) return "Blackwell";
@@ -59,13 +52,14 @@ double rounded(double ratio) { return std::round(ratio * 1000) / 1000; }
 
 MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
   MachineClass found{.gpus = {}, .several_nodes = machine.nodes(ranks) > 1};
-  const topology::Device& gpu = machine.topology().device(machine.device(0));
-  const auto& catalog = topology::Catalog::shipped();
-  if (gpu.kind != topology::DeviceKind::kGpu || !catalog) return found;
-  if (const std::string sm = fact_of(*catalog, gpu, "sm"); !sm.empty())
-    found.gpus = fmt::format("NVIDIA {}", generation(std::atoi(sm.c_str())));
-  else if (const std::string gcn = fact_of(*catalog, gpu, "gcn"); !gcn.empty())
-    found.gpus = fmt::format("AMD {}", gcn);
+  const auto conditions = cost::conditions_of(machine.topology());
+  if (!machine.costs().gpu() || !conditions) return found;
+  constexpr std::string_view kNvidia = "sm", kAmd = "gcn";  // as costs name the generations of GPUs
+  for (const std::string& c : *conditions) {
+    if (c.starts_with(kNvidia))
+      found.gpus = fmt::format("NVIDIA {}", generation(std::atoi(c.c_str() + kNvidia.size())));
+    if (c.starts_with(kAmd)) found.gpus = fmt::format("AMD {}", c.substr(kAmd.size()));
+  }
   return found;
 }
 

@@ -74,8 +74,7 @@ class BenchTable {
  private:
   const report::BenchReport& report_;
   bool wide_, verbose_;
-  bool measured_;       // where measurements would lie stands in the place of wrong elements
-  const char* judged_;  // the name of that column
+  bool measured_;  // where measurements would lie stands in the place of wrong elements
 };
 
 // Prints the footer, writes the JSON, and gives the exit code: 1 if results were wrong.

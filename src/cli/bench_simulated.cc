@@ -1,10 +1,10 @@
 #include <chrono>
 #include <cmath>
 
-#include "accuracy/spread.h"
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/beside.h"
+#include "cli/measured.h"
 #include "cli/on_interrupt.h"
 #include "cli/pattern.h"
 #include "cli/progress.h"
@@ -257,18 +257,6 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   return row;
 }
 
-// Where measurements would lie beside the row's time; nothing where too few tables of such machines are known.
-std::optional<BenchRow::Measured> measured_beside(const BenchRow& row, const accuracy::Ratios& ratios,
-                                                  const accuracy::MachineClass& machine) {
-  const auto spread = ratios.spread(machine, row.bytes);
-  if (!spread) return std::nullopt;
-  return BenchRow::Measured{.low = row.time * spread->low,
-                            .high = row.time * spread->high,
-                            .inside = accuracy::kInside,
-                            .tables = spread->tables,
-                            .of = spread->of};
-}
-
 }  // namespace
 
 Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine, const BenchProgress& progress) {
@@ -294,8 +282,6 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
                      .loads = spec.loads,
                      .compute = spec.compute,
                      .rows = {}};
-  WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
-  const accuracy::MachineClass machine_class = accuracy::class_of(*healthy.view, healthy.ranks);
   std::string trace;
   for (const Bytes bytes : sizes) {
     if (progress.before) progress.before(bytes, job.ranks);
@@ -304,7 +290,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
-    row.measured = measured_beside(row, ratios, machine_class);
+    WEFT_TRY(row.measured, measured_beside(row.time, *healthy.view, healthy.ranks, row.bytes));
     report.rows.push_back(row);
     if (progress.after) progress.after(report);
   }

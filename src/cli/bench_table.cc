@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/bench.h"
+#include "cli/measured.h"
 #include "predict/estimate_gap.h"
 
 namespace weft::cli {
@@ -87,8 +88,7 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
     : report_(report),
       wide_(width >= kWide),
       verbose_(verbose),
-      measured_(std::ranges::any_of(report.rows, [](const BenchRow& r) { return r.measured && r.errors < 0; })),
-      judged_(measured_ ? "measured" : "#wrong") {}
+      measured_(std::ranges::any_of(report.rows, [](const BenchRow& r) { return r.measured && r.errors < 0; })) {}
 
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
@@ -100,8 +100,8 @@ void BenchTable::header() const {
   if (!report_.compute.empty()) fmt::print("# compute {}\n", report_.compute);
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
-               "count", "type", "op", "time", "algbw", "busbw", judged_, "algo", "proto", "ch", "estimate", "%limit",
-               "limit");
+               "count", "type", "op", "time", "algbw", "busbw", measured_ ? "measured" : "#wrong", "algo", "proto",
+               "ch", "estimate", "%limit", "limit");
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)",
                "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", measured_ ? "(us)" : "", "", "", "", "(us)", "");
   } else if (measured_) {
@@ -161,8 +161,7 @@ void BenchTable::footer(const BenchReport& report) const {
     const auto& m = report.rows[i].measured;
     if (!m || (i + 1 < report.rows.size() && report.rows[i + 1].measured && report.rows[i + 1].measured->of == m->of))
       continue;
-    fmt::print("# measured: {:.0f} of 10 published rows would lie there, by {} tables of {}\n", 10 * m->inside,
-               m->tables, m->of);
+    fmt::print("# measured: {} would lie there, by {} tables of {}\n", rows_inside(*m), m->tables, m->of);
   }
   const auto off = report.world != "simulated" ? 0 : std::ranges::count_if(report.rows, [](const BenchRow& r) {
     return predict::estimate_is_off(r.predicted, r.time);

@@ -1,9 +1,9 @@
-#include "accuracy/spread.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/explain_access.h"
 #include "cli/explain_nccl.h"
+#include "cli/measured.h"
 #include "cli/on_interrupt.h"
 #include "cli/progress.h"
 #include "cost/limit.h"
@@ -51,7 +51,7 @@ struct Explained {
   std::optional<predict::Answer> answer;  // on modelled machines: the one that is chosen, simulated
   std::optional<NcclView> nccl;
   cost::Limit limit;
-  std::optional<accuracy::Spread> measured;  // beside the simulated time
+  std::optional<report::Measured> measured;  // beside the simulated time
 };
 
 nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
@@ -83,12 +83,7 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
                          {"plans_simulated", answer->tried},
                          {"busiest_link", answer->outcome.busiest_link},
                          {"busiest_share", answer->outcome.busiest_share}};
-    if (measured)
-      json["simulated"]["measured"] = {{"low_us", (answer->outcome.time * measured->low).us()},
-                                       {"high_us", (answer->outcome.time * measured->high).us()},
-                                       {"inside", accuracy::kInside},
-                                       {"tables", measured->tables},
-                                       {"of", measured->of}};
+    if (measured) json["simulated"]["measured"] = report::to_json(*measured);
   }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
   return json;
@@ -110,10 +105,9 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
     fmt::print("# simulated: {} ({}), busiest {}, {:.0f} % used\n", format_duration(answer->outcome.time),
                simulate::name(answer->outcome.method), answer->outcome.busiest_link,
                100 * answer->outcome.busiest_share);
-  if (answer && measured)
-    fmt::print("# measured: {:.0f} of 10 published rows would lie between {} and {}, by {} tables of {}\n",
-               10 * accuracy::kInside, format_duration(answer->outcome.time * measured->low),
-               format_duration(answer->outcome.time * measured->high), measured->tables, measured->of);
+  if (measured)
+    fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
+               format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
 }
 
 // Writes the tuning table instead of explaining one size.
@@ -201,8 +195,8 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
     WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
     mark_chosen(e.all, *e.answer);
     const schedule::Task& task = asked.question.task;
-    WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
-    e.measured = ratios.spread(accuracy::class_of(*asked.machine.view, task.ranks), task.elements * task.element_bytes);
+    WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks,
+                                         task.elements * task.element_bytes));
   }
   return e;
 }

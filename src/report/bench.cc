@@ -7,6 +7,10 @@ double per_second(double count, Duration time) { return time > Duration() ? coun
 
 }  // namespace
 
+nlohmann::json to_json(const Measured& m) {
+  return {{"low_us", m.low.us()}, {"high_us", m.high.us()}, {"inside", m.inside}, {"tables", m.tables}, {"of", m.of}};
+}
+
 nlohmann::json to_json(const BenchReport& report) {
   nlohmann::json rows = nlohmann::json::array();
   for (const BenchRow& r : report.rows) {
@@ -27,12 +31,7 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
     if (!r.estimate_off.empty()) row["estimate_off"] = r.estimate_off;
-    if (const auto& m = r.measured)
-      row["measured"] = {{"low_us", m->low.us()},
-                         {"high_us", m->high.us()},
-                         {"inside", m->inside},
-                         {"tables", m->tables},
-                         {"of", m->of}};
+    if (r.measured) row["measured"] = to_json(*r.measured);
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
     if (r.packets)
       row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},

@@ -9,6 +9,15 @@
 
 namespace weft::report {
 
+// Where published measurements of machines like the one at hand would lie, by how far others are from predictions.
+struct Measured {
+  Duration low, high;  // `inside` of them lie between
+  double inside = 0;
+  int tables = 0;  // that this is from …
+  std::string of;  // … and the class of machines and sizes that they are of
+};
+nlohmann::json to_json(const Measured& measured);
+
 // One line of the bench table. Bandwidths are derived: algbw = bytes / time, busbw = algbw * bus_factor.
 struct BenchRow {
   Bytes bytes = 0;
@@ -26,15 +35,8 @@ struct BenchRow {
   // Simulated: why `predicted`, the cost model's estimate, is more than a fifth off; empty: it is not, or not asked
   // for.
   std::string estimate_off = {};
-  // Simulated: where published measurements of machines like this one would lie, by their distance from predictions.
-  struct Measured {
-    Duration low, high;  // `inside` of them lie between
-    double inside = 0;
-    int tables = 0;  // that this is from …
-    std::string of;  // … and the class of machines and sizes that they are of
-  };
-  std::optional<Measured> measured = {};
-  Duration healthy;  // simulated with faults, other jobs or loads: the time without; else 0
+  std::optional<Measured> measured = {};  // simulated
+  Duration healthy;                       // simulated with faults, other jobs or loads: the time without; else 0
   // Simulated: how the time was found, "full", "symmetric" (one rank for several that provably do the same) or
   // "extrapolated" from a part of the machine, then between `low` and `high`.
   std::string method = {};

@@ -149,7 +149,7 @@ std::string in_words(const Comparison& c, bool every_row) {
   const auto fitted = spread(
       c.rows, [](const Compared& r) { return r.fitted; }, model_error);
   const auto moe = spread(
-      c.rows, [](const Compared& r) { return r.moe; }, model_error);
+      c.rows, [](const Compared& r) { return r.moe && !r.fitted; }, model_error);
   std::string text;
   if (every_row)
     text =
