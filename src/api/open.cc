@@ -42,10 +42,13 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   World& kept = *world;
   auto executor = std::make_unique<exec::WorldExecutor<World>>(std::move(world));
   if (place.meets) {
-    WEFT_TRY(auto rates, share_rates(*executor, origin->rates));
-    if (rates != origin->rates) {
+    auto rates = share_rates(*executor, origin->rates);
+    // Only a rank that is connected can leave, and it may do so before its last message has come here. This rank is
+    // connected then, too: its first call says who has left, and shrink() finds it among the others.
+    if (!rates && rates.error().code != Code::kPeerLeft) return tl::make_unexpected(rates.error());
+    if (rates && *rates != origin->rates) {
       auto agreed = std::make_shared<Origin>(*origin);
-      agreed->rates = std::move(rates);
+      agreed->rates = std::move(*rates);
       WEFT_TRY(machine, look(*agreed));
       origin = std::move(agreed);
     }
