@@ -15,7 +15,7 @@ namespace weft::tests {
 // started by exec: a child that was only forked might hold a lock for ever that a thread of its parent's agent had.
 class Child {
  public:
-  explicit Child(const char* role) {
+  explicit Child(const std::string& role) {
     int up[2], down[2];
     EXPECT_EQ(pipe2(up, O_CLOEXEC), 0);
     EXPECT_EQ(pipe2(down, O_CLOEXEC), 0);
@@ -26,7 +26,7 @@ class Child {
       if (in < 0 || out < 0 || dup2(in, kIn) < 0 || dup2(out, kOut) < 0) _exit(3);
       close(in);
       close(out);
-      execl("/proc/self/exe", "child", "role", role, nullptr);
+      execl("/proc/self/exe", "child", "role", role.c_str(), nullptr);
       _exit(3);
     }
     in_ = up[0];

@@ -1,6 +1,5 @@
 // Transfer agents in processes of their own: the paths between them, and what is left when one is killed.
-//   transfer_processes_test chaos ROUNDS        more of the chaos: some 50 transfers a round, over shared memory and
-//   TCP
+//   transfer_processes_test chaos ROUNDS        more of the chaos: some 50 transfers a round, over each path
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <random>
 
 #include "tests/child.h"
+#include "tests/transfer_paths.h"
 #include "weft/transfer.h"
 
 namespace weft::transfer {
@@ -26,7 +26,7 @@ std::byte byte_at(std::int64_t i) { return static_cast<std::byte>(i * 11 + i / 4
 // Serves `kSize` bytes from the agent's allocator (region 0) and of plain memory (region 1) until it is killed.
 constexpr std::int64_t kSize = 8 << 20;
 void serve(Child& parent) {
-  auto agent = Agent::open({.name = "server", .key = "k", .listen = "127.0.0.1:0"});
+  auto agent = Agent::open(tests::by_any({.name = "server", .key = "k", .listen = "127.0.0.1:0"}));
   ASSERT_TRUE(agent);
   const Registration own = *agent->allocate(kSize);
   std::vector<std::byte> plain(kSize);
@@ -43,17 +43,15 @@ void serve(Child& parent) {
 TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
   Child server("serve");
   const std::string metadata = server.receive();
-  for (const bool only_tcp : {false, true}) {
-    auto agent = Agent::open({.name = only_tcp ? "far" : "near", .key = "k", .only_tcp = only_tcp});
+  for (const std::string path : {"shared memory", "tcp", "ucx"}) {
+    if (!tests::missing(path).empty()) continue;
+    auto agent = Agent::open(tests::by(path, {.name = "by " + path, .key = "k"}));
     ASSERT_TRUE(agent);
     const auto loaded = agent->load(metadata);
     ASSERT_TRUE(loaded) << loaded.error().message;
     const std::string paths = *agent->explain("server");
-    if (only_tcp) {
-      EXPECT_EQ(paths.find("region 0: tcp to 127.0.0.1"), 0U) << paths;
-    } else {
-      EXPECT_EQ(paths.find("region 0: shared memory"), 0U) << paths;
-    }
+    const std::string there = path == "shared memory" ? "" : " to 127.0.0.1";
+    EXPECT_EQ(paths.find("region 0: " + path + there), 0U) << paths;
     const Registration mine = *agent->allocate(kSize);
     for (const std::uint32_t region : {0U, 1U}) {
       std::memset(mine.data, 0, kSize);
@@ -71,7 +69,7 @@ TEST(TransferProcesses, MemoryOfAnotherProcessIsReadAndWrittenByEveryPath) {
     ASSERT_TRUE(agent->post(*request));
     ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
     server.say("look");
-    EXPECT_EQ(server.receive(), (only_tcp ? "far:there;written" : "near:there;written"));
+    EXPECT_EQ(server.receive(), "by " + path + ":there;written");
     mine.data[0] = byte_at(5);
     ASSERT_TRUE(agent->post(*request));
     ASSERT_EQ(agent->wait(*request), State::kDone);
@@ -87,7 +85,7 @@ TEST(TransferProcesses, TheCheapestOfSeveralPathsIsTakenAndTheOthersSayWhatTheyW
   costs.of(Path::kMapped) = {.points = {{kPage, 50}, {1 << 20, 500}}};
   costs.of(Path::kKernel) = {.points = {{kPage, 5}, {1 << 20, 100}}};
   costs.of(Path::kTcp) = {.points = {{kPage, 40}, {1 << 20, 900}}};
-  auto agent = Agent::open({.name = "careful", .key = "k", .costs = costs});
+  auto agent = Agent::open({.name = "careful", .key = "k", .network = Network::kTcp, .costs = costs});
   ASSERT_TRUE(agent->load(metadata));
   const Registration mine = *agent->allocate(kPage);
   auto request = agent->make(Op::kRead, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kPage}}),
@@ -101,10 +99,29 @@ TEST(TransferProcesses, TheCheapestOfSeveralPathsIsTakenAndTheOthersSayWhatTheyW
             "  not direct: the peer is another process\n"
             "  not shared memory: 50.0 us, 45.0 us more\n"
             "  not tcp: 40.0 us, 35.0 us more\n"
+            "  not ucx: this agent uses TCP\n"
             "  not file: a peer's files are its own\n");
   ASSERT_TRUE(agent->post(*request));
   ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
   for (std::int64_t i = 0; i < kPage; ++i) ASSERT_EQ(mine.data[i], byte_at(kPage + i)) << i;
+}
+
+TEST(TransferProcesses, APeerThatIsKilledWhileItServesByANetworkIsNamed) {
+  for (const std::string path : {"tcp", "ucx"}) {
+    if (!tests::missing(path).empty()) continue;
+    Child server("serve");
+    auto agent = Agent::open(tests::by(path, {.name = "reader", .key = "k"}));
+    ASSERT_TRUE(agent->load(server.receive()));
+    const Registration mine = *agent->allocate(kSize);
+    auto request = agent->make(Op::kRead, *agent->prepare("", std::vector<Rows>{{mine.region, 0, kSize}}),
+                               *agent->prepare("server", std::vector<Rows>{{0, 0, kSize}}));
+    ASSERT_TRUE(agent->post(*request));
+    ASSERT_EQ(request->state(), State::kRunning);
+    server.end(SIGKILL);
+    EXPECT_EQ(agent->wait(*request, std::chrono::seconds(20)), State::kFailed) << path;
+    EXPECT_EQ(request->error().code, Code::kPeerDied) << path;
+    EXPECT_EQ(request->error().message.find("peer 'server': the connection has "), 0U) << request->error().message;
+  }
 }
 
 TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
@@ -134,8 +151,8 @@ TEST(TransferProcesses, APeerThatWasKilledIsNamedAndItsSuccessorServes) {
 std::uint64_t word_of(std::uint64_t generation) { return generation * 0x9e3779b97f4a7c15ULL; }
 
 // Writes to the pages that the owner names, again and again, late or not, until it is killed.
-void write_pages(Child& parent, bool only_tcp) {
-  auto agent = Agent::open({.name = "writer" + std::to_string(getpid()), .key = "k", .only_tcp = only_tcp});
+void write_pages(Child& parent, const std::string& path) {
+  auto agent = Agent::open(tests::by(path, {.name = "writer" + std::to_string(getpid()), .key = "k"}));
   ASSERT_TRUE(agent);
   ASSERT_TRUE(agent->load(parent.receive()));
   const Registration mine = *agent->allocate(kPage);
@@ -164,14 +181,14 @@ void write_pages(Child& parent, bool only_tcp) {
 }
 
 // The owner gives pages out, takes them back while writers still write and are killed, and gives them to the next.
-void chaos(bool only_tcp, int rounds) {
-  auto owner = Agent::open({.name = "owner", .key = "k", .listen = "127.0.0.1:0"});
+void chaos(const std::string& path, int rounds) {
+  auto owner = Agent::open(tests::by_any({.name = "owner", .key = "k", .listen = "127.0.0.1:0"}));
   ASSERT_TRUE(owner);
   const Registration pages = *owner->allocate(8 * kPage, kPage);
   const std::string metadata = *owner->metadata();
   std::mt19937 random(7);
   const auto start = [&] {
-    auto child = std::make_unique<Child>(only_tcp ? "write_pages_tcp" : "write_pages");
+    auto child = std::make_unique<Child>("write_pages " + path);
     child->say(metadata);
     EXPECT_EQ(child->receive(), "ready");
     return child;
@@ -268,25 +285,29 @@ TEST(TransferProcesses, APageOfAStoppedWriterStaysOutUntilTheWriterHasEnded) {
   EXPECT_TRUE(caught) << "no writer was stopped while it copied";
 }
 
-TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateInSharedMemory) { chaos(false, 400); }
-TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateOverTcp) { chaos(true, 400); }
+TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateInSharedMemory) { chaos("shared memory", 400); }
+TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateOverTcp) { chaos("tcp", 400); }
+TEST(TransferChaos, NoWrongByteIsDeliveredWhileWritersAreKilledAndLateOverUcx) {
+  if (const std::string why = tests::missing("ucx"); !why.empty()) GTEST_SKIP() << why;
+  chaos("ucx", 100);  // each writer loads UCX anew
+}
 
 int play(const std::string& role) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Child parent{Child::Inside()};
   if (role == "serve") serve(parent);
-  if (role == "write_pages") write_pages(parent, false);
-  if (role == "write_pages_tcp") write_pages(parent, true);
+  if (const std::string writes = "write_pages "; role.starts_with(writes))
+    write_pages(parent, role.substr(writes.size()));
   if (role == "write_a_large_page") write_a_large_page(parent);
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
 // The run has no time limit.
 int play_chaos(int rounds) {
-  for (const bool only_tcp : {false, true}) {
-    chaos(only_tcp, rounds);
-    std::printf("%s: %d rounds, %s\n", only_tcp ? "tcp" : "shared memory", rounds,
-                testing::Test::HasFailure() ? "WRONG" : "right");
+  for (const std::string path : {"shared memory", "tcp", "ucx"}) {
+    if (!tests::missing(path).empty()) continue;
+    chaos(path, rounds);
+    std::printf("%s: %d rounds, %s\n", path.c_str(), rounds, testing::Test::HasFailure() ? "WRONG" : "right");
     std::fflush(stdout);
   }
   return testing::Test::HasFailure() ? 1 : 0;

@@ -25,7 +25,7 @@ class Weft:
         from weftcomm.transfer import Agent
 
         listen = f"{address}:0" if role == "serve" else ""
-        self.agent = Agent(role, key=KEY, listen=listen, only_tcp=True)
+        self.agent = Agent(role, key=KEY, listen=listen, network="tcp", only_network=True)
         self.region = self.agent.allocate(size)
         self.data = self.region.array()
 

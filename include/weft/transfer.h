@@ -56,8 +56,13 @@ struct Notification {
 };
 
 // How a region is reached.
-enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kFile };
-std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "tcp", "file"
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kUcx, kFile };
+inline constexpr std::size_t kPaths = 6;
+std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "tcp", "ucx", "file"
+
+// What reaches peers whose memory cannot be reached otherwise. kAny: UCX where this machine has adapters that access
+// remote memory (/sys/class/infiniband) and the peer offers UCX, else TCP.
+enum class Network : std::uint8_t { kAny, kTcp, kUcx };
 
 // What requests cost over one path: measured times of whole requests with one element, between which the bytes are
 // interpolated, and what each further element adds. A value.
@@ -75,7 +80,7 @@ struct PathCost {
   double us(std::int64_t elements, std::int64_t bytes) const;
 };
 struct Costs {
-  std::array<PathCost, 5> paths;  // by Path
+  std::array<PathCost, kPaths> paths;  // by Path
   const PathCost& of(Path path) const { return paths[static_cast<std::size_t>(path)]; }
   PathCost& of(Path path) { return paths[static_cast<std::size_t>(path)]; }
 };
@@ -91,12 +96,14 @@ struct Estimate {
 struct Options {
   std::string name;    // 1 to 64 bytes; how peers name this agent
   std::string key;     // peers must have the same; empty: metadata is not authenticated
-  std::string listen;  // "127.0.0.1:0", "10.0.0.5:7000": also serve peers by TCP; needs a key. Empty: no
+  std::string listen;  // "127.0.0.1:0", "10.0.0.5:7000": also serve peers by the network; needs a key. Empty: no
   std::string layout;  // what pages hold (model, type, heads, packing, parallel rank): peers must have the same
   std::int64_t pages = 1 << 20;  // of all fenced regions together
-  bool only_tcp = false;         // reach peers by TCP although they are on this machine
+  // UCX is loaded, and offered to peers of an agent that listens, with kUcx, or with kAny where it would be chosen.
+  Network network = Network::kAny;
+  bool only_network = false;  // reach peers by the network although they are on this machine
   // Costs serve estimates, and the choice between several paths to a region. Where they are unknown, the order is
-  // shared memory, the kernel, TCP.
+  // shared memory, the kernel, the network.
   Costs costs = {};
 };
 
@@ -143,12 +150,12 @@ class Request {
 };
 
 // Registers memory, exchanges metadata, moves lists. Every request ends in exactly one of done, failed, cancelled and
-// expired. Data moves inside post(), poll() and wait(); peers need not call anything, but a peer reached by TCP serves
-// with a thread of its own. Thread: any; calls of one agent exclude each other.
+// expired. Data moves inside post(), poll() and wait(); peers need not call anything, but a peer reached by the
+// network serves with a thread of its own. Thread: any; calls of one agent exclude each other.
 class Agent {
  public:
   class Probe;  // of measure_costs()
-  // Errors: a bad name, a `listen` without a key or that cannot be bound, no shared memory.
+  // Errors: a bad name, a `listen` without a key or that cannot be bound, no shared memory, Network::kUcx without UCX.
   static Result<Agent> open(Options options);
   Agent(Agent&&) noexcept;
   Agent& operator=(Agent&&) noexcept;

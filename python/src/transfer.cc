@@ -173,10 +173,20 @@ nb::list notifications(const std::shared_ptr<SharedAgent>& shared) {
 }
 
 std::shared_ptr<SharedAgent> open(const std::string& name, const std::string& key, const std::string& listen,
-                             const std::string& layout, std::int64_t pages, bool only_tcp) {
-  return std::make_shared<SharedAgent>(check(
-      Agent::open({.name = name, .key = key, .listen = listen, .layout = layout, .pages = pages, .only_tcp = only_tcp}),
-      "Agent"));
+                             const std::string& layout, std::int64_t pages, const std::string& network,
+                             bool only_network) {
+  if (!network.empty() && network != "tcp" && network != "ucx")
+    throw Failed(invalid("network is tcp, ucx or empty, not '" + network + "'"), "Agent");
+  return std::make_shared<SharedAgent>(check(Agent::open({.name = name,
+                                                     .key = key,
+                                                     .listen = listen,
+                                                     .layout = layout,
+                                                     .pages = pages,
+                                                     .network = network == "tcp"   ? transfer::Network::kTcp
+                                                                : network == "ucx" ? transfer::Network::kUcx
+                                                                                   : transfer::Network::kAny,
+                                                     .only_network = only_network}),
+                                        "Agent"));
 }
 
 std::vector<Registration> regions_of(const std::vector<std::uint32_t>& numbers) {

@@ -115,8 +115,8 @@ def test_bad_input_is_a_value_error_of_one_line(what, match):
     assert "\n" not in str(raised.value)
 
 
-def serve(pipe, listen_by_tcp):
-    agent = Agent("store", key=KEY, listen="127.0.0.1:0" if listen_by_tcp else "")
+def serve(pipe, listens):
+    agent = Agent("store", key=KEY, listen="127.0.0.1:0" if listens else "")
     store = Store(agent, 8, PAGE, block_tokens=4)
     server = store.serve(key=KEY)
     pipe.send(server.address)
@@ -128,10 +128,10 @@ def serve(pipe, listen_by_tcp):
 class Process:
     """A store in another process."""
 
-    def __init__(self, listen_by_tcp=False):
+    def __init__(self, listens=False):
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
-        self.process = context.Process(target=serve, args=(there, listen_by_tcp), daemon=True)
+        self.process = context.Process(target=serve, args=(there, listens), daemon=True)
         self.process.start()
         self.address = self.pipe.recv()
 
@@ -147,14 +147,14 @@ class Process:
         self.process.join()
 
 
-@pytest.mark.parametrize("only_tcp", [False, True], ids=["shared memory", "tcp"])
-def test_a_store_of_another_process_is_written_and_read(only_tcp):
-    with Process(only_tcp) as there:
-        agent = Agent("engine", key=KEY, only_tcp=only_tcp)
+@pytest.mark.parametrize("by_tcp", [False, True], ids=["shared memory", "tcp"])
+def test_a_store_of_another_process_is_written_and_read(by_tcp):
+    with Process(by_tcp) as there:
+        agent = Agent("engine", key=KEY, network="tcp", only_network=by_tcp)
         memory = agent.allocate(6 * PAGE)
         with Client(agent, there.address, KEY) as client:
             assert (client.peer, client.page_bytes, client.block_tokens) == ("store", PAGE, 4)
-            assert agent.explain("store").startswith("region 0: " + ("tcp" if only_tcp else "shared memory"))
+            assert agent.explain("store").startswith("region 0: " + ("tcp" if by_tcp else "shared memory"))
             memory.array().reshape(6, PAGE)[:4] = np.arange(4, dtype=np.uint8)[:, None] + 10
             assert client.put(PROMPT, memory, salt="alice") == 4
             assert client.put(PROMPT, memory, salt="alice") == 0

@@ -87,13 +87,13 @@ def test_with_a_key_peers_of_other_machines_find_an_address_in_the_metadata(monk
     agent = nixl.nixl_agent("listens")
     data = np.full(64, 5, dtype=np.uint8)
     agent.register_memory([(data.ctypes.data, 64, 0, "")], "DRAM")
-    far = Agent("far", key="a key for this test", only_tcp=True)
+    far = Agent("far", key="a key for this test", network="tcp", only_network=True)
     far.load(agent.get_agent_metadata())
     assert "tcp to " in far.explain("listens") and "0.0.0.0" not in far.explain("listens")
     here = far.allocate(64)
     far.read(far.prepare("", [(here.number, 0, 64)]), far.prepare("listens", [(0, 0, 64)])).run()
     assert here.array()[63] == 5
-    stranger = Agent("stranger", key="another key, as long", only_tcp=True)
+    stranger = Agent("stranger", key="another key, as long", network="tcp", only_network=True)
     with pytest.raises(weftcomm.InvalidArgument, match="another key"):
         stranger.load(agent.get_agent_metadata())
 

@@ -143,22 +143,26 @@ def test_a_request_is_estimated_and_explained():
         costs.seconds("pigeon", 1, 1)
 
 
-def serve(pipe):
-    agent = Agent("server", key="a key for this test", listen="127.0.0.1:0")
+def serve(pipe, network):
+    agent = Agent("server", key="a key for this test", listen="127.0.0.1:0", network=network)
     region = agent.allocate(1 << 20)
     region.array()[:] = 9
     pipe.send_bytes(agent.metadata())
     pipe.recv()
 
 
-@pytest.mark.parametrize("only_tcp", [False, True])
-def test_another_process_is_read_and_its_end_is_named(only_tcp):
+@pytest.mark.parametrize("network", ["", "tcp", "ucx"])
+def test_another_process_is_read_and_its_end_is_named(network):
+    try:
+        agent = Agent("reader", key="a key for this test", network=network, only_network=network != "")
+    except weftcomm.InvalidArgument as missing:
+        pytest.skip(str(missing))
     context = multiprocessing.get_context("spawn")
     pipe, far = context.Pipe()
-    server = context.Process(target=serve, args=(far,), daemon=True)
+    server = context.Process(target=serve, args=(far, network), daemon=True)
     server.start()
-    agent = Agent("reader", key="a key for this test", only_tcp=only_tcp)
     agent.load(pipe.recv_bytes())
+    assert agent.explain("server").startswith("region 0: " + (network or "shared memory"))
     here = agent.allocate(1 << 20)
     request = agent.read(agent.prepare("", [(here.number, 0, 1 << 20)]), agent.prepare("server", [(0, 0, 1 << 20)]))
     request.post()
@@ -169,6 +173,11 @@ def test_another_process_is_read_and_its_end_is_named(only_tcp):
     request.post()
     assert request.wait(20) == "failed"
     assert isinstance(request.error, weftcomm.PeerDied) and "peer 'server'" in str(request.error)
+
+
+def test_an_agent_names_a_network_that_is_none():
+    with pytest.raises(weftcomm.InvalidArgument, match="network is tcp, ucx or empty, not 'pigeon'"):
+        Agent("reader", network="pigeon")
 
 
 def test_ctrl_c_ends_a_wait():

@@ -130,7 +130,7 @@ class TransferAgent:
     def notifications(self) -> list[tuple[str, bytes]]: ...
 
 def open_transfer_agent(
-    name: str, key: str, listen: str, layout: str, pages: int, only_tcp: bool
+    name: str, key: str, listen: str, layout: str, pages: int, network: str, only_network: bool
 ) -> TransferAgent: ...
 
 class KvLease:

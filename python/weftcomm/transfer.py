@@ -76,7 +76,7 @@ class Costs:
         self._core = core
 
     def seconds(self, path: str, elements: int, bytes: int) -> float | None:
-        """path: direct, shared memory, process_vm_readv, tcp or file; None where it was not measured."""
+        """path: direct, shared memory, process_vm_readv, tcp, ucx or file; None where it was not measured."""
         us = self._core.us(path, elements, bytes)
         return None if us is None else us * 1e-6
 
@@ -188,9 +188,10 @@ class Agent:
     """Registers memory, exchanges metadata, moves lists.
 
     name: 1 to 64 bytes; how peers name this agent. key: peers must have the same; without one, metadata is not
-    authenticated. listen: "127.0.0.1:0" also serves peers by TCP and needs a key. layout: what pages hold (model, type,
-    heads, packing, parallel rank); peers must have the same. pages: of all fenced regions together. only_tcp: reach peers by TCP
-    although they are on this machine. Thread: any; calls of one agent exclude each other, and the GIL is released while
+    authenticated. listen: "127.0.0.1:0" also serves peers by the network and needs a key. layout: what pages hold (model, type,
+    heads, packing, parallel rank); peers must have the same. pages: of all fenced regions together. network: what reaches peers
+    whose memory cannot be reached otherwise: "tcp", "ucx", or "" for UCX where this machine has adapters that access remote
+    memory and the peer offers UCX, else TCP. only_network: reach peers by it although they are on this machine. Thread: any; calls of one agent exclude each other, and the GIL is released while
     data moves. Raises: InvalidArgument, NoResources.
     """
 
@@ -201,10 +202,11 @@ class Agent:
         listen: str = "",
         layout: str = "",
         pages: int = 1 << 20,
-        only_tcp: bool = False,
+        network: str = "",
+        only_network: bool = False,
     ) -> None:
         self.name = name
-        self._core = _core.open_transfer_agent(name, key, listen, layout, pages, only_tcp)
+        self._core = _core.open_transfer_agent(name, key, listen, layout, pages, network, only_network)
         self._lent: dict[int, Any] = {}
 
     def allocate(self, bytes: int, page_bytes: int = 0) -> Region:

@@ -1,4 +1,5 @@
 #include "cli/bench_kv.h"
+#include "cli/bench_transfer.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,17 +32,17 @@ constexpr Bytes kUsualBlock = 2 << 20;  // of Llama-3-8B in bfloat16: 32 layers,
 struct Plan {
   Bytes page = 0;
   std::vector<std::int64_t> counts;
-  bool tcp = false, check = false;
+  bool check = false;
+  std::optional<transfer::Network> network;  // nothing: shared memory
 };
 
 Result<Plan> plan_of(const BenchSpec& spec) {
   if (!spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0 || spec.blocks != 0 ||
       spec.verify || !spec.file.empty() || !spec.from.empty() || !spec.ranks_text.empty())
     return bad_input("bench kv has --block or --model, --redis, --transport, --check and --json");
-  if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
-    return bad_input("--transport {}: bench kv has shm and tcp", spec.transport);
+  WEFT_TRY(const auto network, network_of("bench kv", spec.transport));
   if (!spec.model.empty() && !spec.block.empty()) return bad_input("--block and --model both give a block's size");
-  Plan plan{.page = kUsualBlock, .tcp = spec.transport == "tcp", .check = spec.check};
+  Plan plan{.page = kUsualBlock, .check = spec.check, .network = network};
   if (!spec.model.empty()) {
     WEFT_TRY(plan.page, kv::block_bytes(spec.model, kBlockTokens));
   }
@@ -61,7 +62,10 @@ Result<Plan> plan_of(const BenchSpec& spec) {
   const auto say = [&](const std::string& text) {
     if (write(to_parent, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(1);
   };
-  auto agent = transfer::Agent::open({.name = "store", .key = key, .listen = plan.tcp ? "127.0.0.1:0" : ""});
+  auto agent = transfer::Agent::open({.name = "store",
+                                      .key = key,
+                                      .listen = plan.network ? "127.0.0.1:0" : "",
+                                      .network = plan.network.value_or(transfer::Network::kTcp)});
   if (!agent) say("!" + agent.error().message), _exit(1);
   auto store =
       kv::Store::open(*agent, {.pages = 2 * plan.counts.back(), .page_bytes = plan.page, .block_tokens = kBlockTokens});
@@ -222,7 +226,10 @@ Result<int> bench_kv(const BenchSpec& spec) {
   const std::string key = net::bootstrap::hexadecimal(random);
   const StoreProcess process(plan, key);
   WEFT_TRY(const std::string address, process.address());
-  WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench", .key = key, .only_tcp = plan.tcp}));
+  WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench",
+                                              .key = key,
+                                              .network = plan.network.value_or(transfer::Network::kTcp),
+                                              .only_network = plan.network.has_value()}));
   WEFT_TRY(auto client, kv::Client::connect(agent, {.address = address, .key = key}));
   WEFT_TRY(const auto mine, agent.allocate(plan.counts.back() * plan.page));
   report::KvBenchReport report{.block_bytes = plan.page, .block_tokens = kBlockTokens};

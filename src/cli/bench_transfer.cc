@@ -35,7 +35,8 @@ struct Case {
 
 struct Plan {
   transfer::Op op = transfer::Op::kRead;
-  bool plain = false, tcp = false, verify = false, check = false;
+  bool plain = false, verify = false, check = false;
+  std::optional<transfer::Network> network;  // nothing: the agent's choice
   std::vector<Case> cases;
   Bytes most = 0, page = 0;  // `page` > 0: fenced, in pages of this size
 };
@@ -50,11 +51,9 @@ Result<Plan> plan_of(const BenchSpec& spec) {
     return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
   if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
-  if (!spec.transport.empty() && spec.transport != "shm" && spec.transport != "tcp")
-    return bad_input("--transport {}: bench transfer has shm and tcp", spec.transport);
+  WEFT_TRY(plan.network, network_of("bench transfer", spec.transport));
   plan.op = spec.op_name == "write" ? transfer::Op::kWrite : transfer::Op::kRead;
   plan.plain = spec.unregistered;
-  plan.tcp = spec.transport == "tcp";
   plan.verify = spec.verify;
   plan.check = spec.check;
   WEFT_TRY(const Bytes block, parse_message("--block", spec.block.empty() ? "0" : spec.block));
@@ -88,7 +87,10 @@ std::byte pattern(Bytes i) { return static_cast<std::byte>(i * 31 + (i >> 12)); 
     if (write(to_parent, &n, sizeof n) != sizeof n || write(to_parent, text.data(), n) != static_cast<ssize_t>(n))
       _exit(1);
   };
-  auto agent = transfer::Agent::open({.name = "server", .key = key, .listen = plan.tcp ? "127.0.0.1:0" : ""});
+  auto agent = transfer::Agent::open({.name = "server",
+                                      .key = key,
+                                      .listen = plan.network ? "127.0.0.1:0" : "",
+                                      .network = plan.network.value_or(transfer::Network::kTcp)});
   std::vector<std::byte> plain(plan.plain ? static_cast<std::size_t>(plan.most) : 0);
   if (!agent) say("!" + agent.error().message), _exit(1);
   const auto memory =
@@ -285,12 +287,19 @@ Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
 
 }  // namespace
 
+Result<std::optional<transfer::Network>> network_of(const char* command, const std::string& transport) {
+  if (transport == "tcp") return transfer::Network::kTcp;
+  if (transport == "ucx") return transfer::Network::kUcx;
+  if (transport.empty() || transport == "shm") return std::nullopt;
+  return bad_input("--transport {}: {} has shm, tcp and ucx", transport, command);
+}
+
 Result<int> bench_transfer(const BenchSpec& spec) {
   WEFT_TRY(const Plan plan, plan_of(spec));
   if (!spec.on.empty() && !spec.file.empty()) return bad_input("--file {}: is read here, without --on", spec.file);
   if (!spec.on.empty()) return simulated(spec, plan);
   if (!spec.file.empty()) {
-    if (plan.plain || plan.tcp || plan.verify)
+    if (plan.plain || plan.network || plan.verify)
       return bad_input("--file {}: without --unregistered, --transport and --verify", spec.file);
     std::vector<FileCase> cases;
     for (const Case& c : plan.cases) cases.push_back({c.block, c.blocks});
@@ -306,8 +315,11 @@ Result<int> bench_transfer(const BenchSpec& spec) {
   if (spec.verbose) {
     WEFT_TRY(costs, transfer::measure_costs());
   }
-  WEFT_TRY(auto agent,
-           transfer::Agent::open({.name = "bench", .key = key, .only_tcp = plan.tcp, .costs = std::move(costs)}));
+  WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench",
+                                              .key = key,
+                                              .network = plan.network.value_or(transfer::Network::kTcp),
+                                              .only_network = plan.network.has_value(),
+                                              .costs = std::move(costs)}));
   WEFT_TRY(const std::string peer, agent.load(metadata));
   WEFT_TRY(const auto mine, agent.allocate(plan.most));
   std::vector<std::byte> other(static_cast<std::size_t>(plan.most), std::byte{1});

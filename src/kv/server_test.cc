@@ -28,12 +28,13 @@ std::vector<Token> tokens(std::size_t n, Token first = 0) {
 }
 
 // A store of 8 pages and its server; an engine with an agent of its own, which reaches it as another process would over
-// its connection, and the pages directly or, with `only_tcp`, by TCP.
+// its connection, and the pages directly or, with `only_network`, by TCP.
 class KvServer : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     agent.emplace(*transfer::Agent::open({.name = "store", .key = kKey, .listen = "127.0.0.1:0"}));
-    engine.emplace(*transfer::Agent::open({.name = "engine", .key = kKey, .only_tcp = GetParam()}));
+    engine.emplace(*transfer::Agent::open(
+        {.name = "engine", .key = kKey, .network = transfer::Network::kTcp, .only_network = GetParam()}));
     auto opened = Store::open(*agent, {.pages = 8, .page_bytes = kPage, .block_tokens = 4});
     ASSERT_TRUE(opened) << opened.error().message;
     store.emplace(std::move(*opened));

@@ -49,7 +49,12 @@ Result<Agent> Agent::open(Options options) {
     return bad_input("{} pages: an agent has 1 to {}", options.pages, kMostPages);
   if (!options.listen.empty() && options.key.empty()) return bad_input("an agent that listens needs a key");
   auto s = std::make_unique<detail::AgentState>();
-  s->meeting = {.self = options.name, .process = this_process(), .only_tcp = options.only_tcp, .costs = options.costs};
+  s->meeting = {.self = options.name,
+                .process = this_process(),
+                .network = options.network,
+                .only_network = options.only_network,
+                .costs = options.costs};
+  WEFT_CHECK(open_ucx(s->meeting));
   if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);
   s->layout = net::bootstrap::sha256(options.layout);
   const auto pages = static_cast<std::uint64_t>(options.pages);
@@ -73,7 +78,7 @@ Result<Agent> Agent::open(Options options) {
     if (text.starts_with("0.0.0.0:") || text.starts_with("[::]:"))
       return bad_input("listen {}: metadata gives peers this address; name one that they can connect to",
                        options.listen);
-    WEFT_TRY(s->server, Server::open(at, s->meeting.key, s->regions, s->segment));
+    WEFT_TRY(s->server, Server::open(at, s->meeting.key, s->regions, s->segment, s->meeting.ucx));
   }
   s->options = std::move(options);
   return Agent(std::move(s));
@@ -104,6 +109,7 @@ Result<std::string> Agent::metadata_of(const std::span<const Registration>* some
   m.pages = s.segment.header().pages;
   m.header = reinterpret_cast<std::uint64_t>(&s.segment.header());
   if (s.server != nullptr) m.address = s.server->address();
+  m.ucx = s.server != nullptr && s.meeting.ucx != nullptr;
   m.layout = s.layout;
   m.name = s.options.name;
   m.partial = some != nullptr;
@@ -228,14 +234,14 @@ State Agent::wait(Request& request, std::chrono::milliseconds limit) {
 
 // A core that looks in vain may be the one that the peer needs.
 void Agent::rest(const Request& request) {
-  pollfd connection{};
+  thread_local std::vector<pollfd> list;
+  list.clear();
   {
     const std::lock_guard guard(state_->mutex);
     const auto& line = request.work_->remote->peer->line;
-    if (line == nullptr) return std::this_thread::yield();
-    connection = {.fd = line->fd(), .events = static_cast<short>(POLLIN | (line->sends() ? POLLOUT : 0)), .revents = 0};
+    if (line == nullptr || !line->watch(list)) return std::this_thread::yield();
   }
-  ::poll(&connection, 1, 1);
+  ::poll(list.data(), list.size(), 1);
 }
 
 Status Agent::cancel(Request& request) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "net/ucx/ucx.h"
 #include "weft/transfer.h"
 
 namespace weft::transfer {
@@ -22,20 +23,27 @@ void fill(const Registration& r, int seed) {
   for (std::int64_t i = 0; i < r.bytes; ++i) r.data[i] = static_cast<std::byte>(i * 7 + i / kPage + seed);
 }
 
-// Two agents that know each other; how they reach each other is the parameter: "direct" or "tcp".
+// Two agents that know each other; how they reach each other is the parameter: "direct", "tcp" or "ucx".
 class Pair : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    Options options;
-    if (GetParam() == "tcp") options = {.key = "secret", .listen = "127.0.0.1:0", .only_tcp = true};
-    a.emplace(agent("a", options));
-    b.emplace(agent("b", options));
+    if (const Status there = net::ucx::available(); GetParam() == "ucx" && !there)
+      GTEST_SKIP() << there.error().message;
+    a.emplace(agent("a", options()));
+    b.emplace(agent("b", options()));
     mine = *a->allocate(kSize);
     theirs = *b->allocate(kSize);
     pages = *b->allocate(kSize, kPage);
     fill(theirs, 1);
     std::memset(mine.data, 0, kSize);
     meet();
+  }
+  Options options() const {
+    if (GetParam() == "direct") return {};
+    return {.key = "secret",
+            .listen = "127.0.0.1:0",
+            .network = GetParam() == "ucx" ? Network::kUcx : Network::kTcp,
+            .only_network = true};
   }
   void meet() {
     const auto loaded = a->load(*b->metadata());
@@ -171,13 +179,11 @@ TEST_P(Pair, ARestartedPeerIsANewGeneration) {
   const Prepared l = local({{mine.region, 0, 4096}}), r = remote({{theirs.region, 0, 4096}});
   auto old = a->make(Op::kRead, l, r);
   ASSERT_TRUE(old);
-  Options options;
-  if (GetParam() == "tcp") options = {.key = "secret", .listen = "127.0.0.1:0", .only_tcp = true};
   b.reset();
   ASSERT_TRUE(a->post(*old));
   EXPECT_EQ(a->wait(*old), State::kFailed);
   EXPECT_NE(old->error().message.find("peer 'b'"), std::string::npos) << old->error().message;
-  b.emplace(agent("b", options));
+  b.emplace(agent("b", options()));
   theirs = *b->allocate(kSize);
   fill(theirs, 2);
   meet();
@@ -207,7 +213,7 @@ TEST_P(Pair, CancelledAndExpiredRequestsEndOnceAndCanBePostedAgain) {
   ASSERT_TRUE(a->cancel(*other));
   EXPECT_EQ(a->poll(*other), State::kCancelled);
   const std::vector<std::byte> then(large_here.data, large_here.data + large_here.bytes);
-  if (GetParam() == "tcp") {  // what was under way is thrown away
+  if (GetParam() != "direct") {  // what was under way is thrown away
     ASSERT_EQ(run(Op::kRead, local({{mine.region, 0, 4096}}), remote({{theirs.region, 0, 4096}})), State::kDone);
     EXPECT_EQ(std::memcmp(then.data(), large_here.data, then.size()), 0) << "a cancelled request touched its memory";
   }
@@ -227,7 +233,8 @@ TEST_P(Pair, ARegionThatIsRegisteredNoMoreFailsRequestsAndHarmsNoOthers) {
   EXPECT_EQ(run(Op::kRead, l, stays), State::kDone);
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, Pair, testing::Values("direct", "tcp"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Paths, Pair, testing::Values("direct", "tcp", "ucx"),
+                         [](const auto& info) { return info.param; });
 
 TEST(TransferInput, WrongListsAreOneClearErrorEach) {
   Agent a = agent("a");

@@ -1,11 +1,8 @@
 #include "transfer/connection.h"
 
-#include <netinet/tcp.h>
-#include <poll.h>
-
-#include <cerrno>
 #include <cstring>
 
+#include "net/bootstrap/meeting.h"
 #include "net/tcp/crc32c.h"
 #include "transfer/copy.h"
 
@@ -23,40 +20,38 @@ constexpr std::chrono::seconds kGreeting{5};
 }  // namespace
 
 Connection::Connection(bootstrap::UniqueFd fd, const Served& served, bool greeted)
-    : fd_(std::move(fd)), served_(served) {
+    : channel_(over_socket(std::move(fd))), served_(served) {
   if (!greeted) handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, served.key);
-  const int on = 1;
-  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-short Connection::events() const {
-  return static_cast<short>((out_.waiting() < kMostWaiting && !blocked_ ? POLLIN : 0) |
-                            (out_.waiting() > 0 ? POLLOUT : 0));
+bool Connection::watch(std::vector<pollfd>& list) const {
+  return channel_->watch(list, backlog() < kMostWaiting && !blocked_, out_.waiting() > 0);
 }
 
 void Connection::advance() {
   if (handshake_) greet();
-  if (stranger() && Clock::now() - since_ > kGreeting) fd_.reset();
+  if (stranger() && Clock::now() - since_ > kGreeting) close();
   if (!open() || handshake_) return;
   blocked_ = false;
   send_answers();
-  while (open() && out_.waiting() < kMostWaiting && !blocked_ && receive())
+  while (open() && backlog() < kMostWaiting && !blocked_ && receive())
     if (out_.waiting() >= kSent) send_answers();
   if (open()) send_answers();
 }
 
 void Connection::greet() {
   using State = bootstrap::Handshake::State;
-  State state = handshake_->advance(fd());
+  const int fd = channel_->socket();
+  State state = handshake_->advance(fd);
   if (handshake_->proved() && state == State::kRunning) {
     if (handshake_->claim().purpose == kPurpose)
       handshake_->accept();
     else
       handshake_->refuse(bootstrap::kRefusedRanks);
-    state = handshake_->advance(fd());
+    state = handshake_->advance(fd);
   }
   if (state == State::kDone) handshake_.reset();
-  if (state == State::kFailed) fd_.reset();
+  if (state == State::kFailed) close();
 }
 
 // False: nothing more now.
@@ -64,14 +59,10 @@ bool Connection::receive() {
   const std::size_t wanted = have_question_ ? static_cast<std::size_t>(question_.bytes) : sizeof question_;
   std::byte* const into = have_question_ ? data_.data() : reinterpret_cast<std::byte*>(&question_);
   while (got_ < wanted) {
-    const ssize_t n = recv(fd(), into + got_, wanted - got_, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return false;
-    if (n <= 0) {
-      fd_.reset();
-      return false;
-    }
-    got_ += static_cast<std::size_t>(n);
+    const auto n = channel_->receive(into + got_, wanted - got_);
+    if (!n) close();
+    if (!n || *n == 0) return false;
+    got_ += *n;
   }
   if (!have_question_ && !begin_question()) return false;
   if (have_question_ && got_ == static_cast<std::size_t>(carries_data() ? question_.bytes : 0)) {
@@ -86,9 +77,9 @@ bool Connection::receive() {
 }
 
 bool Connection::begin_question() {
-  const bool known = question_.ask <= Ask::kNotify && (stranger() == (question_.ask == Ask::kHello));
+  const bool known = question_.ask <= Ask::kUcx && (stranger() == (question_.ask == Ask::kHello));
   if (!known || question_.bytes < 0 || question_.bytes > kMostPiece) {
-    fd_.reset();
+    close();
     return false;
   }
   have_question_ = true;
@@ -107,6 +98,9 @@ bool Connection::answer() {
       if (!served_.deliver(peer_, std::string(reinterpret_cast<const char*>(data_.data()), data_.size()))) return false;
       reply({});
       return true;
+    case Ask::kUcx:
+      join_ucx();
+      return true;
     case Ask::kRead:
     case Ask::kWrite:
       break;
@@ -124,11 +118,41 @@ bool Connection::answer() {
 
 void Connection::hello() {
   Nonce meant{};
-  if (data_.size() <= sizeof meant || data_.size() > sizeof meant + 64) return fd_.reset();
+  if (data_.size() <= sizeof meant || data_.size() > sizeof meant + 64) return close();
   std::memcpy(meant.data(), data_.data(), sizeof meant);
   if (meant != served_.segment.header().nonce) return reply({.verdict = Verdict::kOtherAgent});
   peer_.assign(reinterpret_cast<const char*>(data_.data()) + sizeof meant, data_.size() - sizeof meant);
   reply({});
+}
+
+// Opening a stream takes milliseconds, in which this thread serves nobody else; once per peer.
+void Connection::join_ucx() {
+  if (question_.bytes == 0) return reply({.verdict = by_ucx_ ? Verdict::kGood : Verdict::kNoUcx});
+  UcxJoin theirs;
+  if (by_ucx_ || next_ != nullptr || data_.size() <= sizeof theirs ||
+      data_.size() > sizeof theirs + static_cast<std::size_t>(kMostUcxAddress))
+    return close();
+  std::memcpy(&theirs, data_.data(), sizeof theirs);
+  const bool whole = net::tcp::crc32c(0, data_.data(), data_.size()) == question_.checksum;
+  if (theirs.bytes != data_.size() - sizeof theirs || !whole) return close();
+  if (served_.ucx == nullptr) return reply({.verdict = Verdict::kNoUcx});
+  const bootstrap::Digest here = bootstrap::machine_identity();
+  static_assert(sizeof here == sizeof theirs.machine);
+  const bool near = std::memcmp(here.data(), theirs.machine, sizeof here) == 0;
+  auto stream = net::ucx::open_stream(served_.ucx);
+  if (!stream || (*stream)->address().size() > static_cast<std::size_t>(kMostUcxAddress) ||
+      !(*stream)->connect(std::span(data_).subspan(sizeof theirs), near))
+    return reply({.verdict = Verdict::kNoUcx});
+  next_ = std::move(*stream);
+  const auto address = next_->address();
+  const UcxJoin mine{.near = near ? 1U : 0U, .bytes = static_cast<std::uint32_t>(address.size())};
+  const std::size_t bytes = sizeof mine + address.size();
+  std::byte* const place = out_.grow(sizeof(Answer) + bytes);
+  std::byte* const data = place + sizeof(Answer);
+  std::memcpy(data, &mine, sizeof mine);
+  std::memcpy(data + sizeof mine, address.data(), address.size());
+  const Answer answer{.checksum = net::tcp::crc32c(0, data, bytes), .bytes = static_cast<std::int64_t>(bytes)};
+  std::memcpy(place, &answer, sizeof answer);
 }
 
 // Under the pin, and with the page's generation as it was asked for.
@@ -178,13 +202,10 @@ void Connection::move(const Region& region) {
 }
 
 void Connection::send_answers() {
-  while (out_.waiting() > 0) {
-    const ssize_t n = send(fd(), out_.data(), out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) return fd_.reset();
-    out_.take(static_cast<std::size_t>(n));
-  }
+  if (!channel_->send(out_)) return close();
+  if (next_ == nullptr || out_.waiting() > 0) return;
+  channel_ = over_ucx(std::move(channel_), std::move(next_));
+  by_ucx_ = true;
 }
 
 }  // namespace weft::transfer

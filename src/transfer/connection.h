@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "net/bootstrap/handshake.h"
-#include "transfer/outbox.h"
+#include "transfer/channel.h"
 #include "transfer/regions.h"
 #include "transfer/wire.h"
 
@@ -16,6 +16,7 @@ struct Served {
   const Regions& regions;
   const Segment& segment;
   std::function<bool(const std::string& peer, std::string bytes)> deliver;  // false: the inbox is full
+  std::shared_ptr<net::ucx::Context> ucx = nullptr;                         // null: peers are served by TCP only
 };
 
 // The serving side of a connection to one peer: a stranger until it has proved that it has the key and has said which
@@ -24,29 +25,34 @@ class Connection {
  public:
   // `greeted`: the peer has proved its key by other means.
   Connection(net::bootstrap::UniqueFd fd, const Served& served, bool greeted = false);
-  int fd() const { return fd_.get(); }
-  bool open() const { return fd_.open(); }
+  bool open() const { return channel_ != nullptr; }
   bool stranger() const { return peer_.empty(); }
   bool greets() const { return handshake_.has_value(); }
   std::chrono::steady_clock::time_point since() const { return since_; }
-  short events() const;
+  // Adds what poll() is to wait for. False: advance() has something to do already. Requires: open.
+  bool watch(std::vector<pollfd>& list) const;
   bool blocked() const { return blocked_; }  // on the inbox: to be tried again
   void advance();
 
  private:
   bool carries_data() const { return question_.ask != Ask::kRead; }
+  std::size_t backlog() const { return out_.waiting() + channel_->unsent(); }
+  void close() { channel_.reset(); }
   void greet();
   bool receive();
   bool begin_question();
   bool answer();
   void hello();
+  void join_ucx();
   void move(const Region& region);
   void reply(const Answer& answer) { out_.put(answer); }
   Answer read(const Region& region, PageWord& page, std::byte* into) const;
   Answer write(const Region& region, PageWord& page) const;
   void send_answers();
 
-  net::bootstrap::UniqueFd fd_;
+  std::unique_ptr<Channel> channel_;            // null: the connection has ended
+  std::unique_ptr<net::ucx::ByteStream> next_;  // joined, and used once the answers before it are sent
+  bool by_ucx_ = false;
   const Served& served_;
   std::optional<net::bootstrap::Handshake> handshake_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "net/bootstrap/unique_id.h"
+#include "net/ucx/ucx.h"
 #include "transfer/state.h"
 
 // What requests cost: measured, and estimated before they are posted.
@@ -26,7 +27,7 @@ double now_us() {
 }  // namespace
 
 std::string_view name(Path path) {
-  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "tcp", "file"};
+  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "tcp", "ucx", "file"};
   return kNames[static_cast<int>(path)];
 }
 
@@ -48,7 +49,9 @@ class Agent::Probe {
     std::array<std::uint8_t, 16> random{};
     net::bootstrap::fill_random(random);
     const std::string key = net::bootstrap::hexadecimal(random);
-    WEFT_TRY(Agent owner, Agent::open({.name = "owner", .key = key, .listen = "127.0.0.1:0", .pages = 16}));
+    const Network offers = net::ucx::available() ? Network::kUcx : Network::kTcp;
+    WEFT_TRY(Agent owner,
+             Agent::open({.name = "owner", .key = key, .listen = "127.0.0.1:0", .pages = 16, .network = offers}));
     Probe probe(std::move(owner), key);
     WEFT_TRY(probe.shared_, probe.owner_.allocate(kMost));
     WEFT_TRY(probe.plain_, probe.owner_.add_memory(probe.memory_.data(), kMost));
@@ -56,7 +59,11 @@ class Agent::Probe {
   }
 
   Result<PathCost> measure(Path path, const std::string& file = "") {
-    WEFT_TRY(Agent reader, Agent::open({.name = "reader", .key = key_, .pages = 16, .only_tcp = path == Path::kTcp}));
+    WEFT_TRY(Agent reader, Agent::open({.name = "reader",
+                                        .key = key_,
+                                        .pages = 16,
+                                        .network = path == Path::kUcx ? Network::kUcx : Network::kTcp,
+                                        .only_network = path == Path::kTcp || path == Path::kUcx}));
     reader.state_->meeting.as_strangers = path != Path::kDirect;
     WEFT_TRY(const auto mine, reader.allocate(kMost));
     std::string peer;
@@ -129,7 +136,8 @@ class Agent::Probe {
 Result<Costs> measure_costs(const std::string& folder) {
   WEFT_TRY(auto probe, Agent::Probe::open());
   Costs costs;
-  for (const Path path : {Path::kDirect, Path::kMapped, Path::kKernel, Path::kTcp}) {
+  for (const Path path : {Path::kDirect, Path::kMapped, Path::kKernel, Path::kTcp, Path::kUcx}) {
+    if (path == Path::kUcx && !net::ucx::available()) continue;
     auto cost = probe.measure(path);
     // A kernel that forbids copies between processes has one path less.
     if (!cost && cost.error().code != Code::kUnsupported) return tl::make_unexpected(cost.error());

@@ -51,6 +51,7 @@ TEST(TransferCost, ARequestIsEstimatedAndExplainedByItsPaths) {
             "  not shared memory: the peer is in this process\n"
             "  not process_vm_readv: the peer is in this process\n"
             "  not tcp: it does not listen\n"
+            "  not ucx: it does not listen\n"
             "  not file: a peer's files are its own\n");
   const std::uint32_t one[] = {2};
   auto chosen = near->make(Op::kRead, *near->prepare("", std::vector<Rows>{{mine.region, 0, 1024, 1024, 4}}),

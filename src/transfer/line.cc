@@ -1,11 +1,8 @@
 #include "transfer/line.h"
 
-#include <netinet/tcp.h>
-#include <poll.h>
-
-#include <cerrno>
 #include <cstring>
 
+#include "net/bootstrap/meeting.h"
 #include "net/tcp/crc32c.h"
 #include "transfer/copy.h"
 
@@ -15,7 +12,8 @@ namespace bootstrap = net::bootstrap;
 using Clock = std::chrono::steady_clock;
 
 Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const bootstrap::Key& key, const Nonce& peer,
-                                         const std::string& self, std::chrono::milliseconds timeout) {
+                                         const std::string& self, std::chrono::milliseconds timeout,
+                                         std::shared_ptr<net::ucx::Context> ucx) {
   using State = bootstrap::Handshake::State;
   const auto deadline = Clock::now() + timeout;
   WEFT_TRY(auto fd, bootstrap::start_connect(to));
@@ -29,60 +27,87 @@ Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const boo
   }
   if (handshake.state() == State::kFailed)
     return failure(Code::kPeerDied, Blame::kOperation, "{}: {}", to.text(), handshake.problem());
-  const int on = 1;
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   bootstrap::end_when_cut(fd.get(), timeout);
   auto line = over(std::move(fd));
   std::vector<std::byte> hello(sizeof peer + self.size());
   std::memcpy(hello.data(), peer.data(), sizeof peer);
   std::memcpy(hello.data() + sizeof peer, self.data(), self.size());
-  std::optional<Verdict> said;
-  line->ask({.ask = Ask::kHello, .bytes = static_cast<std::int64_t>(hello.size())}, hello, nullptr,
-            [&](Verdict verdict, bool) { said = verdict; });
-  while (!said) {
-    WEFT_CHECK(line->advance());
-    if (Clock::now() > deadline) return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", to.text());
-    pollfd wait{.fd = line->fd_.get(), .events = POLLIN, .revents = 0};
-    if (!said) ::poll(&wait, 1, 2);
-  }
-  if (*said != Verdict::kGood)
+  WEFT_TRY(const Verdict said, line->answer_to({.ask = Ask::kHello, .bytes = static_cast<std::int64_t>(hello.size())},
+                                               hello, nullptr, deadline, to.text()));
+  if (said != Verdict::kGood)
     return failure(Code::kNotFound, Blame::kOperation, "another agent answers at {}: it has restarted", to.text());
+  if (ucx != nullptr) WEFT_CHECK(line->join_ucx(std::move(ucx), deadline, to.text()));
   return line;
+}
+
+Result<Verdict> Line::answer_to(Question question, std::span<const std::byte> data, Into into,
+                                Clock::time_point deadline, const std::string& peer) {
+  std::optional<Verdict> said;
+  ask(question, data, std::move(into),
+      [&](Verdict verdict, bool whole) { said = whole ? verdict : Verdict::kDamaged; });
+  std::vector<pollfd> list;
+  for (;;) {
+    WEFT_CHECK(advance());
+    if (said) return *said;
+    if (Clock::now() > deadline) {
+      close();  // the answer must not come to a place that is gone
+      return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", peer);
+    }
+    list.clear();
+    if (watch(list)) ::poll(list.data(), list.size(), 2);
+  }
+}
+
+Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point deadline, const std::string& peer) {
+  WEFT_TRY(auto stream, net::ucx::open_stream(std::move(ucx)));
+  const auto address = stream->address();
+  UcxJoin mine{.bytes = static_cast<std::uint32_t>(address.size())};
+  const bootstrap::Digest here = bootstrap::machine_identity();
+  static_assert(sizeof here == sizeof mine.machine);
+  std::memcpy(mine.machine, here.data(), sizeof here);
+  std::vector<std::byte> said(sizeof mine + address.size());
+  std::memcpy(said.data(), &mine, sizeof mine);
+  std::memcpy(said.data() + sizeof mine, address.data(), address.size());
+  std::vector<std::byte> answer(sizeof(UcxJoin) + static_cast<std::size_t>(kMostUcxAddress));
+  WEFT_TRY(Verdict verdict, answer_to(
+                                {.ask = Ask::kUcx, .bytes = static_cast<std::int64_t>(said.size())}, said,
+                                [&] { return answer.data(); }, deadline, peer));
+  UcxJoin theirs;
+  std::memcpy(&theirs, answer.data(), sizeof theirs);
+  if (verdict != Verdict::kGood || theirs.bytes == 0 || theirs.bytes > answer.size() - sizeof theirs)
+    return failure(Code::kUnsupported, Blame::kOperation, "{} has no UCX", peer);
+  WEFT_CHECK(stream->connect(std::span(answer).subspan(sizeof theirs, theirs.bytes), theirs.near != 0));
+  channel_ = over_ucx(std::move(channel_), std::move(stream));
+  WEFT_TRY(verdict, answer_to({.ask = Ask::kUcx}, {}, nullptr, deadline, peer));
+  if (verdict != Verdict::kGood)
+    return failure(Code::kUnsupported, Blame::kOperation, "{} does not answer by UCX", peer);
+  return {};
 }
 
 void Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {
   std::byte* const place = out_.grow(sizeof question + data.size());
-  if (question.ask == Ask::kWrite)
+  if (question.ask == Ask::kWrite || question.ask == Ask::kUcx)
     question.checksum = copy_with_checksum(place + sizeof question, data.data(), data.size());
   else if (!data.empty())
     std::memcpy(place + sizeof question, data.data(), data.size());
   std::memcpy(place, &question, sizeof question);
   const std::int64_t bytes = question.bytes + static_cast<std::int64_t>(sizeof question);
   under_way_ += bytes;
-  waiting_.push_back({bytes, question.ask == Ask::kRead ? question.bytes : 0, std::move(into), std::move(done)});
+  const std::int64_t wanted = question.ask == Ask::kRead  ? question.bytes
+                              : question.ask == Ask::kUcx ? static_cast<std::int64_t>(sizeof(UcxJoin)) + kMostUcxAddress
+                                                          : 0;
+  waiting_.push_back({bytes, wanted, std::move(into), std::move(done)});
 }
 
 Status Line::advance() {
   if (broken_) return failure(Code::kPeerDied, Blame::kOperation, "the connection has broken");
-  WEFT_CHECK(send());
+  const Status sent = channel_->send(out_);
+  broken_ = !sent;
+  WEFT_CHECK(sent);
   for (;;) {
     WEFT_TRY(const bool more, receive());
     if (!more) return {};
   }
-}
-
-Status Line::send() {
-  while (out_.waiting() > 0) {
-    const ssize_t n = ::send(fd_.get(), out_.data(), out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return {};
-    if (n < 0) {
-      broken_ = true;
-      return failure(Code::kPeerDied, Blame::kOperation, "the connection has broken: {}", std::strerror(errno));
-    }
-    out_.take(static_cast<std::size_t>(n));
-  }
-  return {};
 }
 
 // One answer. False: it has not come yet.
@@ -101,11 +126,14 @@ Result<bool> Line::receive() {
     }
     std::byte* const to = have_answer_ ? into_ : reinterpret_cast<std::byte*>(&answer_);
     const std::size_t wanted = have_answer_ ? static_cast<std::size_t>(answer_.bytes) : sizeof answer_;
-    const ssize_t n = recv(fd_.get(), to + got_, wanted - got_, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return false;
-    if (n > 0) got_ += static_cast<std::size_t>(n);
-    bool nonsense = n <= 0 || waiting_.empty();
+    const auto n = channel_->receive(to + got_, wanted - got_);
+    if (!n) {
+      broken_ = true;
+      return tl::make_unexpected(n.error());
+    }
+    if (*n == 0) return false;
+    got_ += *n;
+    bool nonsense = waiting_.empty();
     if (!nonsense && !have_answer_ && got_ == sizeof answer_) {
       nonsense = answer_.bytes < 0 || answer_.bytes > waiting_.front().wanted;
       if (!nonsense) {

@@ -3,7 +3,8 @@
 #include <deque>
 
 #include "net/bootstrap/handshake.h"
-#include "transfer/outbox.h"
+#include "net/ucx/ucx.h"
+#include "transfer/channel.h"
 #include "transfer/segment.h"
 #include "transfer/wire.h"
 
@@ -17,28 +18,31 @@ class Line {
   // Where the data of a read goes, asked when it arrives; null: it is thrown away.
   using Into = std::function<std::byte*()>;
 
-  // Errors: kPeerDied, kTimeout, kNotFound (another agent answers there), a refused key.
+  // `ucx`: goes on over UCX once both have greeted each other; null: stays with TCP. Errors: kPeerDied, kTimeout,
+  // kNotFound (another agent answers there), a refused key, kUnsupported (the peer has no UCX).
   static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
                                             const Nonce& peer, const std::string& self,
-                                            std::chrono::milliseconds timeout);
+                                            std::chrono::milliseconds timeout,
+                                            std::shared_ptr<net::ucx::Context> ucx = nullptr);
   // Over a connection whose both ends have greeted each other.
   static std::unique_ptr<Line> over(net::bootstrap::UniqueFd fd) {
-    return std::unique_ptr<Line>(new Line(std::move(fd)));
+    return std::unique_ptr<Line>(new Line(over_socket(std::move(fd))));
   }
   // Whether there is room for another question.
   bool has_room() const { return under_way_ < kMostUnderWay; }
   // `data`: copied here, and for a write summed up in the question.
   void ask(Question question, std::span<const std::byte> data, Into into, Done done);
-  // What a caller that has nothing else to do may wait for: a socket, and whether to write to it, too.
-  int fd() const { return fd_.get(); }
-  bool sends() const { return out_.waiting() > 0; }
+  // Adds what a caller that has nothing else to do may wait for. False: there is something to do at once.
+  bool watch(std::vector<pollfd>& list) const {
+    return channel_ != nullptr && channel_->watch(list, true, out_.waiting() > 0);
+  }
   // Forgets what is under way, without answers: the requests that wait for them hold the peer, and it holds this line.
   void close() {
     broken_ = true;
-    fd_.reset();
+    channel_.reset();
     const auto forgotten = std::exchange(waiting_, {});
   }
-  // Sends and receives as far as the socket allows. Errors: the connection has broken; it stays so.
+  // Sends and receives as far as it goes without waiting. Errors: the connection has broken; it stays so.
   Status advance();
 
  private:
@@ -49,12 +53,15 @@ class Line {
     Done done;
   };
   static constexpr std::int64_t kMostUnderWay = 8 << 20;
-  explicit Line(net::bootstrap::UniqueFd fd) : fd_(std::move(fd)) {}
-  Status send();
+  explicit Line(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  Result<Verdict> answer_to(Question question, std::span<const std::byte> data, Into into,
+                            std::chrono::steady_clock::time_point deadline, const std::string& peer);
+  Status join_ucx(std::shared_ptr<net::ucx::Context> ucx, std::chrono::steady_clock::time_point deadline,
+                  const std::string& peer);
   Result<bool> receive();
   void finish(bool whole);
 
-  net::bootstrap::UniqueFd fd_;
+  std::unique_ptr<Channel> channel_;  // null: closed
   Outbox out_;
   std::vector<std::byte> scratch_;
   std::size_t got_ = 0;

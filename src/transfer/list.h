@@ -22,11 +22,12 @@ struct Target {
   FileIo* io = nullptr;
   Mapping mapping;  // mapped
   Bytes bytes = 0, page_bytes = 0;
-  std::uint64_t generation = 0;        // not fenced: of its one page
-  PageWord* pages = nullptr;           // null: over TCP, where the server looks
-  std::string why;                     // the path, and why not the others
-  std::array<std::string, 5> why_not;  // by Path; empty: this path is there
+  std::uint64_t generation = 0;             // not fenced: of its one page
+  PageWord* pages = nullptr;                // null: by a line, where the server looks
+  std::string why;                          // the path, and why not the others
+  std::array<std::string, kPaths> why_not;  // by Path; empty: this path is there
 
+  bool by_line() const { return path == Path::kTcp || path == Path::kUcx; }
   bool fenced() const { return page_bytes > 0; }
   std::uint32_t page_at(Bytes offset) const { return fenced() ? static_cast<std::uint32_t>(offset / page_bytes) : 0; }
 };

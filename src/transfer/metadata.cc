@@ -6,7 +6,7 @@ namespace weft::transfer {
 namespace {
 
 constexpr std::string_view kMagic = "weftxfr";
-constexpr char kVersion = 2;
+constexpr char kVersion = 3;
 constexpr std::size_t kMostName = 64, kMac = sizeof(net::bootstrap::Digest);
 
 net::bootstrap::Digest mac_of(std::string_view bytes, const net::bootstrap::Key& key) {
@@ -82,6 +82,7 @@ std::string encode(const Metadata& m, const net::bootstrap::Key& key) {
   put(bytes, m.layout);
   put(bytes, static_cast<std::uint32_t>(m.name.size()));
   bytes += m.name;
+  put(bytes, static_cast<std::uint8_t>(m.ucx));
   put(bytes, static_cast<std::uint8_t>(m.partial));
   put(bytes, static_cast<std::uint32_t>(m.regions.size()));
   for (const RegionRecord& r : m.regions) put_region(bytes, r);
@@ -117,10 +118,12 @@ Result<Metadata> decode_contents(std::string_view bytes) {
   reader.get(count);
   m.name = reader.take(std::min<std::size_t>(count, kMostName + 1));
   bool good = reader.whole() && !m.name.empty() && m.name.size() <= kMostName;
-  std::uint8_t partial = 0;
+  std::uint8_t ucx = 0, partial = 0;
+  reader.get(ucx);
   reader.get(partial);
+  m.ucx = ucx != 0;
   m.partial = partial != 0;
-  good = good && partial <= 1;
+  good = good && ucx <= 1 && partial <= 1;
   reader.get(count);
   for (std::uint32_t i = 0; good && i < count; ++i) {
     get_region(reader, m.regions.emplace_back());

@@ -29,6 +29,7 @@ struct Metadata {
   net::bootstrap::Address address;  // where it serves by TCP; family 0: it does not
   net::bootstrap::Digest layout{};
   std::string name;
+  bool ucx = false;      // peers that have it may go on over UCX
   bool partial = false;  // regions that are missing are still there
   std::vector<RegionRecord> regions;
 

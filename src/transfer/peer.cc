@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace weft::transfer {
 namespace {
@@ -49,9 +50,37 @@ std::optional<std::string> refuses_copies(const Metadata& m) {
   return found == m.nonce ? std::nullopt : std::optional<std::string>("other memory is there");
 }
 
+// Whether this machine has adapters that access remote memory.
+bool has_rdma() {
+  std::error_code none;
+  const std::filesystem::directory_iterator adapters("/sys/class/infiniband", none);
+  return !none && adapters != std::filesystem::directory_iterator();
+}
+
+// Of TCP and UCX at most one is left.
+void choose_network(Peer& peer, const MeetOptions& options) {
+  const bool listens = peer.metadata.address.family != 0;
+  if (options.network == Network::kTcp)
+    peer.no_ucx = "this agent uses TCP";
+  else if (options.ucx == nullptr)
+    peer.no_ucx = options.no_ucx;
+  else if (!peer.metadata.ucx)
+    peer.no_ucx = "the peer does not offer it";
+  if (options.network == Network::kUcx)
+    peer.no_tcp = "this agent uses UCX";
+  else if (peer.no_ucx.empty())
+    peer.no_tcp = "UCX is there, with adapters that access remote memory";
+  if (!listens) peer.no_tcp = peer.no_ucx = "it does not listen";
+}
+
+std::string no_network(const Peer& peer) {
+  return peer.no_tcp == peer.no_ucx ? peer.no_tcp : fmt::format("tcp: {}, ucx: {}", peer.no_tcp, peer.no_ucx);
+}
+
 Status open_line(Peer& peer, const net::bootstrap::Address& address, const MeetOptions& options) {
   if (peer.line != nullptr) return {};
-  auto line = Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime);
+  auto line = Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime,
+                         peer.no_ucx.empty() ? options.ucx : nullptr);
   if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer.name, line.error().message);
   peer.line = std::move(*line);
   return {};
@@ -62,7 +91,8 @@ void look_for_paths(Target& t, const Peer& peer, const RegionRecord& r, const Me
                     const std::string& no_copies) {
   const auto why_not = [&](Path path) -> std::string& { return t.why_not[static_cast<std::size_t>(path)]; };
   why_not(Path::kFile) = "a peer's files are its own";
-  if (peer.metadata.address.family == 0) why_not(Path::kTcp) = "it does not listen";
+  why_not(Path::kTcp) = peer.no_tcp;
+  why_not(Path::kUcx) = peer.no_ucx;
   const bool same = same_process(peer.metadata, options);
   if (peer.control == nullptr) {
     why_not(Path::kDirect) = why_not(Path::kMapped) = why_not(Path::kKernel) = peer.unmapped;
@@ -108,7 +138,7 @@ std::string reason(const Target& t, const Peer& peer) {
       return fmt::format("process_vm_readv: no shared memory ({})", memory);
     default:
       return fmt::format(
-          "tcp to {}: no shared memory ({}{})", peer.metadata.address.text(), memory,
+          "{} to {}: no shared memory ({}{})", name(t.path), peer.metadata.address.text(), memory,
           peer.control == nullptr ? "" : "; process_vm_readv: " + (not_copied.empty() ? "it costs more" : not_copied));
   }
 }
@@ -127,12 +157,11 @@ Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& 
   if (!path)
     return failure(Code::kUnsupported, Blame::kInput, "{}, region {}: no path: no shared memory ({}{}), and {}",
                    peer.name, r.region, target->why_not[static_cast<std::size_t>(Path::kMapped)],
-                   peer.control == nullptr ? "" : "; process_vm_readv: " + no_copies,
-                   target->why_not[static_cast<std::size_t>(Path::kTcp)]);
+                   peer.control == nullptr ? "" : "; process_vm_readv: " + no_copies, no_network(peer));
   target->path = *path;
   if (*path == Path::kDirect) target->base = reinterpret_cast<std::byte*>(r.address);
   if (*path == Path::kMapped) target->base = target->mapping.data();
-  if (*path == Path::kTcp) {
+  if (target->by_line()) {
     target->pages = nullptr;
     WEFT_CHECK(open_line(peer, peer.metadata.address, options));
   }
@@ -157,18 +186,36 @@ std::optional<Error> Peer::problem() const {
                fmt::format("{} (process {}) has ended", name, pid_of(metadata.process))};
 }
 
+Status open_ucx(MeetOptions& options) {
+  if (options.network == Network::kTcp) return {};
+  if (options.network == Network::kAny && !has_rdma()) {
+    options.no_ucx = "no adapter of this machine accesses remote memory";
+    return {};
+  }
+  auto context = net::ucx::open_stream_context();
+  if (!context && options.network == Network::kUcx) return tl::make_unexpected(context.error());
+  if (context)
+    options.ucx = std::move(*context);
+  else
+    options.no_ucx = context.error().message;
+  return {};
+}
+
 Result<std::shared_ptr<Peer>> meet(const Metadata& metadata, const MeetOptions& options) {
   auto peer = std::make_shared<Peer>();
   peer->name = fmt::format("peer '{}'", metadata.name);
   peer->metadata = metadata;
   peer->metadata.regions.clear();
-  Status attached = options.only_tcp ? Status(failure(Code::kUnsupported, Blame::kInput, "this agent uses TCP only"))
-                                     : attach(*peer, options);
+  choose_network(*peer, options);
+  Status attached =
+      options.only_network
+          ? Status(failure(Code::kUnsupported, Blame::kInput, "this agent reaches peers by the network only"))
+          : attach(*peer, options);
   if (!attached) {
     peer->process.reset();
-    if (metadata.address.family == 0)
-      return failure(attached.error().code, Blame::kOperation, "{} cannot be reached: {}, and it does not listen",
-                     peer->name, attached.error().message);
+    if (!peer->no_tcp.empty() && !peer->no_ucx.empty())
+      return failure(attached.error().code, Blame::kOperation, "{} cannot be reached: {}, and {}", peer->name,
+                     attached.error().message, no_network(*peer));
     peer->unmapped = attached.error().message;
   }
   WEFT_CHECK(add_targets(*peer, metadata, options));

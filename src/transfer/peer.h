@@ -13,11 +13,12 @@ struct Peer {
   Metadata metadata;
   bool is_self = false;
   Segment owned;                     // the peer's, mapped
-  const Segment* control = nullptr;  // null: only TCP reaches it
+  const Segment* control = nullptr;  // null: only the network reaches it
   std::string unmapped;              // why `control` is null
   std::uint32_t slot = 0;            // this agent's place in it
   net::bootstrap::UniqueFd process;  // a pidfd
   std::map<std::uint32_t, std::shared_ptr<const Target>> targets;
+  std::string no_tcp, no_ucx;  // why not; empty: `line` may use it
   std::unique_ptr<Line> line;
   std::optional<Error> gone;  // replaced or forgotten
 
@@ -35,11 +36,16 @@ struct MeetOptions {
   std::string self;
   net::bootstrap::Key key{};
   std::uint64_t process = 0;
-  bool only_tcp = false;
+  Network network = Network::kAny;
+  bool only_network = false;
+  std::shared_ptr<net::ucx::Context> ucx = nullptr;  // null: `no_ucx` says why
+  std::string no_ucx = {};
   bool as_strangers = false;  // agents of this process are reached as those of others are
   Costs costs = {};
 };
 
+// Loads UCX where these options use it. Errors: they ask for it, and it is not there.
+Status open_ucx(MeetOptions& options);
 // Reaches the agent of this metadata. Errors: it cannot be reached, naming it and every path's reason.
 Result<std::shared_ptr<Peer>> meet(const Metadata& metadata, const MeetOptions& options);
 // Regions that were registered since. Errors: as above.

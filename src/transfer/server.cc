@@ -24,17 +24,20 @@ constexpr std::chrono::milliseconds kLookEvery{10};
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key,
-                                             const Regions& regions, const Segment& segment) {
+                                             const Regions& regions, const Segment& segment,
+                                             std::shared_ptr<net::ucx::Context> ucx) {
   WEFT_TRY(auto listener, bootstrap::listen_on(at));
-  return std::unique_ptr<Server>(new Server(std::move(listener), key, regions, segment));
+  return std::unique_ptr<Server>(new Server(std::move(listener), key, regions, segment, std::move(ucx)));
 }
 
-Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const Regions& regions, const Segment& segment)
+Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const Regions& regions, const Segment& segment,
+               std::shared_ptr<net::ucx::Context> ucx)
     : listener_(std::move(listener)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       key_(key),
       regions_(regions),
       segment_(segment),
+      ucx_(std::move(ucx)),
       thread_([this] { run(); }) {}
 
 Server::~Server() {
@@ -58,9 +61,15 @@ std::vector<Notification> Server::take_notifications() {
 
 void Server::run() {
   const Served served{key_, regions_, segment_,
-                      [this](const std::string& peer, std::string bytes) { return deliver(peer, std::move(bytes)); }};
+                      [this](const std::string& peer, std::string bytes) { return deliver(peer, std::move(bytes)); },
+                      ucx_};
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> watched;
+  struct Part {
+    std::size_t begin = 0, end = 0;  // of `watched`
+    bool busy = false;
+  };
+  std::vector<Part> parts;  // by connection
   Clock::time_point looked{};
   for (;;) {
     const auto greets = [](const auto& c) { return c->greets(); };
@@ -72,20 +81,29 @@ void Server::run() {
     const bool accepts = !crowded && connections.size() < kMostConnections;
     watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                {.fd = listener_.get(), .events = static_cast<short>(accepts ? POLLIN : 0), .revents = 0}};
-    bool blocked = false;
+    bool blocked = false, busy = false;
+    parts.clear();
     for (const auto& c : connections) {
-      watched.push_back({.fd = c->fd(), .events = c->events(), .revents = 0});
+      Part& part = parts.emplace_back();
+      part.begin = watched.size();
+      part.busy = !c->watch(watched);
+      part.end = watched.size();
+      busy = busy || part.busy;
       blocked = blocked || c->blocked();
     }
-    if (poll(watched.data(), watched.size(), blocked ? 1 : crowded ? 10 : 200) < 0 && errno != EINTR) return;
+    const int wait_ms = busy ? 0 : blocked ? 1 : crowded ? 10 : 200;
+    if (poll(watched.data(), watched.size(), wait_ms) < 0 && errno != EINTR) return;
     if (watched[0].revents != 0) return;
     // Strangers who say nothing are looked at for their time only: each look is a system call that peers wait for.
     const auto now = Clock::now();
     const bool looks = now - looked > kLookEvery;
     if (looks) looked = now;
-    for (std::size_t i = 0; i < connections.size(); ++i)
-      if (watched[i + 2].revents != 0 || (looks && connections[i]->stranger()) || connections[i]->blocked())
-        connections[i]->advance();
+    for (std::size_t i = 0; i < connections.size(); ++i) {
+      const auto& [begin, end, at_once] = parts[i];
+      bool due = at_once || (looks && connections[i]->stranger()) || connections[i]->blocked();
+      for (std::size_t at = begin; at < end; ++at) due = due || watched[at].revents != 0;
+      if (due) connections[i]->advance();
+    }
     std::erase_if(connections, [](const auto& c) { return !c->open(); });
     if (watched[1].revents == 0) continue;
     auto fd = bootstrap::accept_from(listener_.get());

@@ -3,18 +3,20 @@
 #include <thread>
 
 #include "net/bootstrap/handshake.h"
+#include "net/ucx/ucx.h"
 #include "transfer/regions.h"
 #include "transfer/wire.h"
 
 namespace weft::transfer {
 
-// Answers peers that reach this agent by TCP, in a thread of its own. Data crosses a buffer, so that memory is touched
-// only while the page's generation is checked and the server's slot pins the region.
+// Answers peers that reach this agent by TCP or UCX, in a thread of its own. Data crosses a buffer, so that memory is
+// touched only while the page's generation is checked and the server's slot pins the region.
 class Server {
  public:
-  // Errors: see bootstrap::listen_on. `regions` and `segment` must outlive the server.
+  // Errors: see bootstrap::listen_on. `regions` and `segment` must outlive the server. `ucx`: peers may go on over it.
   static Result<std::unique_ptr<Server>> open(const net::bootstrap::Address& at, const net::bootstrap::Key& key,
-                                              const Regions& regions, const Segment& segment);
+                                              const Regions& regions, const Segment& segment,
+                                              std::shared_ptr<net::ucx::Context> ucx = nullptr);
   ~Server();
   net::bootstrap::Address address() const { return net::bootstrap::local_address(listener_.get()); }
   // Takes what has arrived.
@@ -22,7 +24,7 @@ class Server {
 
  private:
   Server(net::bootstrap::UniqueFd listener, const net::bootstrap::Key& key, const Regions& regions,
-         const Segment& segment);
+         const Segment& segment, std::shared_ptr<net::ucx::Context> ucx);
   void run();
   bool deliver(const std::string& peer, std::string bytes);  // false: the inbox is full
 
@@ -30,6 +32,7 @@ class Server {
   net::bootstrap::Key key_;
   const Regions& regions_;
   const Segment& segment_;
+  std::shared_ptr<net::ucx::Context> ucx_;
   std::mutex mutex_;
   std::vector<Notification> inbox_;  // by mutex_
   std::thread thread_;

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "net/tcp/crc32c.h"
+#include "net/ucx/byte_stream.h"
 #include "transfer/line.h"
 
 namespace weft::transfer {
@@ -55,6 +57,39 @@ TEST_F(Served, AWriteOfNoBytesAtARegionsEndLeavesTheNextRegionsPageSealed) {
   EXPECT_EQ(segment_.page(4).sealed.load(), 1U);
   EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 256, .bytes = 0}, {}), Verdict::kPastEnd);
   EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 192, .bytes = 64}, {}), Verdict::kGood);
+}
+
+// The data of a question by which a peer wants to go on over UCX.
+std::vector<std::byte> join_of(std::uint32_t said, std::size_t address) {
+  const UcxJoin join{.bytes = said};
+  std::vector<std::byte> bytes(sizeof join + address);
+  std::memcpy(bytes.data(), &join, sizeof join);
+  return bytes;
+}
+
+TEST_F(Served, APeerThatAsksForUcxWhereThereIsNoneIsToldSoAndGoesOnByTcp) {
+  auto line = Line::open(server_->address(), kKey, kNonce, "peer", 10s).value();
+  const auto join = join_of(8, 8);
+  EXPECT_EQ(ask(*line, {.ask = Ask::kUcx, .bytes = static_cast<std::int64_t>(join.size())}, join), Verdict::kNoUcx);
+  EXPECT_EQ(ask(*line, {.ask = Ask::kUcx}, {}), Verdict::kNoUcx);
+  EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 192, .bytes = 64}, {}), Verdict::kGood);
+  const auto context = net::ucx::open_stream_context();
+  if (!context) GTEST_SKIP() << context.error().message;
+  const auto refused = Line::open(server_->address(), kKey, kNonce, "peer", 10s, *context);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_EQ(refused.error().message, server_->address().text() + " has no UCX");
+}
+
+TEST_F(Served, AnAddressOfUcxThatMakesNoSenseEndsTheConnection) {
+  for (const auto& join : {join_of(9, 8), join_of(0, 0), std::vector<std::byte>(10)}) {
+    auto line = Line::open(server_->address(), kKey, kNonce, "peer", 10s).value();
+    line->ask({.ask = Ask::kUcx, .bytes = static_cast<std::int64_t>(join.size())}, join, nullptr, nullptr);
+    Status status;
+    for (const auto until = std::chrono::steady_clock::now() + 10s; status && std::chrono::steady_clock::now() < until;)
+      status = line->advance();
+    EXPECT_FALSE(status) << join.size();
+  }
 }
 
 // 64 greet at a time; those that say nothing make place for the peer.

@@ -6,15 +6,18 @@
 // The messages of a connection between two agents, after the greeting of net/bootstrap with their common key. One side
 // asks, the other serves; answers come in the order of the questions.
 //   asker   Question, and `bytes` bytes of data of hello (the nonce that it expects, then its name), write and notify
-//   server  Answer, and `bytes` bytes of data of a read that succeeded
+//   server  Answer, and `bytes` bytes of data of a read or a ucx that succeeded
+// Both may go on over UCX: the asker sends ucx with a UcxJoin and the address of its stream, the server answers with
+// the same of its own and reads no more of the socket. The asker's next question is ucx without data, over UCX.
 // Integers are little-endian: agents of other machines are refused by the greeting's version.
 namespace weft::transfer {
 
-inline constexpr std::uint32_t kPurpose = 8;            // of bootstrap::Claim
-inline constexpr std::int64_t kMostPiece = 16 << 20;    // bytes of data behind one question
+inline constexpr std::uint32_t kPurpose = 8;          // of bootstrap::Claim
+inline constexpr std::int64_t kMostPiece = 16 << 20;  // bytes of data behind one question
+inline constexpr std::int64_t kMostUcxAddress = 64 << 10;
 inline constexpr std::int64_t kUsualPiece = 256 << 10;  // it stays in a core's cache between the passes over it
 
-enum class Ask : std::uint32_t { kHello, kRead, kWrite, kNotify };
+enum class Ask : std::uint32_t { kHello, kRead, kWrite, kNotify, kUcx };
 enum class Verdict : std::uint32_t {
   kGood,
   kOtherAgent,
@@ -23,7 +26,8 @@ enum class Verdict : std::uint32_t {
   kStale,
   kUnsealed,
   kDamaged,
-  kOverloaded
+  kOverloaded,
+  kNoUcx
 };
 
 struct Question {
@@ -42,5 +46,12 @@ struct Answer {
   std::int64_t bytes = 0;
 };
 static_assert(sizeof(Answer) == 16 && std::is_trivially_copyable_v<Answer>);
+
+struct UcxJoin {
+  std::uint8_t machine[32] = {};  // of the asker: see bootstrap::machine_identity
+  std::uint32_t near = 0;         // of the server: 1: it is on that machine, too
+  std::uint32_t bytes = 0;        // of the address that follows
+};
+static_assert(sizeof(UcxJoin) == 40 && std::is_trivially_copyable_v<UcxJoin>);
 
 }  // namespace weft::transfer

@@ -293,7 +293,7 @@ void step(const std::shared_ptr<detail::Work>& work, const std::string& self, By
                                                w.deadline.count())});
   thread_local Batch batch;
   while (w.next < w.elements) {
-    if (w.remote_at(w.next).target->path == Path::kTcp) return step_by_line(work, budget);
+    if (w.remote_at(w.next).target->by_line()) return step_by_line(work, budget);
     if (budget <= 0) return;
     if (w.unanswered > 0) return step_by_line(work, 0);  // the regions before are behind a connection
     gather(w, budget, batch);

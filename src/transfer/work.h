@@ -26,7 +26,7 @@ struct Work {
   Bytes inside = 0;       // … from here on
   std::size_t local_row = 0, remote_row = 0;
   Bytes moved = 0;
-  std::int64_t unanswered = 0;  // TCP
+  std::int64_t unanswered = 0;  // by the peer's line
   bool notified = false;
 
   List::Element local_at(std::int64_t i) {

@@ -182,7 +182,7 @@ void check_transfer_questions(std::string_view text) {
   for (int n = 0; text.size() >= sizeof(Words) && n < 64; text.remove_prefix(sizeof(Words)), ++n) {
     Words w;
     std::memcpy(&w, text.data(), sizeof w);
-    Question q{.ask = static_cast<Ask>(w.ask % 5),
+    Question q{.ask = static_cast<Ask>(w.ask % 6),
                .region = w.region % 4U == Agent::kOther ? 1U : w.region % 4U,
                .offset = near_a_limit(w.offset, w.more_offset),
                .bytes = near_a_limit(w.bytes, w.more_bytes),

@@ -21,19 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Which machine's memory a process sees: the boot of the kernel, the /dev/shm that it has, and the processes that it
-// can name. Containers that share /dev/shm but not the processes' numbers could not watch each other.
-Digest identity_of(const std::string& node) {
-  if (!node.empty()) return sha256("node " + node);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat memory {
-  }, processes{};
-  stat("/dev/shm", &memory);
-  stat("/proc/self/ns/pid", &processes);
-  return sha256(fmt::format("{} {} {} {}", boot, memory.st_dev, memory.st_ino, processes.st_ino));
-}
-
 Result<bool> writable(int fd, Clock::time_point deadline, short events) {
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
@@ -139,6 +126,19 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
 
 }  // namespace
 
+// The boot of the kernel, the /dev/shm that a process has, and the processes that it can name. Containers that share
+// /dev/shm but not the processes' numbers could not watch each other.
+Digest machine_identity(const std::string& node) {
+  if (!node.empty()) return sha256("node " + node);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat memory {
+  }, processes{};
+  stat("/dev/shm", &memory);
+  stat("/proc/self/ns/pid", &processes);
+  return sha256(fmt::format("{} {} {} {}", boot, memory.st_dev, memory.st_ino, processes.st_ino));
+}
+
 std::string Record::text() const { return fmt::format("process {} on {}, {}", pid, host, data.text()); }
 
 bool Meeting::one_machine() const {
@@ -202,7 +202,7 @@ Result<Meeting> meet(const Invitation& v) {
       if (!fd.open()) continue;
       Record own{.rank = v.rank, .ranks = v.ranks, .pid = getpid()};
       gethostname(own.host, sizeof own.host - 1);
-      own.node = identity_of(v.node);
+      own.node = machine_identity(v.node);
       Address here = local_address(fd.get());
       here.port = 0;
       if (!v.interface.empty()) {

@@ -13,6 +13,9 @@ namespace weft::net::bootstrap {
 
 using Milliseconds = std::chrono::milliseconds;
 
+// Equal in processes that share a machine's memory. `node`: the name that stands for it instead, as tests give one.
+Digest machine_identity(const std::string& node = "");
+
 // The facts that every rank learns of every other. A value of fixed size, as it crosses the wire.
 struct Record {
   std::int32_t rank = -1, ranks = 0, pid = 0;

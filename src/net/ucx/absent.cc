@@ -1,5 +1,6 @@
-// In place of context.cc and ucx.cc where UCX's headers were missing when weft was built.
+// In place of the other files where UCX's headers were missing when weft was built.
 
+#include "net/ucx/byte_stream.h"
 #include "net/ucx/remote_memory.h"
 #include "net/ucx/ucx.h"
 
@@ -20,6 +21,10 @@ Result<std::unique_ptr<messages::World>> open(std::shared_ptr<Context>, bootstra
                                               messages::WaitPolicy::Limits) {
   return absent();
 }
+
+Result<std::shared_ptr<Context>> open_stream_context() { return absent(); }
+
+Result<std::unique_ptr<ByteStream>> open_stream(std::shared_ptr<Context>) { return absent(); }
 
 Result<std::unique_ptr<RemoteMemory>> RemoteMemory::open(const std::vector<std::span<std::byte>>&,
                                                          std::function<bool(Rank)>) {

@@ -30,6 +30,9 @@ Result<Library> load() {
   find(l.ep_close_nbx, "ucp_ep_close_nbx");
   find(l.am_send_nbx, "ucp_am_send_nbx");
   find(l.am_recv_data_nbx, "ucp_am_recv_data_nbx");
+  find(l.stream_send_nbx, "ucp_stream_send_nbx");
+  find(l.stream_recv_data_nb, "ucp_stream_recv_data_nb");
+  find(l.stream_data_release, "ucp_stream_data_release");
   find(l.mem_map, "ucp_mem_map");
   find(l.mem_unmap, "ucp_mem_unmap");
   find(l.rkey_pack, "ucp_rkey_pack");

@@ -23,6 +23,9 @@ struct Library {
   decltype(&::ucp_ep_close_nbx) ep_close_nbx;
   decltype(&::ucp_am_send_nbx) am_send_nbx;
   decltype(&::ucp_am_recv_data_nbx) am_recv_data_nbx;
+  decltype(&::ucp_stream_send_nbx) stream_send_nbx;
+  decltype(&::ucp_stream_recv_data_nb) stream_recv_data_nb;
+  decltype(&::ucp_stream_data_release) stream_data_release;
   decltype(&::ucp_mem_map) mem_map;
   decltype(&::ucp_mem_unmap) mem_unmap;
   decltype(&::ucp_rkey_pack) rkey_pack;

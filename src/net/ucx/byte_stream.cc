@@ -1,0 +1,161 @@
+#include "net/ucx/byte_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <optional>
+
+#include "net/ucx/context.h"
+
+namespace weft::net::ucx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class WorkerStream final : public ByteStream {
+ public:
+  explicit WorkerStream(WorkerHandle worker) : context_(worker.context()), worker_(std::move(worker)) {}
+  ~WorkerStream() override;
+
+  std::span<const std::byte> address() const override { return worker_->address(); }
+  Status connect(std::span<const std::byte> peer, bool near) override;
+  Status send(std::span<const std::byte> bytes, std::shared_ptr<void> owner) override;
+  void progress() override {
+    while (ucp().worker_progress(worker_->get()) != 0) {
+    }
+  }
+  std::size_t unsent() const override { return unsent_; }
+  Result<std::size_t> receive(std::span<std::byte> into) override;
+  int event_descriptor() const override { return worker_->event_descriptor(); }
+  bool arm() override { return left_.empty() && ucp().worker_arm(worker_->get()) == UCS_OK; }
+
+ private:
+  // What UCX reads until it calls on_sent().
+  struct Sending {
+    WorkerStream* stream;
+    std::size_t bytes;
+    std::shared_ptr<void> owner;
+    std::list<Sending>::iterator self;
+  };
+  static void on_sent(void* request, ucs_status_t status, void* sending);
+  static void on_error(void* stream, ucp_ep_h, ucs_status_t status) {
+    static_cast<WorkerStream*>(stream)->broken(status);
+  }
+
+  const Library& ucp() const { return context_->library(); }
+  void broken(ucs_status_t status) {
+    if (!problem_) problem_ = "UCX says: " + context_->text(status);
+  }
+  Status check() const {
+    if (!problem_) return {};
+    return failure(Code::kPeerDied, Blame::kOperation, "{}", *problem_);
+  }
+  void forget(Sending& sending) {
+    unsent_ -= sending.bytes;
+    sending_.erase(sending.self);
+  }
+  bool flush(Clock::time_point deadline);
+
+  std::optional<std::string> problem_;
+  std::size_t unsent_ = 0;
+  std::list<Sending> sending_;              // ends after the worker, which reads what it owns
+  std::shared_ptr<const Context> context_;  // callbacks need it while the worker ends
+  std::optional<WorkerHandle> worker_;
+  ucp_ep_h endpoint_ = nullptr;
+  void* data_ = nullptr;             // UCX's, of what came
+  std::span<const std::byte> left_;  // of it, that receive() has not taken
+  bool answered_ = false;            // something has come
+};
+
+// A peer that ended before it answered may leave UCX messages that are never sent. UCX before 1.14 ends the process
+// where a worker ends with such, so that worker is kept instead (README.md).
+WorkerStream::~WorkerStream() {
+  constexpr std::chrono::milliseconds kForFirstWords{100};
+  if (data_ != nullptr) ucp().stream_data_release(endpoint_, data_);
+  if (endpoint_ == nullptr || answered_ || flush(Clock::now() + kForFirstWords)) return;
+  new std::list<Sending>(std::move(sending_));  // for good, as the worker
+  worker_->abandon();
+}
+
+bool WorkerStream::flush(Clock::time_point deadline) {
+  ucp_request_param_t param{};
+  void* const request = ucp().worker_flush_nbx(worker_->get(), &param);
+  if (!UCS_PTR_IS_PTR(request)) return request == nullptr;
+  const auto done = [&] { return ucp().request_check_status(request) != UCS_INPROGRESS; };
+  while (!done() && Clock::now() < deadline) progress();
+  const bool flushed = done();
+  ucp().request_free(request);
+  return flushed;
+}
+
+// The modes of error handling are those of Worker::connect().
+Status WorkerStream::connect(std::span<const std::byte> peer, bool near) {
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.data());
+  params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = on_error, .arg = this};
+  const ucs_status_t status = ucp().ep_create(worker_->get(), &params, &endpoint_);
+  if (status == UCS_OK) return {};
+  endpoint_ = nullptr;
+  broken(status);
+  return check();
+}
+
+Status WorkerStream::send(std::span<const std::byte> bytes, std::shared_ptr<void> owner) {
+  WEFT_CHECK(check());
+  sending_.push_back({this, bytes.size(), std::move(owner), {}});
+  Sending& sending = sending_.back();
+  sending.self = std::prev(sending_.end());
+  unsent_ += bytes.size();
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = on_sent;
+  param.user_data = &sending;
+  void* const request = ucp().stream_send_nbx(endpoint_, bytes.data(), bytes.size(), &param);
+  if (UCS_PTR_IS_ERR(request)) broken(UCS_PTR_STATUS(request));
+  if (!UCS_PTR_IS_PTR(request)) forget(sending);
+  return check();
+}
+
+void WorkerStream::on_sent(void* request, ucs_status_t status, void* sending) {
+  auto& s = *static_cast<Sending*>(sending);
+  WorkerStream& stream = *s.stream;
+  if (status != UCS_OK && status != UCS_ERR_CANCELED) stream.broken(status);
+  stream.forget(s);
+  stream.ucp().request_free(request);
+}
+
+Result<std::size_t> WorkerStream::receive(std::span<std::byte> into) {
+  if (left_.empty()) {
+    if (data_ != nullptr) ucp().stream_data_release(endpoint_, std::exchange(data_, nullptr));
+    progress();
+    std::size_t length = 0;
+    void* const data = ucp().stream_recv_data_nb(endpoint_, &length);
+    if (UCS_PTR_IS_ERR(data)) broken(UCS_PTR_STATUS(data));
+    if (!UCS_PTR_IS_PTR(data)) {
+      WEFT_CHECK(check());
+      return 0;
+    }
+    answered_ = true;
+    data_ = data;
+    left_ = {static_cast<const std::byte*>(data), length};
+  }
+  const std::size_t n = std::min(into.size(), left_.size());
+  std::memcpy(into.data(), left_.data(), n);
+  left_ = left_.subspan(n);
+  return n;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> open_stream_context() { return Context::open(UCP_FEATURE_STREAM); }
+
+Result<std::unique_ptr<ByteStream>> open_stream(std::shared_ptr<Context> context) {
+  WEFT_TRY(WorkerHandle worker, WorkerHandle::open(std::move(context)));
+  return std::make_unique<WorkerStream>(std::move(worker));
+}
+
+}  // namespace weft::net::ucx
