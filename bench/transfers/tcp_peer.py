@@ -21,11 +21,13 @@ KEY = "a key for this benchmark"
 
 
 class Weft:
+    NETWORK = "tcp"
+
     def __init__(self, role, address, size):
         from weftcomm.transfer import Agent
 
         listen = f"{address}:0" if role == "serve" else ""
-        self.agent = Agent(role, key=KEY, listen=listen, network="tcp", only_network=True)
+        self.agent = Agent(role, key=KEY, listen=listen, network=self.NETWORK, only_network=True)
         self.region = self.agent.allocate(size)
         self.data = self.region.array()
 
@@ -41,6 +43,10 @@ class Weft:
         self.request.post()
         if self.request.wait() != "done":
             raise self.request.error
+
+
+class WeftByUcx(Weft):
+    NETWORK = "ucx"
 
 
 class Nixl:
@@ -94,7 +100,7 @@ class Mooncake:
 
 def main():
     library, role, address, size = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-    side = {"weft": Weft, "nixl": Nixl, "mooncake": Mooncake}[library](role, address, size)
+    side = {"weft": Weft, "weft-ucx": WeftByUcx, "nixl": Nixl, "mooncake": Mooncake}[library](role, address, size)
     if role == "serve":
         side.data[:] = numpy.arange(size, dtype=numpy.uint8)
         print(json.dumps(side.line()), flush=True)

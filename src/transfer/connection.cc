@@ -125,9 +125,23 @@ void Connection::hello() {
   reply({});
 }
 
+void Connection::answer_join(Verdict verdict, bool near, std::span<const std::byte> bytes) {
+  const UcxJoin mine{.near = near ? 1U : 0U, .bytes = static_cast<std::uint32_t>(bytes.size())};
+  Answer answer{.verdict = verdict, .bytes = static_cast<std::int64_t>(sizeof mine + bytes.size())};
+  std::byte* const place = out_.grow(sizeof answer + static_cast<std::size_t>(answer.bytes));
+  std::byte* const data = place + sizeof answer;
+  std::memcpy(data, &mine, sizeof mine);
+  std::memcpy(data + sizeof mine, bytes.data(), bytes.size());
+  answer.checksum = net::tcp::crc32c(0, data, static_cast<std::size_t>(answer.bytes));
+  std::memcpy(place, &answer, sizeof answer);
+}
+
 // Opening a stream takes milliseconds, in which this thread serves nobody else; once per peer.
 void Connection::join_ucx() {
-  if (question_.bytes == 0) return reply({.verdict = by_ucx_ ? Verdict::kGood : Verdict::kNoUcx});
+  const auto refuse = [&](const std::string& why) {
+    answer_join(Verdict::kNoUcx, false, std::as_bytes(std::span(why)));
+  };
+  if (question_.bytes == 0) return by_ucx_ ? reply({}) : refuse("it was not joined");
   UcxJoin theirs;
   if (by_ucx_ || next_ != nullptr || data_.size() <= sizeof theirs ||
       data_.size() > sizeof theirs + static_cast<std::size_t>(kMostUcxAddress))
@@ -135,24 +149,19 @@ void Connection::join_ucx() {
   std::memcpy(&theirs, data_.data(), sizeof theirs);
   const bool whole = net::tcp::crc32c(0, data_.data(), data_.size()) == question_.checksum;
   if (theirs.bytes != data_.size() - sizeof theirs || !whole) return close();
-  if (served_.ucx == nullptr) return reply({.verdict = Verdict::kNoUcx});
+  if (served_.ucx == nullptr) return refuse("it has none");
   const bootstrap::Digest here = bootstrap::machine_identity();
   static_assert(sizeof here == sizeof theirs.machine);
   const bool near = std::memcmp(here.data(), theirs.machine, sizeof here) == 0;
   auto stream = net::ucx::open_stream(served_.ucx);
-  if (!stream || (*stream)->address().size() > static_cast<std::size_t>(kMostUcxAddress) ||
-      !(*stream)->connect(std::span(data_).subspan(sizeof theirs), near))
-    return reply({.verdict = Verdict::kNoUcx});
+  if (!stream) return refuse(stream.error().message);
+  const auto address = (*stream)->address();
+  if (address.size() > static_cast<std::size_t>(kMostUcxAddress))
+    return refuse(fmt::format("an address of {} bytes", address.size()));
+  if (const Status joined = (*stream)->connect(std::span(data_).subspan(sizeof theirs), near); !joined)
+    return refuse(joined.error().message);
+  answer_join(Verdict::kGood, near, address);
   next_ = std::move(*stream);
-  const auto address = next_->address();
-  const UcxJoin mine{.near = near ? 1U : 0U, .bytes = static_cast<std::uint32_t>(address.size())};
-  const std::size_t bytes = sizeof mine + address.size();
-  std::byte* const place = out_.grow(sizeof(Answer) + bytes);
-  std::byte* const data = place + sizeof(Answer);
-  std::memcpy(data, &mine, sizeof mine);
-  std::memcpy(data + sizeof mine, address.data(), address.size());
-  const Answer answer{.checksum = net::tcp::crc32c(0, data, bytes), .bytes = static_cast<std::int64_t>(bytes)};
-  std::memcpy(place, &answer, sizeof answer);
 }
 
 // Under the pin, and with the page's generation as it was asked for.

@@ -44,6 +44,8 @@ class Connection {
   bool answer();
   void hello();
   void join_ucx();
+  // The answer to it: the address, or as text why there is none.
+  void answer_join(Verdict verdict, bool near, std::span<const std::byte> bytes);
   void move(const Region& region);
   void reply(const Answer& answer) { out_.put(answer); }
   Answer read(const Region& region, PageWord& page, std::byte* into) const;

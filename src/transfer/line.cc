@@ -1,6 +1,8 @@
 #include "transfer/line.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "net/bootstrap/meeting.h"
 #include "net/tcp/crc32c.h"
@@ -74,9 +76,14 @@ Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point 
                                 [&] { return answer.data(); }, deadline, peer));
   UcxJoin theirs;
   std::memcpy(&theirs, answer.data(), sizeof theirs);
-  if (verdict != Verdict::kGood || theirs.bytes == 0 || theirs.bytes > answer.size() - sizeof theirs)
-    return failure(Code::kUnsupported, Blame::kOperation, "{} has no UCX", peer);
-  WEFT_CHECK(stream->connect(std::span(answer).subspan(sizeof theirs, theirs.bytes), theirs.near != 0));
+  const auto came = std::span(answer)
+                        .subspan(sizeof theirs)
+                        .first(std::min<std::size_t>(theirs.bytes, answer.size() - sizeof theirs));
+  if (verdict != Verdict::kGood || came.empty())
+    return failure(Code::kUnsupported, Blame::kOperation, "{} does not go on over UCX: {}", peer,
+                   std::string_view(reinterpret_cast<const char*>(came.data()), came.size()));
+  if (const Status joined = stream->connect(came, theirs.near != 0); !joined)
+    return failure(Code::kUnsupported, Blame::kOperation, "{}", joined.error().message);
   channel_ = over_ucx(std::move(channel_), std::move(stream));
   WEFT_TRY(verdict, answer_to({.ask = Ask::kUcx}, {}, nullptr, deadline, peer));
   if (verdict != Verdict::kGood)

@@ -19,7 +19,7 @@ class Line {
   using Into = std::function<std::byte*()>;
 
   // `ucx`: goes on over UCX once both have greeted each other; null: stays with TCP. Errors: kPeerDied, kTimeout,
-  // kNotFound (another agent answers there), a refused key, kUnsupported (the peer has no UCX).
+  // kNotFound (another agent answers there), a refused key, kUnsupported (not over UCX).
   static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
                                             const Nonce& peer, const std::string& self,
                                             std::chrono::milliseconds timeout,

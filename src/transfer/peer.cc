@@ -77,10 +77,18 @@ std::string no_network(const Peer& peer) {
   return peer.no_tcp == peer.no_ucx ? peer.no_tcp : fmt::format("tcp: {}, ucx: {}", peer.no_tcp, peer.no_ucx);
 }
 
+// Where the agents may take either network and UCX's adapters do not reach each other, TCP is left.
 Status open_line(Peer& peer, const net::bootstrap::Address& address, const MeetOptions& options) {
   if (peer.line != nullptr) return {};
-  auto line = Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime,
-                         peer.no_ucx.empty() ? options.ucx : nullptr);
+  const auto open = [&](std::shared_ptr<net::ucx::Context> ucx) {
+    return Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime, std::move(ucx));
+  };
+  auto line = open(peer.no_ucx.empty() ? options.ucx : nullptr);
+  if (!line && line.error().code == Code::kUnsupported && options.network == Network::kAny) {
+    peer.no_ucx = line.error().message;
+    peer.no_tcp.clear();
+    line = open(nullptr);
+  }
   if (!line) return failure(line.error().code, Blame::kOperation, "{}: {}", peer.name, line.error().message);
   peer.line = std::move(*line);
   return {};
@@ -164,6 +172,9 @@ Result<std::shared_ptr<const Target>> target_of(Peer& peer, const RegionRecord& 
   if (target->by_line()) {
     target->pages = nullptr;
     WEFT_CHECK(open_line(peer, peer.metadata.address, options));
+    target->path = peer.no_ucx.empty() ? Path::kUcx : Path::kTcp;
+    target->why_not[static_cast<std::size_t>(Path::kTcp)] = peer.no_tcp;
+    target->why_not[static_cast<std::size_t>(Path::kUcx)] = peer.no_ucx;
   }
   target->why = reason(*target, peer);
   return target;

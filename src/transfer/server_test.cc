@@ -9,6 +9,7 @@
 #include "net/tcp/crc32c.h"
 #include "net/ucx/byte_stream.h"
 #include "transfer/line.h"
+#include "transfer/peer.h"
 
 namespace weft::transfer {
 namespace {
@@ -78,7 +79,24 @@ TEST_F(Served, APeerThatAsksForUcxWhereThereIsNoneIsToldSoAndGoesOnByTcp) {
   const auto refused = Line::open(server_->address(), kKey, kNonce, "peer", 10s, *context);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
-  EXPECT_EQ(refused.error().message, server_->address().text() + " has no UCX");
+  EXPECT_EQ(refused.error().message, server_->address().text() + " does not go on over UCX: it has none");
+}
+
+TEST_F(Served, WhereEitherNetworkWillDoAPeerThatUcxDoesNotReachIsReachedByTcp) {
+  const auto context = net::ucx::open_stream_context();
+  if (!context) GTEST_SKIP() << context.error().message;
+  Metadata metadata{.nonce = kNonce, .pages = 8, .address = server_->address(), .name = "peer", .ucx = true};
+  metadata.regions = {{.region = 1, .address = 4096, .bytes = 256, .page_bytes = 64}};
+  MeetOptions options{.self = "reader", .key = kKey, .only_network = true, .ucx = *context};
+  const auto peer = meet(metadata, options);
+  ASSERT_TRUE(peer) << peer.error().message;
+  const Target& target = *(*peer)->targets.at(1);
+  EXPECT_EQ(target.path, Path::kTcp);
+  const std::string why = server_->address().text() + " does not go on over UCX: it has none";
+  EXPECT_EQ(target.why_not[static_cast<std::size_t>(Path::kUcx)], why);
+  EXPECT_EQ(ask(*(*peer)->line, {.ask = Ask::kRead, .region = 1, .bytes = 64}, {}), Verdict::kGood);
+  options.network = Network::kUcx;
+  EXPECT_EQ(meet(metadata, options).error().message, "peer 'peer': " + why);
 }
 
 TEST_F(Served, AnAddressOfUcxThatMakesNoSenseEndsTheConnection) {

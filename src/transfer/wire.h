@@ -50,7 +50,7 @@ static_assert(sizeof(Answer) == 16 && std::is_trivially_copyable_v<Answer>);
 struct UcxJoin {
   std::uint8_t machine[32] = {};  // of the asker: see bootstrap::machine_identity
   std::uint32_t near = 0;         // of the server: 1: it is on that machine, too
-  std::uint32_t bytes = 0;        // of the address that follows
+  std::uint32_t bytes = 0;        // of the address that follows, or of the text why there is none
 };
 static_assert(sizeof(UcxJoin) == 40 && std::is_trivially_copyable_v<UcxJoin>);
 
