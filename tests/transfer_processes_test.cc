@@ -98,6 +98,7 @@ TEST(TransferProcesses, TheCheapestOfSeveralPathsIsTakenAndTheOthersSayWhatTheyW
             "region 0, 1 elements, 4096 B: process_vm_readv, 5.0 us\n"
             "  not direct: the peer is another process\n"
             "  not shared memory: 50.0 us, 45.0 us more\n"
+            "  not gpu memory: the memory is not a GPU's\n"
             "  not tcp: 40.0 us, 35.0 us more\n"
             "  not ucx: this agent uses TCP\n"
             "  not file: a peer's files are its own\n");

@@ -27,9 +27,10 @@ constexpr bool is_terminal(State state) { return state >= State::kDone; }
 // Memory or a file that an agent has registered. A region's number is never used again by its agent.
 struct Registration {
   std::uint32_t region = 0;
-  std::byte* data = nullptr;    // null: a file
+  std::byte* data = nullptr;    // null: a file; of a GPU's memory: not for the host
   std::int64_t bytes = 0;       // of the region
   std::int64_t page_bytes = 0;  // 0: not fenced
+  int gpu = -1;                 // as CUDA numbers it; -1: not a GPU's memory
 };
 
 // `count` elements of `bytes` bytes, `stride` bytes apart, from `offset` in a region. One element: stride is ignored.
@@ -56,9 +57,9 @@ struct Notification {
 };
 
 // How a region is reached.
-enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kTcp, kUcx, kFile };
-inline constexpr std::size_t kPaths = 6;
-std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "tcp", "ucx", "file"
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kGpu, kTcp, kUcx, kFile };
+inline constexpr std::size_t kPaths = 7;
+std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx", "file"
 
 // What reaches peers whose memory cannot be reached otherwise. kAny: UCX where this machine has adapters that access
 // remote memory (/sys/class/infiniband) and the peer offers UCX, else TCP.
@@ -106,6 +107,9 @@ struct Options {
   // shared memory, the kernel, the network.
   Costs costs = {};
 };
+
+// How many GPUs this process may use, by allocate_gpu() and add_gpu_memory(); 0: none, or weft was built without CUDA.
+int gpus();
 
 namespace detail {
 struct List;
@@ -167,6 +171,15 @@ class Agent {
   Result<Registration> allocate(std::int64_t bytes, std::int64_t page_bytes = 0);
   // The caller's memory, which must stay until deregister(). Errors: it overlaps a region that is registered.
   Result<Registration> add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0);
+  // Memory of a GPU, zeroed; peers on this machine open it. Requests copy it by the GPU's engines, also where their
+  // other side is the host's, a file's or a network's. Errors: kNotFound: weft was built without CUDA, or there is no
+  // GPU; sizes, kNoResources. Freed by deregister(), when nobody copies it any more; CUDA wants peers to have forgotten
+  // it by then.
+  Result<Registration> allocate_gpu(std::int64_t bytes, std::int64_t page_bytes = 0, int gpu = 0);
+  // The caller's memory of a GPU, which must stay until deregister(). What its kernels write must be done before a
+  // request is posted. Peers open memory of cudaMalloc; other memory they reach by the network. Errors: as above; it
+  // overlaps a region, or is not memory of a GPU.
+  Result<Registration> add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0, int gpu = 0);
   // A file that exists, for this agent's own requests. A file of less than `bytes` bytes is extended to them. Errors:
   // it cannot be opened for reading and writing, or extended. `past_cache`: elements whose memory, size and offset are
   // multiples of 4 KiB go past the page cache, where the file system allows that.

@@ -99,10 +99,10 @@ class Request {
   transfer::Request request_;
 };
 
-using Described = std::tuple<std::uint32_t, std::uint64_t, std::int64_t, std::int64_t>;
+using Described = std::tuple<std::uint32_t, std::uint64_t, std::int64_t, std::int64_t, int>;
 
 Described described(const Registration& r) {
-  return {r.region, reinterpret_cast<std::uint64_t>(r.data), r.bytes, r.page_bytes};
+  return {r.region, reinterpret_cast<std::uint64_t>(r.data), r.bytes, r.page_bytes, r.gpu};
 }
 
 // Rows: region, offset, bytes, stride, count.
@@ -205,6 +205,15 @@ void add_agent(nb::module_& m) {
            [](const Self& s, std::uint64_t address, std::int64_t bytes, std::int64_t page) {
              return described(check(s->agent.add_memory(reinterpret_cast<void*>(address), bytes, page), "add_memory"));
            })
+      .def("allocate_gpu",
+           [](const Self& s, std::int64_t bytes, std::int64_t page, int gpu) {
+             return described(check(s->agent.allocate_gpu(bytes, page, gpu), "allocate_gpu"));
+           })
+      .def("add_gpu_memory",
+           [](const Self& s, std::uint64_t address, std::int64_t bytes, std::int64_t page, int gpu) {
+             return described(
+                 check(s->agent.add_gpu_memory(reinterpret_cast<void*>(address), bytes, page, gpu), "add_memory"));
+           })
       .def("add_file",
            [](const Self& s, const std::string& path, std::int64_t page, std::int64_t bytes, bool past_cache) {
              return described(check(s->agent.add_file(path, page, bytes, past_cache), "add_file"));
@@ -258,6 +267,7 @@ void add_transfer(nb::module_& m) {
                  return c.paths[i].known() ? std::optional<double>(c.paths[i].us(elements, bytes)) : std::nullopt;
              throw Failed(invalid("there is no path '" + path + "'"), "us");
            });
+  m.def("transfer_gpus", &transfer::gpus);
   m.def("measure_transfer_costs", [](const std::string& folder) {
     Result<transfer::Costs> costs = [&] {
       const nb::gil_scoped_release released;

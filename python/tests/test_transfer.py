@@ -143,6 +143,49 @@ def test_a_request_is_estimated_and_explained():
         costs.seconds("pigeon", 1, 1)
 
 
+def test_memory_of_a_gpu_is_registered_where_there_is_one():
+    agent = Agent("alone")
+    if transfer.gpus() == 0:
+        with pytest.raises(weftcomm.Error, match="no CUDA device"):
+            agent.allocate_gpu(PAGE)
+        with pytest.raises(weftcomm.Error, match="no CUDA device"):
+            agent.add_memory((PAGE, PAGE, 0))
+        pytest.skip("no GPU here")
+    there, here = agent.allocate_gpu(PAGE), agent.allocate(PAGE)
+    here.array()[:] = 7
+    for write in (True, False):
+        lists = agent.prepare("", [(here.number, 0, PAGE)]), agent.prepare("", [(there.number, 0, PAGE)])
+        (agent.write if write else agent.read)(*lists).run()
+        assert (here.array() == 7).all()
+        here.array()[:] = 0
+    with pytest.raises(ValueError, match="memory of GPU 0 is not for the host"):
+        there.array()
+
+
+class OnGpu:
+    """What torch's and CuPy's arrays of a GPU say of themselves."""
+
+    def __init__(self, strides=None, read_only=False, **device):
+        self.__cuda_array_interface__ = {
+            "data": (PAGE, read_only),
+            "shape": (2, 3),
+            "typestr": "<f4",
+            "strides": strides,
+            "version": 3,
+        }
+        if device:
+            self.device = type("Device", (), device)()
+
+
+def test_arrays_of_gpus_are_taken_as_they_say():
+    assert transfer._of_gpu(OnGpu()) == (PAGE, 24, 0)
+    assert transfer._of_gpu(OnGpu(strides=(12, 4), index=3)) == (PAGE, 24, 3)
+    assert transfer._of_gpu(OnGpu(id=1)) == (PAGE, 24, 1)
+    for wrong in (OnGpu(strides=(4, 8)), OnGpu(read_only=True)):
+        with pytest.raises(ValueError, match="contiguous and writable"):
+            transfer._of_gpu(wrong)
+
+
 def serve(pipe, network):
     agent = Agent("server", key="a key for this test", listen="127.0.0.1:0", network=network)
     region = agent.allocate(1 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,20 +90,33 @@ def measure_costs(folder: str = "") -> Costs:
 
 @dataclass(frozen=True)
 class Region:
-    """Memory or a file that an agent has registered. address: 0 for a file. page_bytes: 0 where it is not fenced."""
+    """Memory or a file that an agent has registered. address: 0 for a file. page_bytes: 0 where it is not fenced. gpu: as CUDA
+    numbers it, -1 where it is not a GPU's memory; a region of a GPU has __cuda_array_interface__, for torch.as_tensor()."""
 
     number: int
     address: int
     bytes: int
     page_bytes: int
+    gpu: int = -1
+
+    def _interface(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "shape": (self.bytes,), "typestr": "|u1", "version": 3}
 
     def array(self) -> NDArray[np.uint8]:
-        """The memory as bytes. It must not be used after the region's deregistration. Raises: ValueError for a file."""
+        """The memory as bytes. It must not be used after the region's deregistration. Raises: ValueError for a file and
+        for a GPU's memory."""
         if self.address == 0:
             raise ValueError("a file has no memory")
-        interface = {"data": (self.address, False), "shape": (self.bytes,), "typestr": "|u1", "version": 3}
-        holder = type("Memory", (), {"__array_interface__": interface})()
+        if self.gpu >= 0:
+            raise ValueError(f"the memory of GPU {self.gpu} is not for the host")
+        holder = type("Memory", (), {"__array_interface__": self._interface()})()
         return np.asarray(holder)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.gpu < 0:
+            raise AttributeError("the memory is not a GPU's")
+        return self._interface()
 
 
 class List:
@@ -181,6 +195,28 @@ class Request:
         return self._core.seconds_since_progress
 
 
+def gpus() -> int:
+    """How many GPUs allocate_gpu() and add_memory() may name; 0 also where weft was built without CUDA."""
+    return _core.transfer_gpus()
+
+
+def _of_gpu(array: Any) -> tuple[int, int, int]:
+    """Address, bytes and GPU of an array of a GPU's memory: torch has device.index, CuPy device.id."""
+    interface = array.__cuda_array_interface__
+    address, read_only = interface["data"]
+    item = np.dtype(interface["typestr"]).itemsize
+    size = item * math.prod(interface["shape"])
+    dense, step = [], item
+    for length in reversed(interface["shape"]):
+        dense.insert(0, step)
+        step *= length
+    if read_only or interface.get("strides") not in (None, tuple(dense)):
+        raise ValueError("memory to be registered must be contiguous and writable")
+    device = getattr(array, "device", None)
+    gpu = getattr(device, "index", getattr(device, "id", None))
+    return address, size, gpu if isinstance(gpu, int) else 0
+
+
 Table = Union[Sequence[Sequence[int]], "NDArray[Any]"]
 
 
@@ -214,17 +250,30 @@ class Agent:
         InvalidArgument, NoResources."""
         return Region(*self._core.allocate(bytes, page_bytes))
 
+    def allocate_gpu(self, bytes: int, page_bytes: int = 0, gpu: int = 0) -> Region:
+        """Zeroed memory of a GPU, which peers on this machine open. Raises: Error where there is no GPU, InvalidArgument,
+        NoResources."""
+        return Region(*self._core.allocate_gpu(bytes, page_bytes, gpu))
+
     def add_memory(self, array: Any, page_bytes: int = 0) -> Region:
-        """Registers a contiguous writable array, which is kept until deregister(), or (address, bytes) of memory that
-        must stay until then. Raises: InvalidArgument where it overlaps a registered region."""
+        """Registers a contiguous writable array of the host or of a GPU (__cuda_array_interface__), which is kept until
+        deregister(), or (address, bytes) or (address, bytes, gpu) of memory that must stay until then. What kernels write to
+        it must be done before a request is posted. Raises: InvalidArgument where it overlaps a registered region, Error
+        where there is no GPU."""
+        gpu = -1
         if isinstance(array, tuple):
-            address, size = array
+            address, size, gpu = (*array, -1)[:3]
+        elif hasattr(array, "__cuda_array_interface__"):
+            address, size, gpu = _of_gpu(array)
         else:
             view = np.asarray(array)
             if not view.flags.c_contiguous or not view.flags.writeable:
                 raise ValueError("memory to be registered must be contiguous and writable")
             address, size = view.ctypes.data, view.nbytes
-        region = Region(*self._core.add_memory(address, size, page_bytes))
+        if gpu >= 0:
+            region = Region(*self._core.add_gpu_memory(address, size, page_bytes, gpu))
+        else:
+            region = Region(*self._core.add_memory(address, size, page_bytes))
         self._lent[region.number] = array
         return region
 

@@ -55,6 +55,7 @@ Result<Agent> Agent::open(Options options) {
                 .only_network = options.only_network,
                 .costs = options.costs};
   WEFT_CHECK(open_ucx(s->meeting));
+  s->meeting.gpus = [state = s.get()] { return state->gpus(); };
   if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);
   s->layout = net::bootstrap::sha256(options.layout);
   const auto pages = static_cast<std::uint64_t>(options.pages);
@@ -121,8 +122,9 @@ Result<std::string> Agent::metadata_of(const std::span<const Registration>* some
   };
   for (const auto& r : s.regions.all()) {
     if (r->data == nullptr || r->closing || !asked(r->id)) continue;
-    m.regions.push_back({r->id, reinterpret_cast<std::uint64_t>(r->data), r->bytes, r->page_bytes, r->memory.fd.get(),
-                         r->first_page, r->generation});
+    RegionRecord& record = m.regions.emplace_back(r->id, reinterpret_cast<std::uint64_t>(r->data), r->bytes,
+                                                  r->page_bytes, r->memory.fd.get(), r->first_page, r->generation);
+    if (r->copier != nullptr) record.gpu = r->copier->record_of(r->gpu, r->data);
   }
   return encode(m, s.meeting.key);
 }

@@ -167,7 +167,14 @@ void Connection::join_ucx() {
 // Under the pin, and with the page's generation as it was asked for.
 Answer Connection::read(const Region& region, PageWord& page, std::byte* into) const {
   Answer answer{.bytes = question_.bytes};
-  answer.checksum = copy_with_checksum(into, region.data + question_.offset, static_cast<std::size_t>(answer.bytes));
+  const auto bytes = static_cast<std::size_t>(answer.bytes);
+  const std::byte* const from = region.data + question_.offset;
+  if (region.copier == nullptr)
+    answer.checksum = copy_with_checksum(into, from, bytes);
+  else if (!region.copier->copy(region.gpu, into, from, question_.bytes))
+    return {.verdict = Verdict::kNoCopy};
+  else
+    answer.checksum = net::tcp::crc32c(0, into, bytes);
   if (question_.verify != 0 && page.sealed.load() == 0)
     answer.verdict = Verdict::kUnsealed;
   else if (question_.verify != 0 && page.checksum.load() != answer.checksum)
@@ -179,7 +186,10 @@ Answer Connection::write(const Region& region, PageWord& page) const {
   const auto bytes = static_cast<std::size_t>(question_.bytes);
   if (net::tcp::crc32c(0, data_.data(), bytes) != question_.checksum) return {.verdict = Verdict::kDamaged};
   page.sealed.store(0);
-  std::memcpy(region.data + question_.offset, data_.data(), bytes);
+  if (region.copier == nullptr)
+    std::memcpy(region.data + question_.offset, data_.data(), bytes);
+  else if (!region.copier->copy(region.gpu, region.data + question_.offset, data_.data(), question_.bytes))
+    return {.verdict = Verdict::kNoCopy};
   if (question_.verify != 0 && question_.bytes == region.page_bytes) {
     page.checksum.store(question_.checksum);
     page.sealed.store(1);

@@ -27,7 +27,8 @@ double now_us() {
 }  // namespace
 
 std::string_view name(Path path) {
-  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "tcp", "ucx", "file"};
+  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "gpu memory", "tcp",
+                                         "ucx",    "file"};
   return kNames[static_cast<int>(path)];
 }
 
@@ -198,6 +199,10 @@ void Agent::set_costs(Costs costs) {
 Result<Estimate> Agent::estimate(const Request& request) const {
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
+  const auto& local = request.work_->local->targets;
+  const bool of_gpu = std::any_of(local.begin(), local.end(), [](const auto& t) { return t->copier != nullptr; });
+  if (of_gpu)
+    return failure(Code::kUnsupported, Blame::kInput, "the cost of copies from and to a GPU's memory is not known");
   Estimate estimate;
   for (const Part& part : parts_of(*request.work_)) {
     const PathCost& cost = state_->options.costs.of(part.target->path);

@@ -50,6 +50,7 @@ TEST(TransferCost, ARequestIsEstimatedAndExplainedByItsPaths) {
             "region 0, 4 elements, 4096 B: direct, 3.5 us\n"
             "  not shared memory: the peer is in this process\n"
             "  not process_vm_readv: the peer is in this process\n"
+            "  not gpu memory: the memory is not a GPU's\n"
             "  not tcp: it does not listen\n"
             "  not ucx: it does not listen\n"
             "  not file: a peer's files are its own\n");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transfer/file_io.h"
+#include "transfer/gpu.h"
 #include "transfer/segment.h"
 #include "weft/transfer.h"
 
@@ -15,12 +16,16 @@ namespace weft::transfer {
 struct Target {
   std::uint32_t region = 0;
   Path path = Path::kDirect;
-  std::byte* base = nullptr;  // direct, mapped
+  std::byte* base = nullptr;  // direct, mapped, gpu memory
   std::uint64_t address = 0;  // in the process that registered it
   // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
   int fd = -1, direct_fd = -1;
   FileIo* io = nullptr;
   Mapping mapping;  // mapped
+  // Of a GPU's memory; null: the host's. `gpu_memory`: a peer's, as it is open here.
+  std::shared_ptr<Gpu> copier;
+  int gpu = -1;
+  std::shared_ptr<void> gpu_memory;
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t generation = 0;             // not fenced: of its one page
   PageWord* pages = nullptr;                // null: by a line, where the server looks

@@ -50,8 +50,14 @@ void put_region(std::string& to, const RegionRecord& r) {
   put(to, r.fd);
   put(to, r.first_page);
   put(to, r.generation);
+  put(to, static_cast<std::uint8_t>(!r.gpu ? 0 : r.gpu->shared ? 2 : 1));
+  if (!r.gpu || !r.gpu->shared) return;
+  put(to, r.gpu->gpu);
+  put(to, r.gpu->handle);
+  put(to, r.gpu->offset);
 }
-void get_region(Reader& from, RegionRecord& r) {
+// False: it makes no sense.
+bool get_region(Reader& from, RegionRecord& r) {
   from.get(r.region);
   from.get(r.address);
   from.get(r.bytes);
@@ -59,6 +65,15 @@ void get_region(Reader& from, RegionRecord& r) {
   from.get(r.fd);
   from.get(r.first_page);
   from.get(r.generation);
+  std::uint8_t kind = 0;
+  from.get(kind);
+  if (kind > 0) r.gpu.emplace();
+  if (kind != 2) return kind < 2;
+  r.gpu->shared = true;
+  from.get(r.gpu->gpu);
+  from.get(r.gpu->handle);
+  from.get(r.gpu->offset);
+  return r.gpu->offset >= 0;
 }
 
 bool sensible(const RegionRecord& r, std::uint64_t pages) {
@@ -126,8 +141,7 @@ Result<Metadata> decode_contents(std::string_view bytes) {
   good = good && ucx <= 1 && partial <= 1;
   reader.get(count);
   for (std::uint32_t i = 0; good && i < count; ++i) {
-    get_region(reader, m.regions.emplace_back());
-    good = reader.whole() && sensible(m.regions.back(), m.pages);
+    good = get_region(reader, m.regions.emplace_back()) && reader.whole() && sensible(m.regions.back(), m.pages);
   }
   if (!good || !reader.at_end()) return bad_input("the metadata makes no sense");
   return m;

@@ -2,7 +2,10 @@
 
 #include <string_view>
 
+#include <optional>
+
 #include "net/bootstrap/key.h"
+#include "transfer/gpu.h"
 #include "transfer/segment.h"
 
 // The metadata of an agent for its peers: bytes that the caller carries. Form: magic, fields, regions, and a MAC with
@@ -16,6 +19,7 @@ struct RegionRecord {
   std::int32_t fd = -1;          // of the owner's process: memory that can be mapped
   std::uint64_t first_page = 0;  // of its PageWords
   std::uint64_t generation = 0;  // not fenced: of its one PageWord
+  std::optional<GpuRecord> gpu;  // of a GPU's memory
 
   bool operator==(const RegionRecord&) const = default;
 };

@@ -94,6 +94,24 @@ Status open_line(Peer& peer, const net::bootstrap::Address& address, const MeetO
   return {};
 }
 
+// `address`: in this process; 0: it is another's. Returns why not.
+std::string open_gpu_memory(Target& t, const GpuRecord& record, std::uint64_t address, const MeetOptions& options) {
+  auto copier = options.gpus();
+  if (!copier) return copier.error().message;
+  if (address != 0) {
+    t.base = reinterpret_cast<std::byte*>(address);
+    t.gpu = 0;  // its stream; the runtime knows where the memory is
+  } else {
+    auto opened = (*copier)->open_shared(record);
+    if (!opened) return opened.error().message;
+    t.gpu = opened->gpu;
+    t.base = static_cast<std::byte*>(opened->memory.get()) + record.offset;
+    t.gpu_memory = std::move(opened->memory);
+  }
+  t.copier = std::move(*copier);
+  return {};
+}
+
 // Which paths are there. Maps the region if it can be.
 void look_for_paths(Target& t, const Peer& peer, const RegionRecord& r, const MeetOptions& options,
                     const std::string& no_copies) {
@@ -103,12 +121,17 @@ void look_for_paths(Target& t, const Peer& peer, const RegionRecord& r, const Me
   why_not(Path::kUcx) = peer.no_ucx;
   const bool same = same_process(peer.metadata, options);
   if (peer.control == nullptr) {
-    why_not(Path::kDirect) = why_not(Path::kMapped) = why_not(Path::kKernel) = peer.unmapped;
+    why_not(Path::kDirect) = why_not(Path::kMapped) = why_not(Path::kKernel) = why_not(Path::kGpu) = peer.unmapped;
     return;
   }
   why_not(Path::kDirect) = same ? "" : "the peer is another process";
   why_not(Path::kMapped) = why_not(Path::kKernel) = same ? "the peer is in this process" : "";
-  if (same) return;
+  why_not(Path::kGpu) = "the memory is not a GPU's";
+  if (r.gpu) {
+    why_not(Path::kDirect) = why_not(Path::kMapped) = why_not(Path::kKernel) = "the memory is a GPU's";
+    why_not(Path::kGpu) = open_gpu_memory(t, *r.gpu, same ? r.address : 0, options);
+  }
+  if (same || r.gpu) return;
   why_not(Path::kKernel) = no_copies;
   if (r.fd < 0) {
     why_not(Path::kMapped) = "not from the agent's allocator";
@@ -142,6 +165,9 @@ std::string reason(const Target& t, const Peer& peer) {
       return "direct: the peer is in this process";
     case Path::kMapped:
       return "shared memory: the peer's allocator made it, and it is mapped here";
+    case Path::kGpu:
+      return fmt::format("gpu memory: {}",
+                         t.gpu_memory == nullptr ? "the peer is in this process" : "the peer's process shares it");
     case Path::kKernel:
       return fmt::format("process_vm_readv: no shared memory ({})", memory);
     default:

@@ -40,7 +40,8 @@ struct MeetOptions {
   bool only_network = false;
   std::shared_ptr<net::ucx::Context> ucx = nullptr;  // null: `no_ucx` says why
   std::string no_ucx = {};
-  bool as_strangers = false;  // agents of this process are reached as those of others are
+  std::function<Result<std::shared_ptr<Gpu>>()> gpus = {};  // of the agent, opened when a peer has memory of one
+  bool as_strangers = false;                                // agents of this process are reached as those of others are
   Costs costs = {};
 };
 

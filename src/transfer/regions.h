@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/free_list.h"
+#include "transfer/gpu.h"
 #include "transfer/segment.h"
 #include "weft/transfer.h"
 
@@ -19,6 +20,9 @@ struct Region {
   std::uint64_t first_page = 0, pages = 1;
   std::uint64_t generation = 0;           // not fenced: of its one page
   SharedMemory memory;                    // of allocate()
+  std::shared_ptr<Gpu> copier;            // of a GPU's memory: copies it
+  int gpu = -1;                           // its GPU
+  std::shared_ptr<void> gpu_memory;       // of allocate_gpu()
   net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
 
   // The rest: by the agent's mutex.

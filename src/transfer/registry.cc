@@ -25,6 +25,13 @@ std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
 
 namespace detail {
 
+Result<std::shared_ptr<Gpu>> AgentState::gpus() {
+  if (gpu == nullptr) {
+    WEFT_TRY(gpu, Gpu::open());
+  }
+  return gpu;
+}
+
 Status AgentState::check_new(const void* data, Bytes bytes, Bytes page_bytes) const {
   if (bytes <= 0 || page_bytes < 0 || (page_bytes > 0 && bytes % page_bytes != 0))
     return bad_input("{} bytes in pages of {}: both must be positive, and the pages whole", bytes, page_bytes);
@@ -56,7 +63,9 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   }
   auto target = std::make_shared<Target>();
   target->region = r->id;
-  target->path = r->data == nullptr ? Path::kFile : Path::kDirect;
+  target->path = r->data == nullptr ? Path::kFile : r->copier != nullptr ? Path::kGpu : Path::kDirect;
+  target->copier = r->copier;
+  target->gpu = r->gpu;
   target->base = r->data;
   target->address = reinterpret_cast<std::uint64_t>(r->data);
   target->fd = r->file.get();
@@ -68,11 +77,12 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->pages = &segment.page(r->first_page);
   target->why_not.fill("the memory is this agent's own");
   target->why_not[static_cast<std::size_t>(target->path)].clear();
-  target->why = r->data != nullptr ? "direct: this agent's memory"
-                                   : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
+  target->why = r->copier != nullptr ? fmt::format("gpu memory: this agent's, of GPU {}", r->gpu)
+                : r->data != nullptr ? "direct: this agent's memory"
+                                     : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
   self->targets[r->id] = std::move(target);
   regions.add(r);
-  return Registration{r->id, r->data, r->bytes, r->page_bytes};
+  return Registration{r->id, r->data, r->bytes, r->page_bytes, r->gpu};
 }
 
 void AgentState::drain(Region& region) const {
@@ -114,6 +124,33 @@ Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int6
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
   auto region = std::make_shared<Region>();
+  region->data = static_cast<std::byte*>(data);
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  WEFT_TRY(region->copier, state_->gpus());
+  WEFT_TRY(region->gpu_memory, region->copier->allocate(gpu, bytes));
+  region->gpu = gpu;
+  region->data = static_cast<std::byte*>(region->gpu_memory.get());
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  if (data == nullptr) return bad_input("memory at address 0");
+  WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  WEFT_TRY(region->copier, state_->gpus());
+  WEFT_CHECK(region->copier->check(gpu, data));
+  region->gpu = gpu;
   region->data = static_cast<std::byte*>(data);
   region->bytes = bytes;
   region->page_bytes = page_bytes;
@@ -215,7 +252,14 @@ Status Agent::seal(const Registration& registration, Page page) {
   if (word.generation.load() != page.generation)
     return bad_input("page {} of region {} is not out with this generation", page.index, region->id);
   const auto size = static_cast<std::size_t>(region->page_bytes);
-  word.checksum.store(net::tcp::crc32c(0, region->data + size * page.index, size));
+  const std::byte* const data = region->data + size * page.index;
+  std::uint32_t sum = 0;
+  if (region->copier != nullptr) {
+    WEFT_TRY(sum, region->copier->checksum(region->gpu, data, region->page_bytes));
+  } else {
+    sum = net::tcp::crc32c(0, data, size);
+  }
+  word.checksum.store(sum);
   word.sealed.store(1);
   return {};
 }

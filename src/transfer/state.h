@@ -19,6 +19,7 @@ struct AgentState {
   FreeList page_words{0, 0, 1};
   Regions regions;
   std::unique_ptr<FileIo> file_io;  // from the first file on
+  std::shared_ptr<Gpu> gpu;         // from the first memory of a GPU on
   std::uint32_t next_region = 0;
   std::unique_ptr<Server> server;  // ends before what stands above it
   std::shared_ptr<Peer> self;
@@ -50,6 +51,7 @@ struct AgentState {
       return failure(Code::kNotFound, Blame::kInput, "no peer is called '{}': load its metadata first", name);
     return found->second;
   }
+  Result<std::shared_ptr<Gpu>> gpus();
   Status check_new(const void* data, Bytes bytes, Bytes page_bytes) const;
   Result<Registration> add(std::shared_ptr<Region> region);
   void drain(Region& region) const;

@@ -27,7 +27,8 @@ enum class Verdict : std::uint32_t {
   kUnsealed,
   kDamaged,
   kOverloaded,
-  kNoUcx
+  kNoUcx,
+  kNoCopy
 };
 
 struct Question {

@@ -26,21 +26,23 @@ struct Piece {
 };
 
 struct Batch {
-  const Target* target = nullptr;
+  const Target *target = nullptr, *local = nullptr;  // `local`: of the first piece
   std::vector<Piece> pieces;
   Bytes bytes = 0;
 };
 
 // The next pieces, all of one remote region; moves the request's place on.
 void gather(Work& w, Bytes budget, Batch& batch) {
-  batch.target = nullptr;
+  batch.target = batch.local = nullptr;
   batch.pieces.clear();
   batch.bytes = 0;
   while (w.next < w.elements && batch.bytes < budget) {
     const auto remote = w.remote_at(w.next);
     if (batch.target != nullptr && batch.target != remote.target) return;
     const auto local = w.local_at(w.next);
+    if (batch.local != nullptr && batch.local->gpu != local.target->gpu) return;
     batch.target = remote.target;
+    batch.local = local.target;
     const bool fenced = remote.target->fenced();
     const Bytes left = remote.bytes - w.inside, bytes = fenced ? left : std::min(left, budget - batch.bytes);
     std::byte* const at = local.target->base + local.offset + w.inside;
@@ -141,6 +143,65 @@ std::optional<Error> move_by_file(const Work& w, Batch& batch) {
   return std::nullopt;
 }
 
+Error of_gpu(const Work& w, const Error& error) {
+  return {error.code, Blame::kOperation, fmt::format("{}: {}", w.remote->peer->name, error.message)};
+}
+
+// A GPU's engine reaches neither files nor memory of other processes: the host's memory stands between.
+std::optional<Error> move_by_staging(const Work& w, Batch& batch) {
+  Gpu& copier = *batch.local->copier;
+  const auto staging = copier.staging(batch.bytes);
+  if (!staging) return of_gpu(w, staging.error());
+  std::vector<Gpu::Copy> copies;
+  auto* place = static_cast<std::byte*>(staging->get());
+  for (Piece& piece : batch.pieces) {
+    copies.push_back({place, piece.local, piece.bytes});
+    piece.local = place;
+    place += piece.bytes;
+  }
+  if (w.op == Op::kWrite)
+    if (const Status copied = copier.copy(batch.local->gpu, copies); !copied) return of_gpu(w, copied.error());
+  auto wrong = batch.target->path == Path::kFile ? move_by_file(w, batch) : move_by_kernel(w, batch);
+  if (w.op == Op::kWrite || wrong) return wrong;
+  for (Gpu::Copy& c : copies) {
+    auto* const to = const_cast<std::byte*>(c.from);
+    c = {to, c.to, c.bytes};
+  }
+  if (const Status copied = copier.copy(batch.local->gpu, copies); !copied) return of_gpu(w, copied.error());
+  return std::nullopt;
+}
+
+std::optional<Error> move_by_gpu(const Work& w, Batch& batch) {
+  const Target& by = batch.local->copier != nullptr ? *batch.local : *batch.target;
+  std::vector<Gpu::Copy> copies;
+  for (const Piece& piece : batch.pieces) {
+    std::byte* const remote = batch.target->base + piece.offset;
+    copies.push_back(w.op == Op::kRead ? Gpu::Copy{piece.local, remote, piece.bytes}
+                                       : Gpu::Copy{remote, piece.local, piece.bytes});
+  }
+  if (const Status copied = by.copier->copy(by.gpu, copies); !copied) return of_gpu(w, copied.error());
+  if (!w.verify) return std::nullopt;
+  if (batch.local->copier == nullptr) {
+    sum_local(batch);
+    return std::nullopt;
+  }
+  for (Piece& piece : batch.pieces) {
+    const auto sum = batch.local->copier->checksum(batch.local->gpu, piece.local, piece.bytes);
+    if (!sum) return of_gpu(w, sum.error());
+    piece.checksum = *sum;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> move_by_path(const Work& w, Batch& batch) {
+  const Path path = batch.target->path;
+  const bool local_gpu = batch.local->copier != nullptr;
+  if (local_gpu && (path == Path::kKernel || path == Path::kFile)) return move_by_staging(w, batch);
+  if (local_gpu || path == Path::kGpu) return move_by_gpu(w, batch);
+  if (path == Path::kKernel) return move_by_kernel(w, batch);
+  return path == Path::kFile ? move_by_file(w, batch) : move_by_memory(w, batch);
+}
+
 std::optional<Error> check_sums(const Work& w, const Batch& batch) {
   for (const Piece& piece : batch.pieces) {
     const PageWord& page = batch.target->pages[piece.page];
@@ -164,10 +225,7 @@ std::optional<Error> move(const Work& w, Batch& batch) {
     if (w.op == Op::kWrite)
       for (const Piece& piece : batch.pieces)
         batch.target->pages[piece.page].sealed.store(0, std::memory_order_relaxed);
-    if (batch.target->path == Path::kKernel)
-      wrong = move_by_kernel(w, batch);
-    else
-      wrong = batch.target->path == Path::kFile ? move_by_file(w, batch) : move_by_memory(w, batch);
+    wrong = move_by_path(w, batch);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!wrong && w.verify && w.op == Op::kRead) wrong = check_sums(w, batch);
     if (!wrong && w.verify && w.op == Op::kWrite)
@@ -194,6 +252,8 @@ Error answered(const Work& w, const Target& target, std::uint32_t page, Verdict 
                   : fmt::format("{}: region {} is registered no more", w.remote->peer->name, target.region)};
     case Verdict::kUnsealed:
       return {Code::kMismatch, Blame::kOperation, where + " carries no checksum: it was not written whole with one"};
+    case Verdict::kNoCopy:
+      return {Code::kSystem, Blame::kOperation, where + " could not be copied from or to the peer's GPU"};
     case Verdict::kNoRegion:
       return {Code::kPeerLeft, Blame::kOperation,
               fmt::format("{}: region {} is registered no more", w.remote->peer->name, target.region)};
@@ -221,16 +281,34 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
         .bytes = bytes,
         .generation = target->fenced() ? w.generations[static_cast<std::size_t>(w.next)] : target->generation,
         .verify = w.verify ? 1U : 0U};
+    std::shared_ptr<void> staging;  // in the place of a GPU's memory
+    if (local.target->copier != nullptr) {
+      auto made = local.target->copier->staging(bytes);
+      const Status copied =
+          !made ? Status(tl::make_unexpected(made.error()))
+          : w.op == Op::kRead
+              ? Status{}
+              : local.target->copier->copy(local.target->gpu, static_cast<std::byte*>(made->get()), at, bytes);
+      if (!copied) return w.end(State::kFailed, of_gpu(w, copied.error()));
+      staging = std::move(*made);
+    }
+    std::byte* const host = staging != nullptr ? static_cast<std::byte*>(staging.get()) : at;
     std::span<const std::byte> data;
-    if (w.op == Op::kWrite) data = {at, static_cast<std::size_t>(bytes)};
+    if (w.op == Op::kWrite) data = {host, static_cast<std::size_t>(bytes)};
+    const Target* const own = local.target;
     const auto mine = [work, post] { return work->post == post && work->state == State::kRunning; };
     line.ask(
-        question, data, [mine, at] { return mine() ? at : nullptr; },
-        [mine, work, target, page, bytes](Verdict verdict, bool whole) {
+        question, data, [mine, host] { return mine() ? host : nullptr; },
+        [mine, work, target, page, bytes, own, at, staging](Verdict verdict, bool whole) {
           if (!mine()) return;
           --work->unanswered;
           if (verdict != Verdict::kGood || !whole)
             return work->end(State::kFailed, answered(*work, *target, page, verdict, whole));
+          if (staging != nullptr && work->op == Op::kRead) {
+            const auto* const came = static_cast<const std::byte*>(staging.get());
+            if (const Status copied = own->copier->copy(own->gpu, at, came, bytes); !copied)
+              return work->end(State::kFailed, of_gpu(*work, copied.error()));
+          }
           work->moved += bytes;
           work->progressed = Clock::now();
         });
@@ -257,6 +335,7 @@ void notify_by_line(const std::shared_ptr<Work>& work) {
 void step_by_line(const std::shared_ptr<Work>& work, Bytes budget) {
   Work& w = *work;
   ask(work, budget);
+  if (w.state != State::kRunning) return;
   if (w.next == w.elements && w.unanswered == 0 && !w.notify.empty() && !w.notified) notify_by_line(work);
   if (const Status moved = w.remote->peer->line->advance(); !moved && w.state == State::kRunning)
     return w.end(State::kFailed, {moved.error().code, Blame::kOperation,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "tests/host_cuda/devices.h"
 #include "tests/host_cuda/engine.h"
 
 namespace weft::host_cuda {
@@ -38,12 +39,11 @@ Allocations& Allocations::get() {
   return all;
 }
 
-cudaError_t Allocations::add(const One& one, const char* what) {
+void Allocations::add(const One& one, const char* what) {
   const Locked device;
   const std::lock_guard guard(mutex_);
   all_[one.at] = one;
   device->memory().add(one.at, one.bytes, what);
-  return cudaSuccess;
 }
 
 cudaError_t Allocations::allocate(void** at, std::size_t bytes, int device) {
@@ -61,7 +61,9 @@ cudaError_t Allocations::allocate(void** at, std::size_t bytes, int device) {
   constexpr std::size_t kFilled = std::size_t{16} << 20;  // so that use of what nobody has written shows
   std::memset(made, 0xa5, std::min(bytes, kFilled));
   *at = made;
-  return add({static_cast<std::byte*>(made), bytes, Kind::kDevice, device, file}, "device memory");
+  add({static_cast<std::byte*>(made), bytes, Kind::kDevice, device, file}, "device memory");
+  guard(made, true);
+  return cudaSuccess;
 }
 
 cudaError_t Allocations::pin(void** at, std::size_t bytes, int device) {
@@ -72,7 +74,8 @@ cudaError_t Allocations::pin(void** at, std::size_t bytes, int device) {
   void* const made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) return cudaErrorMemoryAllocation;
   *at = made;
-  return add({static_cast<std::byte*>(made), bytes, Kind::kPinned}, "pinned memory");
+  add({static_cast<std::byte*>(made), bytes, Kind::kPinned}, "pinned memory");
+  return cudaSuccess;
 }
 
 cudaError_t Allocations::release(void* at, Kind kind) {
@@ -111,7 +114,9 @@ cudaError_t Allocations::open(void** at, const cudaIpcMemHandle_t& handle) {
   if (file >= 0) close(file);
   if (made == nullptr) return cudaErrorMapBufferObjectFailed;
   *at = made;
-  return add({static_cast<std::byte*>(made), theirs.bytes, Kind::kMapped}, "memory of another process");
+  add({static_cast<std::byte*>(made), theirs.bytes, Kind::kMapped}, "memory of another process");
+  guard(made, true);
+  return cudaSuccess;
 }
 
 bool Allocations::find(const void* at, One* found) const {
@@ -122,6 +127,13 @@ bool Allocations::find(const void* at, One* found) const {
   if (static_cast<const std::byte*>(at) >= one.at + one.bytes) return false;
   *found = one;
   return true;
+}
+
+void Allocations::guard(const void* at, bool closed) const {
+  static const bool guarded = setting("WEFT_MODEL_GUARDED", 0) != 0;
+  One one{};
+  if (guarded && find(at, &one) && one.kind != Kind::kPinned)
+    mprotect(one.at, one.bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
 std::size_t Allocations::used() const {

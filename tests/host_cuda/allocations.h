@@ -30,10 +30,13 @@ class Allocations {
   // The allocation that holds this byte; false: pageable memory, or none.
   bool find(const void* at, One* found) const;
   std::size_t used() const;
+  // Lets instructions of this process use the device's memory around this byte, or not; see WEFT_MODEL_GUARDED. Nothing
+  // happens without it, and with other memory.
+  void guard(const void* at, bool closed) const;
   static constexpr std::size_t kTotal = std::size_t{6} << 30;
 
  private:
-  cudaError_t add(const One& one, const char* what);
+  void add(const One& one, const char* what);
   mutable std::mutex mutex_;
   std::map<const std::byte*, One> all_;
 };

@@ -16,6 +16,22 @@ bool pageable(const void* at) {
   return !Allocations::get().find(at, &one);
 }
 
+// The device's memory is open to its thread's instructions while one of these lives.
+class Access {
+ public:
+  Access(const void* one, const void* other) : places_{one, other} {
+    for (const void* at : places_) Allocations::get().guard(at, false);
+  }
+  ~Access() {
+    for (const void* at : places_) Allocations::get().guard(at, true);
+  }
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+
+ private:
+  const void* places_[2];
+};
+
 cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t handle) {
   if (bytes == 0) return cudaSuccess;
   if (to == nullptr || from == nullptr) return noted(cudaErrorInvalidValue);
@@ -28,7 +44,10 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t han
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
     const bool captured = stream.captured.graph != nullptr;
     device->enqueue(stream, [=] {
-      return [=] { return std::memmove(to, staged != nullptr ? staged->data() : from, bytes), true; };
+      return [=] {
+        const Access access(to, from);
+        return std::memmove(to, staged != nullptr ? staged->data() : from, bytes), true;
+      };
     });
     return waits && !captured && !device->until_ended(stream) ? cudaErrorLaunchFailure : cudaSuccess;
   });
@@ -38,7 +57,12 @@ cudaError_t set(void* to, int value, std::size_t bytes, cudaStream_t handle) {
   if (bytes == 0) return cudaSuccess;
   if (to == nullptr || pageable(to)) return noted(cudaErrorInvalidValue);
   return on_stream(handle, [&](const Locked& device, Stream& stream) {
-    device->enqueue(stream, [=] { return [=] { return std::memset(to, value, bytes), true; }; });
+    device->enqueue(stream, [=] {
+      return [=] {
+        const Access access(to, to);
+        return std::memset(to, value, bytes), true;
+      };
+    });
     return cudaSuccess;
   });
 }

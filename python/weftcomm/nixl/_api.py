@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, Costs, Etcd, List, measure_costs
+from ..transfer import Agent, Costs, Etcd, List, gpus, measure_costs
 from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
@@ -37,6 +37,14 @@ nixl_backend_handle = int
 
 # Names of NIXL's plugins whose work weft's paths do, with the memory that they move.
 _BACKENDS = {"UCX": ["DRAM_SEG"], "POSIX": ["FILE_SEG", "DRAM_SEG"], "WEFT": ["DRAM_SEG", "FILE_SEG"]}
+
+
+def _memory_of(backend: str) -> list[str]:
+    """Not known when the module is imported: looking for GPUs begins CUDA, which a process may do only after its forks."""
+    gpu = ["VRAM_SEG"] if backend in ("UCX", "WEFT") and gpus() > 0 else []
+    return [*_BACKENDS.get(backend, []), *gpu]
+
+
 _OPERATIONS = {"READ": False, "WRITE": True}  # does it write?
 _EXCEPTIONS: dict[str, type[Exception]] = {
     "invalid_argument": bindings.nixlInvalidParamError,
@@ -119,7 +127,7 @@ class nixl_agent(Descriptors):
         return self.plugin_list
 
     def get_plugin_mem_types(self, backend: str) -> list[str]:
-        return list(_BACKENDS.get(backend, []))
+        return _memory_of(backend)
 
     def get_plugin_params(self, backend: str) -> dict[str, str]:
         return {}
@@ -136,7 +144,7 @@ class nixl_agent(Descriptors):
         if backend in self.backends:
             raise bindings.nixlInvalidParamError(f"backend '{backend}' has been created")
         self.backends[backend] = len(self.backends) + 1
-        self.backend_mems[backend] = list(_BACKENDS[backend])
+        self.backend_mems[backend] = _memory_of(backend)
         self.backend_options[backend] = {}
 
     def _known(self, backends: list[str]) -> None:

@@ -14,7 +14,7 @@ HAVE_UCX_GPU_DEVICE_API = False
 
 
 class nixl_mem_t(enum.Enum):
-    """Kinds of memory. weft has DRAM_SEG and FILE_SEG."""
+    """Kinds of memory. weft has DRAM_SEG, FILE_SEG and, where a GPU is, VRAM_SEG."""
 
     DRAM_SEG = 0
     VRAM_SEG = 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..transfer import Agent, List, Region
+from ..transfer import Agent, List, Region, gpus
 from ._bindings import nixl_mem_t, nixlBackendError, nixlNotFoundError, nixlNotSupportedError, nixlRegDList
 
-_DRAM, _FILE = nixl_mem_t.DRAM_SEG, nixl_mem_t.FILE_SEG
+_DRAM, _VRAM, _FILE = nixl_mem_t.DRAM_SEG, nixl_mem_t.VRAM_SEG, nixl_mem_t.FILE_SEG
 _Desc = tuple[nixl_mem_t, int, int, int]  # kind, address, bytes, device
 
 
@@ -38,9 +38,9 @@ class Registered:
 
     def add(self, descs: nixlRegDList) -> None:
         kind = descs.getType()
-        if kind is nixl_mem_t.VRAM_SEG:
-            raise nixlNotSupportedError("memory of GPUs is not registered by weft's agents yet")
-        if kind not in (_DRAM, _FILE):
+        if kind is _VRAM and gpus() == 0:
+            raise nixlNotSupportedError("no memory of GPUs: none is here, or weft was built without CUDA")
+        if kind not in (_DRAM, _VRAM, _FILE):
             raise nixlNotFoundError(f"no path moves {kind.name}")
         added: list[_Desc] = []
         try:
@@ -57,7 +57,7 @@ class Registered:
         if size == 0:
             self._counts[key] += 1
             return
-        if kind is _DRAM and address == 0:
+        if kind is not _FILE and address == 0:
             raise nixlBackendError(f"{size} bytes at address 0")
         if self._counts[key] == 0:
             shared = self._around(kind, address, size, device)
@@ -70,7 +70,8 @@ class Registered:
 
     def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
         for r in self._regions:
-            same = (r.region.address == 0) == (kind is _FILE) and (kind is _DRAM or r.device == device)
+            of = _FILE if r.region.address == 0 else _VRAM if r.region.gpu >= 0 else _DRAM
+            same = of is kind and (kind is _DRAM or r.device == device)
             if same and r.begin <= address and address + size <= r.end:
                 return r
         return None
@@ -78,6 +79,8 @@ class Registered:
     def _opened(self, kind: nixl_mem_t, address: int, size: int, device: int, more: bytes) -> _Shared:
         if kind is _DRAM:
             return _Shared(self._agent.add_memory((address, size)), address, address + size, device)
+        if kind is _VRAM:
+            return _Shared(self._agent.add_memory((address, size, device)), address, address + size, device)
         # "MODES:PATH" in the last column, or an open descriptor as the device.
         named = more.decode().partition(":")[2]
         path = named or f"/proc/self/fd/{device}"
@@ -119,7 +122,7 @@ class Registered:
 
     def prepare(self, peer: str, kind: nixl_mem_t, rows: Any) -> List:
         """rows: address, bytes, device[, stride, count]."""
-        if kind is _DRAM:
+        if kind in (_DRAM, _VRAM):
             columns = [0, 1] if rows.shape[1] == 3 else [0, 1, 3, 4]
             return self._agent.prepare_addresses(peer, np.ascontiguousarray(rows[:, columns]))
         if kind is not _FILE:
