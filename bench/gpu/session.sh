@@ -83,8 +83,8 @@ stage() {
 
 build() {
   if build-gpu/weft_gpu --help >/dev/null; then echo "as packed"; return 0; fi
-  cmake --preset release && cmake --build build --target weft_gpu weft-nccl nccl_test example_device_ring &&
-    mkdir -p build-gpu/lib && cp build/weft_gpu build/nccl_test build/examples/device_ring build-gpu/ && cp -L build/nccl/libnccl.so.2 build-gpu/lib/
+  cmake --preset release && cmake --build build --target weft_gpu weft_transfer_gpu weft-nccl nccl_test example_device_ring &&
+    mkdir -p build-gpu/lib && cp build/weft_gpu build/weft_transfer_gpu build/nccl_test build/examples/device_ring build-gpu/ && cp -L build/nccl/libnccl.so.2 build-gpu/lib/
 }
 export -f build
 gpu=build-gpu/weft_gpu
@@ -102,6 +102,7 @@ measure() {
   done
   for ranks in 2 4; do stage "streams-$ranks" 30 $gpu streams --ranks $ranks; done
   for ranks in 2 4 8; do stage "messages-$ranks" 20 $gpu messages --ranks $ranks; done
+  stage transfers 30 build-gpu/weft_transfer_gpu --gtest_brief=1
   stage device-ring 10 build-gpu/device_ring
   stage device-side 30 $gpu device-side --ranks 4
   stage overlap 20 $gpu overlap --ranks 4

@@ -206,7 +206,8 @@ def _of_gpu(array: Any) -> tuple[int, int, int]:
     address, read_only = interface["data"]
     item = np.dtype(interface["typestr"]).itemsize
     size = item * math.prod(interface["shape"])
-    dense, step = [], item
+    dense: list[int] = []
+    step = item
     for length in reversed(interface["shape"]):
         dense.insert(0, step)
         step *= length

@@ -1,4 +1,5 @@
-// Memory of GPUs in transfers: agents of one process and of two, by every path, on the runtime that stands for CUDA's.
+// Memory of GPUs in transfers: agents of one process and of two, by every path, on the runtime that stands for CUDA's,
+// and as weft_transfer_gpu on a GPU (bench/gpu).
 
 #include <gtest/gtest.h>
 
@@ -193,7 +194,8 @@ TEST(GpuTransfers, TheCallersMemoryIsRegisteredWhereAGpuCanUseIt) {
   std::vector<std::byte> host(kSize);
   EXPECT_EQ(agent->add_gpu_memory(host.data(), kSize).error().message,
             "the memory is a host pointer where a device pointer is needed");
-  EXPECT_EQ(agent->allocate_gpu(kSize, 0, 7).error().message, "device 7 of 1");
+  const int none = gpus();
+  EXPECT_EQ(agent->allocate_gpu(kSize, 0, none).error().message, fmt::format("device {} of {}", none, none));
   EXPECT_EQ(agent->allocate_gpu(-1).error().code, Code::kInvalidArgument);
   EXPECT_TRUE(agent->deregister(*gpu));
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
