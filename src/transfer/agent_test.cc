@@ -175,6 +175,35 @@ TEST_P(Pair, NotificationsArriveOnceInOrderAfterTheDataOfTheirRequest) {
   EXPECT_TRUE(b->notifications().empty());
 }
 
+// Answers that are larger than what a server keeps waiting, with further questions behind them.
+TEST_P(Pair, LargePagesAreReadWithTheirChecksumsOneAfterTheOther) {
+  constexpr std::int64_t kLarge = 2 << 20, kCount = 8;
+  const Registration here = *a->allocate(kLarge * kCount), there = *b->allocate(kLarge * kCount, kLarge);
+  std::vector<std::uint64_t> generations;
+  std::vector<std::uint32_t> blocks;
+  fill(there, 3);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const Page page = *b->acquire(there, 1);
+    ASSERT_TRUE(b->seal(there, page));
+    blocks.push_back(page.index);
+    generations.push_back(page.generation);
+  }
+  meet();
+  const Prepared l = local({{here.region, 0, kLarge, kLarge, kCount}});
+  const Prepared r = remote({{there.region, 0, kLarge, kLarge, kCount}});
+  for (int round = 0; round < 20; ++round) {
+    std::memset(here.data, 0, static_cast<std::size_t>(here.bytes));
+    ASSERT_EQ(run(Op::kRead, l, r,
+                  {.remote_blocks = blocks,
+                   .generations = generations,
+                   .deadline = std::chrono::seconds(20),
+                   .verify = true}),
+              State::kDone)
+        << last->error().message;
+    ASSERT_EQ(std::memcmp(here.data, there.data, static_cast<std::size_t>(here.bytes)), 0);
+  }
+}
+
 TEST_P(Pair, ARestartedPeerIsANewGeneration) {
   const Prepared l = local({{mine.region, 0, 4096}}), r = remote({{theirs.region, 0, 4096}});
   auto old = a->make(Op::kRead, l, r);

@@ -88,7 +88,7 @@ void Server::run() {
       part.begin = watched.size();
       part.busy = !c->watch(watched);
       part.end = watched.size();
-      busy = busy || part.busy;
+      busy = busy || (part.busy && !c->blocked());
       blocked = blocked || c->blocked();
     }
     const int wait_ms = busy ? 0 : blocked ? 1 : crowded ? 10 : 200;

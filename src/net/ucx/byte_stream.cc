@@ -28,7 +28,8 @@ class WorkerStream final : public ByteStream {
   std::size_t unsent() const override { return unsent_; }
   Result<std::size_t> receive(std::span<std::byte> into) override;
   int event_descriptor() const override { return worker_->event_descriptor(); }
-  bool arm() override { return left_.empty() && ucp().worker_arm(worker_->get()) == UCS_OK; }
+  // What has come and was not taken brings no event any more.
+  bool arm() override { return !fill() && !problem_ && ucp().worker_arm(worker_->get()) == UCS_OK; }
 
  private:
   // What UCX reads until it calls on_sent().
@@ -44,6 +45,8 @@ class WorkerStream final : public ByteStream {
   }
 
   const Library& ucp() const { return context_->library(); }
+  // Is there something to take?
+  bool fill();
   void broken(ucs_status_t status) {
     if (!problem_) problem_ = "UCX says: " + context_->text(status);
   }
@@ -128,20 +131,25 @@ void WorkerStream::on_sent(void* request, ucs_status_t status, void* sending) {
   stream.ucp().request_free(request);
 }
 
+bool WorkerStream::fill() {
+  if (!left_.empty()) return true;
+  if (data_ != nullptr) ucp().stream_data_release(endpoint_, std::exchange(data_, nullptr));
+  progress();
+  if (endpoint_ == nullptr) return false;
+  std::size_t length = 0;
+  void* const data = ucp().stream_recv_data_nb(endpoint_, &length);
+  if (UCS_PTR_IS_ERR(data)) broken(UCS_PTR_STATUS(data));
+  if (!UCS_PTR_IS_PTR(data)) return false;
+  answered_ = true;
+  data_ = data;
+  left_ = {static_cast<const std::byte*>(data), length};
+  return true;
+}
+
 Result<std::size_t> WorkerStream::receive(std::span<std::byte> into) {
-  if (left_.empty()) {
-    if (data_ != nullptr) ucp().stream_data_release(endpoint_, std::exchange(data_, nullptr));
-    progress();
-    std::size_t length = 0;
-    void* const data = ucp().stream_recv_data_nb(endpoint_, &length);
-    if (UCS_PTR_IS_ERR(data)) broken(UCS_PTR_STATUS(data));
-    if (!UCS_PTR_IS_PTR(data)) {
-      WEFT_CHECK(check());
-      return 0;
-    }
-    answered_ = true;
-    data_ = data;
-    left_ = {static_cast<const std::byte*>(data), length};
+  if (!fill()) {
+    WEFT_CHECK(check());
+    return 0;
   }
   const std::size_t n = std::min(into.size(), left_.size());
   std::memcpy(into.data(), left_.data(), n);
