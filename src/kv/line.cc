@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "net/bootstrap/handshake.h"
 
@@ -16,7 +17,7 @@ namespace bootstrap = net::bootstrap;
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kMostUnread = 1024;
-constexpr int kLooks = 64;  // some 20 us, before a wait that costs about as much
+constexpr auto kLookFor = 100us;  // before a wait, after which the thread has to be woken
 
 Code code_of(Verdict verdict) {
   switch (verdict) {
@@ -101,12 +102,15 @@ Status Line::send_all(const std::byte* data, std::size_t bytes, Clock::time_poin
 }
 
 Status Line::receive_all(void* to, std::size_t bytes, Clock::time_point deadline) {
-  int looks = 0;
+  const auto sleep = Clock::now() + kLookFor;
   for (std::size_t got = 0; got < bytes;) {
     const ssize_t n = recv(fd_.get(), static_cast<char*>(to) + got, bytes - got, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) {
-      if (++looks > kLooks) WEFT_CHECK(wait(POLLIN, deadline));
+      if (Clock::now() > sleep)
+        WEFT_CHECK(wait(POLLIN, deadline));
+      else
+        std::this_thread::yield();
       continue;
     }
     if (n < 0) return broken(Code::kPeerDied, fmt::format("it has ended: {}", std::strerror(errno)));

@@ -218,17 +218,20 @@ State Agent::poll(Request& request) {
 State Agent::wait(Request& request) { return wait(request, std::chrono::milliseconds::max()); }
 
 State Agent::wait(Request& request, std::chrono::milliseconds limit) {
-  constexpr int kLooks = 50;
+  constexpr std::chrono::microseconds kLookFor{100};  // then it sleeps, and has to be woken
   const auto begin = std::chrono::steady_clock::now();
+  auto last = begin;
   std::int64_t moved = -1;
-  for (int idle = 0; poll(request) == State::kRunning; ++idle) {
-    if (request.moved_bytes() != moved) idle = 0;
+  while (poll(request) == State::kRunning) {
+    const auto now = std::chrono::steady_clock::now();
+    if (std::chrono::duration_cast<std::chrono::milliseconds>(now - begin) >= limit) break;
+    const bool moves = request.moved_bytes() != moved;
     moved = request.moved_bytes();
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited) >= limit) break;
-    if (idle > kLooks)
+    if (moves)
+      last = now;
+    else if (now - last > kLookFor)
       rest(request);
-    else if (idle > 0)
+    else
       std::this_thread::yield();
   }
   return request.state();
