@@ -204,6 +204,31 @@ TEST_P(Pair, LargePagesAreReadWithTheirChecksumsOneAfterTheOther) {
   }
 }
 
+TEST_P(Pair, APageOfManyPiecesIsSealedWithItsLastAndCheckedWhole) {
+  constexpr std::int64_t kLarge = (17 << 20) + 96;  // more than one question carries, and no whole number of pieces
+  const Registration here = *a->allocate(2 * kLarge), there = *b->allocate(2 * kLarge, kLarge);
+  fill(here, 4);
+  const Page page = *b->acquire(there, 1);
+  meet();
+  const Prepared whole = local({{here.region, 0, kLarge}}), part = local({{here.region, 0, kLarge - 1}});
+  const std::int64_t at = page.index * kLarge;
+  const Prepared remote_whole = remote({{there.region, at, kLarge}}),
+                 remote_part = remote({{there.region, at, kLarge - 1}});
+  const RequestOptions options{.generations = {&page.generation, 1}, .verify = true};
+  ASSERT_EQ(run(Op::kWrite, whole, remote_whole, options), State::kDone) << last->error().message;
+  EXPECT_TRUE(b->sealed(there, page));
+  EXPECT_EQ(std::memcmp(here.data, there.data + at, static_cast<std::size_t>(kLarge)), 0);
+  std::memset(here.data, 0, static_cast<std::size_t>(kLarge));
+  ASSERT_EQ(run(Op::kRead, whole, remote_whole, options), State::kDone) << last->error().message;
+  EXPECT_EQ(std::memcmp(here.data, there.data + at, static_cast<std::size_t>(kLarge)), 0);
+  there.data[at + (5 << 20)] ^= std::byte{1};
+  ASSERT_EQ(run(Op::kRead, whole, remote_whole, options), State::kFailed);
+  EXPECT_NE(last->error().message.find("does not hold what was written: its checksum differs"), std::string::npos)
+      << last->error().message;
+  ASSERT_EQ(run(Op::kWrite, part, remote_part, options), State::kDone) << last->error().message;
+  EXPECT_FALSE(b->sealed(there, page)) << "a part of a page has no checksum of its own";
+}
+
 TEST_P(Pair, ARestartedPeerIsANewGeneration) {
   const Prepared l = local({{mine.region, 0, 4096}}), r = remote({{theirs.region, 0, 4096}});
   auto old = a->make(Op::kRead, l, r);

@@ -77,7 +77,8 @@ bool Connection::receive() {
 }
 
 bool Connection::begin_question() {
-  const bool known = question_.ask <= Ask::kUcx && (stranger() == (question_.ask == Ask::kHello));
+  const bool known = question_.ask <= Ask::kUcx && question_.verify <= Verify::kSeals &&
+                     (stranger() == (question_.ask == Ask::kHello));
   if (!known || question_.bytes < 0 || question_.bytes > kMostPiece) {
     close();
     return false;
@@ -175,22 +176,24 @@ Answer Connection::read(const Region& region, PageWord& page, std::byte* into) c
     return {.verdict = Verdict::kNoCopy};
   else
     answer.checksum = net::tcp::crc32c(0, into, bytes);
-  if (question_.verify != 0 && page.sealed.load() == 0)
-    answer.verdict = Verdict::kUnsealed;
-  else if (question_.verify != 0 && page.checksum.load() != answer.checksum)
-    answer.verdict = Verdict::kDamaged;
+  if (question_.verify == Verify::kNothing) return answer;
+  answer.page_checksum = page.checksum.load();
+  if (page.sealed.load() == 0) answer.verdict = Verdict::kUnsealed;
   return answer;
 }
 
 Answer Connection::write(const Region& region, PageWord& page) const {
   const auto bytes = static_cast<std::size_t>(question_.bytes);
-  if (net::tcp::crc32c(0, data_.data(), bytes) != question_.checksum) return {.verdict = Verdict::kDamaged};
+  if (net::tcp::crc32c(question_.before, data_.data(), bytes) != question_.checksum)
+    return {.verdict = Verdict::kDamaged};
   page.sealed.store(0);
   if (region.copier == nullptr)
     std::memcpy(region.data + question_.offset, data_.data(), bytes);
   else if (!region.copier->copy(region.gpu, region.data + question_.offset, data_.data(), question_.bytes))
     return {.verdict = Verdict::kNoCopy};
-  if (question_.verify != 0 && question_.bytes == region.page_bytes) {
+  // A writer that leaves out a piece, or whose piece was refused, seals what its readers will not take.
+  const bool ends = region.fenced() && (question_.offset + question_.bytes) % region.page_bytes == 0;
+  if (question_.verify == Verify::kSeals && ends) {
     page.checksum.store(question_.checksum);
     page.sealed.store(1);
   }

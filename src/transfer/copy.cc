@@ -17,9 +17,9 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool large) {
 
 std::uint32_t checksum(const std::byte* data, std::size_t bytes) { return net::tcp::crc32c(0, data, bytes); }
 
-std::uint32_t copy_with_checksum(std::byte* to, const std::byte* from, std::size_t bytes) {
+std::uint32_t copy_with_checksum(std::byte* to, const std::byte* from, std::size_t bytes, std::uint32_t before) {
   constexpr std::size_t kBlock = 8 << 10;  // the second pass finds it in the first cache
-  std::uint32_t sum = 0;
+  std::uint32_t sum = before;
   for (std::size_t at = 0; at < bytes; at += kBlock) {
     const std::size_t here = std::min(kBlock, bytes - at);
     std::memcpy(to + at, from + at, here);

@@ -46,7 +46,7 @@ Result<Verdict> Line::answer_to(Question question, std::span<const std::byte> da
                                 Clock::time_point deadline, const std::string& peer) {
   std::optional<Verdict> said;
   ask(question, data, std::move(into),
-      [&](Verdict verdict, bool whole) { said = whole ? verdict : Verdict::kDamaged; });
+      [&](const Answer& answer, bool whole) { said = whole ? answer.verdict : Verdict::kDamaged; });
   std::vector<pollfd> list;
   for (;;) {
     WEFT_CHECK(advance());
@@ -91,10 +91,10 @@ Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point 
   return {};
 }
 
-void Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {
+std::uint32_t Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {
   std::byte* const place = out_.grow(sizeof question + data.size());
   if (question.ask == Ask::kWrite || question.ask == Ask::kUcx)
-    question.checksum = copy_with_checksum(place + sizeof question, data.data(), data.size());
+    question.checksum = copy_with_checksum(place + sizeof question, data.data(), data.size(), question.before);
   else if (!data.empty())
     std::memcpy(place + sizeof question, data.data(), data.size());
   std::memcpy(place, &question, sizeof question);
@@ -104,6 +104,7 @@ void Line::ask(Question question, std::span<const std::byte> data, Into into, Do
                               : question.ask == Ask::kUcx ? static_cast<std::int64_t>(sizeof(UcxJoin)) + kMostUcxAddress
                                                           : 0;
   waiting_.push_back({bytes, wanted, std::move(into), std::move(done)});
+  return question.checksum;
 }
 
 Status Line::advance() {
@@ -166,7 +167,7 @@ void Line::finish(bool whole) {
   under_way_ -= front.bytes;
   have_answer_ = false;
   got_ = 0;
-  if (front.done) front.done(answer_.verdict, whole);
+  if (front.done) front.done(answer_, whole);
 }
 
 }  // namespace weft::transfer

@@ -14,7 +14,7 @@ namespace weft::transfer {
 class Line {
  public:
   // Called with the answer to a question, and whether its data arrived whole.
-  using Done = std::function<void(Verdict verdict, bool whole)>;
+  using Done = std::function<void(const Answer& answer, bool whole)>;
   // Where the data of a read goes, asked when it arrives; null: it is thrown away.
   using Into = std::function<std::byte*()>;
 
@@ -30,8 +30,8 @@ class Line {
   }
   // Whether there is room for another question.
   bool has_room() const { return under_way_ < kMostUnderWay; }
-  // `data`: copied here, and for a write summed up in the question.
-  void ask(Question question, std::span<const std::byte> data, Into into, Done done);
+  // `data`: copied here, and for a write summed up in the question. Returns that checksum.
+  std::uint32_t ask(Question question, std::span<const std::byte> data, Into into, Done done);
   // Adds what a caller that has nothing else to do may wait for. False: there is something to do at once.
   bool watch(std::vector<pollfd>& list) const {
     return channel_ != nullptr && channel_->watch(list, true, out_.waiting() > 0);

@@ -22,7 +22,7 @@ struct Asked {
     const auto line = Line::over(UniqueFd(ends[0]));
     line->ask(
         {.ask = Ask::kRead, .bytes = 64}, {}, [&] { return memory.data(); },
-        [&](Verdict, bool whole) { good = whole; });
+        [&](const Answer&, bool whole) { good = whole; });
     const std::vector<std::byte> data(bytes, std::byte{7});
     const Answer answer{.checksum = net::tcp::crc32c(0, data.data(), data.size()),
                         .bytes = static_cast<std::int64_t>(bytes)};

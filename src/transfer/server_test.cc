@@ -39,7 +39,7 @@ class Served : public testing::Test {
   }
   Verdict ask(Line& line, const Question& question, std::span<const std::byte> data) {
     std::optional<Verdict> said;
-    line.ask(question, data, nullptr, [&](Verdict verdict, bool) { said = verdict; });
+    line.ask(question, data, nullptr, [&](const Answer& answer, bool) { said = answer.verdict; });
     while (!said) EXPECT_TRUE(line.advance());
     return *said;
   }

@@ -31,22 +31,33 @@ enum class Verdict : std::uint32_t {
   kNoCopy
 };
 
+enum class Verify : std::uint32_t {
+  kNothing,
+  kPage,  // read: the answer brings the page's checksum; write: more of the page follows
+  kSeals  // write: the last piece of a page that is written whole
+};
+
 struct Question {
   Ask ask = Ask::kHello;
   std::uint32_t region = 0;
   std::int64_t offset = 0, bytes = 0;
   std::uint64_t generation = 0;
-  std::uint32_t checksum = 0;  // of the data that follows
-  std::uint32_t verify = 0;    // 1: read: compare with the page's checksum; write: keep it as the page's
+  // CRC-32C of a write's data, continued from that of the page's bytes before it (`before`; 0: none), so that the last
+  // piece of a page brings the whole page's.
+  std::uint32_t checksum = 0, before = 0;
+  Verify verify = Verify::kNothing;
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(Question) == 40 && std::is_trivially_copyable_v<Question>);
+static_assert(sizeof(Question) == 48 && std::is_trivially_copyable_v<Question>);
 
 struct Answer {
   Verdict verdict = Verdict::kGood;
   std::uint32_t checksum = 0;  // of the data that follows
   std::int64_t bytes = 0;
+  std::uint32_t page_checksum = 0;  // of Verify::kPage: as the page's writer made it
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(Answer) == 16 && std::is_trivially_copyable_v<Answer>);
+static_assert(sizeof(Answer) == 24 && std::is_trivially_copyable_v<Answer>);
 
 struct UcxJoin {
   std::uint8_t machine[32] = {};  // of the asker: see bootstrap::machine_identity

@@ -269,18 +269,23 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
   while (w.next < w.elements && line.has_room() && budget > 0) {
     const auto remote = w.remote_at(w.next), local = w.local_at(w.next);
     const Bytes left = remote.bytes - w.inside;
-    const Bytes bytes = std::min(left, w.verify && left <= kMostPiece ? left : kUsualPiece);
+    const Bytes bytes = std::min(left, kUsualPiece);
+    const bool first = w.inside == 0, last = bytes == left;
     std::byte* const at = local.target->base + local.offset + w.inside;
     const std::uint64_t post = w.post;
     const Target* const target = remote.target;
     const std::uint32_t page = target->page_at(remote.offset);
+    const bool seals = last && w.op == Op::kWrite && remote.bytes == target->page_bytes;
     const Question question{
         .ask = w.op == Op::kRead ? Ask::kRead : Ask::kWrite,
         .region = target->region,
         .offset = remote.offset + w.inside,
         .bytes = bytes,
         .generation = target->fenced() ? w.generations[static_cast<std::size_t>(w.next)] : target->generation,
-        .verify = w.verify ? 1U : 0U};
+        .before = w.verify && !first ? w.sent_sum : 0,
+        .verify = !w.verify ? Verify::kNothing
+                  : seals   ? Verify::kSeals
+                            : Verify::kPage};
     std::shared_ptr<void> staging;  // in the place of a GPU's memory
     if (local.target->copier != nullptr) {
       auto made = local.target->copier->staging(bytes);
@@ -297,13 +302,19 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
     if (w.op == Op::kWrite) data = {host, static_cast<std::size_t>(bytes)};
     const Target* const own = local.target;
     const auto mine = [work, post] { return work->post == post && work->state == State::kRunning; };
-    line.ask(
+    w.sent_sum = line.ask(
         question, data, [mine, host] { return mine() ? host : nullptr; },
-        [mine, work, target, page, bytes, own, at, staging](Verdict verdict, bool whole) {
+        [mine, work, target, page, bytes, own, at, staging, first, last](const Answer& answer, bool whole) {
           if (!mine()) return;
           --work->unanswered;
-          if (verdict != Verdict::kGood || !whole)
-            return work->end(State::kFailed, answered(*work, *target, page, verdict, whole));
+          if (answer.verdict != Verdict::kGood || !whole)
+            return work->end(State::kFailed, answered(*work, *target, page, answer.verdict, whole));
+          if (work->verify && work->op == Op::kRead) {
+            const auto size = static_cast<std::size_t>(bytes);
+            work->read_sum = first ? answer.checksum : net::tcp::crc32c_joined(work->read_sum, answer.checksum, size);
+            if (last && work->read_sum != answer.page_checksum)
+              return work->end(State::kFailed, answered(*work, *target, page, Verdict::kDamaged, true));
+          }
           if (staging != nullptr && work->op == Op::kRead) {
             const auto* const came = static_cast<const std::byte*>(staging.get());
             if (const Status copied = own->copier->copy(own->gpu, at, came, bytes); !copied)
@@ -327,7 +338,7 @@ void notify_by_line(const std::shared_ptr<Work>& work) {
   ++work->unanswered;
   work->notified = true;
   work->remote->peer->line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr,
-                                [work, post](Verdict, bool) {
+                                [work, post](const Answer&, bool) {
                                   if (work->post == post && work->state == State::kRunning) --work->unanswered;
                                 });
 }

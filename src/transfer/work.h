@@ -28,6 +28,7 @@ struct Work {
   Bytes moved = 0;
   std::int64_t unanswered = 0;  // by the peer's line
   bool notified = false;
+  std::uint32_t sent_sum = 0, read_sum = 0;  // by a line, of the pieces of one element so far, in their order
 
   List::Element local_at(std::int64_t i) {
     return local->at(local_blocks.empty() ? i : local_blocks[static_cast<std::size_t>(i)], local_row);

@@ -187,7 +187,7 @@ void check_transfer_questions(std::string_view text) {
                .offset = near_a_limit(w.offset, w.more_offset),
                .bytes = near_a_limit(w.bytes, w.more_bytes),
                .generation = w.generation % 2U,
-               .verify = w.verify % 2U};
+               .verify = static_cast<Verify>(w.verify % 4U)};
     const auto follows = static_cast<std::size_t>(std::clamp<std::int64_t>(q.bytes, 0, 2 * kPage));
     const std::string data(w.data % 4 == 0 || q.ask == Ask::kRead ? 0 : follows, '\1');
     q.checksum = w.data % 8 == 1 ? 0 : net::tcp::crc32c(0, data.data(), data.size());
@@ -208,7 +208,7 @@ void check_transfer_answers(std::string_view text) {
         {.ask = page == 3 ? Ask::kNotify : Ask::kRead, .offset = page * kPage, .bytes = kPage},
         page == 3 ? std::vector<std::byte>(kPage) : std::vector<std::byte>(),
         [&, page] { return page == 1 && answered > 0 ? nullptr : memory.data() + page * kPage; },
-        [&](Verdict, bool) { ++answered; });
+        [&](const Answer&, bool) { ++answered; });
   feed(ends.there.get(), text, [&] {
     char buffer[4096];
     while (recv(ends.there.get(), buffer, sizeof buffer, MSG_DONTWAIT) > 0) {

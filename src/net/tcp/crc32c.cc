@@ -231,4 +231,28 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t b
   return by_tables(crc, static_cast<const std::uint8_t*>(data), bytes);
 }
 
+namespace {
+
+// The product of two polynomials modulo kPolynomial, all reflected: bit 31 is x^0.
+std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t bit = std::uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if (a & bit) sum ^= b;
+    b = b >> 1 ^ (b & 1 ? kPolynomial : 0);
+  }
+  return sum;
+}
+
+}  // namespace
+
+// The first part is moved ahead by the second's length: multiplied by x^(8 bytes).
+std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::size_t bytes) {
+  std::uint32_t square = std::uint32_t{1} << 23;  // x^8
+  for (; bytes > 0; bytes >>= 1) {
+    if (bytes & 1) first = product(square, first);
+    square = product(square, square);
+  }
+  return first ^ second;
+}
+
 }  // namespace weft::net::tcp

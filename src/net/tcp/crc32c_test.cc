@@ -31,6 +31,8 @@ TEST(Crc32c, BothFormsAgreeOnEveryLengthAndContinue) {
     EXPECT_EQ(crc32c(0, data.data(), n), whole) << n;
     const std::size_t cut = n / 3;
     EXPECT_EQ(crc32c(crc32c(0, data.data(), cut), data.data() + cut, n - cut), whole) << n;
+    const std::uint32_t first = crc32c(0, data.data(), cut), second = crc32c(0, data.data() + cut, n - cut);
+    EXPECT_EQ(crc32c_joined(first, second, n - cut), whole) << n;
   }
 }
 
