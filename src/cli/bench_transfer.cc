@@ -91,10 +91,13 @@ std::byte pattern(Bytes i) { return static_cast<std::byte>(i * 31 + (i >> 12)); 
                                       .key = key,
                                       .listen = plan.network ? "127.0.0.1:0" : "",
                                       .network = plan.network.value_or(transfer::Network::kTcp)});
-  std::vector<std::byte> plain(plan.plain ? static_cast<std::size_t>(plan.most) : 0);
+  constexpr std::size_t kPage =
+      4096;  // the kernel copies page by page: begin with one, as arrays of this size mostly do
+  std::vector<std::byte> plain(plan.plain ? static_cast<std::size_t>(plan.most) + kPage : 0);
+  std::byte* const first = plain.data() + (kPage - reinterpret_cast<std::uintptr_t>(plain.data()) % kPage) % kPage;
   if (!agent) say("!" + agent.error().message), _exit(1);
   const auto memory =
-      plan.plain ? agent->add_memory(plain.data(), plan.most, plan.page) : agent->allocate(plan.most, plan.page);
+      plan.plain ? agent->add_memory(first, plan.most, plan.page) : agent->allocate(plan.most, plan.page);
   if (!memory) say("!" + memory.error().message), _exit(1);
   for (Bytes i = 0; i < plan.most; ++i) memory->data[i] = pattern(i);
   std::string generations;
