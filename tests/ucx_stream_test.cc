@@ -28,7 +28,7 @@ class UcxStream : public testing::Test {
     ASSERT_TRUE(a_->connect(address(*b_), true));
     ASSERT_TRUE(b_->connect(address(*a_), true));
   }
-  // What comes, up to `bytes` bytes; less after some seconds.
+  // Takes what comes, `bytes` bytes, or less after ten seconds.
   std::string take(ByteStream& from, ByteStream& to, std::size_t bytes) {
     std::string got(bytes, ' ');
     std::size_t n = 0;

@@ -85,8 +85,9 @@ struct Costs {
   const PathCost& of(Path path) const { return paths[static_cast<std::size_t>(path)]; }
   PathCost& of(Path path) { return paths[static_cast<std::size_t>(path)]; }
 };
-// Measures this machine's paths between two agents of this process: about a second of a core. `folder`: where a file of
-// 16 MiB may be for a moment; empty: files are not measured. Errors: kNoResources, the folder cannot be written to.
+// Measures this machine's paths, but for GPUs' memory, between two agents of this process: about a second of a core.
+// `folder`: where a file of 16 MiB may be for a moment; empty: files are not measured. Errors: kNoResources, the folder
+// cannot be written to.
 Result<Costs> measure_costs(const std::string& folder = "");
 
 struct Estimate {

@@ -228,8 +228,8 @@ class Agent:
     authenticated. listen: "127.0.0.1:0" also serves peers by the network and needs a key. layout: what pages hold (model, type,
     heads, packing, parallel rank); peers must have the same. pages: of all fenced regions together. network: what reaches peers
     whose memory cannot be reached otherwise: "tcp", "ucx", or "" for UCX where this machine has adapters that access remote
-    memory and the peer offers UCX, else TCP. only_network: reach peers by it although they are on this machine. Thread: any; calls of one agent exclude each other, and the GIL is released while
-    data moves. Raises: InvalidArgument, NoResources.
+    memory and the peer offers UCX, else TCP. only_network: reach peers by it although they are on this machine. Thread:
+    any; calls of one agent exclude each other, and the GIL is released while data moves. Raises: InvalidArgument, NoResources.
     """
 
     def __init__(

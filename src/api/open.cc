@@ -41,11 +41,13 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   WEFT_TRY(auto recorder, recorder_of(*origin, place, transport));
   World& kept = *world;
   auto executor = std::make_unique<exec::WorldExecutor<World>>(std::move(world));
+  std::optional<Error> left;
   if (place.meets) {
     auto rates = share_rates(*executor, origin->rates);
     // Only a rank that is connected can leave, and it may do so before its last message has come here. This rank is
-    // connected then, too: its first call says who has left, and shrink() finds it among the others.
+    // connected then, too: its calls say who has left, and shrink() finds it among the others.
     if (!rates && rates.error().code != Code::kPeerLeft) return tl::make_unexpected(rates.error());
+    if (!rates) left = rates.error();
     if (rates && *rates != origin->rates) {
       auto agreed = std::make_shared<Origin>(*origin);
       agreed->rates = std::move(*rates);
@@ -62,6 +64,7 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
       std::move(executor), ranks_per_node, chooser_of(machine, origin->settings, origin->log, std::move(shared)),
       streams);
   session->log_to(origin->log);
+  if (left) session->begin_broken(std::move(*left));
   origin->log->info(LogPart::kInit, "communicator {}: rank {} of {} over {}", place.group, place.rank, place.ranks,
                     transport);
   if (recorder) session->record(std::move(recorder), origin->settings.record_folder);

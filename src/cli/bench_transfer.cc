@@ -91,8 +91,8 @@ std::byte pattern(Bytes i) { return static_cast<std::byte>(i * 31 + (i >> 12)); 
                                       .key = key,
                                       .listen = plan.network ? "127.0.0.1:0" : "",
                                       .network = plan.network.value_or(transfer::Network::kTcp)});
-  constexpr std::size_t kPage =
-      4096;  // the kernel copies page by page: begin with one, as arrays of this size mostly do
+  // The kernel copies page by page; most arrays of this size begin with one.
+  constexpr std::size_t kPage = 4096;
   std::vector<std::byte> plain(plan.plain ? static_cast<std::size_t>(plan.most) + kPage : 0);
   std::byte* const first = plain.data() + (kPage - reinterpret_cast<std::uintptr_t>(plain.data()) % kPage) % kPage;
   if (!agent) say("!" + agent.error().message), _exit(1);

@@ -20,8 +20,9 @@ constexpr std::size_t kMostClients = 256;
 constexpr std::ptrdiff_t kMostStrangers = 64;  // more wait in the listener's queue
 constexpr auto kSilentTime = 50ms;             // then a stranger may have to make place
 constexpr auto kLookEvery = 200ms;             // at the latest, at deadlines and at strangers
-// So long after a question the next one is looked for without sleep: a client that moves a block between two questions
-// is back by then, and waking a thread takes 50 us on some machines. Other threads of this core go first.
+// The server looks for the next question without sleep for so long after one: a client that moves a block between two
+// questions is back by then, and waking both threads took 80 us (bench/results/2026-11-26-transfers-kv-redis.md). It
+// yields to other threads of its core.
 constexpr auto kLookFor = 500us;
 constexpr auto kCut = 10s;  // a client whose link is cut has ended after about this
 

@@ -123,6 +123,10 @@ class Session {
   // nowhere. Requires: nothing has been started.
   void record(std::unique_ptr<recorder::Recorder> recorder, std::string folder);
 
+  // Every call but shrink() gets this error, of a peer that has left before this rank was ready. Requires: nothing has
+  // been started.
+  void begin_broken(Error error) { failure_ = std::move(error); }
+
   // From now on new groups can be made from this one.
   void regroup_by(std::unique_ptr<Groups> groups) { groups_ = std::move(groups); }
 

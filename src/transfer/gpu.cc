@@ -57,29 +57,38 @@ Status Gpu::check(int gpu, const void* memory) {
 }
 
 GpuRecord Gpu::record_of(int gpu, const void* memory) {
-  const auto identity = device_->identity(gpu);
+  GpuRecord record{.gpu = device_->identity(gpu).value_or(net::cuda::Identity{})};
   const auto use = Using::device(*device_, gpu);
-  if (!identity || !use) return {};
-  const auto shared = device_->share(memory);
-  if (!shared) return {};
-  return {.gpu = *identity, .handle = shared->handle, .offset = shared->offset, .shared = true};
+  if (!use) return record;
+  if (const auto shared = device_->share(memory)) {
+    record.handle = shared->handle;
+    record.offset = shared->offset;
+    record.shared = true;
+  }
+  return record;
+}
+
+Result<int> Gpu::number_of(const net::cuda::Identity& gpu) {
+  WEFT_TRY(const int count, device_->count());
+  for (int number = 0; number < count; ++number) {
+    WEFT_TRY(const auto identity, device_->identity(number));
+    if (identity == gpu) return number;
+  }
+  return failure(Code::kUnsupported, Blame::kInput, "its GPU is not visible to this process");
 }
 
 Result<Gpu::Opened> Gpu::open_shared(const GpuRecord& record) {
   if (!record.shared) return failure(Code::kUnsupported, Blame::kInput, "its memory cannot be shared");
-  WEFT_TRY(const int count, device_->count());
-  for (int gpu = 0; gpu < count; ++gpu) {
-    WEFT_TRY(const auto identity, device_->identity(gpu));
-    if (identity != record.gpu) continue;
-    const std::lock_guard guard(mutex_);
-    std::weak_ptr<void>& known = opened_[record.handle];
-    if (auto memory = known.lock()) return Opened{gpu, std::move(memory)};
+  WEFT_TRY(const int gpu, number_of(record.gpu));
+  const std::lock_guard guard(mutex_);
+  std::weak_ptr<void>& known = opened_[record.handle];
+  auto memory = known.lock();
+  if (memory == nullptr) {
     WEFT_TRY(const auto use, Using::device(*device_, gpu));
-    WEFT_TRY(auto memory, device_->open(record.handle));
+    WEFT_TRY(memory, device_->open(record.handle));
     known = memory;
-    return Opened{gpu, std::move(memory)};
   }
-  return failure(Code::kUnsupported, Blame::kInput, "its GPU is not visible to this process");
+  return Opened{gpu, std::move(memory)};
 }
 
 Result<net::cuda::Stream> Gpu::stream_of(int gpu) {

@@ -14,7 +14,7 @@ struct GpuRecord {
   net::cuda::Identity gpu{};
   net::cuda::MemoryHandle handle{};
   std::int64_t offset = 0;
-  bool shared = false;  // false: nobody opens it, and the rest is empty
+  bool shared = false;  // false: other processes cannot open it, and handle and offset are empty
 
   bool operator==(const GpuRecord&) const = default;
 };
@@ -32,6 +32,8 @@ class Gpu {
   // Errors (bad input): no such GPU, or not memory that it can use.
   Status check(int gpu, const void* memory);
   GpuRecord record_of(int gpu, const void* memory);
+  // This process's number of a GPU. Errors: it is not visible here.
+  Result<int> number_of(const net::cuda::Identity& gpu);
   // Another process's memory; closed with its last owner. Errors: that GPU is not visible here, or refuses.
   struct Opened {
     int gpu = 0;

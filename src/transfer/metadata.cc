@@ -51,8 +51,8 @@ void put_region(std::string& to, const RegionRecord& r) {
   put(to, r.first_page);
   put(to, r.generation);
   put(to, static_cast<std::uint8_t>(!r.gpu ? 0 : r.gpu->shared ? 2 : 1));
+  if (r.gpu) put(to, r.gpu->gpu);
   if (!r.gpu || !r.gpu->shared) return;
-  put(to, r.gpu->gpu);
   put(to, r.gpu->handle);
   put(to, r.gpu->offset);
 }
@@ -67,10 +67,10 @@ bool get_region(Reader& from, RegionRecord& r) {
   from.get(r.generation);
   std::uint8_t kind = 0;
   from.get(kind);
-  if (kind > 0) r.gpu.emplace();
-  if (kind != 2) return kind < 2;
+  if (kind == 0 || kind > 2) return kind == 0;
+  from.get(r.gpu.emplace().gpu);
+  if (kind == 1) return true;
   r.gpu->shared = true;
-  from.get(r.gpu->gpu);
   from.get(r.gpu->handle);
   from.get(r.gpu->offset);
   return r.gpu->offset >= 0;

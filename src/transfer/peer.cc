@@ -99,8 +99,10 @@ std::string open_gpu_memory(Target& t, const GpuRecord& record, std::uint64_t ad
   auto copier = options.gpus();
   if (!copier) return copier.error().message;
   if (address != 0) {
+    const auto gpu = (*copier)->number_of(record.gpu);
+    if (!gpu) return gpu.error().message;
     t.base = reinterpret_cast<std::byte*>(address);
-    t.gpu = 0;  // its stream; the runtime knows where the memory is
+    t.gpu = *gpu;
   } else {
     auto opened = (*copier)->open_shared(record);
     if (!opened) return opened.error().message;

@@ -20,8 +20,8 @@ constexpr std::size_t kMostConnections = 256;
 constexpr std::ptrdiff_t kMostStrangers = 64;         // more wait in the listener's queue
 constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may have to make place
 constexpr std::chrono::milliseconds kLookEvery{10};
-// So long after a question the next one is looked for without sleep: waking a thread takes 50 us on some machines.
-// Other threads of this core go first.
+// The server looks for the next question without sleep for so long after one: waking two threads took 30 to 40 us
+// (bench/results/2026-11-26-transfers-ucx.md). It yields to other threads of its core.
 constexpr std::chrono::microseconds kLookFor{100};
 
 }  // namespace

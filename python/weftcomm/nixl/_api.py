@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, Costs, Etcd, List, gpus, measure_costs
+from ..transfer import Agent, Costs, Etcd, List, measure_costs
 from . import _bindings as bindings
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
 from ._handles import nixl_agent_config, nixl_prepped_dlist_handle, nixl_xfer_handle
 from ._listener import Listener, ask, own_address
-from ._memory import Registered
+from ._memory import BACKENDS, Registered, memory_of
 from .logging import get_logger
 
 __all__ = [
@@ -34,15 +34,6 @@ __all__ = [
 T = TypeVar("T")
 logger = get_logger(__name__)
 nixl_backend_handle = int
-
-# Names of NIXL's plugins whose work weft's paths do, with the memory that they move.
-_BACKENDS = {"UCX": ["DRAM_SEG"], "POSIX": ["FILE_SEG", "DRAM_SEG"], "WEFT": ["DRAM_SEG", "FILE_SEG"]}
-
-
-def _memory_of(backend: str) -> list[str]:
-    """Not known when the module is imported: looking for GPUs begins CUDA, which a process may do only after its forks."""
-    gpu = ["VRAM_SEG"] if backend in ("UCX", "WEFT") and gpus() > 0 else []
-    return [*_BACKENDS.get(backend, []), *gpu]
 
 
 _OPERATIONS = {"READ": False, "WRITE": True}  # does it write?
@@ -107,14 +98,14 @@ class nixl_agent(Descriptors):
         self.backends: dict[str, nixl_backend_handle] = {}
         self.backend_mems: dict[str, list[str]] = {}
         self.backend_options: dict[str, dict[str, str]] = {}
-        self.plugin_list = list(_BACKENDS)
+        self.plugin_list = list(BACKENDS)
         self.nixl_mems = dict(KINDS)
         self.nixl_ops = {"WRITE": bindings.NIXL_WRITE, "READ": bindings.NIXL_READ}
         self._registered = Registered(self.agent)
         self._peers: set[str] = set()
         self._telemetry = config.capture_telemetry or os.environ.get("NIXL_TELEMETRY_ENABLE", "").lower() in ("1", "y", "yes", "on")
-        for backend in list(_BACKENDS) if instantiate_all and nixl_conf is None else config.backends:
-            if backend in _BACKENDS:
+        for backend in list(BACKENDS) if instantiate_all and nixl_conf is None else config.backends:
+            if backend in BACKENDS:
                 self.create_backend(backend)
             else:
                 logger.warning("Skipping backend registration %s due to the missing plugin.", backend)
@@ -127,7 +118,7 @@ class nixl_agent(Descriptors):
         return self.plugin_list
 
     def get_plugin_mem_types(self, backend: str) -> list[str]:
-        return _memory_of(backend)
+        return memory_of(backend)
 
     def get_plugin_params(self, backend: str) -> dict[str, str]:
         return {}
@@ -139,12 +130,12 @@ class nixl_agent(Descriptors):
         return self.backend_options.get(backend, {})
 
     def create_backend(self, backend: str, initParams: dict[str, str] = {}) -> None:
-        if backend not in _BACKENDS:
-            raise bindings.nixlNotFoundError(f"no backend is called '{backend}'; there are {', '.join(_BACKENDS)}")
+        if backend not in BACKENDS:
+            raise bindings.nixlNotFoundError(f"no backend is called '{backend}'; there are {', '.join(BACKENDS)}")
         if backend in self.backends:
             raise bindings.nixlInvalidParamError(f"backend '{backend}' has been created")
         self.backends[backend] = len(self.backends) + 1
-        self.backend_mems[backend] = _memory_of(backend)
+        self.backend_mems[backend] = memory_of(backend)
         self.backend_options[backend] = {}
 
     def _known(self, backends: list[str]) -> None:

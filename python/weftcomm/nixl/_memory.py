@@ -16,6 +16,16 @@ _DRAM, _VRAM, _FILE = nixl_mem_t.DRAM_SEG, nixl_mem_t.VRAM_SEG, nixl_mem_t.FILE_
 _Desc = tuple[nixl_mem_t, int, int, int]  # kind, address, bytes, device
 
 
+# Names of NIXL's plugins whose work weft's paths do, with the memory that they move.
+BACKENDS = {"UCX": ["DRAM_SEG"], "POSIX": ["FILE_SEG", "DRAM_SEG"], "WEFT": ["DRAM_SEG", "FILE_SEG"]}
+
+
+def memory_of(backend: str) -> list[str]:
+    """Not known when the module is imported: looking for GPUs begins CUDA, which a process may do only after its forks."""
+    gpu = ["VRAM_SEG"] if backend in ("UCX", "WEFT") and gpus() > 0 else []
+    return [*BACKENDS.get(backend, []), *gpu]
+
+
 @dataclass
 class _Shared:
     """A region, and how many registered descriptors lie within it."""

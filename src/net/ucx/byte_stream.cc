@@ -11,8 +11,6 @@
 namespace weft::net::ucx {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class WorkerStream final : public ByteStream {
  public:
   explicit WorkerStream(WorkerHandle worker) : context_(worker.context()), worker_(std::move(worker)) {}
@@ -58,7 +56,6 @@ class WorkerStream final : public ByteStream {
     unsent_ -= sending.bytes;
     sending_.erase(sending.self);
   }
-  bool flush(Clock::time_point deadline);
 
   std::optional<std::string> problem_;
   std::size_t unsent_ = 0;
@@ -76,34 +73,15 @@ class WorkerStream final : public ByteStream {
 WorkerStream::~WorkerStream() {
   constexpr std::chrono::milliseconds kForFirstWords{100};
   if (data_ != nullptr) ucp().stream_data_release(endpoint_, data_);
-  if (endpoint_ == nullptr || answered_ || flush(Clock::now() + kForFirstWords)) return;
+  if (endpoint_ == nullptr || answered_) return;
+  if (worker_->flush(std::chrono::steady_clock::now() + kForFirstWords, [this] { progress(); })) return;
   new std::list<Sending>(std::move(sending_));  // for good, as the worker
   worker_->abandon();
 }
 
-bool WorkerStream::flush(Clock::time_point deadline) {
-  ucp_request_param_t param{};
-  void* const request = ucp().worker_flush_nbx(worker_->get(), &param);
-  if (!UCS_PTR_IS_PTR(request)) return request == nullptr;
-  const auto done = [&] { return ucp().request_check_status(request) != UCS_INPROGRESS; };
-  while (!done() && Clock::now() < deadline) progress();
-  const bool flushed = done();
-  ucp().request_free(request);
-  return flushed;
-}
-
-// The modes of error handling are those of Worker::connect().
 Status WorkerStream::connect(std::span<const std::byte> peer, bool near) {
-  ucp_ep_params_t params{};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(peer.data());
-  params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler = {.cb = on_error, .arg = this};
-  const ucs_status_t status = ucp().ep_create(worker_->get(), &params, &endpoint_);
-  if (status == UCS_OK) return {};
-  endpoint_ = nullptr;
-  broken(status);
+  const ucs_status_t status = worker_->connect(peer.data(), near, on_error, this, &endpoint_);
+  if (status != UCS_OK) broken(status);
   return check();
 }
 

@@ -50,6 +50,31 @@ WorkerHandle::~WorkerHandle() {
   if (worker_ != nullptr) context_->library().worker_destroy(worker_);
 }
 
+ucs_status_t WorkerHandle::connect(const void* address, bool near, ucp_err_handler_cb_t on_error, void* of_handler,
+                                   ucp_ep_h* endpoint) const {
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = static_cast<const ucp_address_t*>(address);
+  params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = on_error, .arg = of_handler};
+  const ucs_status_t status = context_->library().ep_create(worker_, &params, endpoint);
+  if (status != UCS_OK) *endpoint = nullptr;
+  return status;
+}
+
+bool WorkerHandle::flush(std::chrono::steady_clock::time_point deadline, const std::function<void()>& progress) const {
+  const Library& ucp = context_->library();
+  ucp_request_param_t param{};
+  void* const request = ucp.worker_flush_nbx(worker_, &param);
+  if (!UCS_PTR_IS_PTR(request)) return request == nullptr;
+  const auto done = [&] { return ucp.request_check_status(request) != UCS_INPROGRESS; };
+  while (!done() && std::chrono::steady_clock::now() < deadline) progress();
+  const bool flushed = done();
+  ucp.request_free(request);
+  return flushed;
+}
+
 void WorkerHandle::abandon() {
   new std::shared_ptr<Context>(context_);  // for good
   worker_ = nullptr;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -38,6 +40,15 @@ class WorkerHandle {
   // The address by which peers reach it.
   std::span<const std::byte> address() const { return address_; }
   int event_descriptor() const;
+  // An endpoint at a peer's worker. UCX notices peers that end only over some transports, and uses only those when
+  // asked to. For a peer that is `near` (on this machine) it would go without shared memory then; there a connection
+  // beside it is watched anyway, and no cable can be cut (decision 0075).
+  ucs_status_t connect(const void* address, bool near, ucp_err_handler_cb_t on_error, void* of_handler,
+                       ucp_ep_h* endpoint) const;
+  // Until all that was given to UCX is on its way, its own messages too: before 1.14 it ends the process if a worker
+  // ends that has not yet answered a peer's first words (openucx/ucx, pull request 8175). False: some was not by the
+  // deadline. `progress` is called meanwhile.
+  bool flush(std::chrono::steady_clock::time_point deadline, const std::function<void()>& progress) const;
   // Leaves the worker and its context to themselves until the process ends.
   void abandon();
 

@@ -48,21 +48,10 @@ void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd, const bootstrap::Han
   watch(l);
 }
 
-// UCX notices peers that end only over some transports, and uses only those when asked to. Within a machine it would go
-// without shared memory then; there the connection is watched anyway, and no cable can be cut (decision 0075).
 void Worker::connect(Link& l) {
-  ucp_ep_params_t params{};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(l.exchange->address());
   const bool near = near_[static_cast<std::size_t>(rank_of(l))];
-  params.err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler = {.cb = on_error, .arg = this};
-  const ucs_status_t status = ucp().ep_create(worker_->get(), &params, &l.endpoint);
-  if (status != UCS_OK) {
-    l.endpoint = nullptr;
-    return suspect(l, text(status));
-  }
+  const ucs_status_t status = worker_->connect(l.exchange->address(), near, on_error, this, &l.endpoint);
+  if (status != UCS_OK) return suspect(l, text(status));
   for (Outgoing* o : std::exchange(l.waiting, {})) start(*o);
 }
 
@@ -308,23 +297,10 @@ void Worker::leave(Clock::duration longest) {
                            [&](Rank r) { return bootstrap::delivered(link(r).exchange->fd()); });
       },
       deadline);
-  const bool flushed = flush(deadline);
+  const bool flushed = worker_->flush(deadline, [this] { pump_all(); });
   gone_ = true;
   if (!flushed) worker_->abandon();
   worker_.reset();
-}
-
-// UCX's own messages too: before 1.14 it ends the process if a worker ends that has not yet answered a peer's first
-// words (openucx/ucx, pull request 8175). False: some are still on their way.
-bool Worker::flush(Clock::time_point deadline) {
-  ucp_request_param_t param{};
-  void* const request = ucp().worker_flush_nbx(worker_->get(), &param);
-  if (!UCS_PTR_IS_PTR(request)) return request == nullptr;
-  const auto done = [&] { return ucp().request_check_status(request) != UCS_INPROGRESS; };
-  progress_until(done, deadline);
-  const bool flushed = done();
-  ucp().request_free(request);
-  return flushed;
 }
 
 // Flushed, so that UCX has handed over what was sent. Those of peers that have ended it could only give up, which it

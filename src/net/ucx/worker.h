@@ -95,7 +95,6 @@ class Worker final : public messages::Carrier {
   void forget(Outgoing& outgoing);
   void fetch(Rank from, const Frame& frame, void* description, std::byte* at);
   void close_endpoints(Clock::time_point deadline);
-  bool flush(Clock::time_point deadline);
   // Until a condition holds, at most until the deadline.
   void progress_until(const std::function<bool()>& reached, Clock::time_point deadline);
 
