@@ -20,6 +20,59 @@ struct Spec {
   std::int64_t blocks = 0;
 };
 
+report::KvSizeReport size_report(const Spec& spec, std::string_view text, const kv::ModelShape& model,
+                                 std::int64_t tokens) {
+  const models::CacheShape cache = model.model.cache();
+  report::KvSizeReport r{.config = spec.config,
+                         .type = model.type,
+                         .latent = model.mla(),
+                         .layers = model.layers(),
+                         .tokens = tokens,
+                         .block_tokens = spec.block_tokens,
+                         .tp = spec.tp,
+                         .copies = model.copies(spec.tp),
+                         .token_bytes = model.growing_bytes(),
+                         .rank_token_bytes = model.model.cache(spec.tp).token_elements * model.element_bytes,
+                         .growing_layers = cache.growing_layers,
+                         .recurrent_layers = cache.recurrent_layers,
+                         .index_token_bytes = model.index_bytes(),
+                         .state_bytes = model.state_bytes(1)};
+  if (r.latent) r.rank_token_bytes = r.token_bytes;
+  // A file that only says what its cache needs has no vocabulary or MLP to count.
+  if (models::parse_config(spec.config, text)) {
+    r.parameters = model.model.parameters();
+    r.active_parameters = model.model.active_parameters();
+  }
+  for (const auto& w : cache.windows) r.windows.push_back({w.tokens, w.layers, w.elements * model.element_bytes});
+  // Every rank holds latent vectors; a store needs one copy of them.
+  r.total_bytes = r.latent ? model.sequence_bytes(tokens, 1) : model.sequence_bytes(tokens, spec.tp) * spec.tp;
+  return r;
+}
+
+void print_size(const report::KvSizeReport& r) {
+  const auto row = [](std::string_view what, Bytes bytes, const std::string& more = "") {
+    fmt::print("  {:<26} {:>14}{}{}\n", what, bytes, more.empty() ? "" : "  ", more);
+  };
+  fmt::print("{} tokens take {:.6g} GB in {} blocks of {} tokens.\n", r.tokens,
+             static_cast<double>(r.total_bytes) * 1e-9, r.blocks(), r.block_tokens);
+  row("bytes per token", r.token_bytes,
+      r.growing_layers == r.layers ? ""
+                                   : fmt::format("{} of {} layers grow with every token", r.growing_layers, r.layers));
+  fmt::print("  {:<26} {:>14}  {} layers, {}\n", "form", r.latent ? "latent" : "heads", r.layers, r.type);
+  if (r.parameters > 0)
+    row("parameters", r.parameters,
+        r.active_parameters == r.parameters ? "" : fmt::format("{} of them per token", r.active_parameters));
+  for (const auto& w : r.windows)
+    row("bytes within a window", w.token_bytes * w.tokens,
+        fmt::format("{} layers keep the last {} tokens: {} bytes per token", w.layers, w.tokens, w.token_bytes));
+  if (r.index_token_bytes > 0) row("indexer bytes per token", r.index_token_bytes, "keys of sparse attention, FP8");
+  if (r.recurrent_layers > 0)
+    row("bytes of states", r.state_bytes, fmt::format("{} recurrent layers, FP32, per sequence", r.recurrent_layers));
+  row("copies over the ranks", r.copies);
+  row("bytes per token and rank", r.rank_token_bytes);
+  row("bytes per block and rank", r.rank_token_bytes * r.block_tokens);
+}
+
 Result<int> size(const Spec& spec) {
   WEFT_TRY(const std::int64_t tokens, parse_integer("--tokens", spec.tokens, 1, std::int64_t{1} << 40));
   if (spec.block_tokens < 1 || spec.block_tokens > (1 << 20))
@@ -27,27 +80,12 @@ Result<int> size(const Spec& spec) {
   WEFT_TRY(const std::string text, read_text_file(spec.config));
   WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, spec.config, spec.type));
   WEFT_CHECK(kv::check_tp(model, spec.tp));
-  const report::KvSizeReport r{.config = spec.config,
-                               .type = model.type,
-                               .latent = model.mla(),
-                               .layers = model.layers,
-                               .tokens = tokens,
-                               .block_tokens = spec.block_tokens,
-                               .tp = spec.tp,
-                               .copies = model.copies(spec.tp),
-                               .token_bytes = model.token_bytes(),
-                               .rank_token_bytes = model.rank_bytes(spec.tp)};
-  if (static_cast<double>(r.token_bytes) * static_cast<double>(r.copies) * static_cast<double>(tokens) > 9e18)
+  if (static_cast<double>(model.sequence_bytes(1, spec.tp)) * static_cast<double>(spec.tp) *
+          static_cast<double>(tokens) >
+      9e18)
     return bad_input("--tokens {}: more bytes than 64 bits count", tokens);
-  if (spec.json != "-") {
-    fmt::print("{} tokens take {:.6g} GB in {} blocks of {} tokens.\n", tokens,
-               static_cast<double>(r.total_bytes()) * 1e-9, r.blocks(), spec.block_tokens);
-    fmt::print("  {:<26} {:>14}\n", "bytes per token", r.token_bytes);
-    fmt::print("  {:<26} {:>14}  {} layers, {}\n", "form", model.mla() ? "latent" : "heads", model.layers, model.type);
-    fmt::print("  {:<26} {:>14}\n", "copies over the ranks", r.copies);
-    fmt::print("  {:<26} {:>14}\n", "bytes per token and rank", r.rank_token_bytes);
-    fmt::print("  {:<26} {:>14}\n", "bytes per block and rank", r.rank_token_bytes * spec.block_tokens);
-  }
+  const report::KvSizeReport r = size_report(spec, text, model, tokens);
+  if (spec.json != "-") print_size(r);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(r)));
   return 0;
 }

@@ -66,7 +66,8 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
                           .tp = spec.tp,
                           .rank_token_bytes = model.rank_bytes(spec.tp)};
   const auto fetch = [&](std::int64_t tokens) {
-    return fetch_from(*machine.view, spec.from, spec.stack, static_cast<Rank>(spec.tp), tokens * r.rank_token_bytes);
+    return fetch_from(*machine.view, spec.from, spec.stack, static_cast<Rank>(spec.tp),
+                      model.sequence_bytes(tokens, spec.tp));
   };
   kv::Prefill prefill;
   if (!spec.prefill.empty()) {
@@ -76,7 +77,7 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
   for (const std::int64_t tokens : lengths) {
     WEFT_TRY(auto all, fetch(tokens));
     report::KvFetchRow row{.tokens = tokens,
-                           .bytes = tokens * r.rank_token_bytes * spec.tp,
+                           .bytes = model.sequence_bytes(tokens, spec.tp) * spec.tp,
                            .fetch = all.time,
                            .bound = std::move(all.bound)};
     if (!spec.prefill.empty()) {

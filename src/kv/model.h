@@ -5,23 +5,37 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "models/model.h"
 
 namespace weft::kv {
 
-// What a model keeps for every token that it has seen. From a config.json in the form of Hugging Face's transformers.
+// What a model keeps for every token that it has seen, in bytes. From a config.json in the form of Hugging Face's
+// transformers.
 struct ModelShape {
-  std::int64_t layers = 0;
-  std::int64_t kv_heads = 0, head_bytes = 0;  // per layer: keys and values of kv_heads heads …
-  std::int64_t latent_bytes = 0;              // … or one latent vector with its rotary part (MLA); 0: not MLA
-  std::string type;                           // of the elements, e.g. "bfloat16"
+  models::Model model;
+  std::string type;  // of the cache's elements, e.g. "bfloat16"
+  std::int64_t element_bytes = 2;
 
-  bool mla() const { return latent_bytes > 0; }
-  // The bytes of one token, without replication.
-  Bytes token_bytes() const { return layers * (mla() ? latent_bytes : 2 * kv_heads * head_bytes); }
-  // Tensor parallelism over more ranks than there are heads keeps copies; a latent vector is needed by every rank, but
-  // one copy of it serves a store.
-  std::int64_t copies(std::int64_t tp) const { return mla() ? 1 : std::max<std::int64_t>(1, tp / kv_heads); }
-  Bytes rank_bytes(std::int64_t tp) const { return mla() ? token_bytes() : token_bytes() * copies(tp) / tp; }
+  bool mla() const;  // some layer keeps a latent vector instead of heads
+  std::int64_t layers() const { return static_cast<std::int64_t>(model.layers.size()); }
+  // Of one token, as long as every layer keeps it: layers with a window included. Without copies.
+  Bytes token_bytes() const;
+  // Of one token more in a long sequence: of the layers whose cache grows. Without copies.
+  Bytes growing_bytes() const { return model.cache().token_elements * element_bytes; }
+  // The same on one of `tp` ranks. A latent vector is needed by every rank, but one copy of it serves a store.
+  Bytes rank_bytes(std::int64_t tp) const;
+  // How often the heads of keys and values are kept over all ranks.
+  std::int64_t copies(std::int64_t tp) const {
+    return mla() ? 1 : std::max<std::int64_t>(1, rank_bytes(tp) * tp / std::max<Bytes>(1, token_bytes()));
+  }
+  // A sequence of `tokens` tokens on one of `tp` ranks: keys and values with windows cut to their length, the indexer's
+  // keys, states of recurrent layers.
+  Bytes sequence_bytes(std::int64_t tokens, std::int64_t tp) const;
+  // Keys of sparse attention's indexer, one byte per element and four for the scale (DeepSeek-V3.2's release notes,
+  // 2025-09: 132 bytes per token and layer), per token.
+  Bytes index_bytes() const;
+  // States of recurrent layers of one sequence on one rank: FP32, as Mamba's and delta net's kernels keep them.
+  Bytes state_bytes(std::int64_t tp) const { return model.cache(tp).state_elements * 4; }
 };
 
 // `text`: the file's; `where`: its name, for errors; `type`: elements of the cache instead of the model's, or empty.

@@ -184,6 +184,18 @@ TEST(KvModel, ALatentVectorIsCountedOnce) {
   EXPECT_EQ(model_of(config, "fp8").token_bytes(), 35136);
 }
 
+// A hybrid of two layers that attend (1 head of 64) and two that keep a state: 2 * 2 * 64 * 2 bytes grow per token; a
+// state of 4 * 8 * 16 numbers and 3 inputs of a convolution over 2 * 2 * 8 + 4 * 16 = 96, of 4 bytes, does not.
+TEST(KvModel, RecurrentLayersKeepAStateThatDoesNotGrow) {
+  const ModelShape model = model_of(R"({"model_type": "qwen3_next", "num_hidden_layers": 4, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 64, "full_attention_interval": 2, "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16, "hidden_size": 128,
+    "torch_dtype": "bfloat16"})");
+  EXPECT_EQ(model.growing_bytes(), 512);
+  EXPECT_EQ(model.state_bytes(1), 2 * (4 * 8 * 16 + 3 * 96) * 4);
+  EXPECT_EQ(model.sequence_bytes(10, 1), 5120 + model.state_bytes(1));
+}
+
 // Llama-2-70B names no head_dim: 8192 / 64 = 128. 2 * 80 * 8 * 128 * 2 = 327,680.
 TEST(KvModel, HeadsAreDerivedFromTheHiddenSize) {
   EXPECT_EQ(model_of(R"({"hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
@@ -194,13 +206,13 @@ TEST(KvModel, HeadsAreDerivedFromTheHiddenSize) {
 
 TEST(KvModel, WrongConfigsAreOneClearErrorEach) {
   const auto error = [](const std::string& text) { return parse_model(text, "c").error().message; };
-  EXPECT_EQ(error("[]"), "c is not a JSON object");
-  EXPECT_EQ(error("{}"), "c: num_hidden_layers is missing");
-  EXPECT_EQ(error(R"({"num_hidden_layers": -3})"), "c: num_hidden_layers is -3, not a number from 1 to 1048576");
-  EXPECT_EQ(error(R"({"num_hidden_layers": 2, "torch_dtype": "int3"})"),
+  EXPECT_EQ(error("[]"), "c: no JSON object; a config.json of Hugging Face is expected");
+  EXPECT_EQ(error("{}"), "c: key num_hidden_layers is missing");
+  EXPECT_EQ(error(R"({"num_hidden_layers": -3})"), "c: num_hidden_layers: -3 is no count between 0 and 2^40");
+  EXPECT_EQ(error(R"({"num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 8, "torch_dtype": "int3"})"),
             "c: unknown type 'int3'; there are float32, float16, bfloat16, fp8 and int8");
   EXPECT_EQ(error(R"({"num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 4, "head_dim": 8})"),
-            "c: 6 attention heads are no multiple of 4 heads of keys and values");
+            "c: 6 attention heads are no multiple of num_key_value_heads 4");
   EXPECT_FALSE(check_tp(
       model_of(R"({"num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 6, "head_dim": 8})"), 4));
 }

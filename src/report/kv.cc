@@ -3,6 +3,9 @@
 namespace weft::report {
 
 nlohmann::json to_json(const KvSizeReport& r) {
+  nlohmann::json windows = nlohmann::json::array();
+  for (const auto& w : r.windows)
+    windows.push_back({{"tokens", w.tokens}, {"layers", w.layers}, {"token_bytes", w.token_bytes}});
   return {{"schema", "weft.kv_size/1"},
           {"config", r.config},
           {"type", r.type},
@@ -15,7 +18,14 @@ nlohmann::json to_json(const KvSizeReport& r) {
           {"copies", r.copies},
           {"token_bytes", r.token_bytes},
           {"rank_token_bytes", r.rank_token_bytes},
-          {"total_bytes", r.total_bytes()}};
+          {"growing_layers", r.growing_layers},
+          {"recurrent_layers", r.recurrent_layers},
+          {"windows", std::move(windows)},
+          {"parameters", r.parameters},
+          {"active_parameters", r.active_parameters},
+          {"index_token_bytes", r.index_token_bytes},
+          {"state_bytes", r.state_bytes},
+          {"total_bytes", r.total_bytes}};
 }
 
 nlohmann::json to_json(const KvBenchReport& r) {

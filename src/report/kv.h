@@ -13,11 +13,21 @@ struct KvSizeReport {
   std::string config, type;
   bool latent = false;  // MLA
   std::int64_t layers = 0, tokens = 0, block_tokens = 0, tp = 1, copies = 1;
-  Bytes token_bytes = 0;       // of all ranks, without copies
+  Bytes token_bytes = 0;       // of layers whose cache grows, of all ranks, without copies
   Bytes rank_token_bytes = 0;  // of one rank
+  // Layers by what they keep, and the sizes of those that do not grow.
+  struct Window {
+    std::int64_t tokens = 0, layers = 0;
+    Bytes token_bytes = 0;  // per token within the window, of all these layers, without copies
+  };
+  std::int64_t growing_layers = 0, recurrent_layers = 0;
+  std::vector<Window> windows;
+  std::int64_t parameters = 0, active_parameters = 0;  // 0: the file has too few keys to count them
+  Bytes index_token_bytes = 0;                         // keys of sparse attention's indexer, on every rank
+  Bytes state_bytes = 0;                               // of recurrent layers, per sequence, of all ranks
+  Bytes total_bytes = 0;                               // one sequence of `tokens` tokens, of all ranks, with copies
 
   std::int64_t blocks() const { return (tokens + block_tokens - 1) / block_tokens; }
-  Bytes total_bytes() const { return token_bytes * copies * tokens; }
 };
 
 // What caches of one size would have served of a trace.

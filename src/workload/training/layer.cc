@@ -42,8 +42,10 @@ class Layer {
   void attention() {
     const double s = d(plan_.seq), tp = d(plan_.tp), b = d(plan_.micro_batch);
     const double widths = d(m_.query_width() + m_.value_width()) / tp;
+    const double share = m_.attention_share(plan_.seq);
     if (plan_.flash_attention()) {
-      const double flops = tokens_ * s * widths;  // 2 FLOP per product of two GEMMs, half of it below the causal mask
+      // 2 FLOP per product of two GEMMs, half of it below the causal mask
+      const double flops = tokens_ * s * widths * share + recurrent_flops() / tp;
       const double peak = card_.peak16 * (plan_.software < 2024 ? card_.attention_before_2024 : 1);
       core_.forward.attention = flops / (peak * card_.attention_forward) + card_.launch;
       core_.backward.attention = 2.5 * flops / (peak * card_.attention_backward) + card_.launch;
@@ -56,12 +58,16 @@ class Layer {
           at16.grouped_gemm_time(groups, rows, s, depth) + at16.grouped_gemm_time(groups, rows, depth, s);
       // Softmax with its mask, and dropout, read and write the scores; the GEMMs' own traffic is counted with them.
       const double scores = groups * rows * s;
-      core_.forward.attention = both + card_.memory_time(9 * scores);
-      core_.backward.attention = 2 * both + card_.memory_time(11 * scores);
+      core_.forward.attention = share * (both + card_.memory_time(9 * scores));
+      core_.backward.attention = share * (2 * both + card_.memory_time(11 * scores));
     }
     time.forward += core_.forward;
     time.backward += core_.backward;
   }
+
+  // Of the mean layer: a recurrent mixer writes and reads its state with every token, 2 FLOP per number each (arXiv
+  // 2405.21060, section 6).
+  double recurrent_flops() const { return 4 * tokens_ * d(m_.recurrent_state) * d(m_.recurrent_layers) / d(m_.layers); }
 
   double per_shard() const { return plan_.sequence_parallel ? d(plan_.tp) : 1; }
 
@@ -110,8 +116,12 @@ class Layer {
   double expert_rows() const { return tokens_ * d(m_.top_k) / per_shard(); }
 
   void experts() {
-    const double rows = expert_rows(), h = d(m_.hidden), f = d(m_.moe_ffn), groups = d(m_.experts / plan_.ep);
-    gemm(tokens_ / per_shard(), d(m_.experts), h);
+    const double rows = expert_rows(), h = d(m_.expert_hidden), f = d(m_.moe_ffn), groups = d(m_.experts / plan_.ep);
+    gemm(tokens_ / per_shard(), d(m_.experts), d(m_.hidden));
+    if (m_.expert_hidden != m_.hidden) {
+      gemm(tokens_ / per_shard(), h, d(m_.hidden));
+      gemm(tokens_ / per_shard(), d(m_.hidden), h);
+    }
     const double each = rows / groups;
     gemm(each, (m_.gated ? 2 : 1) * f, h, groups);
     gemm(each, h, f, groups);
@@ -121,6 +131,7 @@ class Layer {
     if (m_.shared_ffn > 0) mlp(d(m_.shared_ffn));
   }
   void mlp(double width) {
+    if (width == 0) return;
     const double f = width / d(plan_.tp), h = d(m_.hidden);
     gemm(tokens_, (m_.gated ? 2 : 1) * f, h);
     gemm(tokens_, h, f);
@@ -148,6 +159,11 @@ class Layer {
       gemm(tokens_, (q + 2 * d(m_.kv_width())) / tp, h);
     }
     gemm(tokens_, h, v / tp);
+    // Layers may differ: the mean mixer has as many GEMMs more or less as parameters.
+    const double share = m_.projection_share();
+    time.forward = time.forward * share;
+    time.backward = time.backward * share;
+    time.weight *= share;
     if (m_.positions != 0) return;
     // Rotary embedding. Not fused, it is a complex product in FP32: to FP32 (2 + 4 bytes), times the phase (4 + 4),
     // back (4 + 2); torchtitan's apply_rotary_emb.

@@ -139,7 +139,7 @@ Result<Model> model_of(const StepTable& table, const StepLine& line) {
   const bool gpt = name.starts_with("gpt") || name.starts_with("mpt") || name.starts_with("nemotron");
   m.gated = !gpt;
   m.tied = name.starts_with("gpt") || name.starts_with("mpt");
-  return m;
+  return uniform_model(std::move(m));
 }
 
 Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t gpus) {

@@ -58,7 +58,7 @@ StageParameters parameters_of_stage(const Model& m, const Plan& plan, std::int64
             d(layers.moe) * (d(m.mlp_parameters(m.shared_ffn)) / tp + d(m.router_parameters()));
   if (stage == 0) p.dense += d(m.embedding_parameters()) / tp;
   if (stage == plan.pp - 1) p.dense += d(m.tied && plan.pp > 1 ? m.vocab * m.hidden : m.output_parameters()) / tp;
-  p.expert = d(layers.moe) * d(m.experts) * d(m.mlp_parameters(m.moe_ffn)) / d(plan.ep);
+  p.expert = d(layers.moe) * d(m.experts) * d(m.expert_parameters()) / d(plan.ep);
   return p;
 }
 

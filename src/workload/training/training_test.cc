@@ -46,20 +46,49 @@ TEST(Models, HaveAsManyParametersAsTheirPapersSay) {
 }
 
 TEST(Models, AMissingKeyAndAnotherArchitectureAreNamed) {
-  const auto missing = parse_model("c.json", R"({"model_type":"llama","hidden_size":64,"num_attention_heads":4})");
+  const auto missing =
+      parse_model("c.json", R"({"model_type":"llama","hidden_size":64,"num_attention_heads":4,"vocab_size":9})");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message, "c.json: key num_hidden_layers is missing");
   const auto bert = parse_model("c.json", R"({"model_type":"bert","num_hidden_layers":2,"hidden_size":64})");
   ASSERT_FALSE(bert);
-  EXPECT_NE(bert.error().message.find("no decoder-only transformer"), std::string::npos);
+  EXPECT_NE(bert.error().message.find("is an encoder"), std::string::npos);
 }
 
 TEST(Models, KeysThatMatterAndAreLeftOutAreNamed) {
   const auto m =
       parse_model("c.json", R"({"model_type":"mistral","num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,
-    "vocab_size":100,"intermediate_size":128,"sliding_window":4096})");
+    "vocab_size":100,"intermediate_size":128,"num_nextn_predict_layers":1})");
   ASSERT_TRUE(m);
-  EXPECT_EQ(m->not_modelled, std::vector<std::string>{"sliding_window"});
+  EXPECT_EQ(m->not_modelled, std::vector<std::string>{"num_nextn_predict_layers"});
+}
+
+// Every layer sees 1,024 of 4,096 keys: 2 * 1/4 - 1/16 = 0.4375 of the scores of causal attention.
+TEST(Models, WindowsComputeFewerScores) {
+  const std::string start = R"({"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"vocab_size":100,
+    "intermediate_size":128,"max_position_embeddings":4096,"model_type":")";
+  const Model windows = *parse_model("c.json", start + R"(mistral","sliding_window":1024})");
+  const Model whole = *parse_model("c.json", start + R"(mistral"})");
+  EXPECT_DOUBLE_EQ(windows.attention_share(4096), 0.4375);
+  EXPECT_DOUBLE_EQ(windows.attention_share(1024), 1);
+  EXPECT_DOUBLE_EQ(whole.attention_share(4096), 1);
+  EXPECT_DOUBLE_EQ(whole.projection_share(), 1);
+}
+
+// Two layers of eight attend; six keep the state of a gated delta net. Their parameters count, and a step takes less
+// than one whose layers all attend.
+TEST(Models, AHybridCountsTheParametersOfItsRecurrentLayers) {
+  const Model hybrid = *parse_model("c.json", R"({"model_type":"qwen3_next","num_hidden_layers":8,"hidden_size":2048,
+    "num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,"linear_num_value_heads":32,
+    "linear_num_key_heads":16,"linear_key_head_dim":128,"linear_value_head_dim":128,"intermediate_size":5120,
+    "vocab_size":151936})");
+  EXPECT_EQ(hybrid.recurrent_layers, 6);
+  EXPECT_EQ(hybrid.recurrent_state, 32 * 128 * 128);
+  EXPECT_DOUBLE_EQ(hybrid.attention_share(4096), 0.25);
+  // Attention: queries and their gate 2 * 2048 * 4096, keys and values 2 * 2048 * 512, output 4096 * 2048.
+  EXPECT_EQ(hybrid.attention_matrix, 2048 * (2 * 4096 + 2 * 512 + 4096));
+  // Delta net: 2048 * (2 * 2048 + 2 * 4096 + 64), a convolution of 4 over 8,192, output 4096 * 2048.
+  EXPECT_EQ(hybrid.mixer_total, 2 * hybrid.attention_matrix + 6 * (2048 * 12352 + 4 * 8192 + 4096 * 2048));
 }
 
 TEST(Plans, ThatDoNotDivideAreRefusedByName) {
@@ -88,6 +117,7 @@ TEST(Memory, ActivationsOfGptFollowThePublishedCount) {
           .ffn = 24576,
           .vocab = 51200};
   m.gated = false, m.tied = true;
+  m = uniform_model(m);
   const Plan plan{.tp = 8, .zero = 0, .micro_batch = 4, .global_batch = 4, .seq = 2048, .software = 2022};
   const StageMemory memory = memory_of_stage(m, plan, card("A100-SXM4-80GB"), 0);
   EXPECT_NEAR(memory.activations / kGiB, 39.6, 0.2);
