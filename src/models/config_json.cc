@@ -1,15 +1,11 @@
 #include <algorithm>
 #include <array>
 
-#include "base/embedded.h"
 #include "base/text.h"
+#include "models/files.h"
 #include "models/keys.h"
 #include "models/layers.h"
 #include "models/model.h"
-
-namespace weft::embedded {
-std::span<const File> model_files();  // data/models, compiled in
-}  // namespace weft::embedded
 
 namespace weft::models {
 namespace {
@@ -51,7 +47,7 @@ const json& language_model(const json& whole) {
   return whole;
 }
 
-Attention read_attention(Keys& keys, const Model& model) {
+Attention read_attention(Keys& keys) {
   Attention a;
   a.kv_rank = keys.count_or({"kv_lora_rank"}, 0);
   const std::initializer_list<const char*> heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"};
@@ -173,7 +169,7 @@ Model read_model(Keys& keys, const Family& family, const std::string& type, cons
     keys.fail(
         fmt::format("{}: num_hidden_layers: {} is no count between 1 and {}", keys.file(), shared.layers, kMostLayers));
   if (keys.error().empty() && family.hybrid != "mamba1_only" && family.hybrid != "mamba2_only")
-    shared.attention = read_attention(keys, m);
+    shared.attention = read_attention(keys);
   shared.ffn = read_ffn(keys, family, m);
   if (keys.error().empty()) read_layers(keys, family, shared, m);
   return m;

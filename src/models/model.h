@@ -128,6 +128,14 @@ enum class Need : std::uint8_t { kModel, kCache };
 // no decoder or is not modelled.
 Result<Model> parse_config(std::string_view file, std::string_view text, Need need = Need::kModel);
 
+// Models of the catalogue (data/models/catalog), sorted.
+std::vector<std::string> catalog_names();
+// The catalogue's name of a model that is called `name` elsewhere, e.g. "meta-llama/Llama-3.1-8B-Instruct": without
+// the owner, case, punctuation and words that say how weights were tuned or stored. Empty: there is none.
+std::string catalog_name(std::string_view name);
+// Errors (bad input): no such model.
+Result<Model> load(std::string_view name);
+
 // model_types that data/models/families.json describes, sorted.
 std::vector<std::string> family_types();
 

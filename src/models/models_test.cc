@@ -54,8 +54,9 @@ TEST(Models, CurrentModelsAreReadAndHaveTheirPublishedParameters) {
     const auto model = parse_config(file, read_text_file(entry.path()).value());
     ASSERT_TRUE(model) << model.error().message;
     ++read;
-    if (const auto at = published.find(name); at != published.end())
+    if (const auto at = published.find(name); at != published.end()) {
       EXPECT_NEAR(static_cast<double>(model->parameters()) * 1e-9 / at->second, 1, 0.005) << name;
+    }
   }
   EXPECT_GE(read, 70U);
 }
@@ -140,6 +141,17 @@ TEST(Models, AnUnknownFamilyIsReadAsADecoderAndNamed) {
                               {"vocab_size", 10}});
   ASSERT_EQ(model.left_out.size(), 1U);
   EXPECT_EQ(model.left_out[0], "model_type llama9 (read as a decoder with gated MLPs)");
+}
+
+TEST(Models, TheCatalogueIsFoundByTheNamesOfOthers) {
+  for (const std::string& name : catalog_names()) EXPECT_TRUE(load(name)) << name;
+  EXPECT_GE(catalog_names().size(), 100U);
+  EXPECT_EQ(catalog_name("Qwen/Qwen3-30B-A3B"), "qwen3-30b-a3b");
+  EXPECT_EQ(catalog_name("meta-llama/Meta-Llama-3-8B-Instruct"), "llama3-8b");
+  EXPECT_EQ(catalog_name("meta-llama/Llama-3.1-70B-Instruct"), "llama-3.1-70b");
+  EXPECT_EQ(catalog_name("google/gemma-2-9b-it"), "gemma-2-9b");
+  EXPECT_EQ(catalog_name("llama"), "");
+  EXPECT_EQ(catalog_name("/"), "");
 }
 
 TEST(Models, EveryFamilyHasAName) { EXPECT_GE(family_types().size(), 100U); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost/shipped.h"
+#include "models/model.h"
 #include "topology/machine.h"
 #include "workload/training/files.h"
 
@@ -113,8 +114,7 @@ Result<std::int64_t> StepTable::count(const StepLine& line, std::string_view col
 
 Result<Model> model_of(const StepTable& table, const StepLine& line) {
   const std::string name = table.text(line, "model");
-  for (const std::string& known : model_names())
-    if (known == name) return load_model(known);
+  if (const auto names = models::catalog_names(); std::ranges::binary_search(names, name)) return load_model(name);
   Model m;
   m.name = name;
   WEFT_TRY(m.layers, table.count(line, "layers", 0));

@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "models/model.h"
-#include "workload/training/files.h"
 
 namespace weft::training {
 namespace {
-
-constexpr std::string_view kModels = "data/training/models/";
 
 // The sizes of attention: of the first layer that sees all tokens, or of the first that attends.
 const models::Layer* attention_of(const models::Model& from) {
@@ -136,18 +133,13 @@ Model uniform_model(Model m) {
 }
 
 Result<Model> load_model(const std::string& name) {
-  for (const auto& file : embedded::training_files())
-    if (file.path == fmt::format("{}{}.json", kModels, name)) return parse_model(file.path, file.text);
+  if (const std::string known = models::catalog_name(name); !known.empty()) {
+    WEFT_TRY(const models::Model model, models::load(known));
+    return training_model(known, model);
+  }
   return load_model_file(name);
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& file : embedded::training_files())
-    if (file.path.starts_with(kModels) && file.path.ends_with(".json"))
-      names.emplace_back(file.path.substr(kModels.size(), file.path.size() - kModels.size() - 5));
-  std::ranges::sort(names);
-  return names;
-}
+std::vector<std::string> model_names() { return models::catalog_names(); }
 
 }  // namespace weft::training

@@ -74,7 +74,8 @@ inline constexpr const char* kFlopsFormula =
 // missing or has no sense, or an architecture that is not modelled.
 Result<Model> parse_model(std::string_view file, std::string_view text);
 
-// A name of the catalogue (data/training/models), or a file or folder with a config.json.
+// A name of the catalogue (data/models/catalog), or what it is called elsewhere (models::catalog_name), or a file or
+// folder with a config.json.
 Result<Model> load_model(const std::string& name);
 std::vector<std::string> model_names();
 Result<Model> load_model_file(const std::string& name);  // a file or folder only
