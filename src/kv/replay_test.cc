@@ -208,7 +208,7 @@ TEST(KvModel, WrongConfigsAreOneClearErrorEach) {
   const auto error = [](const std::string& text) { return parse_model(text, "c").error().message; };
   EXPECT_EQ(error("[]"), "c: no JSON object; a config.json of Hugging Face is expected");
   EXPECT_EQ(error("{}"), "c: key num_hidden_layers is missing");
-  EXPECT_EQ(error(R"({"num_hidden_layers": -3})"), "c: num_hidden_layers: -3 is no count between 0 and 2^40");
+  EXPECT_EQ(error(R"({"num_hidden_layers": -3})"), "c: num_hidden_layers: -3 is no count between 0 and 1048576");
   EXPECT_EQ(error(R"({"num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 8, "torch_dtype": "int3"})"),
             "c: unknown type 'int3'; there are float32, float16, bfloat16, fp8 and int8");
   EXPECT_EQ(error(R"({"num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 4, "head_dim": 8})"),

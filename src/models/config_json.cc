@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMostLayers = 4096;
+constexpr double kMostParameters = 1e15;
 
 const json& families() {
   static const json all = json::parse(embedded::model_files().front().text);
@@ -197,6 +198,12 @@ Result<Model> parse_config(std::string_view file, std::string_view text, Need ne
   Keys keys(file, section, whole, defaults, need);
   Model model = read_model(keys, family, type, description);
   if (!keys.error().empty()) return bad_input("{}", keys.error());
+  double parameters = 0;
+  for (const Layer& layer : model.layers)
+    parameters +=
+        static_cast<double>(model.mixer_parameters(layer)) + static_cast<double>(model.feed_parameters(layer));
+  if (parameters > kMostParameters)
+    return bad_input("{}: {:.3g} parameters; at most {:.0e} are counted", file, parameters, kMostParameters);
   model.quantization = quantization_of(whole, section);
   name_left_out(whole, keys, model);
   if (known == all["families"].end() && !type.empty())

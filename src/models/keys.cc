@@ -5,7 +5,18 @@
 namespace weft::models {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
+// Bounds of counts, so that products of three and their sums over a layer stay below 2^63.
+constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr std::int64_t kMostExperts = std::int64_t{1} << 16;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+
+std::int64_t bound_of(std::string_view name) {
+  for (const char* part : {"position", "seq", "window", "chunk"})
+    if (name.find(part) != std::string_view::npos) return kMostTokens;
+  if (name.find("vocab") != std::string_view::npos) return std::int64_t{1} << 28;
+  return name.find("expert") != std::string_view::npos && name.find("size") == std::string_view::npos ? kMostExperts
+                                                                                                      : kMost;
+}
 
 const nlohmann::json* below(const nlohmann::json& object, std::string_view name) {
   const nlohmann::json* at = &object;
@@ -30,9 +41,13 @@ const Keys::Json* Keys::find(std::initializer_list<const char*> names) const {
 }
 
 std::optional<std::int64_t> Keys::as_count(const char* name, const Json& value) {
-  if (value.is_number_integer() && value.get<std::int64_t>() >= 0 && value.get<std::int64_t>() <= kMost)
+  const std::int64_t most = bound_of(name);
+  // An integer above 2^63 is unsigned to the library.
+  if (value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)) &&
+      value.get<std::int64_t>() >= 0 && value.get<std::int64_t>() <= most)
     return value.get<std::int64_t>();
-  fail(fmt::format("{}: {}: {} is no count between 0 and 2^40", file_, name, shown(value.dump())));
+  fail(fmt::format("{}: {}: {} is no count between 0 and {}", file_, name, shown(value.dump()), most));
   return std::nullopt;
 }
 

@@ -123,7 +123,7 @@ TEST(Models, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": 5, "num_key_value_heads": 3, "intermediate_size": 8})"),
             "c: 4 attention heads are no multiple of num_key_value_heads 3");
   EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": -5})"),
-            "c: vocab_size: -5 is no count between 0 and 2^40");
+            "c: vocab_size: -5 is no count between 0 and 268435456");
   EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": 5, "intermediate_size": 8, "num_experts": 4})"),
             "c: key num_experts_per_tok is missing");
   EXPECT_EQ(error_of(R"({"model_type": "nemotron_h", "hidden_size": 8, "vocab_size": 5, "num_attention_heads": 2,
@@ -141,6 +141,14 @@ TEST(Models, AnUnknownFamilyIsReadAsADecoderAndNamed) {
                               {"vocab_size", 10}});
   ASSERT_EQ(model.left_out.size(), 1U);
   EXPECT_EQ(model.left_out[0], "model_type llama9 (read as a decoder with gated MLPs)");
+}
+
+TEST(Models, SizesThatOverflowAreRefused) {
+  const std::string start = R"({"model_type": "llama", "num_attention_heads": 1048576, "num_hidden_layers": 4096,
+    "head_dim": 1048576, "hidden_size": 1048576, "vocab_size": 5, "intermediate_size": )";
+  EXPECT_EQ(error_of(start + "8}").substr(0, 3), "c: ");
+  EXPECT_EQ(error_of(start + "18446744073709551615}"),
+            "c: intermediate_size: 18446744073709551615 is no count between 0 and 1048576");
 }
 
 TEST(Models, TheCatalogueIsFoundByTheNamesOfOthers) {
