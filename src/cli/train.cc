@@ -10,7 +10,7 @@
 #include "workload/training/answer.h"
 #include "workload/training/best.h"
 #include "workload/training/compare.h"
-#include "workload/training/config.h"
+#include "workload/training/config/config.h"
 #include "workload/training/pictures.h"
 
 namespace weft::cli {
@@ -24,7 +24,7 @@ struct Spec {
   training::Words words{.model = "", .on = ""};
   std::string json, timeline, compare, config, svg, curves, cards;
   std::function<bool(const char* option)> given;  // on the command line
-  std::int64_t shown = 10;
+  std::int64_t shown = 10, vocab = 0;
   bool best = false, sensitivity = false;
 };
 
@@ -47,6 +47,9 @@ Examples:
   weft train --compare steps.csv                           published or own steps against the model
   weft train llama3-70b --on dgx-h100:nodes=8 --tp 8 --cards mine.json    by weft calibrate --train runs.csv --out mine.json
 )";
+
+// Of a file that names no length: fine-tuning rarely uses all that a model can.
+constexpr std::int64_t kUsualSequence = 4096;
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
 
@@ -224,14 +227,39 @@ Result<int> compare(const Spec& spec) {
   return 0;
 }
 
-// Takes from a framework's file what the command line does not say.
-Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model, bool quiet) {
-  WEFT_TRY(const std::string text, read_text_file(spec.config));
-  WEFT_TRY(training::Config config, training::parse_config(spec.config, text));
+void print_config(const std::string& file, const training::Config& config) {
+  static constexpr std::size_t kShown = 12;
+  const auto list = [](std::string_view what, const std::vector<std::string>& items) {
+    if (items.empty()) return std::string();
+    const std::size_t shown = std::min(kShown, items.size());
+    return fmt::format("; {}: {}{}", what,
+                       fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                       items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "");
+  };
+  fmt::print(stderr, "weft: {}: {}{}{}{}\n", file, config.format, list("left out", config.not_modelled),
+             list("not known", config.unread), list("assumed", config.assumed));
+}
+
+// Takes from a framework's file what the command line does not say. `accumulate`: micro-batches of one rank where the
+// file gives them instead of a global batch; 0 where it says neither.
+Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model,
+                   std::optional<std::int64_t>& accumulate, bool quiet) {
+  // FILE, or FILE:FUNCTION of a Python file with several configurations.
+  std::string file = spec.config;
+  training::ConfigHints hints;
+  if (const std::size_t colon = file.rfind(':'); colon != std::string::npos && file.substr(0, colon).ends_with(".py")) {
+    hints.function = file.substr(colon + 1);
+    file.resize(colon);
+  }
+  if (spec.vocab != 0) hints.vocab = spec.vocab;
+  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(training::Config config, training::parse_config(file, text, hints));
   for (const auto& [name, value] : config.numbers)
     if (!spec.given(name.c_str())) set_number(words, name, value);
   if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
   if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
+  if (!config.numbers.contains("global-batch") && !spec.given("global-batch"))
+    accumulate = config.accumulate.value_or(0);
   if (words.model.empty()) words.model = config.model_name;
   if (words.model.empty() && config.model) {
     model = std::move(config.model);
@@ -240,9 +268,7 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
   if (words.model.empty())
     return bad_input("{}: {} names no model: give one, e.g. weft train llama3-8b --config {}", spec.config,
                      config.format, spec.config);
-  if (!quiet)
-    fmt::print(stderr, "weft: {}: {}{}\n", spec.config, config.format,
-               config.not_modelled.empty() ? "" : fmt::format("; left out: {}", fmt::join(config.not_modelled, ", ")));
+  if (!quiet) print_config(spec.config, config);
   return {};
 }
 
@@ -250,13 +276,25 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   training::Words words = spec.words;
   WEFT_TRY(words.cards, own_cards(spec));
   std::optional<training::Model> own;
-  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, quiet));
-  if (words.model.empty()) return bad_input("weft train needs a MODEL: {}", fmt::join(training::model_names(), ", "));
+  std::optional<std::int64_t> accumulate;
+  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, accumulate, quiet));
+  if (words.model.empty())
+    return bad_input(
+        "weft train needs a MODEL: a config.json, or a name such as llama3-70b (weft train --help lists them)");
   if (words.on.empty() || words.on == "this")
     return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
   WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
   WEFT_TRY(Machine machine, load_machine(words.on));
   words.on = machine.name;
+  if (!spec.config.empty() && words.plan.seq == 0) words.plan.seq = std::min(model.seq, kUsualSequence);
+  if (accumulate) {
+    const auto& p = words.plan;
+    const std::int64_t dp =
+        words.dp > 0
+            ? words.dp
+            : std::max<std::int64_t>(1, machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp));
+    words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
+  }
   return Asked{std::move(words), std::move(model), std::move(machine)};
 }
 
@@ -364,8 +402,12 @@ Command add_train(CLI::App& app) {
   sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
   sub->add_option(
       "--config", spec->config,
-      "a run's own file: Megatron-LM's arguments, NeMo's YAML, torchtitan's TOML, DeepSpeed's JSON; options "
+      "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
+      "LLaMA-Factory, "
+      "axolotl or accelerate, TOML of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
       "given here count more");
+  sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));
   spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };
   sub->add_option("--on", spec->words.on, "the machine, as for weft bench");
   sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/nearest_words.h"
 #include "base/text.h"
 #include "models/files.h"
 #include "models/model.h"
@@ -57,11 +58,25 @@ std::string catalog_name(std::string_view name) {
   return at == names.end() ? "" : *at;
 }
 
+std::vector<std::string> nearest_names(std::string_view name) {
+  constexpr std::size_t kMost = 3;
+  const std::string wanted = plain(name);
+  std::vector<std::string> words;
+  for (const std::string& other : catalog_names()) words.push_back(plain(other));
+  std::vector<std::string> found;
+  for (const std::string& word : nearest_words(wanted, words, kMost))
+    if (std::string known = catalog_name(word); std::ranges::find(found, known) == found.end())
+      found.push_back(std::move(known));
+  return found;
+}
+
 Result<Model> load(std::string_view name) {
   const std::string known = catalog_name(name);
   for (const auto& file : embedded::model_files())
     if (!known.empty() && name_of(file.path) == known) return parse_config(file.path, file.text);
-  return bad_input("model {}: not in the catalogue", shown(name));
+  const auto nearest = nearest_names(name);
+  return bad_input("model {}: not in the catalogue of {}{}", shown(name), catalog_names().size(),
+                   nearest.empty() ? "" : fmt::format("; nearest: {}", fmt::join(nearest, ", ")));
 }
 
 }  // namespace weft::models

@@ -133,7 +133,9 @@ std::vector<std::string> catalog_names();
 // The catalogue's name of a model that is called `name` elsewhere, e.g. "meta-llama/Llama-3.1-8B-Instruct": without
 // the owner, case, punctuation and words that say how weights were tuned or stored. Empty: there is none.
 std::string catalog_name(std::string_view name);
-// Errors (bad input): no such model.
+// Up to three names of the catalogue that a misspelt `name` may mean.
+std::vector<std::string> nearest_names(std::string_view name);
+// Errors (bad input): no such model; names the nearest.
 Result<Model> load(std::string_view name);
 
 // model_types that data/models/families.json describes, sorted.

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "workload/training/config.h"
+#include "workload/training/config/config.h"
 #include "workload/training/step.h"
 
 namespace weft::training {

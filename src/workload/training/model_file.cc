@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "base/text_file.h"
+#include "models/model.h"
 #include "workload/training/model.h"
 
 namespace weft::training {
@@ -10,7 +11,7 @@ Result<Model> load_model_file(const std::string& name) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) path /= "config.json";
   if (!std::filesystem::exists(path, none))
-    return bad_input("model {}: neither a file nor one of {}", name, fmt::join(model_names(), ", "));
+    return bad_input("{}; and no such file: give its config.json", models::load(name).error().message);
   WEFT_TRY(const std::string text, read_text_file(path));
   return parse_model(path.string(), text);
 }

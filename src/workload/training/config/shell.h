@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::training {
+
+// What a shell script would run, as far as its text says: variables, arrays, ${NAME:-default}, arithmetic, if, case,
+// for, functions, here-documents, sourced files. Nothing is executed. What only the running script knows (the
+// environment, arguments, results of commands) stays as it is written, "$NAME".
+struct ShellRun {
+  std::vector<std::vector<std::string>> commands;             // each with its words, in order
+  std::map<std::string, std::vector<std::string>> variables;  // at the end; an array has several words
+  std::vector<std::string> order;                             // of the variables' first assignments
+  std::vector<std::string> notes;                             // what could not be decided, with its line
+};
+
+// `source`: the text of a file that the script sources, or none.
+ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source);
+
+}  // namespace weft::training
