@@ -43,7 +43,7 @@ std::string disagree(Communicator& c, Collective collective) {
                   .channels = c.rank() == c.ranks() - 1 ? 2 : 1,
                   .timeout = std::chrono::seconds(10)};
   Status done = c.barrier();  // all have joined; the first who leave it may break those who are still there
-  for (int i = 0; i < 3 && done; ++i) done = c.run(r);  // a rank that only sends may be told in the next
+  for (int i = 0; i < 3 && done; ++i) done = c.run(r);  // a rank that only sends may learn of it in the next
   if (done) done = c.barrier();
   return done ? "the calls differed, and all were ok" : "";
 }

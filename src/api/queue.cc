@@ -89,11 +89,11 @@ struct Queue::Worker {
       tasks.pop_front();
       guard.unlock();  // callers and callbacks may queue more meanwhile
       Status status = guarded("a call", [&] { return task.calls(communicator); });
-      const Status told = guarded("a callback", [&] {
+      const Status notified = guarded("a callback", [&] {
         if (task.callback) task.callback(status);
         return Status();
       });
-      task.state->finish(status ? told : std::move(status));
+      task.state->finish(status ? notified : std::move(status));
       task = {};
       guard.lock();
     }

@@ -86,7 +86,7 @@ void collectives(Draws& d) {
   EXPECT_TRUE(c.barrier());  // none of that has broken anything
 }
 
-// Two ranks that are wrong alike are both told, and neither waits.
+// Two ranks that are wrong alike are both refused, and neither waits.
 void collectives_of_two(Draws& d) {
   auto both = Communicator::threads(2).value();
   std::array<Buffers, 2> b;

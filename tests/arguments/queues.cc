@@ -30,9 +30,9 @@ void functions_that_throw(Draws&) {
   Queue queue(alone());
   const auto thrown = queue.start([](Communicator&) -> Status { throw std::runtime_error("from a call"); });
   EXPECT_NE(thrown.wait().error().message.find("from a call"), std::string::npos);
-  const auto told = queue.start([](Communicator& c) { return c.barrier(); },
+  const auto thrown_back = queue.start([](Communicator& c) { return c.barrier(); },
                                 [](const Status&) { throw std::runtime_error("from a callback"); });
-  EXPECT_NE(told.wait().error().message.find("from a callback"), std::string::npos);
+  EXPECT_NE(thrown_back.wait().error().message.find("from a callback"), std::string::npos);
   const auto number = queue.start([](Communicator&) -> Status { throw 7; });
   EXPECT_EQ(number.wait().error().code, Code::kInternal);
   EXPECT_TRUE(queue.start([](Communicator& c) { return c.barrier(); }).wait());  // it goes on

@@ -7,7 +7,7 @@
 namespace weft::compat::nccl {
 namespace {
 
-// Errors: `parts` times so many elements are more than a process can have.
+// Errors: `parts` times `count` elements are more than a process can have.
 Status check_count(std::size_t count, DataType type, std::size_t parts) {
   if (parts == 0 || count <= session::kAddressSpace / parts / static_cast<std::size_t>(size_of(type))) return {};
   return bad_input("{} elements do not fit into memory", count);
