@@ -70,7 +70,9 @@ Rank World::ranks() const { return pe_ ? pe_->ranks() : 0; }
 Result<void*> World::allocate(std::size_t bytes, std::size_t alignment) {
   if (!pe_) return no_world();
   if (!std::has_single_bit(alignment)) return bad_input("World::allocate: {} is no alignment", alignment);
-  WEFT_CHECK(session::check_elements("World::allocate", &bytes, bytes, DataType::kUint8));
+  if (bytes > session::kAddressSpace)
+    return failure(Code::kNoResources, Blame::kOperation, "World::allocate: {} bytes are more than a process can have",
+                   bytes);
   return pe_->allocate("World::allocate", bytes, alignment);
 }
 Status World::free(void* memory) { return pe_ ? pe_->free("World::free", memory) : Status(no_world()); }

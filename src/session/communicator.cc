@@ -139,7 +139,8 @@ Result<Received> Communicator::receive(void* data, std::size_t count, DataType t
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {
   if (!session_) return no_communicator();
-  WEFT_CHECK(session::check_elements("allocate", &bytes, bytes, DataType::kUint8));
+  if (bytes > session::kAddressSpace)
+    return failure(Code::kNoResources, Blame::kOperation, "allocate: {} bytes are more than a process can have", bytes);
   Memory memory;
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
   memory.session_ = session_;

@@ -31,7 +31,7 @@ void functions_that_throw(Draws&) {
   const auto thrown = queue.start([](Communicator&) -> Status { throw std::runtime_error("from a call"); });
   EXPECT_NE(thrown.wait().error().message.find("from a call"), std::string::npos);
   const auto thrown_back = queue.start([](Communicator& c) { return c.barrier(); },
-                                [](const Status&) { throw std::runtime_error("from a callback"); });
+                                       [](const Status&) { throw std::runtime_error("from a callback"); });
   EXPECT_NE(thrown_back.wait().error().message.find("from a callback"), std::string::npos);
   const auto number = queue.start([](Communicator&) -> Status { throw 7; });
   EXPECT_EQ(number.wait().error().code, Code::kInternal);
