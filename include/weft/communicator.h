@@ -24,6 +24,9 @@ struct Pending;
 struct TaggedOperation;
 }  // namespace session
 
+// Longer timeouts are refused, as are negative ones: 0 stands for no limit.
+inline constexpr std::chrono::milliseconds kMostTimeout = std::chrono::hours(24 * 365 * 100);
+
 // One collective call. `count` is elements: of the whole message for all_reduce, broadcast and reduce, of one rank's
 // part for the others (all_gather, gather: in count, out count * ranks; reduce_scatter, scatter: in count * ranks, out
 // count; all_to_all: both count * ranks; send_recv: both count). Parts lie in the order of their ranks. Only the root
@@ -52,8 +55,8 @@ struct Request {
   std::string algorithm = {};
   std::string protocol = {};
   int channels = 0;
-  // How long this call waits for a peer before it fails; 0: as long as it lives; empty: as set_timeout() says. Not part
-  // of what ranks must agree on.
+  // How long this call waits for a peer before it fails: at most kMostTimeout; 0: as long as it lives; empty: as
+  // set_timeout() says. Not part of what ranks must agree on.
   std::optional<std::chrono::milliseconds> timeout = {};
 };
 
@@ -159,7 +162,8 @@ struct Agreement {
 
 // A group of ranks that call the same collectives in the same order.
 // Thread: one at a time per communicator; different communicators are independent.
-// Large messages (from a few KiB): either all ranks pass memory from allocate(), or none does.
+// Memory: a rank may pass memory from allocate() or any other, whatever the other ranks pass. Repeated calls are
+// fastest where all ranks pass memory from allocate(), or none does (decision 0195).
 class Communicator {
  public:
   // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when
@@ -325,10 +329,12 @@ class Communicator {
 
   // How long the calls from here on wait for a peer before they fail; 0: as long as it lives. Unless set: as
   // WEFT_TIMEOUT_MS or ConnectOptions say. Ranks may differ: the first whose time is up breaks the communicator. A rank
-  // that has ended is noticed all the same. shrink() and agree() keep to the communicator's own.
-  void set_timeout(std::chrono::milliseconds timeout);
+  // that has ended is noticed all the same. shrink() and agree() keep to the communicator's own. Errors:
+  // kInvalidArgument: negative, more than kMostTimeout; nothing has changed.
+  Status set_timeout(std::chrono::milliseconds timeout);
   // From here on a call that waits for a peer asks this function about every 20 ms, on the calling thread; true ends
-  // the wait as abort() would, with kAborted on all ranks. Empty: nothing is asked. Bindings ask for signals here.
+  // the wait as abort() would, with kAborted on all ranks, and so does an exception. Empty: nothing is asked. Bindings
+  // ask for signals here.
   void set_interrupt(std::function<bool()> interrupted);
 
   // What has broken this communicator, or would break the next operation: an abort, or the death of a peer as far as it

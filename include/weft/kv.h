@@ -18,6 +18,9 @@
 // A block is `block_tokens` tokens of a prompt and fills one page. Its key is SHA-256 over the key of the block before
 // it and its tokens; the first key follows from the tenant's salt. So equal keys mean equal prefixes of one tenant.
 // Tokens behind the last whole block of a prompt are ignored.
+//
+// Calls of a store, server or client that was moved from fail with kInvalidArgument; those that return no error find
+// nothing.
 namespace weft::kv {
 
 using Token = std::int32_t;
@@ -142,7 +145,7 @@ class Store {
   // leased, being written or still being copied; nothing has been kept.
   Result<Writing> begin(std::string_view salt, std::span<const Token> tokens);
   // The bytes of a page, for this process: to be read under its lease, to be written before its commit(), which makes
-  // its checksum. Requires: a page of this store.
+  // its checksum. Empty: no page of this store.
   std::span<std::byte> bytes(transfer::Page page) const;
   // Written back: writes to the second tier what it has not. Errors: the first one's, after all were tried.
   Status flush();

@@ -14,9 +14,16 @@ class Pending {
  public:
   explicit Pending(std::future<Result<T>> future) : future_(std::move(future)) {}
 
-  bool ready() const { return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  // Waits for it. Requires: not taken yet.
-  Result<T> take() { return future_.get(); }
+  // True also where there is nothing to wait for: it was taken, or moved from.
+  bool ready() const {
+    return !future_.valid() || future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  // Waits for it. Errors: those of the result; kInvalidArgument: it was taken already, or moved from.
+  Result<T> take() {
+    if (future_.valid()) return future_.get();
+    return tl::make_unexpected(
+        Error{Code::kInvalidArgument, Blame::kInput, "the result was taken already, or its object was moved from"});
+  }
 
  private:
   std::future<Result<T>> future_;

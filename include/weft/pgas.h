@@ -50,9 +50,9 @@ class Team {
 //
 // Order: puts to one peer may be seen in any order, unless fence() stands between them; quiet() completes them. What
 // another rank stores is only to be read after a wait, an atomic operation or a barrier.
-// Misuse (a rank that there is not, memory that is not symmetric, freeing twice, sizes that differ between ranks) ends
-// the process with one line that names call, rank and address.
-// Thread: one-sided operations and waits from any number of threads; collective ones as Team.
+// Misuse (a rank that there is not, memory that is not symmetric, freeing twice, sizes that differ between ranks, a
+// call without a result of a World that was moved from) ends the process with one line that names call, rank and
+// address. Thread: one-sided operations and waits from any number of threads; collective ones as Team.
 class World {
  public:
   // Joins the job that the environment describes, as Communicator::from_environment; without one: a job of one rank.
@@ -70,7 +70,8 @@ class World {
   Result<void*> allocate(std::size_t bytes, std::size_t alignment = 64);
   template <class T>
   Result<std::span<T>> allocate_array(std::size_t count) {
-    Result<void*> memory = allocate(count * sizeof(T), alignof(T));
+    constexpr std::size_t kMost = ~std::size_t{0};
+    Result<void*> memory = allocate(count > kMost / sizeof(T) ? kMost : count * sizeof(T), alignof(T));
     if (!memory) return tl::make_unexpected(memory.error());
     return std::span<T>(static_cast<T*>(*memory), count);
   }

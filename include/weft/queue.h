@@ -13,6 +13,7 @@ namespace weft {
 // they move on while the caller computes. The thread sleeps while nothing is queued.
 // Thread: any; calls that several threads queue run in the order in which they got there, which all ranks need alike.
 // Owns: the communicator, which nobody else may call meanwhile, but for abort().
+// A queue that was moved from takes nothing: as after close().
 class Queue {
  public:
   explicit Queue(Communicator communicator);
@@ -21,14 +22,15 @@ class Queue {
   Queue(Queue&&) noexcept;
   Queue& operator=(Queue&&) noexcept;
 
-  // A queued call. Copies stand for the same call. May be dropped; the call still runs. Thread: any.
+  // A queued call. Copies stand for the same call. May be dropped; the call still runs. Thread: any. One that start()
+  // did not return is empty: it is done, with kInvalidArgument.
   class Handle {
    public:
     bool done() const;
-    // True: done. Returns at the latest after `timeout`.
+    // True: done. Returns at the latest after `timeout`; at once if that is negative.
     bool wait_for(std::chrono::milliseconds timeout) const;
     // Waits for the call and returns what it returned. Errors: as the call; kInvalidArgument: asked on the queue's own
-    // thread before the call is done, which would never be.
+    // thread before the call is done, which would never be; kInternal: `calls` or the callback threw, and what.
     Status wait() const;
 
    private:
@@ -37,24 +39,26 @@ class Queue {
     std::shared_ptr<State> state_;
   };
 
-  // Called on the queue's thread when its call is done, before wait() returns; may queue more.
+  // Called on the queue's thread when its call is done, before wait() returns; may queue more. What it throws becomes
+  // the handle's error; the queue goes on.
   using Callback = std::function<void(const Status&)>;
 
   // The request's buffers belong to the queue until the call is done; counts are copied. After close(): a handle that
   // is done, with kInvalidArgument.
   Handle start(const Request& request, Callback callback = {});
   Handle start(std::vector<Transfer> transfers, Callback callback = {});
-  // Any calls of the communicator, as one.
+  // Any calls of the communicator, as one. An empty function: a handle that is done, with kInvalidArgument.
   Handle start(std::function<Status(Communicator&)> calls, Callback callback = {});
 
   // Ends what runs, and so what is queued, on all ranks: see Communicator::abort.
   void abort();
-  // Takes no more, lets all that is queued run, and ends the thread. Callbacks of it may not call this.
+  // Takes no more, lets all that is queued run, and ends the thread. Called by one of the queue's own callbacks, or by
+  // a destructor there, it does not wait for the end.
   void close();
 
  private:
   struct Worker;
-  std::unique_ptr<Worker> worker_;
+  std::shared_ptr<Worker> worker_;  // null: moved from
 };
 
 }  // namespace weft

@@ -77,7 +77,7 @@ struct PathCost {
   double error = 0;  // the largest relative distance of a repetition from its point
 
   bool known() const { return !points.empty(); }
-  // Requires: known().
+  // 0 where it is not known().
   double us(std::int64_t elements, std::int64_t bytes) const;
 };
 struct Costs {
@@ -140,7 +140,8 @@ struct RequestOptions {
   bool verify = false;                    // reads of fenced regions: compare each page with its writer's checksum
 };
 
-// One transfer, that may be posted again after each end. Owns: its part of the agent's state.
+// One transfer, that may be posted again after each end. Owns: its part of the agent's state. One that make() did not
+// return, or that was moved from, has failed.
 class Request {
  public:
   State state() const;
@@ -156,7 +157,8 @@ class Request {
 
 // Registers memory, exchanges metadata, moves lists. Every request ends in exactly one of done, failed, cancelled and
 // expired. Data moves inside post(), poll() and wait(); peers need not call anything, but a peer reached by the
-// network serves with a thread of its own. Thread: any; calls of one agent exclude each other.
+// network serves with a thread of its own. Thread: any; calls of one agent exclude each other. Calls of an agent that
+// was moved from fail with kInvalidArgument, and those that return no error do nothing.
 class Agent {
  public:
   class Probe;  // of measure_costs()

@@ -23,6 +23,7 @@ enum class Collective : std::uint8_t {
   kReduceScatterV,  //
   kAllToAllV,       //
 };
+inline constexpr int kCollectiveKinds = 13;
 
 // Element types of collectives. weft/low_precision.h has the C++ types of the small floats.
 enum class DataType : std::uint8_t {
@@ -81,6 +82,11 @@ constexpr std::int64_t size_of(DataType type) {
   }
   return 0;
 }
+
+// Does the enumeration have this value? Calls refuse others, which a cast or another language may bring.
+constexpr bool is_known(Collective c) { return static_cast<int>(c) < kCollectiveKinds; }
+constexpr bool is_known(DataType t) { return static_cast<int>(t) < kDataTypes; }
+constexpr bool is_known(ReduceOp op) { return static_cast<int>(op) < kReduceOps; }
 
 constexpr bool is_float(DataType type) { return type >= DataType::kFloat16; }
 

@@ -29,7 +29,8 @@ struct ConnectOptions {
   std::string interface = {};  // to listen on: its name, or a subnet; empty: the one that leads to the place
   std::string node = {};       // the machine that this rank is on; empty: as it finds out itself
   bool aggregation = false;    // over tcp, rank 0 hosts a node that sums messages as SHARP's switches do
-  std::chrono::milliseconds timeout{0};  // to meet, and of every wait afterwards; 0: as the environment says
+  std::chrono::milliseconds timeout{
+      0};  // to meet, and of every wait afterwards; 0: as the environment says; negative: refused
 };
 
 // Where the ranks of a new communicator meet: opened by one process, which sends id() to the others; every rank, its
@@ -44,7 +45,7 @@ class MeetingPlace {
   MeetingPlace& operator=(MeetingPlace&&) noexcept;
   ~MeetingPlace();
 
-  const UniqueId& id() const;
+  const UniqueId& id() const;  // all zero: moved from
 
  private:
   struct Service;

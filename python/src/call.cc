@@ -108,6 +108,8 @@ void set_count(Request& r, const Array* in, const Array* out, Place place, const
 Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op, Rank root, nb::object options) {
   Call call;
   Request& r = call.request;
+  if (kind < 0 || kind >= kCollectiveKinds)
+    throw Failed(invalid("collective " + std::to_string(kind) + " is none"), call.operation);
   r.collective = static_cast<Collective>(kind);
   r.root = root;
   call.operation = schedule::name(r.collective).data();

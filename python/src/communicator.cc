@@ -1,6 +1,7 @@
 #include "communicator.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -85,11 +86,11 @@ class Comm {
   }
 
   // A message with a tag; of a send only the count means something.
-  nb::object tagged(bool sends, nb::object data, Rank peer, std::int32_t tag, double seconds) {
+  nb::object tagged(bool sends, nb::object data, Rank peer, std::int32_t tag, std::optional<double> seconds) {
     const char* operation = sends ? "send" : "receive";
     const Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
     std::optional<std::chrono::milliseconds> timeout;
-    if (seconds >= 0) timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    if (seconds) timeout = milliseconds_of(*seconds, operation);
     const auto received =
         check(direct(operation,
                      [&](Communicator& c) -> Result<Received> {
@@ -127,7 +128,7 @@ class Comm {
     check(direct("status", [](Communicator& c) { return c.status(); }), "status");
   }
   void monitored_barrier(double seconds) {
-    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    const auto timeout = milliseconds_of(seconds, "monitored_barrier");
     check(direct("monitored_barrier", [&](Communicator& c) { return c.monitored_barrier(timeout); }),
           "monitored_barrier");
   }
@@ -142,8 +143,8 @@ class Comm {
   bool idle() { return lane_.idle(); }
   // The timeout is in seconds; 0: no limit.
   void set_timeout(double seconds) {
-    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
-    direct("set_timeout", [&](Communicator& c) { return c.set_timeout(timeout), Status{}; });
+    const auto timeout = milliseconds_of(seconds, "set_timeout");
+    check(direct("set_timeout", [&](Communicator& c) { return c.set_timeout(timeout); }), "set_timeout");
   }
   nb::tuple last_choice() {
     const auto choice = lane_.communicator().last_choice();
@@ -319,7 +320,7 @@ void add_communicator(nb::module_& m) {
            nb::arg("op").none(), nb::arg("root"), nb::arg("wait"), nb::arg("options").none())
       .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("wait"))
       .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
-           nb::arg("seconds"))
+           nb::arg("seconds").none())
       .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
            nb::keep_alive<0, 1>())
       .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
@@ -346,7 +347,7 @@ void add_communicator(nb::module_& m) {
   });
   m.def("connect", [](const std::string& id, Rank rank, Rank size, const std::string& transport, double seconds) {
     const UniqueId parsed = check(UniqueId::parse(id), "connect");
-    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+    const auto timeout = milliseconds_of(seconds, "connect");
     return std::make_unique<Comm>(check(released([&] {
                                           return Communicator::connect(parsed, rank, size,
                                                                        {.transport = transport, .timeout = timeout});

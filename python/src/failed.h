@@ -2,10 +2,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 
-#include "weft/result.h"
+#include "weft/communicator.h"
 
 namespace weft::python {
 
@@ -17,6 +18,16 @@ struct Failed : std::exception {
 };
 
 inline Error invalid(std::string text) { return {Code::kInvalidArgument, Blame::kInput, std::move(text)}; }
+
+// Of a timeout in seconds, as Python has it, rounded up. Errors: Failed (bad input): negative, NaN, more than 100 years.
+inline std::chrono::milliseconds milliseconds_of(double seconds, const char* operation) {
+  const double most = std::chrono::duration<double>(kMostTimeout).count();
+  if (!(seconds >= 0 && seconds <= most))
+    throw Failed(invalid("a timeout of " + std::to_string(seconds) + " s: it is 0 to " + std::to_string(most) +
+                         " s (100 years)"),
+                 operation);
+  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
 
 constexpr const char* name_of(Code code) {
   switch (code) {

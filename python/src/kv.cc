@@ -24,7 +24,7 @@ std::span<const kv::Token> span_of(const Tokens& tokens) { return {tokens.data()
 std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(std::min(seconds, 1e9)));
+  return milliseconds_of(seconds, "kv");
 }
 
 // Pages as (number, generation).

@@ -39,7 +39,7 @@ std::span<const T> span_of(const std::optional<Column<T>>& column) {
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+  return milliseconds_of(seconds, "transfer");
 }
 
 nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -68,7 +68,7 @@ class Request {
   // Until it has ended, at most `seconds`; less than 0: without a limit. Data moves meanwhile.
   int wait(double seconds) {
     using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    const auto until = Clock::now() + (seconds < 0 ? kSignals : milliseconds_of(seconds, "wait"));
     for (;;) {
       State state;
       {

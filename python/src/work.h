@@ -31,7 +31,8 @@ class Started {
   bool done() const { return handle_.done(); }
   // False: not done within `seconds`; less than 0: waits until it is done.
   bool wait(double seconds) const {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    const auto until =
+        std::chrono::steady_clock::now() + (seconds < 0 ? kSignals : milliseconds_of(seconds, operation_));
     for (;;) {
       bool over = false;
       {

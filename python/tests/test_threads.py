@@ -259,3 +259,32 @@ def test_a_second_thread_inside_a_communicator_gets_an_exception():
         a.all_reduce(np.ones(1))
     b.all_reduce(np.ones(1))
     thread.join()
+
+
+@pytest.mark.parametrize("timeout", [-1, -1e-9, float("nan"), float("inf"), -float("inf"), 1e30, True, "1"])
+def test_a_timeout_that_is_none_is_refused_by_every_call_that_takes_one(timeout):
+    def program(comm):
+        x = np.zeros(4, np.float32)
+        calls = [
+            lambda: comm.set_timeout(timeout),
+            lambda: comm.barrier(timeout=timeout),
+            lambda: comm.send(x, 0, tag=1, timeout=timeout),
+            lambda: comm.receive(x, 0, tag=1, timeout=timeout),
+            lambda: comm.all_reduce(x, wait=False).wait(timeout),
+        ]
+        for call in calls:
+            with pytest.raises(weft.InvalidArgument, match="timeout"):
+                call()
+        assert comm.all_reduce(x) is not None
+
+    weft.run_threads(1, program)
+
+
+@pytest.mark.parametrize("channels", [-1, 0x40000000, 0x20000000, 10**9, 2**31 - 1])
+def test_channels_that_no_transport_has_are_refused(channels):
+    def program(comm):
+        x = np.ones(4, np.float32)
+        with pytest.raises(weft.Error, match=str(channels)):
+            comm.all_reduce(x, channels=channels)
+
+    weft.run_threads(2, program)

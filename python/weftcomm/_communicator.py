@@ -71,7 +71,7 @@ class Communicator(Collectives):
     def barrier(self, timeout: float | None = None) -> None:
         """Returns when all ranks have called it. timeout: seconds; then the error names every rank that is missing."""
         if timeout is not None:
-            self._core.monitored_barrier(timeout)
+            self._core.monitored_barrier(_errors.seconds(timeout, "barrier"))
         else:
             self._core.call(BARRIER, None, None, None, 0, True, None)
 
@@ -98,7 +98,7 @@ class Communicator(Collectives):
             return done if wait else Work[None](done)
         if not wait:
             return MessageWork(self._core.start_tagged(True, array_of(x), to, tag), True)
-        self._core.tagged(True, array_of(x), to, tag, -1.0 if timeout is None else timeout)
+        self._core.tagged(True, array_of(x), to, tag, None if timeout is None else _errors.seconds(timeout, "send"))
         return None
 
     @overload
@@ -128,7 +128,7 @@ class Communicator(Collectives):
             return done if wait else Work[Any](done)
         if not wait:
             return MessageWork(self._core.start_tagged(False, out, source, tag), False)
-        return Message(*self._core.tagged(False, out, source, tag, -1.0 if timeout is None else timeout))
+        return Message(*self._core.tagged(False, out, source, tag, None if timeout is None else _errors.seconds(timeout, "receive")))
 
     # --- groups and failures ---
 
@@ -163,7 +163,7 @@ class Communicator(Collectives):
 
     def set_timeout(self, seconds: float | None) -> None:
         """How long calls from here on wait for a peer; None: as long as it lives."""
-        self._core.set_timeout(0.0 if seconds is None else seconds)
+        self._core.set_timeout(0.0 if seconds is None else _errors.seconds(seconds, "set_timeout"))
 
     def finalize(self) -> None:
         """Waits until all ranks call it; the communicator does nothing afterwards."""
@@ -202,7 +202,7 @@ def init(timeout: float | None = None) -> Communicator:
 
 def connect(id: str, rank: int, size: int, *, transport: str = "", timeout: float = 0.0) -> Communicator:
     """Joins the ranks that meet by the id of a MeetingPlace. timeout: seconds; 0: as the environment says."""
-    return Communicator(_core.connect(id, rank, size, transport, timeout))
+    return Communicator(_core.connect(id, rank, size, transport, _errors.seconds(timeout, "connect")))
 
 
 def threads(ranks: int) -> list[Communicator]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 
 from . import _core
@@ -53,6 +54,17 @@ class InvalidArgument(Error, ValueError):
 
 class NoResources(Error, MemoryError):
     """Memory or another resource of the process is used up."""
+
+
+_MOST_SECONDS = 100 * 365 * 24 * 3600.0
+
+
+def seconds(timeout: float, operation: str) -> float:
+    """A timeout that a call can wait for. Raises: InvalidArgument: no number, negative, NaN, more than 100 years."""
+    if not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or not 0 <= timeout <= _MOST_SECONDS:
+        text = f"a timeout of {timeout!r} s: it is 0 to {_MOST_SECONDS:.0f} s (100 years)"
+        raise InvalidArgument(text, "invalid_argument", (), operation)
+    return float(timeout)
 
 
 _CLASSES: dict[str, type[Error]] = {

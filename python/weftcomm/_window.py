@@ -154,7 +154,7 @@ class Window:
         if comparison not in _COMPARISONS:
             raise _errors.InvalidArgument(f"'{comparison}': there are {' '.join(_COMPARISONS)}", operation="wait")
         holds, me = _COMPARISONS[comparison], self._world.rank
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else time.monotonic() + _errors.seconds(timeout, "wait")
         pause = 0.0
         while True:
             now = self.atomic(me, "fetch", at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
-from . import _core
+from . import _core, _errors
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Work(Generic[T]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the call has ended, at most `timeout` seconds; False: it has not. Does not raise its error."""
-        return self._core.wait(-1.0 if timeout is None else max(timeout, 0.0))
+        return self._core.wait(-1.0 if timeout is None else _errors.seconds(timeout, "wait"))
 
     def result(self) -> T:
         """Waits for the call and returns what the call returns without wait=False. Raises: as the call."""

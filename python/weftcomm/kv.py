@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
-from . import _core
+from . import _core, _errors
 from .transfer import Agent, List, Page, Region
 
 if TYPE_CHECKING:
@@ -219,7 +219,8 @@ class Client:
     def __init__(
         self, agent: Agent, address: str, key: str | None = None, *, timeout: float = 5.0, lease: float = 10.0
     ) -> None:
-        self._core = _core.connect_kv_client(agent._core, address, _key(key), timeout, lease)
+        times = _errors.seconds(timeout, "connect"), _errors.seconds(lease, "connect")
+        self._core = _core.connect_kv_client(agent._core, address, _key(key), *times)
         self.peer = self._core.peer
         self.page_bytes = self._core.page_bytes
         self.block_tokens = self._core.block_tokens

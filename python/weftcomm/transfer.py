@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 
-from . import _core
+from . import _core, _errors
 from ._errors import Error, InvalidArgument, Timeout, _make
 from ._stores import Etcd, Folder, Store
 
@@ -149,7 +149,7 @@ class Request:
 
     def wait(self, timeout: float | None = None) -> State:
         """Moves data until the request has ended, at most `timeout` seconds. Ctrl-C raises KeyboardInterrupt."""
-        return STATES[self._core.wait(-1.0 if timeout is None else max(timeout, 0.0))]
+        return STATES[self._core.wait(-1.0 if timeout is None else _errors.seconds(timeout, "wait"))]
 
     def run(self) -> None:
         """post() and wait(). Raises: the error of any end but done."""
@@ -285,7 +285,7 @@ class Agent:
 
     def deregister(self, region: Region, timeout: float = 2.0) -> None:
         """No peer begins a copy from here on; waits for those under way. Raises: Timeout naming the peer that still copies."""
-        self._core.deregister(region.number, timeout)
+        self._core.deregister(region.number, _errors.seconds(timeout, "deregister"))
         self._lent.pop(region.number, None)
 
     def acquire(self, region: Region, tag: int = 1) -> Page:
@@ -321,7 +321,7 @@ class Agent:
     def fetch(self, store: Store, peer: str, timeout: float = 30.0) -> str:
         """Loads what the agent `peer` has published, for which it waits. Returns its name. A store that anyone may write calls
         for a key. Raises: Timeout: nothing is there; as load(); InvalidArgument: another agent's metadata stands there."""
-        key, deadline = "weft/agent/" + peer, time.monotonic() + timeout
+        key, deadline = "weft/agent/" + peer, time.monotonic() + _errors.seconds(timeout, "fetch")
         while True:
             try:
                 metadata = store.get(key)

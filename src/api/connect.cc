@@ -90,7 +90,7 @@ Result<Communicator> Communicator::from_environment() {
 }
 
 Result<std::vector<Communicator>> Communicator::threads(Rank ranks) {
-  if (ranks < 1) return bad_input("{} ranks", ranks);
+  WEFT_CHECK(session::check_ranks("threads", ranks));
   WEFT_TRY(env::Settings settings, env::read());
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings));
   WEFT_TRY(auto machine, api::this_machine(rates));

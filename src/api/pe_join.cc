@@ -65,7 +65,7 @@ class Rooms {
 
 Result<std::vector<std::unique_ptr<Pe>>> open_pgas_threads(Rank ranks, const env::Settings& settings,
                                                            std::vector<pgas::Region> others) {
-  if (ranks < 1) return bad_input("{} ranks", ranks);
+  WEFT_CHECK(session::check_ranks("World::threads", ranks));
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings));
   WEFT_TRY(const auto machine, this_machine(rates));
   WEFT_TRY(auto comms, open_threads(ranks, settings, rates, machine));

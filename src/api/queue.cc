@@ -1,7 +1,9 @@
 #include "weft/queue.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,16 +30,21 @@ struct Queue::Handle::State {
 };
 
 bool Queue::Handle::done() const {
+  if (!state_) return true;
   const std::lock_guard guard(state_->mutex);
   return state_->done;
 }
 
 bool Queue::Handle::wait_for(std::chrono::milliseconds timeout) const {
+  if (!state_) return true;
   std::unique_lock guard(state_->mutex);
-  return state_->ended.wait_for(guard, timeout, [&] { return state_->done; });
+  // The clock counts to less than the largest timeout.
+  const auto limit = std::clamp(timeout, std::chrono::milliseconds(0), kMostTimeout);
+  return state_->ended.wait_for(guard, limit, [&] { return state_->done; });
 }
 
 Status Queue::Handle::wait() const {
+  if (!state_) return bad_input("the handle is empty: no call was queued with it");
   std::unique_lock guard(state_->mutex);
   if (!state_->done && std::this_thread::get_id() == state_->worker)
     return bad_input("a callback of a queue waits for a later call of the same queue");
@@ -52,7 +59,26 @@ struct Queue::Worker {
     std::shared_ptr<Handle::State> state;
   };
 
-  explicit Worker(Communicator c) : communicator(std::move(c)), thread([this] { run(); }) {}
+  explicit Worker(Communicator c) : communicator(std::move(c)) {}
+  // The thread keeps the worker: a callback may destroy the queue.
+  static std::shared_ptr<Worker> start(Communicator c) {
+    auto worker = std::make_shared<Worker>(std::move(c));
+    worker->thread = std::thread([worker] { worker->run(); });
+    worker->id = worker->thread.get_id();
+    return worker;
+  }
+
+  // What a function of the caller's throws is an error here: nobody else could catch it.
+  template <class Call>
+  static Status guarded(const char* what, Call call) {
+    try {
+      return call();
+    } catch (const std::exception& e) {
+      return failure(Code::kInternal, Blame::kInput, "{} of a queue threw: {}", what, e.what());
+    } catch (...) {
+      return failure(Code::kInternal, Blame::kInput, "{} of a queue threw something that is no std::exception", what);
+    }
+  }
 
   void run() {
     std::unique_lock guard(mutex);
@@ -62,9 +88,12 @@ struct Queue::Worker {
       Task task = std::move(tasks.front());
       tasks.pop_front();
       guard.unlock();  // callers and callbacks may queue more meanwhile
-      Status status = task.calls(communicator);
-      if (task.callback) task.callback(status);
-      task.state->finish(std::move(status));
+      Status status = guarded("a call", [&] { return task.calls(communicator); });
+      const Status notified = guarded("a callback", [&] {
+        if (task.callback) task.callback(status);
+        return Status();
+      });
+      task.state->finish(status ? notified : std::move(status));
       task = {};
       guard.lock();
     }
@@ -75,27 +104,35 @@ struct Queue::Worker {
   std::condition_variable work;
   std::deque<Task> tasks;
   bool closed = false;
-  std::thread thread;  // last: it uses all the others
+  std::thread::id id;  // constant once a queue has it
+  std::mutex joining;  // of what follows; a thread may close a queue while another does
+  std::thread thread;
 };
 
-Queue::Queue(Communicator communicator) : worker_(std::make_unique<Worker>(std::move(communicator))) {}
+Queue::Queue(Communicator communicator) : worker_(Worker::start(std::move(communicator))) {}
 Queue::Queue(Queue&&) noexcept = default;
 Queue& Queue::operator=(Queue&& other) noexcept {
   std::swap(worker_, other.worker_);
   return *this;
 }
 
-Queue::~Queue() {
-  if (worker_) close();
-}
+Queue::~Queue() { close(); }
 
 Queue::Handle Queue::start(std::function<Status(Communicator&)> calls, Callback callback) {
   Handle handle;
   handle.state_ = std::make_shared<Handle::State>();
-  handle.state_->worker = worker_->thread.get_id();
+  if (!worker_) {
+    handle.state_->finish(bad_input("the queue is empty: it was moved from"));
+    return handle;
+  }
+  if (!calls) {
+    handle.state_->finish(bad_input("a queue was given an empty function"));
+    return handle;
+  }
   {
     const std::lock_guard guard(worker_->mutex);
     if (!worker_->closed) {
+      handle.state_->worker = worker_->id;
       worker_->tasks.push_back({std::move(calls), std::move(callback), handle.state_});
       worker_->work.notify_one();
       return handle;
@@ -122,15 +159,23 @@ Queue::Handle Queue::start(std::vector<Transfer> transfers, Callback callback) {
                std::move(callback));
 }
 
-void Queue::abort() { worker_->communicator.abort(); }
+void Queue::abort() {
+  if (worker_) worker_->communicator.abort();
+}
 
 void Queue::close() {
+  if (!worker_) return;
   {
     const std::lock_guard guard(worker_->mutex);
     worker_->closed = true;
   }
   worker_->work.notify_all();
-  if (worker_->thread.joinable()) worker_->thread.join();
+  const std::lock_guard guard(worker_->joining);
+  if (!worker_->thread.joinable()) return;
+  if (worker_->id == std::this_thread::get_id())
+    worker_->thread.detach();
+  else
+    worker_->thread.join();
 }
 
 }  // namespace weft

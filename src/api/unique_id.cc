@@ -5,6 +5,7 @@
 
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/secret.h"
+#include "session/arguments.h"
 #include "weft/communicator.h"
 
 namespace weft::api {
@@ -37,12 +38,14 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
   if (!options.interface.empty()) settings.interface = options.interface;
   if (!options.node.empty()) settings.node = options.node;
   settings.aggregates |= options.aggregation;
+  WEFT_CHECK(session::check_timeout("connect", options.timeout));
   if (options.timeout.count() > 0) settings.timeout_ms = options.timeout.count();
   return settings;
 }
 
 Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates& rates, const UniqueId& id, Rank rank,
                           Rank ranks) {
+  WEFT_CHECK(session::check_place("connect", rank, ranks));
   WEFT_TRY(net::bootstrap::UniqueId place, known(id));
   WEFT_TRY(place.key, key_of(settings, place.key));
   WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
@@ -102,10 +105,13 @@ MeetingPlace::MeetingPlace(MeetingPlace&&) noexcept = default;
 MeetingPlace& MeetingPlace::operator=(MeetingPlace&&) noexcept = default;
 MeetingPlace::~MeetingPlace() = default;
 
-const UniqueId& MeetingPlace::id() const { return service_->id; }
+const UniqueId& MeetingPlace::id() const {
+  static const UniqueId none;
+  return service_ ? service_->id : none;
+}
 
 Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& options) {
-  if (ranks < 1) return bad_input("a meeting of {} ranks", ranks);
+  WEFT_CHECK(session::check_ranks("a meeting", ranks));
   WEFT_TRY(const env::Settings settings, api::settings_of(options));
   net::bootstrap::Address at = net::bootstrap::loopback();
   if (!settings.interface.empty()) {

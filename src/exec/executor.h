@@ -4,11 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "exec/kernels/fold.h"
 #include "exec/observer.h"
 #include "exec/own_signals.h"
 #include "fabric/lane.h"
+#include "fabric/votes.h"
 #include "recorder/format.h"
 #include "schedule/lower/lower.h"
 
@@ -30,6 +32,12 @@ class Executor {
   // Errors: kNoResources with the size and what to raise.
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual void deallocate(void* memory) = 0;
+  // Where ranks agree which calls touch their memory directly, by a hash of the call's shape. Empty: peers reach all
+  // memory, or none.
+  virtual std::span<fabric::Votes> votes() { return {}; }
+  // Memory that peers reach, for copies of the caller's, which they do not. Errors: kNoResources.
+  virtual Result<void*> allocate_beyond(Bytes bytes) { return allocate(bytes); }
+  virtual void deallocate_beyond(void* memory, Bytes /*bytes*/) { deallocate(memory); }
 
   // Moves on as far as possible without waiting; true: finished. Requires: nothing is running. Owns: keeps the program
   // until it has finished.
@@ -167,6 +175,20 @@ class WorldExecutor final : public Executor {
   bool reaches(const void* memory, Bytes bytes) const override { return world_->endpoint.reaches(memory, bytes); }
   Result<void*> allocate(Bytes bytes) override { return world_->allocate(bytes); }
   void deallocate(void* memory) override { world_->deallocate(memory); }
+  std::span<fabric::Votes> votes() override {
+    if constexpr (requires { world_->allocate_beyond(Bytes{}); }) return world_->endpoint.segment().header().votes;
+    return {};
+  }
+  Result<void*> allocate_beyond(Bytes bytes) override {
+    if constexpr (requires { world_->allocate_beyond(bytes); }) return world_->allocate_beyond(bytes);
+    return allocate(bytes);
+  }
+  void deallocate_beyond(void* memory, Bytes bytes) override {
+    if constexpr (requires { world_->allocate_beyond(bytes); })
+      world_->deallocate_beyond(memory, bytes);
+    else
+      deallocate(memory);
+  }
 
   std::vector<Rank> awaited() override { return waiting_for(); }
   void set_timeout(std::chrono::milliseconds timeout) override { world_->wait_policy.set_timeout(timeout); }
@@ -286,8 +308,7 @@ class WorldExecutor final : public Executor {
     const Rank other = world_->endpoint.mismatched();
     if (other < 0 || world_->endpoint.awaits_reason(other)) return {};
     world_->wait_policy.break_off(other, fabric::Cause::kDiffers);
-    return failure(Code::kMismatch, Blame::kCommunicator,
-                   "rank {} called another collective, size, type or kind of memory", other);
+    return failure(Code::kMismatch, Blame::kCommunicator, "rank {} called another collective, size or type", other);
   }
   // Another rank has found a disagreement: with whom does this rank disagree?
   Status compared(Status found) {

@@ -63,7 +63,7 @@ using protocol::Capabilities;
 // The act of a rank that broke its communicator.
 enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut };
 constexpr std::string_view word(Cause cause) {
-  if (cause == Cause::kDiffers) return "called another collective, size, type or kind of memory";
+  if (cause == Cause::kDiffers) return "called another collective, size or type";
   if (cause == Cause::kDied) return "has ended";
   if (cause == Cause::kLeft) return "has left: it dropped or finalized the communicator";
   if (cause == Cause::kShrinks) return "has left: it called shrink()";

@@ -30,6 +30,9 @@ Result<Cache> Cache::open(transfer::Agent& agent, const CacheOptions& options) {
       options.page_bytes > kMostPageBytes || options.block_tokens < 1)
     return bad_input("a store of {} pages of {} bytes for {} tokens each", options.pages, options.page_bytes,
                      options.block_tokens);
+  if (options.policy > Policy::kClairvoyant)
+    return bad_input("policy {} is none: there are 0 to {}", static_cast<int>(options.policy),
+                     static_cast<int>(Policy::kS3Fifo));
   if (options.policy == Policy::kClairvoyant)
     return bad_input("the optimum needs the future; a store has lru, lfu and s3fifo");
   WEFT_TRY(const auto region, agent.allocate(options.pages * options.page_bytes, options.page_bytes));

@@ -90,9 +90,10 @@ Status detail::ClientState::move(Op op, std::span<const transfer::Page> pages, c
 }
 
 Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& options) {
-  if (options.timeout < 1ms || options.lease < 1ms)
-    return bad_input("a timeout of {} ms and leases of {} ms: both are at least 1 ms", options.timeout.count(),
-                     options.lease.count());
+  constexpr std::chrono::milliseconds kMost = 24h * 365 * 100;
+  if (options.timeout < 1ms || options.lease < 1ms || options.timeout > kMost || options.lease > kMost)
+    return bad_input("a timeout of {} ms and leases of {} ms: both are 1 to {} ms (100 years)", options.timeout.count(),
+                     options.lease.count(), kMost.count());
   WEFT_TRY(const auto address, net::bootstrap::parse_address("address", options.address));
   auto state = std::make_shared<detail::ClientState>();
   state->name = fmt::format("store at {}", address.text());
@@ -128,6 +129,7 @@ Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
 Result<Lease> Client::match(std::string_view salt, std::span<const Token> tokens) {
+  if (state_ == nullptr) return detail::no_client();
   WEFT_TRY(Reply reply, state_->hold(Ask::kMatch, salt, tokens));
   Lease lease;
   if (reply.answer.id == 0) return lease;
@@ -139,6 +141,7 @@ Result<Lease> Client::match(std::string_view salt, std::span<const Token> tokens
 }
 
 Result<Writing> Client::begin(std::string_view salt, std::span<const Token> tokens) {
+  if (state_ == nullptr) return detail::no_client();
   WEFT_TRY(Reply reply, state_->hold(Ask::kBegin, salt, tokens));
   Writing writing;
   writing.holder_ = state_;
@@ -148,18 +151,27 @@ Result<Writing> Client::begin(std::string_view salt, std::span<const Token> toke
   return writing;
 }
 
-Status Client::extend(const Lease& lease) { return state_->extend(lease.id_); }
-Status Client::extend(const Writing& writing) { return state_->extend(writing.id_); }
+Status Client::extend(const Lease& lease) {
+  if (state_ == nullptr) return detail::no_client();
+  return state_->extend(lease.id_);
+}
+Status Client::extend(const Writing& writing) {
+  if (state_ == nullptr) return detail::no_client();
+  return state_->extend(writing.id_);
+}
 
 Status Client::read(const Lease& lease, const transfer::Registration& memory, std::int64_t offset) {
+  if (state_ == nullptr) return detail::no_client();
   return state_->move(Op::kRead, lease.pages_, memory, offset);
 }
 Status Client::write(const Writing& writing, const transfer::Registration& memory, std::int64_t offset) {
+  if (state_ == nullptr) return detail::no_client();
   return state_->move(Op::kWrite, writing.pages_, memory, offset);
 }
 
 Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
+  if (state_ == nullptr) return detail::no_client();
   // Without a lease first, whose end would be another question: where a page has been given to another
   // block meanwhile, its generation makes the read fail.
   WEFT_TRY(const Reply reply, state_->hold(Ask::kMatch, salt, tokens, false));
@@ -173,17 +185,25 @@ Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> t
 
 Result<std::int64_t> Client::put(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
+  if (state_ == nullptr) return detail::no_client();
   WEFT_TRY(Writing writing, begin(salt, tokens));
   WEFT_CHECK(write(writing, memory, offset + writing.first_block() * state_->page_bytes));
   return writing.commit();
 }
 
-const transfer::Prepared& Client::pages() const { return state_->all; }
-const std::string& Client::peer() const { return state_->peer; }
-std::int64_t Client::page_bytes() const { return state_->page_bytes; }
-std::int64_t Client::block_tokens() const { return state_->block_tokens; }
+const transfer::Prepared& Client::pages() const {
+  static const transfer::Prepared none;
+  return state_ ? state_->all : none;
+}
+const std::string& Client::peer() const {
+  static const std::string none;
+  return state_ ? state_->peer : none;
+}
+std::int64_t Client::page_bytes() const { return state_ ? state_->page_bytes : 0; }
+std::int64_t Client::block_tokens() const { return state_ ? state_->block_tokens : 0; }
 
 Result<Counters> Client::counters() {
+  if (state_ == nullptr) return detail::no_client();
   WEFT_TRY(const Reply reply, state_->ask({.ask = Ask::kCounters}));
   Counters counters;
   if (reply.text.size() != sizeof counters)

@@ -46,7 +46,8 @@ Hits run(const Trace& trace, std::int64_t capacity) {
 
 std::string_view name(Policy policy) {
   constexpr std::string_view kNames[] = {"lru", "lfu", "s3fifo", "optimum"};
-  return kNames[static_cast<int>(policy)];
+  const auto at = static_cast<std::size_t>(policy);
+  return at < std::size(kNames) ? kNames[at] : "unknown";
 }
 
 Result<Policy> parse_policy(const std::string& text) {

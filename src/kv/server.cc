@@ -107,6 +107,7 @@ Result<Server> Server::open(Store& store, const ServerOptions& options) {
     return bad_input("listen {}: a store without a key serves the loopback only", options.listen);
   if (options.most_lease < 1ms || options.most_lease > 24h)
     return bad_input("leases of at most {} ms; 1 ms to a day", options.most_lease.count());
+  if (store.state_ == nullptr) return detail::no_store();
   auto state = std::make_unique<detail::ServerState>();
   state->serving = {store.state_, connection_key(options.key), options.most_lease};
   WEFT_TRY(state->listener, bootstrap::listen_on(at));
@@ -120,7 +121,9 @@ Server::Server(std::unique_ptr<detail::ServerState> state) : state_(std::move(st
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
-std::string Server::address() const { return bootstrap::local_address(state_->listener.get()).text(); }
-std::int64_t Server::clients() const { return state_->clients.load(); }
+std::string Server::address() const {
+  return state_ ? bootstrap::local_address(state_->listener.get()).text() : std::string();
+}
+std::int64_t Server::clients() const { return state_ ? state_->clients.load() : 0; }
 
 }  // namespace weft::kv

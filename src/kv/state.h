@@ -68,4 +68,8 @@ struct StoreState final : Holder {
   std::int64_t enter(Cache::Writing& writing);
 };
 
+// What a method of an object without a state returns.
+inline tl::unexpected<Error> no_store() { return bad_input("the store is empty: it was moved from"); }
+inline tl::unexpected<Error> no_client() { return bad_input("the client is empty: it was moved from"); }
+
 }  // namespace weft::kv::detail

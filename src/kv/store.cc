@@ -92,6 +92,7 @@ Store::~Store() {
 }
 
 Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
+  if (state_ == nullptr) return {};
   auto held = state_->match(block_keys(salt, tokens, state_->block_tokens));
   Lease lease;
   if (held.id == 0) return lease;
@@ -103,6 +104,7 @@ Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
 }
 
 Result<Writing> Store::begin(std::string_view salt, std::span<const Token> tokens) {
+  if (state_ == nullptr) return detail::no_store();
   WEFT_TRY(auto held, state_->begin(block_keys(salt, tokens, state_->block_tokens)));
   Writing writing;
   writing.holder_ = state_;
@@ -113,20 +115,26 @@ Result<Writing> Store::begin(std::string_view salt, std::span<const Token> token
 }
 
 std::span<std::byte> Store::bytes(transfer::Page page) const {
+  if (state_ == nullptr || page.index >= static_cast<std::uint64_t>(state_->pages)) return {};
   const auto size = static_cast<std::size_t>(state_->page_bytes);
   return {state_->region.data + page.index * size, size};
 }
 
 Status Store::flush() {
+  if (state_ == nullptr) return detail::no_store();
   const std::lock_guard guard(state_->mutex);
   return state_->cache->flush();
 }
 
-std::int64_t Store::page_bytes() const { return state_->page_bytes; }
-std::int64_t Store::block_tokens() const { return state_->block_tokens; }
-const transfer::Registration& Store::region() const { return state_->region; }
-Counters Store::counters() const { return state_->counters(); }
+std::int64_t Store::page_bytes() const { return state_ ? state_->page_bytes : 0; }
+std::int64_t Store::block_tokens() const { return state_ ? state_->block_tokens : 0; }
+const transfer::Registration& Store::region() const {
+  static const transfer::Registration none;
+  return state_ ? state_->region : none;
+}
+Counters Store::counters() const { return state_ ? state_->counters() : Counters(); }
 Status Store::tier_status() const {
+  if (state_ == nullptr) return detail::no_store();
   const std::lock_guard guard(state_->mutex);
   return state_->cache->tier_status();
 }

@@ -139,6 +139,8 @@ Result<Received> Communicator::receive(void* data, std::size_t count, DataType t
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {
   if (!session_) return no_communicator();
+  if (bytes > session::kAddressSpace)
+    return failure(Code::kNoResources, Blame::kOperation, "allocate: {} bytes are more than a process can have", bytes);
   Memory memory;
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
   memory.session_ = session_;
@@ -181,16 +183,16 @@ Status Communicator::status() {
   return session_->status();
 }
 
-void Communicator::set_timeout(std::chrono::milliseconds timeout) {
-  if (!session_) return;
+Status Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  if (!session_) return no_communicator();
   const Turn turn(*session_);
-  session_->set_timeout(timeout);
+  return session_->set_timeout(timeout);
 }
 
 void Communicator::set_interrupt(std::function<bool()> interrupted) {
   if (!session_) return;
   const Turn turn(*session_);
-  session_->executor().interrupt_by(std::move(interrupted));
+  session_->executor().interrupt_by(session::without_throwing(std::move(interrupted)));
 }
 
 void Communicator::abort() {

@@ -34,8 +34,11 @@ Bytes bytes_of(std::span<const Transfer> transfers) {
   return bytes;
 }
 
+// Requires: counts and types that were found right before.
 bool have_data(std::span<const Transfer> transfers) {
-  return std::ranges::all_of(transfers, [](const Transfer& t) { return t.count == 0 || t.data != nullptr; });
+  return std::ranges::all_of(transfers, [](const Transfer& t) {
+    return t.count == 0 || (t.data != nullptr && check_elements("", t.data, t.count, t.type));
+  });
 }
 
 }  // namespace
@@ -113,6 +116,7 @@ Status Session::run(std::span<const Transfer> transfers, std::optional<std::chro
     return wait(*pending);
   }
   if (!sound()) WEFT_CHECK(intact());
+  if (timeout) WEFT_CHECK(check_timeout("exchange", timeout));
   WEFT_TRY(const Prepared* prepared, prepare(transfers));
   return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_, .timeout = timeout});
 }
@@ -120,6 +124,7 @@ Status Session::run(std::span<const Transfer> transfers, std::optional<std::chro
 Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers,
                                                 std::optional<std::chrono::milliseconds> timeout) {
   WEFT_CHECK(intact());
+  WEFT_CHECK(check_timeout("exchange", timeout));
   Pending pending{.transfers = {transfers.begin(), transfers.end()}, .timeout = timeout, .done = transfers.empty()};
   if (!pending.done) {
     WEFT_TRY(const Prepared* prepared, prepare(transfers));

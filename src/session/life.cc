@@ -1,5 +1,7 @@
 // How a communicator ends, well or not, and how a rank finds out.
 
+#include "schedule/collective.h"
+#include "session/description.h"
 #include "session/session.h"
 
 namespace weft::session {
@@ -61,6 +63,40 @@ Status Session::finalize() {
   (void)fail(bad_input("rank {}: the communicator is finalized", executor_->rank()));
   record(nullptr, "");
   return {};
+}
+
+void Session::explain(const Order& o, Error& error) const {
+  const fabric::Disagreement found = executor_->disagreement();
+  if (found.peer < 0) return;
+  const Rank self = executor_->rank();
+  error.ranks = {found.peer, self};
+  if (o.request == nullptr) {
+    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
+    return;
+  }
+  if (!found.own || !found.peers) {
+    error.message = fmt::format("rank {} called another collective, size or type{}", found.peer,
+                                found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
+    return;
+  }
+  error.calls = {text_of(*found.peers), text_of(*found.own)};
+  error.field = differing_field(*found.peers, *found.own);
+  if (error.field.empty()) error.field = schedule::uneven(o.request->collective) ? "counts" : "order of calls";
+  error.message = fmt::format("rank {} called {}, rank {} called {} (collective #{} of the communicator): {} differs",
+                              found.peer, error.calls[0], self, error.calls[1], found.number, error.field);
+}
+
+Error Session::in_context(const Order& o, Error error) const {
+  if (error.code == Code::kMismatch) explain(o, error);
+  if (o.request == nullptr) {
+    error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
+                                o.transfers.size(), error.message);
+    return error;
+  }
+  error.message =
+      fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(o.request->collective),
+                  o.number, o.request->count, o.prepared->plan.algorithm->name, error.message);
+  return error;
 }
 
 }  // namespace weft::session

@@ -45,6 +45,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
 }
 
 Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
+  WEFT_CHECK(check_timeout("monitored_barrier", timeout));
   WEFT_CHECK(drain());
   const auto deadline = Clock::now() + timeout;
   const Rank n = executor_->ranks(), self = executor_->rank();

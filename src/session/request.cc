@@ -8,9 +8,9 @@ namespace weft::session {
 
 using schedule::Task;
 
-std::string key_of(const Request& r, bool registered) {
+std::string key_of(const Request& r, bool direct) {
   if (r.collective == Collective::kBarrier) return fmt::format("{}", static_cast<int>(r.collective));
-  std::string key = fmt::format("{}|{}|{}", static_cast<int>(r.collective), static_cast<int>(r.type), registered);
+  std::string key = fmt::format("{}|{}|{}", static_cast<int>(r.collective), static_cast<int>(r.type), direct);
   if (schedule::reduces(r.collective)) key += fmt::format("|op {}", static_cast<int>(r.op));
   if (schedule::rooted(r.collective)) key += fmt::format("|root {}", r.root);
   if (!schedule::uneven(r.collective))
@@ -20,16 +20,16 @@ std::string key_of(const Request& r, bool registered) {
   return key;
 }
 
-std::uint64_t signature_of(const Request& r, bool registered, const schedule::Plan& plan, Rank ranks_per_node) {
+std::uint64_t signature_of(const Request& r, bool direct, const schedule::Plan& plan, Rank ranks_per_node) {
   const schedule::Algorithm& algorithm = *plan.algorithm;
-  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, registered), algorithm.name,
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, direct), algorithm.name,
                                       static_cast<int>(plan.protocol), plan.channels, plan.slice_bytes, ranks_per_node);
   return std::hash<std::string>{}(key) ^ (algorithm.written_for ? algorithm.written_for->digest : 0);
 }
 
-std::string cache_key_of(const Request& r, bool registered, std::optional<Bytes> shift) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, registered), r.reproducible, r.algorithm, r.protocol,
-                                r.channels, static_cast<int>(r.op));
+std::string cache_key_of(const Request& r, bool direct, bool reached, std::optional<Bytes> shift) {
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", key_of(r, direct), reached, r.reproducible, r.algorithm,
+                                r.protocol, r.channels, static_cast<int>(r.op));
   if (shift) key += fmt::format("|{} behind", *shift);
   if (r.collective == Collective::kAllToAllV)
     key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
@@ -46,6 +46,8 @@ Task chosen_for(const Task& task) {
 }
 
 namespace {
+
+constexpr int kMostChannels = 255;  // that a fabric::Description has room for
 
 bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
@@ -64,6 +66,10 @@ Buffers buffers_of(const schedule::Layout& layout, Rank rank) {
 Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, const Buffers& b) {
   if ((b.in_bytes > 0 && r.in == nullptr) || (b.out_bytes > 0 && r.out == nullptr))
     return bad_input("{} of {} elements: null buffer", schedule::name(r.collective), r.count);
+  WEFT_CHECK(
+      check_elements(schedule::name(r.collective), r.in, static_cast<std::size_t>(b.in_bytes), DataType::kUint8));
+  WEFT_CHECK(
+      check_elements(schedule::name(r.collective), r.out, static_cast<std::size_t>(b.out_bytes), DataType::kUint8));
   if (b.in_bytes == 0 || b.out_bytes == 0) return {};
   const bool overlaps = overlap(r.in, b.in_bytes, r.out, b.out_bytes);
   if (overlaps && !overwrites_input(r)) {
@@ -83,6 +89,10 @@ std::optional<Bytes> shift_of(const Request& r, Bytes in_bytes, Bytes out_bytes)
 }
 
 Status check_request(const Request& r, Rank rank, Rank ranks) {
+  if (!is_known(r.collective))
+    return bad_input("collective {} is none: there are 0 to {}", static_cast<int>(r.collective), kCollectiveKinds - 1);
+  WEFT_CHECK(check_timeout(schedule::name(r.collective), r.timeout));
+  if (r.collective != Collective::kBarrier) WEFT_CHECK(check_type(schedule::name(r.collective), r.type));
   const auto name = schedule::name(r.collective);
   const auto parts = static_cast<std::size_t>(schedule::message_parts(r.collective, ranks));
   // Barriers have no elements, uneven collectives their counts.
@@ -110,6 +120,7 @@ Status check_request(const Request& r, Rank rank, Rank ranks) {
     return bad_input("{}: counts are for all_gather_v, reduce_scatter_v and all_to_all_v", name);
   }
   if (schedule::reduces(r.collective)) {
+    WEFT_CHECK(check_op(name, r.op));
     if (!applies(r.type, r.op))
       return bad_input("{}: {} is for integers, not for {}", name, schedule::name(r.op), schedule::name(r.type));
     if (r.op == ReduceOp::kPremulSum && !r.scalar)
@@ -118,7 +129,8 @@ Status check_request(const Request& r, Rank rank, Rank ranks) {
       return bad_input("{}: a scalar is for {}, not for {}", name, schedule::name(ReduceOp::kPremulSum),
                        schedule::name(r.op));
   }
-  if (r.channels < 0) return bad_input("{}: {} channels", name, r.channels);
+  if (r.channels < 0 || r.channels > kMostChannels)
+    return bad_input("{}: {} channels: there are 1 to {}, and 0 lets weft choose", name, r.channels, kMostChannels);
   return {};
 }
 
@@ -131,7 +143,7 @@ Task task_of(const Request& r, Rank self, Rank n, Rank ranks_per_node) {
                             ? 0
                             : static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
             .element_bytes = size_of(r.type)};
-  if (r.collective == Collective::kBarrier) task.elements = 0;
+  if (r.collective == Collective::kBarrier) task.elements = 0, task.element_bytes = 1;  // its type is ignored
   if (schedule::uneven(r.collective)) {
     auto counts = std::make_shared<std::vector<Bytes>>(r.counts.begin(), r.counts.end());
     if (r.collective == Collective::kAllToAllV) {  // this rank's row and column

@@ -5,12 +5,11 @@
 
 #include "base/result.h"
 #include "schedule/lower/lower.h"
+#include "session/arguments.h"
 #include "weft/communicator.h"
 
 // Checks and derived values of requests, independent of the transport.
 namespace weft::session {
-
-inline constexpr std::size_t kAddressSpace = std::size_t{1} << 47;  // what one process can have at all
 
 // Errors (bad input): a request that rank `rank` of `ranks` cannot make; the message begins with the collective.
 Status check_request(const Request& request, Rank rank, Rank ranks);
@@ -31,14 +30,15 @@ schedule::Task task_of(const Request& request, Rank rank, Rank ranks, Rank ranks
 schedule::Task chosen_for(const schedule::Task& task);
 
 // What all ranks must agree on: the fields that the collective uses. Of an all_to_all_v ranks know different counts.
-std::string key_of(const Request& request, bool registered);
+// `direct`: whether peers touch the buffers, which all ranks have agreed on.
+std::string key_of(const Request& request, bool direct);
 // The same in one number, with the choice that was made for the call.
-std::uint64_t signature_of(const Request& request, bool registered, const schedule::Plan& plan, Rank ranks_per_node);
+std::uint64_t signature_of(const Request& request, bool direct, const schedule::Plan& plan, Rank ranks_per_node);
 // The call would overwrite input that peers still want: it is done with a copy.
 bool overwrites_input(const Request& request);
 // How far behind its input a call's output begins, if they overlap and the input is not copied.
 std::optional<Bytes> shift_of(const Request& request, Bytes in_bytes, Bytes out_bytes);
-// Equal for requests that the same program serves.
-std::string cache_key_of(const Request& request, bool registered, std::optional<Bytes> shift);
+// Equal for requests that the same program serves. `reached`: peers reach this rank's own buffers.
+std::string cache_key_of(const Request& request, bool direct, bool reached, std::optional<Bytes> shift);
 
 }  // namespace weft::session

@@ -1,5 +1,7 @@
 #include "session/session.h"
 
+#include <cstring>
+
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
 #include "recorder/json.h"
@@ -138,26 +140,42 @@ void Session::leave_record(const Error& error) const {
     (void)recorder::leave_record(record_folder_, recorder_->snapshot(), error.message);
 }
 
-inline const Prepared* Session::again(const Request& r) const {
+inline const Prepared* Session::again(const Request& r) {
   const bool same = last_ != nullptr && last_->is_even && r.in == last_->request.in && r.out == last_->request.out &&
                     same_shape(r, last_->request);
-  return same ? last_->prepared.get() : nullptr;
+  if (!same || last_->ballot->calls + 1 == last_->ballot->decides) return nullptr;
+  ++last_->ballot->calls;
+  return last_->prepared.get();
 }
 
 Result<const Prepared*> Session::prepare(const Request& r) {
-  const auto is_registered = [&](Bytes in_bytes, Bytes out_bytes) {
-    return executor_->reaches(r.in, in_bytes) && executor_->reaches(r.out, out_bytes) && !overwrites_input(r);
+  Ballot before;
+  Ballot* counted = nullptr;
+  auto prepared = prepare(r, counted, before);
+  if (!prepared && counted != nullptr) {  // a call that is refused is none
+    before.votes = counted->votes;
+    *counted = before;
+  }
+  return prepared;
+}
+
+Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Ballot& before) {
+  Access access;
+  const auto count = [&](Ballot& ballot, const Buffers& b) {
+    if (counted != nullptr) return;
+    before = ballot;
+    access = count_call(ballot, peers_reach(r, b));
+    counted = &ballot;
   };
   for (KnownRequest& known : known_requests_) {
     if (!known.prepared || !known.is_even || !same_shape(r, known.request)) continue;
-    if (r.in != known.request.in || r.out != known.request.out) {
-      const Prepared& p = *known.prepared;
-      WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.buffers));
-      const Buffers& b = p.buffers;
-      if (is_registered(b.in_bytes, b.out_bytes) != known.registered || shift_of(r, b.in_bytes, b.out_bytes) != p.shift)
-        continue;
-      known.request.in = r.in, known.request.out = r.out;
-    }
+    const Prepared& p = *known.prepared;
+    const bool other = r.in != known.request.in || r.out != known.request.out;
+    if (other) WEFT_CHECK(check_buffers(r, *p.plan.algorithm, p.buffers));
+    count(*known.ballot, p.buffers);
+    if (access != known.access) continue;
+    if (other && !p.copies && shift_of(r, p.buffers.in_bytes, p.buffers.out_bytes) != p.shift) continue;
+    known.request.in = r.in, known.request.out = r.out;
     last_ = &known;
     return known.prepared.get();
   }
@@ -166,26 +184,33 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   const Task task = task_of(r, executor_->rank(), executor_->ranks(), ranks_per_node_);
   const schedule::Layout layout = layout_of(task);
   const Buffers b = buffers_of(layout, executor_->rank());
-  const bool registered = is_registered(b.in_bytes, b.out_bytes);
-  auto& prepared = prepared_[cache_key_of(r, registered, shift_of(r, b.in_bytes, b.out_bytes))];
+  Ballot& ballot = ballot_of(r);
+  count(ballot, b);
+  auto& prepared = prepared_[cache_key_of(r, access.direct, access.reached, shift_of(r, b.in_bytes, b.out_bytes))];
   if (!prepared) {
-    WEFT_TRY(prepared, plan(r, task, layout, registered));
+    WEFT_TRY(prepared, plan(r, task, layout, access));
   }
   WEFT_CHECK(check_buffers(r, *prepared->plan.algorithm, prepared->buffers));
   known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
   last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
-  *last_ = {.request = r, .is_even = !schedule::uneven(r.collective), .registered = registered, .prepared = prepared};
+  *last_ = {.request = r,
+            .is_even = !schedule::uneven(r.collective),
+            .access = access,
+            .ballot = &ballot,
+            .prepared = prepared};
   last_->request.counts = last_->request.receive_counts = {};  // the caller's; not kept
   return prepared.get();
 }
 
 Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, const Task& task,
-                                                      const schedule::Layout& layout, bool registered) {
+                                                      const schedule::Layout& layout, const Access& access) {
   auto prepared = std::make_shared<Prepared>();
-  WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), registered));
+  WEFT_TRY(prepared->plan, chooser_(chosen_for(task), request, executor_->capabilities(), access.direct));
   const schedule::Algorithm& algorithm = *prepared->plan.algorithm;
   const Buffers b = prepared->buffers = buffers_of(layout, executor_->rank());
-  prepared->shift = shift_of(request, b.in_bytes, b.out_bytes);
+  const bool touches_memory = algorithm.needs.memory();
+  prepared->copies = access.direct && !access.reached && touches_memory;
+  if (!prepared->copies) prepared->shift = shift_of(request, b.in_bytes, b.out_bytes);
   const Bytes touched = 2 * task.ranks * task.elements * task.element_bytes;  // all ranks' inputs and outputs
   if (schedule::reduces(task.collective)) prepared->op = request.op;
   prepared->divides = exec::divides_at_the_end(request.type, prepared->op, task.ranks);
@@ -201,7 +226,6 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       add_empty_messages(*program, task, prepared->plan.protocol, executor_->rank());
   }
   prepared->program = std::move(program);
-  const bool touches_memory = algorithm.needs.memory();
   prepared->call = {
       .protocol = prepared->plan.protocol,
       .fold = exec::fold_for(request.type, prepared->op,
@@ -212,8 +236,7 @@ Result<std::shared_ptr<const Prepared>> Session::plan(const Request& request, co
       .streams_slots = streams_.for_peers,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
       .description = describe(request, prepared->plan),
-      // Whether memory is registered must agree only where peers touch it.
-      .signature = signature_of(request, registered && touches_memory, prepared->plan, ranks_per_node_)};
+      .signature = signature_of(request, access.direct && touches_memory, prepared->plan, ranks_per_node_)};
   prepared->label = label_of(request, prepared->plan);
   prepared->brief = b.in_bytes + b.out_bytes <= kBriefBytes;
   return prepared;
@@ -235,6 +258,12 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    if (prepared.copies) [[unlikely]] {
+      if (prepared.buffers.in_bytes > 0)
+        std::memcpy(copies_.in(), call.in, static_cast<std::size_t>(prepared.buffers.in_bytes));
+      call.in = copies_.in();
+      call.out = copies_.out(prepared.buffers);
+    }
     if (finalizing_) [[unlikely]] {
       chain_ = chained(chain_, kFinalizes);
       call.description = finalize_of(call.description);
@@ -252,42 +281,10 @@ bool Session::begin(const Order& o) {
 
 inline void Session::complete(const Order& o) {
   const Bytes out_bytes = o.prepared->buffers.out_bytes;
+  if (o.prepared->copies && out_bytes > 0) [[unlikely]]
+    std::memcpy(o.request->out, copies_.out(o.prepared->buffers), static_cast<std::size_t>(out_bytes));
   if (!o.prepared->divides || out_bytes == 0) return;
   exec::divide(o.request->type, static_cast<std::byte*>(o.request->out), out_bytes, executor_->ranks());
-}
-
-void Session::explain(const Order& o, Error& error) const {
-  const fabric::Disagreement found = executor_->disagreement();
-  if (found.peer < 0) return;
-  const Rank self = executor_->rank();
-  error.ranks = {found.peer, self};
-  if (o.request == nullptr) {
-    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
-    return;
-  }
-  if (!found.own || !found.peers) {
-    error.message = fmt::format("rank {} called another collective, size, type or kind of memory{}", found.peer,
-                                found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
-    return;
-  }
-  error.calls = {text_of(*found.peers), text_of(*found.own)};
-  error.field = differing_field(*found.peers, *found.own);
-  if (error.field.empty()) error.field = schedule::uneven(o.request->collective) ? "counts" : "kind of memory or order";
-  error.message = fmt::format("rank {} called {}, rank {} called {} (collective #{} of the communicator): {} differs",
-                              found.peer, error.calls[0], self, error.calls[1], found.number, error.field);
-}
-
-Error Session::in_context(const Order& o, Error error) const {
-  if (error.code == Code::kMismatch) explain(o, error);
-  if (o.request == nullptr) {
-    error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
-                                o.transfers.size(), error.message);
-    return error;
-  }
-  error.message =
-      fmt::format("rank {}: {} #{} ({} elements, {}): {}", executor_->rank(), schedule::name(o.request->collective),
-                  o.number, o.request->count, o.prepared->plan.algorithm->name, error.message);
-  return error;
 }
 
 void Session::apply_timeout() {
@@ -295,9 +292,11 @@ void Session::apply_timeout() {
   executor_->set_timeout(timeout.count() > 0 ? timeout : kForEver);
 }
 
-void Session::set_timeout(std::chrono::milliseconds timeout) {
+Status Session::set_timeout(std::chrono::milliseconds timeout) {
+  WEFT_CHECK(check_timeout("set_timeout", timeout));
   timeout_ = timeout;
   apply_timeout();
+  return {};
 }
 
 // No operation runs any more: the communicator's own timeout counts again.
@@ -350,11 +349,14 @@ Status Session::run(const Request& request) {
   if (prepared == nullptr) {
     WEFT_TRY(prepared, prepare(request));
   }
-  Order order{.request = &request, .prepared = prepared, .number = ++operations_};
+  Order order{.request = &request, .prepared = prepared, .number = operations_ + 1};
   // Not copied if there is none: the copy of what the caller has just stored would wait for that store.
-  if (request.timeout) [[unlikely]]
+  if (request.timeout) [[unlikely]] {
+    WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
     order.timeout = request.timeout;
-  if (request.in != request.out || prepared->may_be_in_place) [[likely]]
+  }
+  ++operations_;
+  if (request.in != request.out || prepared->may_be_in_place || prepared->copies) [[likely]]
     return run_now(order);
   const std::vector<std::byte> input = input_of(request, *prepared);
   order.input = input;
@@ -362,6 +364,8 @@ Status Session::run(const Request& request) {
 }
 
 Status Session::run_now(const Order& order) {
+  if (Status room = make_room(order); !room) [[unlikely]]
+    return finish(order, std::move(room));
   if (!begin(order)) {
     if (Status status = executor_->wait(); !status) [[unlikely]]
       return finish(order, std::move(status));
@@ -375,6 +379,7 @@ Status Session::run_now(const Order& order) {
 Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(intact());
   WEFT_TRY(const Prepared* prepared, prepare(request));
+  WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
   Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
   return enqueue(std::move(pending));
@@ -395,7 +400,14 @@ void Session::poll(const Pending& wanted) {
     if (failure_) {
       finish(front, tl::make_unexpected(*failure_));
     } else {
-      if (!running_) begin(front.order());
+      if (!running_) {
+        if (Status room = make_room(front.order()); !room) {
+          finish(front, std::move(room));
+          queue_.pop_front();
+          continue;
+        }
+        begin(front.order());
+      }
       Result<bool> moved = executor_->poll();
       if (moved && !*moved) return;
       finish(front, moved ? ended(*front.prepared) : Status(tl::make_unexpected(moved.error())));
@@ -410,8 +422,10 @@ Status Session::wait(const Pending& wanted) {
     if (failure_) {
       finish(front, tl::make_unexpected(*failure_));
     } else {
-      if (!running_) begin(front.order());
-      Status status = executor_->wait();
+      Status status;
+      if (!running_) status = make_room(front.order());
+      if (status && !running_) begin(front.order());
+      if (status) status = executor_->wait();
       if (status) status = ended(*front.prepared);
       finish(front, std::move(status));
     }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "exec/executor.h"
 #include "recorder/recorder.h"
+#include "session/access.h"
 #include "session/asymmetric_fence.h"
 #include "session/groups.h"
 #include "session/point_to_point.h"
@@ -20,7 +21,7 @@
 
 namespace weft::session {
 
-// The choice of a plan, handed in: `request` may force parts of it; `registered`: peers reach in and out.
+// The choice of a plan, handed in: `request` may force parts of it; `registered`: peers reach in and out of all ranks.
 // Errors (bad input): a forced algorithm or protocol that cannot serve.
 using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task, const Request& request,
                                                      const protocol::Capabilities& can, bool registered)>;
@@ -36,6 +37,7 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   ReduceOp op = ReduceOp::kSum;     // sum for collectives that do not reduce
   Buffers buffers = {};             // of this rank
   bool may_be_in_place = true;      // with in == out
+  bool copies = false;              // peers reach a copy of this rank's buffers, not those
   std::optional<Bytes> shift = {};  // of the buffers that it is for, as shift_of()
   bool divides = false;             // an average of integers: by the number of ranks, after the sum
   std::uint32_t label = 0;          // in the record
@@ -149,8 +151,8 @@ class Session {
   Result<bool> test(const Tagged& operation);
   Status wait(const Tagged& operation);
 
-  // Of the waits from here on; 0 or less: none.
-  void set_timeout(std::chrono::milliseconds timeout);
+  // Of the waits from here on; 0: none. Errors (bad input): check_timeout().
+  Status set_timeout(std::chrono::milliseconds timeout);
 
   const Prepared* last() const { return last_ != nullptr ? last_->prepared.get() : nullptr; }
 
@@ -165,14 +167,14 @@ class Session {
   Status finalize();
 
  private:
-  static constexpr std::chrono::milliseconds kForEver{std::chrono::hours(24 * 365 * 100)};
+  static constexpr std::chrono::milliseconds kForEver = kMostTimeout;
 
   // Owns: the session, until another operation has been prepared.
   Result<const Prepared*> prepare(const Request& request);
   // What the last call was done with, if this is the same with the same buffers; otherwise null.
-  const Prepared* again(const Request& request) const;
+  const Prepared* again(const Request& request);
   Result<std::shared_ptr<const Prepared>> plan(const Request& request, const schedule::Task& task,
-                                               const schedule::Layout& layout, bool registered);
+                                               const schedule::Layout& layout, const Access& access);
   Result<const Prepared*> prepare(std::span<const Transfer> transfers);
   Result<std::shared_ptr<const schedule::Program>> program_of(std::span<const Transfer> transfers) const;
   // The largest transfer that crosses in lines.
@@ -239,10 +241,21 @@ class Session {
   struct KnownRequest {
     Request request;       // its buffers: the last ones
     bool is_even = false;  // only then is it found again without its counts
-    bool registered = false;
+    Access access = {};
+    Ballot* ballot = nullptr;
     std::shared_ptr<const Prepared> prepared;  // null: none yet
   };
   static constexpr std::size_t kKnownRequests = 16;
+  // How the next call of a shape reaches its buffers, and that call is counted.
+  Access count_call(Ballot& ballot, bool reached);
+  // Of the request's shape. Requires: check_request().
+  Ballot& ballot_of(const Request& request);
+  bool peers_reach(const Request& request, const Buffers& buffers) const;
+  Result<const Prepared*> prepare(const Request& request, Ballot*& counted, Ballot& before);
+  // Before begin(): memory for a call that needs it. Errors: kNoResources, which break the communicator.
+  Status make_room(const Order& order);
+  std::vector<Ballot> ballots_;  // one where ranks need not vote
+  Copies copies_{executor_.get()};
   std::vector<KnownRequest> known_requests_;  // the latest; programs come back to a few, such as their gradients
   std::size_t requests_prepared_ = 0;
   KnownRequest* last_ = nullptr;

@@ -58,6 +58,7 @@ Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t
 }
 
 Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
+  WEFT_CHECK(check_ranks("grow", ranks));
   if (ranks <= executor_->ranks()) return bad_input("grow: {} ranks are not more than {}", ranks, executor_->ranks());
   if (!groups_) return unsupported("grow");
   WEFT_CHECK(run({.collective = Collective::kBroadcast,

@@ -11,10 +11,9 @@ Status check(const TaggedOperation& o, Rank ranks) {
   if ((o.peer < 0 || o.peer >= ranks) && (o.sends || o.peer != kAnySource))
     return bad_input("{}: rank {} is none of {}", what, o.peer, ranks);
   if (o.tag < 0 && (o.sends || o.tag != kAnyTag)) return bad_input("{}: tag {} is negative", what, o.tag);
-  if (o.count > kAddressSpace / static_cast<std::size_t>(size_of(o.type)))
-    return bad_input("{}: {} elements do not fit into memory", what, o.count);
-  if (o.count > 0 && o.data == nullptr) return bad_input("{} of {} elements: null buffer", what, o.count);
-  return {};
+  WEFT_CHECK(check_timeout(what, o.timeout));
+  WEFT_CHECK(check_type(what, o.type));
+  return check_elements(what, o.data, o.count, o.type);
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
 #include "session/transfers.h"
 
-#include "session/request.h"
+#include "session/arguments.h"
 
 namespace weft::session {
 
 Status check_transfer(const Transfer& t, Rank rank, Rank ranks) {
+  if (t.direction != Transfer::Direction::kSend && t.direction != Transfer::Direction::kReceive)
+    return bad_input("exchange: direction {} is neither kSend nor kReceive", static_cast<int>(t.direction));
   const char* what = t.direction == Transfer::Direction::kSend ? "send" : "receive";
   if (t.peer < 0 || t.peer >= ranks)
     return bad_input("{}: rank {} is not a peer of rank {} of {}", what, t.peer, rank, ranks);
-  if (t.count > kAddressSpace / static_cast<std::size_t>(size_of(t.type)))
-    return bad_input("{}: {} elements do not fit into memory", what, t.count);
-  if (t.count > 0 && t.data == nullptr) return bad_input("{} of {} elements: null buffer", what, t.count);
-  return {};
+  WEFT_CHECK(check_type(what, t.type));
+  return check_elements(what, t.data, t.count, t.type);
 }
 
 std::uint32_t tag_of(const Transfer& t) {

@@ -61,7 +61,7 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
   WEFT_CHECK(session::check_request(request, rank_, group_->ranks()));
   protocol::Capabilities can = group_->capabilities();
   can.load_store = reaches(request);
-  const std::string key = fmt::format("{}|{}|{}|{}", session::cache_key_of(request, true, std::nullopt),
+  const std::string key = fmt::format("{}|{}|{}|{}", session::cache_key_of(request, true, true, std::nullopt),
                                       static_cast<int>(by), session::overwrites_input(request), can.load_store);
   auto found = prepared_.find(key);
   if (found == prepared_.end()) {

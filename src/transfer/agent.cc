@@ -24,15 +24,23 @@ Result<net::bootstrap::Address> address_to_listen_on(const std::string& text) {
 
 std::string_view name(State state) {
   constexpr std::string_view kNames[] = {"prepared", "running", "done", "failed", "cancelled", "expired"};
-  return kNames[static_cast<int>(state)];
+  const auto at = static_cast<std::size_t>(state);
+  return at < std::size(kNames) ? kNames[at] : "unknown";
 }
 
 std::int64_t Prepared::elements() const { return list_ == nullptr ? 0 : list_->elements; }
-State Request::state() const { return work_->state; }
-const Error& Request::error() const { return work_->error; }
-std::int64_t Request::moved_bytes() const { return work_->moved; }
-std::chrono::steady_clock::time_point Request::progressed() const { return work_->progressed; }
-std::chrono::steady_clock::time_point Request::posted() const { return work_->started; }
+State Request::state() const { return work_ ? work_->state : State::kFailed; }
+const Error& Request::error() const {
+  static const Error none = bad_input("the request is empty: make() did not return it").value();
+  return work_ ? work_->error : none;
+}
+std::int64_t Request::moved_bytes() const { return work_ ? work_->moved : 0; }
+std::chrono::steady_clock::time_point Request::progressed() const {
+  return work_ ? work_->progressed : std::chrono::steady_clock::time_point();
+}
+std::chrono::steady_clock::time_point Request::posted() const {
+  return work_ ? work_->started : std::chrono::steady_clock::time_point();
+}
 
 Agent::Agent(std::unique_ptr<detail::AgentState> state) : state_(std::move(state)) {}
 Agent::Agent(Agent&&) noexcept = default;
@@ -45,6 +53,9 @@ Agent& Agent::operator=(Agent&& o) noexcept {
 Result<Agent> Agent::open(Options options) {
   if (options.name.empty() || options.name.size() > 64)
     return bad_input("an agent's name has 1 to 64 bytes, not {}", options.name.size());
+  if (options.network > Network::kUcx)
+    return bad_input("network {} is none: there are 0 to {}", static_cast<int>(options.network),
+                     static_cast<int>(Network::kUcx));
   if (options.pages < 1 || options.pages > kMostPages)
     return bad_input("{} pages: an agent has 1 to {}", options.pages, kMostPages);
   if (!options.listen.empty() && options.key.empty()) return bad_input("an agent that listens needs a key");
@@ -101,6 +112,7 @@ Result<std::string> Agent::metadata() const { return metadata_of(nullptr); }
 Result<std::string> Agent::metadata(std::span<const Registration> regions) const { return metadata_of(&regions); }
 
 Result<std::string> Agent::metadata_of(const std::span<const Registration>* some) const {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   const detail::AgentState& s = *state_;
   Metadata m;
@@ -130,6 +142,7 @@ Result<std::string> Agent::metadata_of(const std::span<const Registration>* some
 }
 
 Result<std::string> Agent::load(std::string_view bytes) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   detail::AgentState& s = *state_;
   WEFT_TRY(const Metadata m, decode(bytes, s.meeting.key));
@@ -150,6 +163,7 @@ Result<std::string> Agent::load(std::string_view bytes) {
 }
 
 Status Agent::forget(const std::string& name) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (peer->is_self) return bad_input("an agent cannot forget itself");
@@ -159,6 +173,7 @@ Status Agent::forget(const std::string& name) {
 }
 
 Result<std::string> Agent::explain(const std::string& name) const {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   std::string text;
@@ -167,7 +182,14 @@ Result<std::string> Agent::explain(const std::string& name) const {
 }
 
 Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
+  if (op != Op::kRead && op != Op::kWrite)
+    return bad_input("make: operation {} is neither kRead nor kWrite", static_cast<int>(op));
+  constexpr std::chrono::milliseconds kMostDeadline = std::chrono::hours(24 * 365 * 100);
+  if (options.deadline.count() < 0 || options.deadline > kMostDeadline)
+    return bad_input("make: a deadline of {} ms: it is 0 (none) to {} ms (100 years)", options.deadline.count(),
+                     kMostDeadline.count());
   if (local.list_ == nullptr || remote.list_ == nullptr) return bad_input("a list that was never prepared");
   if (local.list_->peer != state_->self) return bad_input("the local list must be of this agent's own regions");
   WEFT_CHECK(check_lists(*local.list_, *remote.list_, options, op));
@@ -197,6 +219,7 @@ Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote
 }
 
 Status Agent::post(Request& request, std::optional<std::string_view> notify) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
   if (request.work_->state == State::kRunning)
@@ -210,6 +233,7 @@ Status Agent::post(Request& request, std::optional<std::string_view> notify) {
 }
 
 State Agent::poll(Request& request) {
+  if (state_ == nullptr || request.work_ == nullptr) return request.state();
   const std::lock_guard guard(state_->mutex);
   if (request.work_->state == State::kRunning) step(request.work_, state_->options.name, kPollBudget);
   return request.work_->state;
@@ -239,6 +263,7 @@ State Agent::wait(Request& request, std::chrono::milliseconds limit) {
 
 // A core that looks in vain may be the one that the peer needs.
 void Agent::rest(const Request& request) {
+  if (state_ == nullptr) return;
   thread_local std::vector<pollfd> list;
   list.clear();
   {
@@ -250,6 +275,7 @@ void Agent::rest(const Request& request) {
 }
 
 Status Agent::cancel(Request& request) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr || request.work_->state != State::kRunning)
     return bad_input("the request is not running");
@@ -261,6 +287,7 @@ Status Agent::cancel(Request& request) {
 }
 
 Status Agent::notify(const std::string& name, std::string_view bytes) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (bytes.size() > kMostNotification)
@@ -280,6 +307,7 @@ Status Agent::notify(const std::string& name, std::string_view bytes) {
 }
 
 std::vector<Notification> Agent::notifications() {
+  if (state_ == nullptr) return {};
   const std::lock_guard guard(state_->mutex);
   std::vector<Notification> list;
   if (state_->server != nullptr) list = state_->server->take_notifications();

@@ -29,10 +29,12 @@ double now_us() {
 std::string_view name(Path path) {
   constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "gpu memory", "tcp",
                                          "ucx",    "file"};
-  return kNames[static_cast<int>(path)];
+  const auto at = static_cast<std::size_t>(path);
+  return at < std::size(kNames) ? kNames[at] : "unknown";
 }
 
 double PathCost::us(std::int64_t elements, std::int64_t bytes) const {
+  if (points.empty()) return 0;
   const double more = element_us * static_cast<double>(elements - 1);
   const auto above = std::find_if(points.begin(), points.end(), [&](const Point& p) { return p.bytes >= bytes; });
   if (above == points.begin()) return above->us + more;
@@ -191,12 +193,14 @@ std::vector<Part> parts_of(const detail::Work& w) {
 }  // namespace
 
 void Agent::set_costs(Costs costs) {
+  if (state_ == nullptr) return;
   const std::lock_guard guard(state_->mutex);
   state_->meeting.costs = costs;
   state_->options.costs = std::move(costs);
 }
 
 Result<Estimate> Agent::estimate(const Request& request) const {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
   const auto& local = request.work_->local->targets;
@@ -216,6 +220,7 @@ Result<Estimate> Agent::estimate(const Request& request) const {
 }
 
 std::string Agent::explain(const Request& request) const {
+  if (state_ == nullptr) return detail::no_agent().value().message;
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return "a request that was never made\n";
   const detail::Work& w = *request.work_;

@@ -109,6 +109,7 @@ void AgentState::sweep() const {
 }  // namespace detail
 
 Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
   auto region = std::make_shared<Region>();
@@ -120,6 +121,7 @@ Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes
 }
 
 Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
@@ -131,6 +133,7 @@ Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int6
 }
 
 Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
   auto region = std::make_shared<Region>();
@@ -144,6 +147,7 @@ Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_b
 }
 
 Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
@@ -159,6 +163,7 @@ Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::
 
 Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
                                      bool past_cache) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   auto region = std::make_shared<Region>();
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NONBLOCK;
@@ -182,12 +187,16 @@ Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_
 }
 
 Status Agent::deregister(const Registration& registration, std::chrono::milliseconds limit) {
+  if (state_ == nullptr) return detail::no_agent();
   std::unique_lock guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->closing) {
     for (std::uint64_t i = 0; i < region->pages; ++i) next_generation(state_->segment.page(region->first_page + i), 0);
     region->closing = state_->begin_grace(region->id);
   }
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24 * 365 * 100);
+  if (limit.count() < 0 || limit > kMost)
+    return bad_input("deregister: a limit of {} ms: it is 0 to {} ms (100 years)", limit.count(), kMost.count());
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!state_->over(*region->closing)) {
     if (std::chrono::steady_clock::now() > deadline) {
@@ -206,6 +215,7 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
 }
 
 Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || region->closing || tag == 0)
@@ -222,6 +232,7 @@ Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag)
 }
 
 Status Agent::release(const Registration& registration, Page page) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || page.index >= region->pages)
@@ -236,6 +247,7 @@ Status Agent::release(const Registration& registration, Page page) {
 }
 
 std::int64_t Agent::free_pages(const Registration& registration) {
+  if (state_ == nullptr) return 0;
   const std::lock_guard guard(state_->mutex);
   const auto region = state_->regions.find(registration.region);
   if (region == nullptr) return 0;
@@ -244,6 +256,7 @@ std::int64_t Agent::free_pages(const Registration& registration) {
 }
 
 Status Agent::seal(const Registration& registration, Page page) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || page.index >= region->pages || region->data == nullptr)
@@ -265,6 +278,7 @@ Status Agent::seal(const Registration& registration, Page page) {
 }
 
 bool Agent::sealed(const Registration& registration, Page page) const {
+  if (state_ == nullptr) return false;
   const std::lock_guard guard(state_->mutex);
   const auto region = state_->regions.find(registration.region);
   if (region == nullptr || !region->fenced() || page.index >= region->pages) return false;

@@ -58,4 +58,7 @@ struct AgentState {
   void sweep() const;
 };
 
+// What a method of an agent without a state returns.
+inline tl::unexpected<Error> no_agent() { return bad_input("the agent is empty: it was moved from"); }
+
 }  // namespace weft::transfer::detail

@@ -138,9 +138,10 @@ Candidate best_plan(const cost::MachineView& machine, cost::Estimator& estimate,
                     const schedule::Algorithm& algorithm, Protocol protocol, const Ways& ways,
                     std::optional<Duration> at_most, Kept* kept) {
   Candidate best;
-  best.plan = plan_of(q, algorithm, protocol, std::max(1, q.channels), ways);
   const int connections = algorithm.connections_of_channel();
-  if (std::max(1, q.channels) * connections > q.can.max_strands) {
+  const bool too_many = std::int64_t{std::max(1, q.channels)} * connections > q.can.max_strands;
+  best.plan = plan_of(q, algorithm, protocol, too_many ? 1 : std::max(1, q.channels), ways);
+  if (too_many) {
     best.reason = fmt::format("{} channels of {} connections are more than the fabric's {}", std::max(1, q.channels),
                               connections, q.can.max_strands);
     return best;

@@ -356,6 +356,14 @@ TEST(NcclErrors, BadArgumentsAreRefusedWithAText) {
         "40 is no ncclDataType_t");
     EXPECT_EQ(text(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, nullptr, stream), ncclInvalidArgument),
               "the communicator is null");
+    for (const std::size_t count : {std::size_t{1} << 45, (std::size_t{1} << 62) + 1, ~std::size_t{0}}) {
+      const std::string refused = std::to_string(count) + " elements do not fit into memory";
+      EXPECT_EQ(text(ncclAllReduce(&x, &x, count, ncclDouble, ncclSum, comm, stream), ncclInvalidArgument), refused);
+      EXPECT_EQ(text(ncclSend(&x, count, ncclDouble, 0, comm, stream), ncclInvalidArgument), refused);
+    }
+    EXPECT_EQ(
+        text(ncclAllReduce(&x, &x, 1, ncclFloat, static_cast<ncclRedOp_t>(-1), comm, stream), ncclInvalidArgument),
+        "-1 is no ncclRedOp_t");
     ncclSimInfo_t info{};
     EXPECT_EQ(text(ncclGroupSimulateEnd(&info), ncclInvalidUsage), "weft does not estimate groups; see weft explain");
     ncclComm_t other = nullptr;

@@ -1,8 +1,17 @@
+#include <algorithm>
+
 #include "compat/nccl/group.h"
 #include "compat/nccl/types.h"
+#include "session/arguments.h"
 
 namespace weft::compat::nccl {
 namespace {
+
+// Errors: `parts` times `count` elements are more than a process can have.
+Status check_count(std::size_t count, DataType type, std::size_t parts) {
+  if (parts == 0 || count <= session::kAddressSpace / parts / static_cast<std::size_t>(size_of(type))) return {};
+  return bad_input("{} elements do not fit into memory", count);
+}
 
 // `in_parts`, `out_parts`: of `count` elements each; 0: this rank has no such buffer.
 ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_parts, std::size_t out_parts,
@@ -13,6 +22,8 @@ ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_par
   request.type = *known;
   if (request.root < 0 || request.root >= comm->ranks)
     return refuse_in_group(ncclInvalidArgument, "root {} of {} ranks", request.root, comm->ranks);
+  if (const Status fits = check_count(request.count, *known, std::max(in_parts, out_parts)); !fits)
+    return in_group(result_of(fits));
   const std::size_t bytes = request.count * static_cast<std::size_t>(size_of(*known));
   return submit({.comm = comm,
                  .stream = stream,
@@ -50,6 +61,7 @@ ncclResult_t transfer(Transfer t, ncclDataType_t type, ncclComm* comm, void* str
   if (t.peer < 0 || t.peer >= comm->ranks)
     return refuse_in_group(ncclInvalidArgument, "peer {} of {} ranks", t.peer, comm->ranks);
   t.type = *known;
+  if (const Status fits = check_count(t.count, *known, 1); !fits) return in_group(result_of(fits));
   const std::size_t bytes = t.count * static_cast<std::size_t>(size_of(*known));
   const bool sends = t.direction == Transfer::Direction::kSend;
   return submit(

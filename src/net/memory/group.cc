@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "base/text.h"
+
 namespace weft::net::memory {
 
 Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, WaitPolicy::Limits limits,
@@ -15,7 +17,9 @@ Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, Wa
           [segment = endpoint.segment(), ended = commons.has_ended, job_rank = std::move(job_rank)](Rank member) {
             return segment.block(member).state.load(std::memory_order_acquire) == RankState::kLeft ||
                    ended(job_rank(member));
-          }) {
+          }),
+      allocate_(commons.allocate),
+      release_(commons.release) {
   RankBlock& self = endpoint.segment().block(rank);
   self.pid.store(getpid(), std::memory_order_relaxed);
   self.state.store(RankState::kPresent, std::memory_order_release);
@@ -25,6 +29,13 @@ Group::~Group() { endpoint.segment().block(endpoint.rank()).state.store(RankStat
 
 Result<void*> Group::allocate(Bytes) {
   return failure(Code::kUnsupported, Blame::kOperation, "memory is the job's, not a group's");
+}
+
+Result<void*> Group::allocate_beyond(Bytes bytes) {
+  WEFT_TRY(std::byte* const memory, allocate_(bytes));
+  if (populate(memory, bytes)) return memory;
+  release_(memory, bytes);
+  return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
 }
 
 bool alone(const Commons& commons, std::byte* links, Rank rank, Rank ranks, const std::function<Rank(Rank)>& job_rank) {

@@ -36,9 +36,16 @@ struct Group {
   // Groups have no memory of their own. Errors: kUnsupported.
   Result<void*> allocate(Bytes bytes);
   void deallocate(void*) {}
+  // Of the job's memory, for copies of what peers do not reach. Errors: kNoResources.
+  Result<void*> allocate_beyond(Bytes bytes);
+  void deallocate_beyond(void* memory, Bytes bytes) { release_(static_cast<std::byte*>(memory), bytes); }
 
   Endpoint endpoint;
   WaitPolicy wait_policy;
+
+ private:
+  const std::function<Result<std::byte*>(Bytes)> allocate_;
+  const std::function<void(std::byte*, Bytes)> release_;
 };
 
 // Have all members but `rank` left the group, or ended? Then its memory can be given back.

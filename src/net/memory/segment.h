@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/units.h"
+#include "fabric/votes.h"
 #include "protocol/slots.h"
 
 // The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
@@ -18,7 +19,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770010;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770011;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
@@ -128,6 +129,7 @@ struct alignas(kLine) Choice {
 };
 static_assert(sizeof(Choice) == kLine);
 inline constexpr int kChoices = 64;
+inline constexpr int kVotes = 64;
 
 struct Header {
   std::uint64_t magic;
@@ -140,6 +142,7 @@ struct Header {
   // The last round that is decided, << 32 | 1 + the rank whose proposal it is.
   std::atomic<std::uint64_t> decided[kRegisters];
   Choice choices[kChoices];
+  fabric::Votes votes[kVotes];  // of calls, by a hash of their shape
 };
 
 // Where things are in a segment mapped at `base`. A value; owns nothing.

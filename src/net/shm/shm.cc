@@ -241,6 +241,13 @@ Result<void*> World::allocate(Bytes bytes) {
   return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
 }
 
+Result<void*> World::allocate_beyond(Bytes bytes) {
+  WEFT_TRY(void* const memory, share->allocate(bytes));
+  if (memory::populate(memory, std::max<Bytes>(bytes, 1))) return memory;
+  share->deallocate(memory);
+  return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
+}
+
 void World::deallocate(void* memory) { allocated_ -= share->deallocate(memory); }
 
 // What was not needed the last time serves again.

@@ -46,6 +46,10 @@ struct World {
   // Without making the pages: they may come to lack.
   Result<void*> allocate_unpopulated(Bytes bytes);
   void deallocate(void* memory);
+  // Outside of that limit, for copies of what peers do not reach. Errors: kNoResources: the address space of this job's
+  // heaps, which is larger, or /dev/shm.
+  Result<void*> allocate_beyond(Bytes bytes);
+  void deallocate_beyond(void* memory, Bytes) { share->deallocate(memory); }
 
   // Room for one new group of these ranks or some of them.
   Offer offer();

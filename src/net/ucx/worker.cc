@@ -14,6 +14,9 @@ namespace {
 constexpr unsigned kMessage = 1;                      // the active message's number
 constexpr std::chrono::milliseconds kWatchEvery{5};   // a look at the connections costs a system call each
 constexpr std::chrono::milliseconds kLastWords{100};  // that a peer sent before it ended
+// How long a failing call waits until UCX has done with its caller's memory: as long as bytes move, and for some time
+// where none do. An adapter moves them by itself, everything else only while the peer takes part.
+constexpr std::chrono::milliseconds kForCallers{500}, kForNextBytes{20};
 
 }  // namespace
 
@@ -66,7 +69,7 @@ void Worker::watch(Link& l) {
   if (l.exchange->problem()) return;
   const bool had_spoken = l.exchange->last_word().has_value();
   l.exchange->advance();
-  if (!l.waiting.empty() && l.exchange->done() && l.endpoint == nullptr) connect(l);
+  if (!l.waiting.empty() && l.exchange->done() && l.endpoint == nullptr && !frozen_) connect(l);
   const auto last = l.exchange->last_word();
   if (last && !had_spoken) {
     const bool broken = last->kind == static_cast<std::uint64_t>(FrameKind::kBroken);
@@ -210,8 +213,10 @@ void Worker::fetch(Rank from, const Frame& frame, void* description, std::byte* 
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.cb.recv_am = on_fetched;
   param.user_data = f;
+  fetches_.push_back(f);
   void* const request = ucp().am_recv_data_nbx(worker_->get(), description, at, frame.length, &param);
   if (!UCS_PTR_IS_ERR(request)) return;
+  std::erase(fetches_, f);
   suspect(link(from), text(UCS_PTR_STATUS(request)));
   delete f;
 }
@@ -219,6 +224,7 @@ void Worker::fetch(Rank from, const Frame& frame, void* description, std::byte* 
 void Worker::on_fetched(void* request, ucs_status_t status, std::size_t, void* fetch) {
   const std::unique_ptr<Fetch> f(static_cast<Fetch*>(fetch));
   Worker& worker = *f->owner;
+  std::erase(worker.fetches_, f.get());
   if (worker.gone_) return worker.ucp().request_free(request);
   if (status != UCS_OK)
     worker.suspect(worker.link(f->from), worker.text(status));
@@ -271,6 +277,24 @@ void Worker::drop_callers() {
     l.waiting.erase(callers, l.waiting.end());
     for (Outgoing* o : dropped) forget(*o);
   }
+  end_turns();
+}
+
+bool Worker::holds_callers() const {
+  return !fetches_.empty() || std::any_of(under_way_.begin(), under_way_.end(),
+                                          [](const Outgoing* o) { return o->callers != nullptr && !o->block; });
+}
+
+// What has begun cannot be taken back: UCX 1.13 goes on with it whatever becomes of its endpoint. It reads and writes
+// memory in its turns only, all of them calls of this thread, so without a turn it does neither.
+void Worker::end_turns() {
+  const auto begin = Clock::now();
+  for (auto moved = begin; holds_callers();) {
+    const auto now = Clock::now();
+    if (progress()) moved = now;
+    if (now - begin >= kForCallers || now - moved >= kForNextBytes) break;
+  }
+  frozen_ = holds_callers();
 }
 
 bool Worker::may_sleep() { return ucp().worker_arm(worker_->get()) == UCS_OK; }
@@ -288,8 +312,10 @@ void Worker::progress_until(const std::function<bool()>& reached, Clock::time_po
 
 void Worker::leave(Clock::duration longest) {
   const auto deadline = Clock::now() + longest;
-  progress_until([&] { return unsettled() < 0; }, deadline);
-  close_endpoints(deadline);
+  if (!frozen_) {
+    progress_until([&] { return unsettled() < 0; }, deadline);
+    close_endpoints(deadline);
+  }
   for (const Rank r : known_) shutdown(link(r).exchange->fd(), SHUT_WR);
   progress_until(
       [&] {
@@ -297,9 +323,11 @@ void Worker::leave(Clock::duration longest) {
                            [&](Rank r) { return bootstrap::delivered(link(r).exchange->fd()); });
       },
       deadline);
-  const bool flushed = worker_->flush(deadline, [this] { pump_all(); });
+  const bool flushed = !frozen_ && worker_->flush(deadline, [this] { pump_all(); });
   gone_ = true;
-  if (!flushed) worker_->abandon();
+  // UCX ends the process if a worker ends whose large messages are under way: peers that have failed fetch no more.
+  const bool settled = under_way_.empty() && fetches_.empty();
+  if (!flushed || !settled) worker_->abandon();
   worker_.reset();
 }
 

@@ -84,7 +84,7 @@ class Worker final : public messages::Carrier {
   Link& link(Rank peer) { return links_[static_cast<std::size_t>(peer)]; }
   Rank rank_of(const Link& link) const { return static_cast<Rank>(&link - links_.data()); }
   const Library& ucp() const { return context_->library(); }
-  bool progress() { return ucp().worker_progress(worker_->get()) != 0; }
+  bool progress() { return !frozen_ && ucp().worker_progress(worker_->get()) != 0; }
   std::string text(ucs_status_t status) const { return "UCX says: " + context_->text(status); }
   void connect(Link& link);
   void watch(Link& link);
@@ -94,6 +94,9 @@ class Worker final : public messages::Carrier {
   void start(Outgoing& outgoing);
   void forget(Outgoing& outgoing);
   void fetch(Rank from, const Frame& frame, void* description, std::byte* at);
+  // Whether UCX has memory that is not weft's: it fetches into it, or sends from it.
+  bool holds_callers() const;
+  void end_turns();
   void close_endpoints(Clock::time_point deadline);
   // Until a condition holds, at most until the deadline.
   void progress_until(const std::function<bool()>& reached, Clock::time_point deadline);
@@ -108,7 +111,9 @@ class Worker final : public messages::Carrier {
   std::vector<Rank> known_;                        // those with a connection
   std::vector<std::unique_ptr<Outgoing>> all_outgoing_;
   std::vector<Outgoing*> free_outgoing_, under_way_;
+  std::vector<const Fetch*> fetches_;  // under way
   Clock::time_point watched_{};
+  bool frozen_ = false;                     // UCX gets no turn any more: it would write where it must not
   bool gone_ = false;                       // what UCX still calls back about concerns nobody
   std::shared_ptr<const Context> context_;  // callbacks need it while the worker ends
   std::optional<WorkerHandle> worker_;      // until left; ends before what its callbacks use
