@@ -22,7 +22,7 @@ enum class Mixer : std::uint8_t {
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   std::int64_t window = 0;      // tokens that a query sees at most; 0: all
-  std::int64_t compress = 1;    // the cache keeps one entry for so many tokens, besides those of the window
+  std::int64_t compress = 1;    // the cache keeps one entry per N tokens of this number, besides those of the window
   bool output_gate = false;     // as many gate values as query values, from the same input
   bool one_tensor = false;      // keys serve as values: one projection, cached once (DeepSeek-V4)
   bool one_projection = false;  // values are the keys before their rotation: one projection, both cached (Gemma 4)
