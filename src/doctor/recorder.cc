@@ -37,6 +37,14 @@ bool may_be_uneven(const std::string& call) {
          call.find("scatter") != std::string::npos;
 }
 
+// "52" of ["52", "PIPELINE"].
+std::string group_of(const json& entry) {
+  if (!entry.contains("process_group")) return "0";
+  const json& group = entry["process_group"];
+  if (!group.is_array() || group.empty()) return text_of(entry, "process_group");
+  return group[0].is_string() ? group[0].get<std::string>() : group[0].dump();
+}
+
 bool complete(const std::string& state) { return state == "completed"; }
 
 }  // namespace
@@ -56,13 +64,40 @@ Recorder::Added Recorder::add(const std::string& file, const json& dump) {
   if (dump.contains("pg_config") && dump["pg_config"].is_object())
     for (const auto& [name, config] : dump["pg_config"].items()) {
       Group& group = groups_[text_of(config, "name").empty() ? name : text_of(config, "name")];
+      if (!group.members.empty()) continue;  // another rank's dump has said so
       const json ranks = json::parse(text_of(config, "ranks"), nullptr, false);
       if (ranks.is_array())
         for (const json& r : ranks)
-          if (r.is_number_integer()) group.members.insert(r.get<int>());
+          if (r.is_number_integer()) group.members.push_back(r.get<int>());
     }
   for (const json& entry : dump["entries"]) add_entry(file, rank, entry);
   return Added::kYes;
+}
+
+// The rank of the job that is `rank` of a group; -1: the dumps do not say. A group of all ranks counts as the job does.
+int Recorder::job_rank(const std::string& group, int rank) const {
+  const auto at = groups_.find(group);
+  if (at == groups_.end() || at->second.members.empty()) return group == "0" ? rank : -1;
+  const auto& members = at->second.members;
+  return rank >= 0 && static_cast<std::size_t>(rank) < members.size() ? members[static_cast<std::size_t>(rank)] : -1;
+}
+
+// "nccl:send 0->1", "nccl:recv 1<-0": ranks of the group.
+void Recorder::add_message(const std::string& file, int rank, const json& entry, const std::string& group) {
+  const std::string call = text_of(entry, "profiling_name");
+  const auto arrow = call.find("->"), back = call.find("<-");
+  const auto at = std::min(arrow, back);
+  const int other = at == std::string::npos ? -1 : job_rank(group, number_at(call, at + 2));
+  if (other < 0) {
+    ++not_understood_;
+    return;
+  }
+  const bool send = arrow != std::string::npos;
+  const std::int64_t batch = entry.contains("p2p_seq_id") && entry["p2p_seq_id"].is_number_integer()
+                                 ? entry["p2p_seq_id"].get<std::int64_t>()
+                                 : entries_;
+  messages_[rank].push_back(
+      {send ? rank : other, send ? other : rank, send, complete(text_of(entry, "state")), batch, file, group});
 }
 
 void Recorder::add_entry(const std::string& file, int rank, const json& entry) {
@@ -72,24 +107,10 @@ void Recorder::add_entry(const std::string& file, int rank, const json& entry) {
     return;
   }
   const std::string call = text_of(entry, "profiling_name");
-  if (entry.contains("is_p2p") && entry["is_p2p"].is_boolean() && entry["is_p2p"].get<bool>()) {
-    // "nccl:send 0->1", "nccl:recv 1<-0": ranks of the group
-    const auto arrow = call.find("->"), back = call.find("<-");
-    const auto at = std::min(arrow, back);
-    if (at == std::string::npos) return;
-    const auto begin = call.rfind(' ', at);
-    const int own = number_at(call, begin == std::string::npos ? 0 : begin + 1), other = number_at(call, at + 2);
-    const bool send = arrow != std::string::npos;
-    messages_[rank].push_back({send ? own : other, send ? other : own, send, complete(text_of(entry, "state")), file});
-    return;
-  }
+  const std::string group = group_of(entry);
+  if (entry.contains("is_p2p") && entry["is_p2p"].is_boolean() && entry["is_p2p"].get<bool>())
+    return add_message(file, rank, entry, group);
   const auto sequence = entry["collective_seq_id"].get<std::int64_t>();
-  std::string group = "0";
-  if (entry.contains("process_group"))
-    group = entry["process_group"].is_array() && !entry["process_group"].empty()
-                ? (entry["process_group"][0].is_string() ? entry["process_group"][0].get<std::string>()
-                                                         : entry["process_group"][0].dump())
-                : text_of(entry, "process_group");
   Group& g = groups_[group];
   g.by_sequence[sequence].push_back({rank, file, call, text_of(entry, "input_sizes") + text_of(entry, "output_sizes"),
                                      text_of(entry, "input_dtypes"), text_of(entry, "state")});
@@ -194,40 +215,85 @@ std::set<std::string> Recorder::waits(int rank) const {
   return names;
 }
 
-// Two ranks that both send first; a recv whose send was never called. True: found.
-bool Recorder::messages(const Finder& found) const {
-  const auto first_open = [&](int rank) -> const Message* {
-    const auto list = messages_.find(rank);
-    if (list == messages_.end()) return nullptr;
-    const auto open = std::ranges::find(list->second, false, &Message::complete);
-    return open == list->second.end() ? nullptr : &*open;
+// The messages of a rank that are under way: those of its first batch that has one.
+std::vector<const Recorder::Message*> Recorder::open_messages(int rank) const {
+  std::vector<const Message*> open;
+  const auto list = messages_.find(rank);
+  if (list == messages_.end()) return open;
+  for (const Message& m : list->second) {
+    if (m.complete) continue;
+    if (!open.empty() && (m.batch != open[0]->batch || m.group != open[0]->group)) break;
+    open.push_back(&m);
+  }
+  return open;
+}
+
+// Ranks that wait for each other in a circle of messages, none of which the other side has posted.
+bool Recorder::circle(const Finder& found) const {
+  const auto awaited = [&](int rank) {  // the rank that this one waits for, and its message
+    std::pair<int, const Message*> waits{-1, nullptr};
+    for (const Message* m : open_messages(rank)) {
+      const int peer = m->peer();
+      const auto theirs = open_messages(peer);
+      const bool posted = std::ranges::any_of(
+          theirs, [&](const Message* t) { return t->send != m->send && t->peer() == rank && t->group == m->group; });
+      if (!posted && waits.first < 0 && dumped_.contains(peer)) waits = {peer, m};
+    }
+    return waits;
   };
+  std::set<int> seen;
+  for (const auto& [rank, list] : messages_) {
+    std::vector<int> path;
+    std::vector<const Message*> steps;
+    for (int at = rank; at >= 0;) {
+      if (const auto again = std::ranges::find(path, at); again != path.end()) {
+        const auto first = again - path.begin();
+        const std::vector<int> ring(path.begin() + first, path.end());
+        const bool sends = std::ranges::all_of(steps.begin() + first, steps.end(), &Message::send);
+        found("F070", {.file = steps[static_cast<std::size_t>(first)]->file,
+                       .text = ring.size() == 2 && sends
+                                   ? fmt::format("ranks {} and {} both send to each other first", ring[0], ring[1])
+                                   : fmt::format("ranks {} wait for each other in a circle, each {} the next first",
+                                                 fmt::join(ring, ", "), sends ? "sends to" : "waits for"),
+                       .source = "flight-recorder",
+                       .rank = ring[0]});
+        return true;
+      }
+      if (!seen.insert(at).second) break;
+      const auto [next, message] = awaited(at);
+      path.push_back(at);
+      steps.push_back(message);
+      at = next;
+    }
+  }
+  return false;
+}
+
+// A circle of messages, or one whose other side was never called. True: found.
+bool Recorder::messages(const Finder& found) const {
+  if (circle(found)) return true;
   bool any = false;
   for (const auto& [rank, list] : messages_) {
-    const Message* own = first_open(rank);
-    if (own == nullptr) continue;
-    const int other = own->send ? own->to : own->from;
-    const Message* theirs = first_open(other);
-    if (own->send && theirs != nullptr && theirs->send && theirs->to == rank) {
-      any = true;
-      found("F070", {.file = own->file,
-                     .text = fmt::format("ranks {} and {} both send to each other first", rank, other),
-                     .source = "flight-recorder",
-                     .rank = rank});
-    } else if (!own->send && dumped_.contains(other)) {
+    for (const Message* own : open_messages(rank)) {
+      const int other = own->peer();
+      if (!dumped_.contains(other)) continue;
       const auto there = messages_.find(other);
-      const auto sends = there == messages_.end() ? 0 : std::ranges::count_if(there->second, [&](const Message& m) {
-        return m.send && m.to == rank;
-      });
-      const auto receives = std::ranges::count_if(list, [&](const Message& m) { return !m.send && m.from == other; });
-      if (sends < receives && theirs == nullptr && waits(other).empty()) {
-        any = true;
-        found("F068", {.file = own->file,
-                       .text = fmt::format("rank {} waits for message {} of rank {}, which has sent {}", rank, receives,
-                                           other, sends),
-                       .source = "flight-recorder",
-                       .rank = other});
-      }
+      const auto count = [&](const std::vector<Message>& messages, bool send, int peer) {
+        return std::ranges::count_if(
+            messages, [&](const Message& m) { return m.send == send && m.peer() == peer && m.group == own->group; });
+      };
+      const auto theirs = there == messages_.end() ? 0 : count(there->second, !own->send, rank);
+      const auto ours = count(list, own->send, other);
+      // A peer that waits elsewhere is a victim itself.
+      if (theirs >= ours || !open_messages(other).empty() || !waits(other).empty()) continue;
+      any = true;
+      found("F068", {.file = own->file,
+                     .text = own->send ? fmt::format("rank {} sends message {} to rank {}, which has received {}", rank,
+                                                     ours, other, theirs)
+                                       : fmt::format("rank {} waits for message {} of rank {}, which has sent {}", rank,
+                                                     ours, other, theirs),
+                     .source = "flight-recorder",
+                     .rank = other});
     }
   }
   return any;

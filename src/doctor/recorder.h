@@ -32,19 +32,26 @@ class Recorder {
   struct Group {
     std::map<std::int64_t, std::vector<Record>> by_sequence;
     std::map<int, std::int64_t> last;  // by rank
-    std::set<int> members;             // of pg_config
+    std::vector<int> members;          // of pg_config, in the group's own order
   };
-  struct Message {  // of send or recv
+  struct Message {  // of send or recv, between ranks of the job
     int from = -1, to = -1;
     bool send = false, complete = false;
-    std::string file;
+    std::int64_t batch = 0;  // messages of one batch are posted together
+    std::string file, group;
+
+    int peer() const { return send ? to : from; }
   };
   struct Blame;
 
   void add_entry(const std::string& file, int rank, const nlohmann::json& entry);
   bool differ(const std::string& name, const Group& group, const Finder& found) const;
   std::vector<Blame> absent(const std::string& name, const Group& group) const;
+  int job_rank(const std::string& group, int rank) const;
+  void add_message(const std::string& file, int rank, const nlohmann::json& entry, const std::string& group);
+  std::vector<const Message*> open_messages(int rank) const;
   bool messages(const Finder& found) const;
+  bool circle(const Finder& found) const;
   std::set<std::string> waits(int rank) const;
 
   std::map<std::string, Group> groups_;
