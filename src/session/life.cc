@@ -1,5 +1,7 @@
 // How a communicator ends, well or not, and how a rank finds out.
 
+#include <algorithm>
+
 #include "session/session.h"
 
 namespace weft::session {
@@ -20,7 +22,12 @@ Status Session::status() {
 }
 
 // A call under way ends soon: it looks for this at least every 20 ms while it waits.
-void Session::abort() {
+void Session::abort(std::string_view why) {
+  constexpr std::size_t kMostBytes = 180;
+  std::string words(why.substr(0, kMostBytes));
+  std::replace_if(
+      words.begin(), words.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  if (!words.empty()) executor_->say_why(words);
   executor_->abort();
   const Visit visit(*this);
   executor_->break_off(executor_->rank(), fabric::Cause::kAborted);

@@ -262,12 +262,15 @@ void Session::explain(const Order& o, Error& error) const {
   const Rank self = executor_->rank();
   error.ranks = {found.peer, self};
   if (o.request == nullptr) {
-    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
+    error.message = fmt::format(
+        "what rank {} sent is of another count or type than what rank {} receives, or one of them called a collective",
+        found.peer, self);
     return;
   }
   if (!found.own || !found.peers) {
-    error.message = fmt::format("rank {} called another collective, size, type or kind of memory{}", found.peer,
-                                found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
+    error.message =
+        fmt::format("rank {} and rank {} called different collectives, sizes, types or kinds of memory{}", found.peer,
+                    self, found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
     return;
   }
   error.calls = {text_of(*found.peers), text_of(*found.own)};
