@@ -19,9 +19,11 @@ void WaitPolicy::restart() {
   far_.reset();
 }
 
+// The processes of all ranks learn it first, with what this rank says of itself: ranks that learn it from the segment
+// pass on less.
 void WaitPolicy::break_off(Rank culprit, fabric::Cause cause) {
-  near_.break_off(in_segment(culprit), cause);
   sockets_.break_off(culprit, cause);
+  near_.break_off(in_segment(culprit), cause);
 }
 
 Rank WaitPolicy::in_segment(Rank r) const { return endpoint_.is_near(r) ? endpoint_.local(r) : near_.outside(r); }
