@@ -161,6 +161,16 @@ TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
   EXPECT_EQ(a.out, "");
 }
 
+TEST(CommandLine, EscapesOfItsArgumentsDoNotReachTheTerminal) {
+  for (const char* arguments :
+       {"'bn\x1b[31mech'", "bench 'all\x1b[31m'", "run -n 1 './no\x1b[31mne'", "bench '--x\x1b[31m'"}) {
+    const Answer a = weft(arguments);
+    EXPECT_NE(a.code, 0) << arguments;
+    EXPECT_EQ(a.err.find('\x1b'), std::string::npos) << arguments;
+    EXPECT_NE(a.err.find("\\x1b"), std::string::npos) << a.err;
+  }
+}
+
 TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
   const std::string bench =
       "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto Simple --channels 16 "

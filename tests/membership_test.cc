@@ -10,48 +10,13 @@
 #include <chrono>
 #include <thread>
 
-#include "base/result.h"
 #include "net/bootstrap/arbiter.h"
-#include "net/ucx/ucx.h"
-#include "tests/connected_job.h"
+#include "tests/membership.h"
 
 namespace weft {
 namespace {
 
-using namespace std::chrono_literals;
-using tests::ConnectedJob;
-using tests::NoticeBoard;
-using tests::reduce_and_check;
-using tests::Report;
-using Clock = std::chrono::steady_clock;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string text_of(const Error& e) { return fmt::format("code {}: {}", static_cast<int>(e.code), e.message); }
-std::string code_of(Code code) { return fmt::format("code {}:", static_cast<int>(code)); }
-std::string text_of(const Status& s) { return s ? "ok" : text_of(s.error()); }
-std::string text_of(const Result<Communicator>& c) {
-  return c ? fmt::format("ok as {} of {}", c->rank(), c->ranks()) : text_of(c.error());
-}
-
-Status barrier_until_it_fails(Communicator& c) {
-  for (;;)
-    if (Status s = c.barrier(); !s) return s;
-}
-
-class Membership : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    if (!std::string(GetParam()).ends_with("ucx")) return;
-    if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
-  }
-  ConnectOptions options(std::chrono::milliseconds timeout) const {
-    const std::string over = GetParam();
-    if (over == "mixed") return {.node = "machine", .timeout = timeout};
-    return {.transport = over, .timeout = timeout};
-  }
-  bool shm() const { return std::string(GetParam()) == "shm"; }
-};
+using namespace tests::membership;
 
 INSTANTIATE_TEST_SUITE_P(Over, Membership, testing::Values("shm", "tcp", "ucx", "mixed"),
                          [](const auto& info) { return std::string(info.param); });

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -156,8 +157,9 @@ constexpr DataType data_type_of() {
 
 // What the ranks of a communicator have agreed on: the same on all of them.
 struct Agreement {
-  std::uint64_t bits = 0;   // the AND of what every rank that was counted in brought
-  std::vector<Rank> ended;  // ranks that were not, for they have ended or left
+  std::uint64_t bits = 0;   // the AND of what every rank that was counted in brought; of no other rank
+  std::vector<Rank> ended;  // every rank that was not counted: it has ended, left, or came later than the others waited
+  std::vector<Rank> late;   // those of `ended` that are not known to have ended or left: they may live
 };
 
 // A group of ranks that call the same collectives in the same order.
@@ -317,8 +319,10 @@ class Communicator {
   [[nodiscard]] Result<Communicator> shrink();
   // Agrees with all ranks that live and call this, each at its own same call, on the AND of their bits; works on broken
   // communicators, too. A collective that is ok on one rank may have failed on another: this is how all learn whether
-  // all got it. Waits as shrink() does, and leaves this communicator as it is. Errors: kNoQuorum as shrink(); kLeftOut:
-  // the others have agreed without this rank.
+  // all got it. Waits for every rank that is not known to have ended as long as shrink() does; a living rank that comes
+  // later, or never (it is inside finalize()), is not counted: every counted rank finds it in `ended` and `late`, and
+  // it gets kLeftOut. `ended` is empty exactly if `bits` are of all ranks. Leaves this communicator as it is. Errors:
+  // kNoQuorum as shrink(); kLeftOut: the others have agreed without this rank.
   [[nodiscard]] Result<Agreement> agree(std::uint64_t bits);
   // A communicator of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks).
   // `id`: of a MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and
@@ -341,9 +345,11 @@ class Communicator {
   // can be known without talking to it (over TCP: of peers that have been talked to). Thread: any; never waits, but for
   // a call of this communicator that another thread is inside.
   [[nodiscard]] Status status();
-  // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. Returns when the others
-  // have been notified. Thread: any, also while another is inside a call of this communicator.
-  void abort();
+  // Ends what runs here, on all ranks: their calls fail with kAborted, which names this rank. `why`: what their errors
+  // say that it did instead of "aborted", e.g. "raised RuntimeError: no data"; up to 180 bytes of it, without control
+  // characters. Returns when the others have been notified. Thread: any, also while another is inside a call of this
+  // communicator.
+  void abort(std::string_view why = {});
   // Returns when all ranks have called it, like barrier(). If some do not within `timeout` (at most the communicator's
   // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.
   [[nodiscard]] Status monitored_barrier(std::chrono::milliseconds timeout);

@@ -36,8 +36,10 @@ struct Error {
   Code code = Code::kInternal;
   Blame blame = Blame::kOperation;
   std::string message;  // one line, for a person
-  // Of the communicator, as far as they are known. kPeerDied, kPeerLeft, kTimeout, kAborted: the rank at fault.
-  // kMismatch: the two ranks that disagree; then also what each of them called, and the first field in which the calls
+  // Of the communicator, as far as they are known. kPeerDied, kPeerLeft, kTimeout, kAborted: the rank at fault; none if
+  // nobody can know it (kTimeout: ranks wait for each other in a circle). kMismatch: the rank that did not call what
+  // more than half of all ranks called; where that is not known, two ranks that disagree, of which either may have
+  // deviated; of a rank that is one of the two also what each of them called, and the first field in which the calls
   // differ.
   std::vector<std::int32_t> ranks = {};
   std::vector<std::string> calls = {};

@@ -132,9 +132,9 @@ class Comm {
     check(direct("monitored_barrier", [&](Communicator& c) { return c.monitored_barrier(timeout); }),
           "monitored_barrier");
   }
-  void abort() {
+  void abort(const std::string& why) {
     const nb::gil_scoped_release released;
-    lane_.abort();
+    lane_.abort(why);
   }
   void close() {
     const nb::gil_scoped_release released;
@@ -330,7 +330,7 @@ void add_communicator(nb::module_& m) {
       .def("finalize", &Comm::finalize)
       .def("status", &Comm::status)
       .def("monitored_barrier", &Comm::monitored_barrier, nb::arg("seconds"))
-      .def("abort", &Comm::abort)
+      .def("abort", &Comm::abort, nb::arg("why") = "")
       .def("close", &Comm::close)
       .def("idle", &Comm::idle)
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))

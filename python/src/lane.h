@@ -31,7 +31,7 @@ class Lane {
     return *last_;
   }
 
-  void abort() { communicator_.abort(); }
+  void abort(std::string_view why = {}) { communicator_.abort(why); }
   // Waits for what is queued and ends the queue's thread.
   void close() {
     queue_.reset();

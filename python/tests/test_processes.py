@@ -47,6 +47,12 @@ def test_survivors_get_peer_died_with_its_rank_and_go_on_after_shrink():
     assert text.count("2 survivors, sum 2.0") == 2, text
 
 
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_what_a_script_raised_is_read_by_the_ranks_that_wait_for_it(transport):
+    text = output_of(start("raises.py", ranks=3, options=["--transport", transport]))
+    assert text.count("rank 1 raised RuntimeError: no data; soon: True; ranks (1,)") == 2, text
+
+
 @pytest.mark.parametrize("job", ["interrupt.py", "interrupt_world.py"])
 def test_ctrl_c_ends_a_wait_within_a_tenth_of_a_second(job):
     process = subprocess.Popen([sys.executable, str(JOBS / job)], stdout=subprocess.PIPE, text=True)

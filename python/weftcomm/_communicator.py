@@ -13,6 +13,8 @@ from ._collectives import BARRIER, A, Collectives, Op, array_of, layout
 from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -34,6 +36,19 @@ def _close_all() -> None:
         if not comm._core.idle():
             comm._core.abort()
         comm._core.close()
+
+
+def _say_what_was_raised(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+    """The ranks that wait for a script that ends with an exception learn what it raised, before it is printed."""
+    text = str(raised)
+    why = f"raised {kind.__name__}: {text}" if text else f"raised {kind.__name__}"
+    for comm in list(_open):
+        comm._core.abort(why)
+    _excepthook(kind, raised, trace)
+
+
+_excepthook = sys.excepthook
+sys.excepthook = _say_what_was_raised
 
 
 class Communicator(Collectives):
@@ -149,13 +164,18 @@ class Communicator(Collectives):
         return Communicator(self._core.grow(id or "", size))
 
     def agree(self, flag: bool) -> tuple[bool, list[int]]:
-        """Do all ranks that live bring True? Also the ranks that have ended. Works on broken communicators."""
+        """Do all counted ranks bring True? Also the ranks that were not counted: they have ended, left, or came later
+        than the others waited. The same on all counted ranks. Works on broken communicators.
+        """
         bits, ended = self._core.agree(1 if flag else 0)
         return bits == 1, ended
 
-    def abort(self) -> None:
-        """Ends what runs, on all ranks, with Aborted. May be called from any thread."""
-        self._core.abort()
+    def abort(self, why: str = "") -> None:
+        """Ends what runs, on all ranks, with Aborted. May be called from any thread.
+
+        why: what the other ranks' errors say that this rank did, e.g. "raised RuntimeError: no data"; up to 180 bytes.
+        """
+        self._core.abort(why)
 
     def status(self) -> None:
         """Raises what has broken this communicator, if anything has. Does not wait for peers."""

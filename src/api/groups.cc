@@ -28,6 +28,29 @@ Rank index_of(const std::vector<Rank>& members, Rank rank) {
   return static_cast<Rank>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
+// Why rank `r` of a world's segment, in words `name`, will not come to a group of the survivors: it has ended, or has
+// left the world.
+std::optional<Error> gone(const net::shm::World& world, Rank r, Rank name) {
+  if (!world.wait_policy.has_ended()(r)) return std::nullopt;
+  const bool left =
+      world.endpoint.segment().block(r).state.load(std::memory_order_acquire) == net::memory::RankState::kLeft;
+  const auto cause = left ? fabric::Cause::kLeft : fabric::Cause::kDied;
+  return failure_of(name, fabric::code(cause), Blame::kCommunicator, "rank {} {}", name, fabric::word(cause)).value();
+}
+
+// Why it will not come to another group: its process has ended, or the world is broken, so that it fails before.
+// `r`: -1 if it is not in the segment.
+std::optional<Error> lost(const net::shm::World& world, Rank r, Rank name) {
+  if (r >= 0 && world.share->mapping().process_ended(world.members[static_cast<std::size_t>(r)]))
+    return failure_of(name, Code::kPeerDied, Blame::kCommunicator, "rank {} {}", name,
+                      fabric::word(fabric::Cause::kDied))
+        .value();
+  if (!world.wait_policy.broken()) return std::nullopt;
+  return world.wait_policy.health().error();
+}
+
+bool lost_one(const Error& e) { return e.code == Code::kPeerDied || e.code == Code::kPeerLeft; }
+
 constexpr const char* kSurvivors = "survivors";
 constexpr std::uint32_t kShrink = 0;  // the first instance of a communicator's consensus
 
@@ -38,9 +61,22 @@ tl::unexpected<Error> gone_on(Rank self) {
                  self);
 }
 
-Result<Agreement> agreed(const Result<net::memory::Agreement>& found) {
+// `members`: the ranks that were counted in; `gone`: those of the others that are known to have ended or left.
+Agreement agreement_of(std::uint64_t bits, Rank ranks, const std::vector<Rank>& members,
+                       const std::vector<Rank>& gone) {
+  const auto has = [](const std::vector<Rank>& in, Rank r) { return std::find(in.begin(), in.end(), r) != in.end(); };
+  Agreement agreement{.bits = bits};
+  for (Rank r = 0; r < ranks; ++r) {
+    if (has(members, r)) continue;
+    agreement.ended.push_back(r);
+    if (!has(gone, r)) agreement.late.push_back(r);
+  }
+  return agreement;
+}
+
+Result<Agreement> agreed(const Result<net::memory::Agreement>& found, Rank ranks) {
   if (!found) return tl::make_unexpected(found.error());
-  return Agreement{found->bits, found->ended};
+  return agreement_of(found->bits, ranks, found->members, found->ended);
 }
 
 class Common : public session::Groups {
@@ -82,8 +118,9 @@ class ShmGroups final : public Common {
     auto world = world_.move(offers, place.rank, limits_of(origin_->settings, place.ranks, *machine_));
     if (world == nullptr)
       return session_of(open_shm(origin_, place, m.secret, [&](Rank r) {
-        return world_.wait_policy.broken() ||
-               world_.share->mapping().process_ended(offers[static_cast<std::size_t>(r)].holder);
+        if (stops) (void)stops();  // breaks the world, if it is so
+        const Rank own = index_of(world_.members, offers[static_cast<std::size_t>(r)].holder);
+        return lost(world_, own, own);
       }));
     return session_of(open_in_segment(origin_, place, std::move(world), machine_));
   }
@@ -94,17 +131,21 @@ class ShmGroups final : public Common {
     if (shrunk_) return gone_on(self);
     const auto& has_ended = world_.wait_policy.has_ended();
     for (;;) {
-      WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_));
+      WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_, stops));
       auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
-                             s.secret, [&](Rank r) { return has_ended(s.members[static_cast<std::size_t>(r)]); });
+                             s.secret, [&](Rank r) {
+                               const Rank own = s.members[static_cast<std::size_t>(r)];
+                               return gone(world_, own, own);
+                             });
       shrunk_ = opened.has_value();
-      if (opened || opened.error().code != Code::kPeerDied) return session_of(std::move(opened));
+      if (opened || !lost_one(opened.error())) return session_of(std::move(opened));
     }
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
     return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
-                                timeout_));
+                                timeout_, stops),
+                  world_.ranks());
   }
 
  private:
@@ -130,14 +171,15 @@ class ThreadGroups final : public Common {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
     WEFT_TRY(const Survivors s,
-             agree_on_survivors(world_.endpoint.segment(), self, world_.wait_policy.has_ended(), timeout_));
+             agree_on_survivors(world_.endpoint.segment(), self, world_.wait_policy.has_ended(), timeout_, stops));
     shrunk_ = true;
     return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
     return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
-                                timeout_));
+                                timeout_, stops),
+                  world_.ranks());
   }
 
  private:
@@ -173,6 +215,9 @@ class MetGroups final : public Common {
     return card;
   }
 
+  // Ranks that have this offer would wait for this rank at the socket.
+  void withdraw() override { listener_.reset(); }
+
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     const auto ranks = static_cast<Rank>(m.cards.size());
     Meeting meeting;
@@ -188,9 +233,11 @@ class MetGroups final : public Common {
     meeting.name = m.secret;
     meeting.log = origin_->log;
     meeting.listener = std::move(listener_);
-    // Some ranks may have received everybody's announcement while others saw a rank die and gave up.
+    meeting.parent = before().member;
+    meeting.in_parent = members;
     return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
-      return near_->near->wait_policy.broken() || near_ended(members[static_cast<std::size_t>(r)]);
+      if (stops) (void)stops();  // breaks the communicator, if it is so
+      return near_lost(members[static_cast<std::size_t>(r)]);
     });
   }
 
@@ -216,7 +263,7 @@ class MetGroups final : public Common {
       std::memcpy(payload.data(), bytes.data(), bytes.size());
       std::function<bool(Rank)> ended;
       if (near_ != nullptr) ended = [&](Rank r) { return near_ended(names[static_cast<std::size_t>(r)]); };
-      WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended));
+      WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
       Meeting meeting;
       std::vector<Rank> members;
       for (const auto& part : decision.parts) {
@@ -240,9 +287,9 @@ class MetGroups final : public Common {
       names = members;
       key = meeting.key;
       auto opened =
-          open(place, std::move(meeting), [&](Rank r) { return near_ended(members[static_cast<std::size_t>(r)]); });
+          open(place, std::move(meeting), [&](Rank r) { return near_gone(members[static_cast<std::size_t>(r)]); });
       shrunk_ = opened.has_value();
-      if (opened || opened.error().code != Code::kPeerDied) return opened;
+      if (opened || !lost_one(opened.error())) return opened;
     }
   }
 
@@ -251,17 +298,20 @@ class MetGroups final : public Common {
     std::memcpy(payload.data(), &bits, sizeof bits);
     std::function<bool(Rank)> ended;
     if (near_ != nullptr) ended = [this](Rank r) { return near_ended(r); };
-    auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended);
+    auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended, stops);
     // A call that found no quorum is repeated, with what it brought first.
-    if (decision || decision.error().code != Code::kNoQuorum) ++agreements_;
+    if (decision || (decision.error().code != Code::kNoQuorum && decision.error().code != Code::kAborted))
+      ++agreements_;
     if (!decision) return tl::make_unexpected(decision.error());
-    Agreement agreement{.bits = ~std::uint64_t{0}, .ended = decision->ended};
+    std::uint64_t agreed = ~std::uint64_t{0};
+    std::vector<Rank> members;
     for (const auto& part : decision->parts) {
       std::uint64_t theirs = 0;
       if (part.payload.size() == sizeof theirs) std::memcpy(&theirs, part.payload.data(), sizeof theirs);
-      agreement.bits &= theirs;
+      agreed &= theirs;
+      members.push_back(part.rank);
     }
-    return agreement;
+    return agreement_of(agreed, static_cast<Rank>(before().ranks.size()), members, decision->ended);
   }
 
  private:
@@ -272,19 +322,25 @@ class MetGroups final : public Common {
       meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
     }
   }
-  // Whether the process of a rank of the old communicator has ended.
+  // Whether a rank of the old communicator, on this machine, has ended or left that one.
   bool near_ended(Rank r) const {
     const auto& endpoint = near_->endpoint;
     return endpoint.is_near(r) && near_->near->wait_policy.has_ended()(endpoint.local(r));
   }
-  // A group inside one machine needs no sockets. `will_not_come`: of its ranks; asked only where some are near.
-  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting,
-                                                 std::function<bool(Rank)> will_not_come) {
-    std::function<bool(Rank)> has_ended;
-    if (near_ != nullptr) has_ended = std::move(will_not_come);
+  // As lost() and gone(), of a rank of the old communicator; of one on another machine only what has broken it.
+  std::optional<Error> near_lost(Rank r) const {
+    return lost(*near_->near, near_->endpoint.is_near(r) ? near_->endpoint.local(r) : -1, r);
+  }
+  std::optional<Error> near_gone(Rank r) const {
+    if (!near_->endpoint.is_near(r)) return std::nullopt;
+    return gone(*near_->near, near_->endpoint.local(r), r);
+  }
+  // A group inside one machine needs no sockets. `lost`: of its ranks; asked only where some are near.
+  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting, net::shm::LostRank lost) {
+    if (near_ == nullptr) lost = {};
     if (!sends_only(origin_->transport) && meeting.one_machine())
-      return session_of(open_shm(origin_, place, meeting.name, std::move(has_ended)));
-    return session_of(open_machines(origin_, place, std::move(meeting), std::move(has_ended)));
+      return session_of(open_shm(origin_, place, meeting.name, std::move(lost)));
+    return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost)));
   }
 
   const net::messages::Endpoint& endpoint_;

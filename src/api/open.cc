@@ -187,14 +187,14 @@ Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView
 }
 
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
-                        std::function<bool(Rank)> has_ended) {
+                        net::shm::LostRank lost) {
   WEFT_TRY(const auto machine, this_machine(origin->rates));
   WEFT_TRY(auto world, net::shm::attach({.id = name,
                                          .rank = place.rank,
                                          .ranks = place.ranks,
                                          .heap_bytes = origin->settings.heap_bytes,
                                          .limits = limits_of(origin->settings, place.ranks, *machine),
-                                         .has_ended = std::move(has_ended)}));
+                                         .lost = std::move(lost)}));
   return open_in_segment(std::move(origin), place, std::move(world), machine);
 }
 
@@ -225,7 +225,7 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                          std::function<bool(Rank)> has_ended) {
+                          net::shm::LostRank lost) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   const auto look = [ranks_per_node, machines = place.ranks / ranks_per_node](const Origin& agreed) {
     return shared(these_machines(agreed.rates, carrier_across(agreed), machines, ranks_per_node));
@@ -246,7 +246,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
                                          .across = open_far,
                                          .limits = limits,
                                          .heap_bytes = origin->settings.heap_bytes,
-                                         .has_ended = std::move(has_ended)}));
+                                         .lost = std::move(lost)}));
   net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session,
            session_over(std::move(world), std::move(origin), place, transport, ranks_per_node, machine, look));
@@ -254,12 +254,12 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
 }
 
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             std::function<bool(Rank)> has_ended) {
+                             net::shm::LostRank lost) {
   std::set<net::bootstrap::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
   if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
     return open_messages(std::move(origin), place, std::move(meeting));
-  return open_mixed(std::move(origin), place, std::move(meeting), std::move(has_ended));
+  return open_mixed(std::move(origin), place, std::move(meeting), std::move(lost));
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -61,9 +61,9 @@ calibrate::Cache cache_of(const env::Settings& settings);
 Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView> machine);
 net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine);
 
-// Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for has_ended.
+// Over shared memory, with those who use the same name. Errors: see net::shm::attach, also for `lost`.
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
-                        std::function<bool(Rank)> has_ended = {});
+                        net::shm::LostRank lost = {});
 // The same, joined already.
 Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place& place,
                                std::unique_ptr<net::shm::World> world,
@@ -71,13 +71,13 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
 // Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
 Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // Over shared memory with the ranks of this machine, as above with the others. Errors: also see net::shm::attach for
-// has_ended.
+// `lost`.
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                          std::function<bool(Rank)> has_ended = {});
+                          net::shm::LostRank lost = {});
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             std::function<bool(Rank)> has_ended = {});
+                             net::shm::LostRank lost = {});
 // One of those who have met, by the transport that is forced or fits. `log`: null: it opens its own. Errors (bad
 // input): shm across machines, no UCX; ranks of different transports; of Log::open.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

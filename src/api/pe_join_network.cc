@@ -89,10 +89,10 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
   WEFT_TRY(const net::bootstrap::Ports ports, net::bootstrap::ports_of(settings));
-  WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks, ports));
+  const std::chrono::milliseconds timeout(settings.timeout_ms);
+  WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks, ports, timeout));
   WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
   const auto known = std::make_shared<std::weak_ptr<net::rma::Agent>>();
-  const std::chrono::milliseconds timeout(settings.timeout_ms);
   const auto has_ended = [known](Rank r) {
     const auto opened = known->lock();
     return opened != nullptr && opened->has_left(r);

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/version.h"
 
@@ -31,9 +32,9 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& problem) {
     if (argc > 1 && argv[1][0] != '-' &&
         app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == argv[1]; }).empty())
-      fmt::print(stderr, "weft: unknown command '{}' (weft --help)\n", argv[1]);
+      fmt::print(stderr, "weft: unknown command '{}' (weft --help)\n", shown(argv[1]));
     else
-      fmt::print(stderr, "weft: {} (weft --help)\n", problem.what());
+      fmt::print(stderr, "weft: {} (weft --help)\n", shown(problem.what()));
     return kBadInput;
   }
   int code = kBadInput;

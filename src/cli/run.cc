@@ -7,6 +7,7 @@
 
 #include "api/open.h"
 #include "base/env.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/rates.h"
@@ -60,7 +61,7 @@ Result<int> run_here(const Spec& spec) {
       [&](const std::vector<Setting>& given) {
         for (const auto& [name, value] : given) setenv(name.c_str(), value.c_str(), 1);
         execvp(arguments[0], arguments.data());
-        fmt::print(stderr, "weft: cannot start {}: {}\n", spec.program[0], std::strerror(errno));
+        fmt::print(stderr, "weft: cannot start {}: {}\n", shown(spec.program[0]), std::strerror(errno));
         return 127;
       },
       static_cast<Rank>(spec.machines));

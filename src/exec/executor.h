@@ -74,8 +74,18 @@ class Executor {
   // Asked about every 20 ms by a wait that finds nothing to do, on its own thread; true: the wait gives up, as after
   // abort(). Empty: nothing is asked.
   void interrupt_by(std::function<bool()> asked) { interrupt_ = std::move(asked); }
+  // Whether a wait outside of the programs is to end, because this rank is interrupted now, which it reports to the
+  // peers. A rank that has aborted before may agree with the others and go on with them. Thread: as of all others.
+  bool stops() {
+    if (!interrupted()) return false;
+    abort();
+    break_off(rank(), fabric::Cause::kAborted);
+    return true;
+  }
   // A peer that has sent a message which no call has received; -1: none is known.
   virtual Rank unread() = 0;
+  // What peers are to read of this rank once it has aborted. Before abort(), once. Thread: any.
+  virtual void say_why(const std::string& words) = 0;
   // Tells the peers that the communicator is broken, and by whom. Idempotent.
   virtual void break_off(Rank culprit, fabric::Cause cause) = 0;
 
@@ -213,6 +223,7 @@ class WorldExecutor final : public Executor {
   fabric::Disagreement disagreement() const override { return world_->endpoint.disagreement(); }
   Rank unread() override { return world_->endpoint.unread(); }
   void break_off(Rank culprit, fabric::Cause cause) override { world_->wait_policy.break_off(culprit, cause); }
+  void say_why(const std::string& words) override { world_->wait_policy.say_why(words); }
   void say_waits(recorder::Waiting* where) override { waiting_ = where; }
   void trace_to(recorder::Trace* trace) override { observer_.trace_to(trace); }
 
@@ -308,7 +319,8 @@ class WorldExecutor final : public Executor {
     const Rank other = world_->endpoint.mismatched();
     if (other < 0 || world_->endpoint.awaits_reason(other)) return {};
     world_->wait_policy.break_off(other, fabric::Cause::kDiffers);
-    return failure(Code::kMismatch, Blame::kCommunicator, "rank {} called another collective, size or type", other);
+    return failure(Code::kMismatch, Blame::kCommunicator,
+                   "rank {} and rank {} called different collectives, sizes or types", other, rank());
   }
   // Another rank has found a disagreement: with whom does this rank disagree?
   Status compared(Status found) {

@@ -61,29 +61,38 @@ static_assert(sizeof(Call) % 16 == 8, "the signature would be copied together wi
 using protocol::Capabilities;
 
 // The act of a rank that broke its communicator.
-enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut };
+enum class Cause : std::uint8_t { kFailed, kAborted, kDiffers, kDied, kLeft, kShrinks, kTimedOut, kCircle };
 constexpr std::string_view word(Cause cause) {
   if (cause == Cause::kDiffers) return "called another collective, size or type";
   if (cause == Cause::kDied) return "has ended";
   if (cause == Cause::kLeft) return "has left: it dropped or finalized the communicator";
   if (cause == Cause::kShrinks) return "has left: it called shrink()";
   if (cause == Cause::kTimedOut) return "kept another rank waiting for longer than the timeout";
+  if (cause == Cause::kCircle)
+    return "found that ranks wait for each other in a circle; nobody can know who is at fault";
   return cause == Cause::kAborted ? "aborted" : "failed";
 }
 // Why the communicator of rank `self` is broken. If `self` is the rank at fault, the text says "this one".
-inline std::string broken_text(Rank culprit, Cause cause, Rank self) {
-  if (culprit != self) return fmt::format("the communicator is broken: rank {} {}", culprit, word(cause));
-  if (cause == Cause::kDiffers)
-    return fmt::format("the communicator is broken: another rank called another collective than rank {}, this one",
-                       self);
+// `words`: what a rank that has aborted said of itself.
+inline std::string broken_text(Rank culprit, Cause cause, Rank self, std::string_view words = {}) {
+  if (culprit != self)
+    return fmt::format("the communicator is broken: rank {} {}", culprit,
+                       cause == Cause::kAborted && !words.empty() ? words : word(cause));
   if (cause == Cause::kAborted) return "the communicator is broken: this rank has aborted";
   return fmt::format("the communicator is broken: another rank waited for rank {}, this one, in vain", self);
+}
+// The same where nobody can know which of two ranks deviated that called different things.
+inline std::string differ_text(Rank one, Rank other) {
+  return fmt::format(
+      "the communicator is broken: rank {} and rank {} called different collectives, sizes, types or kinds of memory; "
+      "this rank cannot know which of them deviated",
+      one, other);
 }
 // The error code of the other ranks' calls.
 constexpr Code code(Cause cause) {
   if (cause == Cause::kDied) return Code::kPeerDied;
   if (cause == Cause::kLeft || cause == Cause::kShrinks) return Code::kPeerLeft;
-  if (cause == Cause::kTimedOut) return Code::kTimeout;
+  if (cause == Cause::kTimedOut || cause == Cause::kCircle) return Code::kTimeout;
   return cause == Cause::kDiffers ? Code::kMismatch : Code::kAborted;
 }
 

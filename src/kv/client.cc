@@ -95,6 +95,7 @@ Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& opti
     return bad_input("a timeout of {} ms and leases of {} ms: both are 1 to {} ms (100 years)", options.timeout.count(),
                      options.lease.count(), kMost.count());
   WEFT_TRY(const auto address, net::bootstrap::parse_address("address", options.address));
+  WEFT_CHECK(check_not_secure());
   auto state = std::make_shared<detail::ClientState>();
   state->name = fmt::format("store at {}", address.text());
   auto line = Line::open(address, connection_key(options.key), options.timeout, options.interrupted);
@@ -162,10 +163,12 @@ Status Client::extend(const Writing& writing) {
 
 Status Client::read(const Lease& lease, const transfer::Registration& memory, std::int64_t offset) {
   if (state_ == nullptr) return detail::no_client();
+  if (!lease.pages_.empty() && lease.holder_ == nullptr) return bad_input("this lease has ended");
   return state_->move(Op::kRead, lease.pages_, memory, offset);
 }
 Status Client::write(const Writing& writing, const transfer::Registration& memory, std::int64_t offset) {
   if (state_ == nullptr) return detail::no_client();
+  if (!writing.pages_.empty() && writing.holder_ == nullptr) return bad_input("this writing has ended");
   return state_->move(Op::kWrite, writing.pages_, memory, offset);
 }
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "net/bootstrap/handshake.h"
+#include "net/bootstrap/dial.h"
 
 namespace weft::kv {
 namespace {
@@ -39,30 +39,11 @@ Code code_of(Verdict verdict) {
 
 Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const bootstrap::Key& key,
                                          std::chrono::milliseconds timeout, std::function<bool()> interrupted) {
-  using State = bootstrap::Handshake::State;
-  const auto deadline = Clock::now() + timeout;
-  WEFT_TRY(auto fd, bootstrap::start_connect(to));
-  bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, key, {.purpose = kStorePurpose});
-  auto look = Clock::now() + 50ms;
-  while (handshake.advance(fd.get()) == State::kRunning) {
-    if (const int error = bootstrap::connect_error(fd.get()); error != 0)
-      return failure(Code::kPeerDied, Blame::kOperation, "{}", std::strerror(error));
-    if (Clock::now() > deadline)
-      return failure(Code::kTimeout, Blame::kOperation, "no answer for {} ms", timeout.count());
-    if (interrupted && Clock::now() > look) {
-      if (interrupted()) return failure(Code::kAborted, Blame::kOperation, "interrupted");
-      look = Clock::now() + 50ms;
-    }
-    pollfd wait{.fd = fd.get(), .events = POLLIN, .revents = 0};
-    ::poll(&wait, 1, 2);
-  }
-  if (handshake.state() == State::kFailed) {
-    const bool other = handshake.refused().has_value() || !handshake.broke();
-    return failure(other ? Code::kInvalidArgument : Code::kPeerDied, other ? Blame::kInput : Blame::kOperation, "{}",
-                   handshake.refused() == bootstrap::kRefusedProof ? "it has another key" : handshake.problem());
-  }
-  bootstrap::end_when_cut(fd.get(), std::max<std::chrono::milliseconds>(timeout, 1s));
-  return std::make_unique<Line>(std::move(fd), timeout, std::move(interrupted));
+  WEFT_TRY(
+      auto dialled,
+      bootstrap::dial(
+          {.to = to, .key = key, .claim = {.purpose = kStorePurpose}, .timeout = timeout, .interrupted = interrupted}));
+  return std::make_unique<Line>(std::move(dialled.fd), timeout, std::move(interrupted));
 }
 
 // The connection is of no use from here on: an answer that comes late would be taken for another's.

@@ -15,6 +15,9 @@ struct Reply {
   std::string text;
 };
 
+// Errors (bad input): WEFT_SECURE asks for protection that these connections do not have.
+Status check_not_secure();
+
 // The asking side of a connection to a store's server. After the connection's first error every call has this error.
 // Thread: one at a time.
 class Line {

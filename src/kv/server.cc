@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/env.h"
+#include "kv/line.h"
 #include "kv/session.h"
 
 namespace weft::kv {
@@ -101,8 +103,15 @@ void detail::ServerState::run() {
   }
 }
 
+Status check_not_secure() {
+  WEFT_TRY(const env::Settings settings, env::read());
+  if (settings.secure.empty()) return {};
+  return bad_input("WEFT_SECURE={}: a store's server and its clients talk in the clear; unset it", settings.secure);
+}
+
 Result<Server> Server::open(Store& store, const ServerOptions& options) {
   WEFT_TRY(const auto at, address_of_listener(options.listen));
+  WEFT_CHECK(check_not_secure());
   if (options.key.empty() && !at.loopback())
     return bad_input("listen {}: a store without a key serves the loopback only", options.listen);
   if (options.most_lease < 1ms || options.most_lease > 24h)

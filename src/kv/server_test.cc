@@ -2,11 +2,13 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "kv/cache.h"
+#include "kv/line.h"
 #include "kv/wire.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/socket.h"
@@ -239,6 +241,80 @@ TEST_P(KvServer, WhatAClientHoldsEndsWithItsObjects) {
     EXPECT_EQ(client.counters()->writings, 1);
   }
   EXPECT_EQ(client.counters()->writings, 0);
+}
+
+TEST_P(KvServer, WhatHasEndedIsNeitherReadNorWrittenThrough) {
+  Client client = connect();
+  fill(2, 7);
+  auto writing = client.begin("", tokens(8));
+  ASSERT_TRUE(writing) << writing.error().message;
+  writing->abandon();
+  const Status written = client.write(*writing, mine);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, "this writing has ended");
+  ASSERT_EQ(*client.put("", tokens(8), mine), 2);
+  auto lease = client.match("", tokens(8));
+  ASSERT_TRUE(lease) << lease.error().message;
+  lease->end();
+  const Status read = client.read(*lease, mine);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "this lease has ended");
+}
+
+// Sets a variable for as long as this object lives.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST_P(KvServer, WhatIsToBeProtectedIsNotSentInTheClear) {
+  const Environment secure("WEFT_SECURE", "mac");
+  const auto served = Server::open(*store, {.key = kKey});
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(served.error().message.starts_with("WEFT_SECURE=mac")) << served.error().message;
+  const auto client = Client::connect(*engine, {.address = server->address(), .key = kKey});
+  ASSERT_FALSE(client);
+  EXPECT_TRUE(client.error().message.starts_with("WEFT_SECURE=mac")) << client.error().message;
+  const auto listens = transfer::Agent::open({.name = "more", .key = kKey, .listen = "127.0.0.1:0"});
+  ASSERT_FALSE(listens);
+  EXPECT_TRUE(listens.error().message.starts_with("WEFT_SECURE=mac")) << listens.error().message;
+  auto far = transfer::Agent::open({.name = "far", .key = kKey, .only_network = true});
+  ASSERT_TRUE(far) << far.error().message;
+  const auto loaded = far->load(*agent->metadata());
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().message.find("agents send in the clear"), std::string::npos) << loaded.error().message;
+}
+
+// A server at its limit of strangers closes connections before it greets them.
+TEST_P(KvServer, AConnectionThatHadToMakePlaceIsMadeAgain) {
+  const auto busy = bootstrap::listen_on(bootstrap::loopback()).value();
+  const auto at = bootstrap::local_address(busy.get());
+  std::thread acceptor([&] {
+    for (int i = 0; i < 3;) {
+      auto fd = bootstrap::accept_from(busy.get());
+      if (fd && fd->open())
+        ++i;  // and closes it
+      else
+        std::this_thread::sleep_for(5ms);
+    }
+    bootstrap::Handshake handshake(bootstrap::Handshake::Role::kAcceptor, connection_key(kKey));
+    bootstrap::UniqueFd last;
+    for (; !last.open(); std::this_thread::sleep_for(5ms))
+      if (auto fd = bootstrap::accept_from(busy.get())) last = std::move(*fd);
+    (void)soon([&] {
+      const auto state = handshake.advance(last.get());
+      if (handshake.proved() && state == bootstrap::Handshake::State::kRunning) handshake.accept();
+      return state != bootstrap::Handshake::State::kRunning;
+    });
+  });
+  const auto line = Line::open(at, connection_key(kKey), 5s, {});
+  EXPECT_TRUE(line) << line.error().message;
+  acceptor.join();
 }
 
 TEST_P(KvServer, AStoreThatEndsIsAnErrorWithItsName) {

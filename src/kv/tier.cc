@@ -77,6 +77,9 @@ Result<Tier> Tier::open(transfer::Agent& agent, const TierOptions& options) {
   if (const int code = posix_fallocate(tier.data_fd_.get(), 0, o.slots * o.page_bytes); code != 0)
     return tl::make_unexpected(
         broken(o.file, fmt::format("no room for {} blocks of {} B", o.slots, o.page_bytes).c_str(), code));
+  const auto index_bytes = static_cast<off_t>((o.slots + 1) * static_cast<std::int64_t>(sizeof(Record)));
+  if (const int code = posix_fallocate(tier.index_fd_.get(), 0, index_bytes); code != 0)
+    return tl::make_unexpected(broken(o.file + ".index", fmt::format("no room for {} entries", o.slots).c_str(), code));
   WEFT_TRY(tier.data_, agent.add_file(o.file));
   WEFT_CHECK(tier.read_records());
   if (o.check) WEFT_CHECK(tier.check_contents());

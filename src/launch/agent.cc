@@ -16,6 +16,7 @@
 
 #include "base/env.h"
 #include "base/own_folder.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "calibrate/cpus.h"
 #include "launch/descendants.h"
@@ -181,7 +182,7 @@ void Agent::become_rank(Rank rank, const Place& place, int out, int err) {
   for (std::string& word : job_.program) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  fmt::print(stderr, "weft: cannot start {}: {}\n", job_.program.front(), std::strerror(errno));
+  fmt::print(stderr, "weft: cannot start {}: {}\n", shown(job_.program.front()), std::strerror(errno));
 }
 
 Status Agent::start_rank(Rank rank, std::optional<int> cpu, const Place& place) {

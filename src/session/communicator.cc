@@ -195,8 +195,8 @@ void Communicator::set_interrupt(std::function<bool()> interrupted) {
   session_->executor().interrupt_by(session::without_throwing(std::move(interrupted)));
 }
 
-void Communicator::abort() {
-  if (session_) session_->abort();
+void Communicator::abort(std::string_view why) {
+  if (session_) session_->abort(why);
 }
 
 Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {

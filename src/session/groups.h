@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,10 +24,17 @@ class Groups {
  public:
   virtual ~Groups() = default;
 
+  // Is a wait of these functions to end, because this rank is interrupted? Asked by the thread that waits. Empty: it
+  // never is.
+  std::function<bool()> stops = {};
+
   // Where a rank can be reached; only the fabric that made it understands it.
   using Card = std::array<std::byte, 192>;
   // Makes this rank ready to join one new group, and says what the others need to know.
   virtual Result<Card> offer() = 0;
+
+  // The group of the last offer() does not come about on this rank; others may have seen the offer.
+  virtual void withdraw() {}
 
   // A new group as this rank sees it.
   struct Membership {

@@ -1,5 +1,7 @@
 // How a communicator ends, well or not, and how a rank finds out.
 
+#include <algorithm>
+
 #include "schedule/collective.h"
 #include "session/description.h"
 #include "session/session.h"
@@ -22,7 +24,12 @@ Status Session::status() {
 }
 
 // A call under way ends soon: it looks for this at least every 20 ms while it waits.
-void Session::abort() {
+void Session::abort(std::string_view why) {
+  constexpr std::size_t kMostBytes = 180;
+  std::string words(why.substr(0, kMostBytes));
+  std::replace_if(
+      words.begin(), words.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  if (!words.empty()) executor_->say_why(words);
   executor_->abort();
   const Visit visit(*this);
   executor_->break_off(executor_->rank(), fabric::Cause::kAborted);
@@ -71,11 +78,13 @@ void Session::explain(const Order& o, Error& error) const {
   const Rank self = executor_->rank();
   error.ranks = {found.peer, self};
   if (o.request == nullptr) {
-    error.message = fmt::format("rank {} sent a message of another count or type, or called a collective", found.peer);
+    error.message = fmt::format(
+        "what rank {} sent is of another count or type than what rank {} receives, or one of them called a collective",
+        found.peer, self);
     return;
   }
   if (!found.own || !found.peers) {
-    error.message = fmt::format("rank {} called another collective, size or type{}", found.peer,
+    error.message = fmt::format("rank {} and rank {} called different collectives, sizes or types{}", found.peer, self,
                                 found.number == 0 ? "" : fmt::format(", in collective #{} or before", found.number));
     return;
   }

@@ -130,7 +130,10 @@ class Session {
   void begin_broken(Error error) { failure_ = std::move(error); }
 
   // From now on new groups can be made from this one.
-  void regroup_by(std::unique_ptr<Groups> groups) { groups_ = std::move(groups); }
+  void regroup_by(std::unique_ptr<Groups> groups) {
+    groups_ = std::move(groups);
+    if (groups_) groups_->stops = [this] { return executor_->stops(); };
+  }
 
   // From now on calls and failures go into this log. Requires: nothing has been started.
   void log_to(std::shared_ptr<const Log> log);
@@ -162,7 +165,7 @@ class Session {
   Result<std::shared_ptr<Session>> grow(UniqueId id, Rank ranks);
   Result<Agreement> agree(std::uint64_t bits);
   Status status();
-  void abort();  // visits
+  void abort(std::string_view why = {});  // visits
   Status monitored_barrier(std::chrono::milliseconds timeout);
   Status finalize();
 
@@ -209,6 +212,7 @@ class Session {
   void apply_timeout();
 
   tl::unexpected<Error> unsupported(const char* what) const;
+  Error not_split(Error error);
   // Is anything known that forbids another operation?
   Status intact();
   bool sound() const { return !failure_ && !executor_->aborted(); }

@@ -37,7 +37,10 @@ Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t
   // Not std::random_device: each one asks the processor what it can, which costs a virtual machine 20 us.
   WEFT_ASSERT(getentropy(mine.nonce.data(), sizeof mine.nonce) == 0, "no random bytes");
   std::vector<Wish> all(static_cast<std::size_t>(executor_->ranks()));
-  WEFT_CHECK(gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))));
+  if (Status met = gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))); !met) {
+    groups_->withdraw();
+    return tl::make_unexpected(std::move(met.error()));
+  }
   ++children_;
   if (color == Communicator::kNoColor) return nullptr;
 
@@ -51,10 +54,22 @@ Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t
   for (const Rank r : members) cards.push_back(all[static_cast<std::size_t>(r)].card);
   const auto self = std::find(members.begin(), members.end(), executor_->rank()) - members.begin();
   const auto& nonce = all[static_cast<std::size_t>(members.front())].nonce;
-  return groups_->join({.name = fmt::format("split {} color {}", children_, color),
-                        .rank = static_cast<Rank>(self),
-                        .cards = cards,
-                        .secret = fmt::format("{:08x}", fmt::join(nonce, ""))});
+  auto joined = groups_->join({.name = fmt::format("split {} color {}", children_, color),
+                               .rank = static_cast<Rank>(self),
+                               .cards = cards,
+                               .secret = fmt::format("{:08x}", fmt::join(nonce, ""))});
+  if (!joined) return tl::make_unexpected(not_split(std::move(joined.error())));
+  return joined;
+}
+
+// A member that has ended or left breaks this communicator, too: ranks that still wait here learn of it at once.
+Error Session::not_split(Error error) {
+  error.message = fmt::format("rank {}: split: {}", executor_->rank(), error.message);
+  const bool died = error.code == Code::kPeerDied;
+  if (error.ranks.empty() || failure_ || (!died && error.code != Code::kPeerLeft)) return error;
+  executor_->break_off(error.ranks.front(), died ? fabric::Cause::kDied : fabric::Cause::kLeft);
+  (void)fail(tl::make_unexpected(error));
+  return error;
 }
 
 Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/env.h"
 #include "transfer/state.h"
 
 namespace weft::transfer {
@@ -59,12 +60,17 @@ Result<Agent> Agent::open(Options options) {
   if (options.pages < 1 || options.pages > kMostPages)
     return bad_input("{} pages: an agent has 1 to {}", options.pages, kMostPages);
   if (!options.listen.empty() && options.key.empty()) return bad_input("an agent that listens needs a key");
+  WEFT_TRY(const env::Settings settings, env::read());
+  if (!settings.secure.empty() && !options.listen.empty())
+    return bad_input("WEFT_SECURE={}: an agent that listens sends and receives in the clear; unset one of the two",
+                     settings.secure);
   auto s = std::make_unique<detail::AgentState>();
   s->meeting = {.self = options.name,
                 .process = this_process(),
                 .network = options.network,
                 .only_network = options.only_network,
-                .costs = options.costs};
+                .costs = options.costs,
+                .secure = settings.secure};
   WEFT_CHECK(open_ucx(s->meeting));
   s->meeting.gpus = [state = s.get()] { return state->gpus(); };
   if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "net/bootstrap/dial.h"
 #include "net/bootstrap/meeting.h"
 #include "net/tcp/crc32c.h"
 #include "transfer/copy.h"
@@ -16,21 +17,16 @@ using Clock = std::chrono::steady_clock;
 Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const bootstrap::Key& key, const Nonce& peer,
                                          const std::string& self, std::chrono::milliseconds timeout,
                                          std::shared_ptr<net::ucx::Context> ucx) {
-  using State = bootstrap::Handshake::State;
   const auto deadline = Clock::now() + timeout;
-  WEFT_TRY(auto fd, bootstrap::start_connect(to));
-  bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, key, {.purpose = kPurpose});
-  while (handshake.advance(fd.get()) == State::kRunning) {
-    if (Clock::now() > deadline) return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", to.text());
-    if (const int error = bootstrap::connect_error(fd.get()); error != 0)
-      return failure(Code::kPeerDied, Blame::kOperation, "{}: {}", to.text(), std::strerror(error));
-    pollfd wait{.fd = fd.get(), .events = POLLIN, .revents = 0};
-    ::poll(&wait, 1, 2);
+  auto dialled = bootstrap::dial({.to = to, .key = key, .claim = {.purpose = kPurpose}, .timeout = timeout});
+  if (!dialled) {
+    const Error& e = dialled.error();
+    if (e.code == Code::kTimeout) return failure(e.code, Blame::kOperation, "{} does not answer", to.text());
+    const bool refused = e.code == Code::kInvalidArgument;
+    return failure(refused ? Code::kPeerDied : e.code, refused ? Blame::kOperation : e.blame, "{}: {}", to.text(),
+                   e.message);
   }
-  if (handshake.state() == State::kFailed)
-    return failure(Code::kPeerDied, Blame::kOperation, "{}: {}", to.text(), handshake.problem());
-  bootstrap::end_when_cut(fd.get(), timeout);
-  auto line = over(std::move(fd));
+  auto line = over(std::move(dialled->fd));
   std::vector<std::byte> hello(sizeof peer + self.size());
   std::memcpy(hello.data(), peer.data(), sizeof peer);
   std::memcpy(hello.data() + sizeof peer, self.data(), self.size());

@@ -70,6 +70,8 @@ void choose_network(Peer& peer, const MeetOptions& options) {
     peer.no_tcp = "this agent uses UCX";
   else if (peer.no_ucx.empty())
     peer.no_tcp = "UCX is there, with adapters that access remote memory";
+  if (!options.secure.empty())
+    peer.no_tcp = peer.no_ucx = fmt::format("WEFT_SECURE={}, and agents send in the clear", options.secure);
   if (!listens) peer.no_tcp = peer.no_ucx = "it does not listen";
 }
 

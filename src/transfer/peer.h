@@ -43,6 +43,7 @@ struct MeetOptions {
   std::function<Result<std::shared_ptr<Gpu>>()> gpus = {};  // of the agent, opened when a peer has memory of one
   bool as_strangers = false;                                // agents of this process are reached as those of others are
   Costs costs = {};
+  std::string secure = {};  // WEFT_SECURE, which forbids the network; empty: off
 };
 
 // Loads UCX where these options use it. Errors: they ask for it, and it is not there.

@@ -20,6 +20,7 @@ constexpr std::size_t kMostConnections = 256;
 constexpr std::ptrdiff_t kMostStrangers = 64;         // more wait in the listener's queue
 constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may have to make place
 constexpr std::chrono::milliseconds kLookEvery{10};
+constexpr std::chrono::seconds kCut{10};  // a peer whose link is cut has ended after about this
 // The server looks for the next question without sleep for so long after one: waking two threads took 30 to 40 us
 // (bench/results/2026-11-26-transfers-ucx.md). It yields to other threads of its core.
 constexpr std::chrono::microseconds kLookFor{100};
@@ -115,6 +116,7 @@ void Server::run() {
     std::erase_if(connections, [](const auto& c) { return !c->open(); });
     if (watched[1].revents == 0) continue;
     auto fd = bootstrap::accept_from(listener_.get());
+    if (fd && fd->open()) bootstrap::end_when_cut(fd->get(), kCut);
     if (fd && fd->open()) connections.push_back(std::make_unique<Connection>(std::move(*fd), served));
     if (!fd) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // no descriptor is left
   }

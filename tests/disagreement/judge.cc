@@ -86,6 +86,12 @@ class Judge {
     // Where calls differ a rank may fail by itself, over what does not fit; the others then get kAborted with its name.
     if (e.code == Code::kAborted && case_.agrees && !case_.splits && !all_in(e.ranks, aborted_))
       return no("nobody aborted");
+    if (e.code == Code::kMismatch && !case_.agrees)
+      if (const std::string blamed = blames(e); !blamed.empty()) return no(blamed);
+    if (e.code == Code::kTimeout && case_.agrees && case_.change != "overlap" && !case_.recovers)
+      for (const Rank named : e.ranks)
+        if (case_.fates[static_cast<std::size_t>(named)].kind == Kind::kLives && !failed_.contains(named))
+          return no("names a rank that lives and has not failed");
     // A rank whose overlapping buffers were refused makes its next call while others wait in this one.
     if (e.code == Code::kMismatch && case_.agrees && case_.change != "overlap") return no("equal calls");
     // A message that one end takes for empty does not exist for the other: then only time shows that it is missing.
@@ -94,6 +100,33 @@ class Judge {
     // And a rank that has nothing more to call before its recovery answers nobody.
     const bool may_be_empty = transfers || case_.change == "counts of a pair" || (case_.recovers && !case_.agrees);
     return e.code == Code::kTimeout && !may_be_empty ? no("noticed by a timeout only") : "";
+  }
+
+  // Did these two call the same?
+  bool alike(std::size_t a, std::size_t b) const {
+    return std::ranges::equal(case_.calls[a], case_.calls[b],
+                              [](const Call& x, const Call& y) { return x.kind == y.kind && x.salt == y.salt; });
+  }
+  // Empty, or an innocent rank to which the error attributes the disagreement: one that called what more than half of
+  // all ranks called. Two ranks that differ from each other may be named together.
+  std::string blames(const Error& e) const {
+    for (std::size_t r = 0; r < lives_.size(); ++r) {
+      std::size_t with = 0;
+      for (std::size_t other = 0; other < lives_.size(); ++other) with += alike(r, other) ? 1 : 0;
+      if (2 * with <= lives_.size()) continue;
+      const bool alone = e.ranks == std::vector<std::int32_t>{static_cast<Rank>(r)};
+      if (alone || e.message.find(fmt::format("broken: rank {} called", r)) != std::string::npos)
+        return fmt::format("blames rank {}, which called what {} of {} ranks called", r, with, lives_.size());
+    }
+    const auto at = [&](std::size_t i) { return static_cast<std::size_t>(e.ranks[i]); };
+    const bool transfers = std::ranges::any_of(case_.calls, [](const auto& calls) {
+      return std::ranges::any_of(calls, [](const Call& c) { return c.kind != Call::Kind::kCollective; });
+    });
+    // Equal counts of pairs have one salt, and ranks that made fewer calls differ from those that made more.
+    if (e.ranks.size() != 2 || transfers || case_.change == "counts of a pair" || case_.change == "overlap") return "";
+    return alike(at(0), at(1)) && !lives_[at(0)].refused && !lives_[at(1)].refused
+               ? fmt::format("names ranks {} and {}, which called the same", e.ranks[0], e.ranks[1])
+               : "";
   }
 
   // Empty, or that a rank finalized although another had surely not.

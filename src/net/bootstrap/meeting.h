@@ -83,6 +83,10 @@ struct Meeting {
   UniqueFd listener;               // of this rank
   UniqueFd aggregation;            // of the node that sums messages, where this rank has it
   std::shared_ptr<Member> member;  // what answers for this rank; null: nothing does yet
+  // Of a group that was split off: this rank's membership in the communicator that it was split from, and what the
+  // ranks here are called there. A rank that found that one broken never comes. Null: they met otherwise.
+  std::shared_ptr<Member> parent = {};
+  std::vector<Rank> in_parent = {};
   std::shared_ptr<const Log> log = std::make_shared<const Log>();
 
   bool one_machine() const;

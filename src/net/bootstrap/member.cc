@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -18,6 +19,22 @@ using Value = Search::Value;
 
 constexpr milliseconds kAnswerTime{500};  // for one request
 constexpr std::size_t kKeptInstances = 64;
+
+void put(const Member::Broken& broken, Message& message) {
+  message.body.assign(broken.words.begin(), broken.words.end());
+  MessageHead& into = message.head;
+  into.culprit = broken.culprit, into.cause = broken.cause, into.finder = broken.finder;
+  into.clash[0] = broken.clash.call, into.clash[1] = broken.clash.culprits, into.clash[2] = broken.clash.finders;
+}
+Member::Broken broken_in(const Message& message) {
+  const MessageHead& head = message.head;
+  const bool has_words = head.status == MessageStatus::kAlive || head.status == MessageStatus::kLeft;
+  return {head.culprit,
+          head.cause,
+          head.finder,
+          {head.clash[0], head.clash[1], head.clash[2]},
+          has_words ? std::string(message.body.begin(), message.body.end()) : std::string()};
+}
 
 Digest tag_of(const Key& key) {
   constexpr std::uint8_t kFor = 'm';
@@ -41,6 +58,10 @@ struct Member::Shared {
   bool left = false;
   std::optional<Broken> broken;
   std::atomic<bool> is_broken = false;  // also without the mutex
+
+  // Of the latest calls, each by its number: that, << 32 | its fingerprint. Stored by the endpoint's thread.
+  static constexpr std::size_t kKeptCalls = 64;
+  std::array<std::atomic<std::uint64_t>, kKeptCalls> calls{};
 
   void note_broken(const Broken& by) {
     if (broken) return;
@@ -72,16 +93,21 @@ Message Member::Shared::reply(const Message& request) {
   out.head.from = identity.rank;
   out.head.to = asked.from;
   out.head.instance = asked.instance;
-  if (asked.kind == MessageKind::kBroken) note_broken({asked.culprit, asked.cause, asked.from});
-  if (broken) {
-    out.head.culprit = broken->culprit;
-    out.head.cause = broken->cause;
+  if (asked.kind == MessageKind::kBroken) note_broken(broken_in(request));
+  if (broken) put(*broken, out);
+  if (asked.kind == MessageKind::kCall) {
+    const std::uint64_t call = calls[asked.clash[0] % kKeptCalls].load(std::memory_order_relaxed);
+    const bool kept = asked.clash[0] > 0 && call >> 32 == asked.clash[0];
+    out.body.clear();
+    out.head.clash[0] = kept ? asked.clash[0] : 0, out.head.clash[1] = static_cast<std::uint32_t>(call);
+    return out;
   }
   const auto found = instances.find(asked.instance);
   const bool known = found != instances.end();
   if (asked.kind == MessageKind::kDecided && !(known && found->second.acceptor.decided)) {
     instances[asked.instance].acceptor.decide(std::make_shared<const Octets>(request.body));
     forget_old();
+    out.body.clear();
     out.head.status = MessageStatus::kDecided;
     return out;
   }
@@ -96,6 +122,7 @@ Message Member::Shared::reply(const Message& request) {
   }
   if (!known || !found->second.acceptor.called) return out;
   Acceptor<Value>& acceptor = found->second.acceptor;
+  out.body.clear();
   out.head.status = found->second.coordinates ? MessageStatus::kCoordinates : MessageStatus::kCalled;
   if (asked.kind == MessageKind::kPrepare) {
     out.head.status = acceptor.promise(asked.ballot) ? MessageStatus::kPromised : MessageStatus::kRefused;
@@ -204,14 +231,27 @@ void Member::tell_broken(const Broken& broken, const std::vector<Rank>& to) {
   const MemberIdentity& self = shared_->identity;
   std::vector<Address> at;
   for (const Rank r : to) at.push_back(self.addresses[static_cast<std::size_t>(r)]);
-  exchange(self.key,
-           {{.kind = MessageKind::kBroken,
-             .from = self.rank,
-             .culprit = broken.culprit,
-             .cause = broken.cause,
-             .tag = shared_->tag},
-            {}},
-           at, to, kAnswerTime);
+  Message message{{.kind = MessageKind::kBroken, .from = self.rank, .tag = shared_->tag}, {}};
+  put(broken, message);
+  exchange(self.key, message, at, to, kAnswerTime);
+}
+
+void Member::note_call(std::uint64_t number, std::uint32_t chain) {
+  shared_->calls[number % Shared::kKeptCalls].store(number << 32 | chain, std::memory_order_relaxed);
+}
+
+std::vector<std::uint32_t> Member::chains_at(std::uint32_t call, const std::vector<Rank>& ranks,
+                                             milliseconds limit) const {
+  const MemberIdentity& self = shared_->identity;
+  Message message{{.kind = MessageKind::kCall, .from = self.rank, .tag = shared_->tag}, {}};
+  message.head.clash[0] = call;
+  std::vector<Address> at;
+  for (const Rank r : ranks) at.push_back(self.addresses[static_cast<std::size_t>(r)]);
+  std::vector<std::uint32_t> chains;
+  for (const Answer& a : exchange(self.key, message, at, ranks, limit))
+    if (a.outcome == Answer::Outcome::kAnswered && a.reply.head.clash[0] == call)
+      chains.push_back(a.reply.head.clash[1]);
+  return chains;
 }
 
 Member::State Member::state_of(Rank rank, milliseconds limit) const {
@@ -223,12 +263,13 @@ Member::State Member::state_of(Rank rank, milliseconds limit) const {
   if (answers[0].outcome != Answer::Outcome::kAnswered) return state;
   const MessageHead& head = answers[0].reply.head;
   state.fate = head.status == MessageStatus::kLeft ? Fate::kLeft : Fate::kAlive;
-  if (head.culprit >= 0) state.broken = Broken{head.culprit, head.cause, rank};
+  if (head.culprit >= 0) state.broken = broken_in(answers[0].reply);
   return state;
 }
 
 Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& payload, milliseconds timeout,
-                                        const std::function<bool(Rank)>& has_ended) {
+                                        const std::function<bool(Rank)>& has_ended,
+                                        const std::function<bool()>& stops) {
   Shared& shared = *shared_;
   const MemberIdentity& self = shared.identity;
   {
@@ -245,8 +286,10 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
     const std::lock_guard guard(shared.mutex);
     shared.instances[instance].coordinates = on;
   };
+  search.stops = stops;
   const Value value = search.run();
   search.say_coordinates(false);
+  if (!value && search.stopped()) return failure(Code::kAborted, Blame::kOperation, "rank {}: interrupted", self.rank);
   if (!value) {
     const auto here = search.present();
     if (self.arbiter.family != 0)

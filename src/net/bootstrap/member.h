@@ -52,15 +52,23 @@ class Member {
   // neither here nor known to have ended (refused connections, or `has_ended`) are waited for up to `timeout`. Every
   // rank gets the same decision, also one that calls later, as kLeftOut. Payloads have the same size on all ranks.
   // Errors: kLeftOut: decided without this rank, final; kNoQuorum: too few ranks are here, or the arbiter does not
-  // answer; nothing is lost, the call can be repeated with the payload that was given first.
+  // answer; nothing is lost, the call can be repeated with the payload that was given first; kAborted: `stops` has said
+  // that the wait is to end, which it is asked all the time; likewise.
   Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
-                          const std::function<bool(Rank)>& has_ended = {});
+                          const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {});
 
-  // The cause that broke the communicator, as some rank reports it. Values as fabric::Cause.
+  // Of two ranks that have called different things: in which call, and fingerprints of what each had called up to it.
+  // Call 0: not known.
+  struct Clash {
+    std::uint32_t call = 0, culprits = 0, finders = 0;
+  };
+  // The cause that broke the communicator, as the rank that found it reports it. Values as fabric::Cause.
   struct Broken {
     Rank culprit = -1;
     std::uint32_t cause = 0;
-    Rank by = -1;  // who said so
+    Rank finder = -1;
+    Clash clash = {};
+    std::string words = {};  // of a rank that has aborted, of itself
   };
   // Says so to the processes of these ranks, whatever their threads do; returns when they know, or have had some time.
   void tell_broken(const Broken& broken, const std::vector<Rank>& to);
@@ -74,6 +82,11 @@ class Member {
     Fate fate = Fate::kSilent;
     std::optional<Broken> broken;  // as that rank knows it
   };
+  // Of the calls that this rank makes, the latest of which are kept: a fingerprint of all up to that number, from 1.
+  void note_call(std::uint64_t number, std::uint32_t chain);
+  // What the processes of these ranks say of that call: the fingerprints of those that have made and still know it.
+  std::vector<std::uint32_t> chains_at(std::uint32_t call, const std::vector<Rank>& ranks,
+                                       std::chrono::milliseconds limit) const;
   // Asks that rank's process.
   State state_of(Rank rank, std::chrono::milliseconds limit) const;
 

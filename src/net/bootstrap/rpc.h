@@ -19,7 +19,7 @@ namespace weft::net::bootstrap {
 
 using Octets = std::vector<std::uint8_t>;
 
-enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim };
+enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim, kCall };
 enum class MessageStatus : std::uint16_t {
   kAlive,
   kCalled,
@@ -32,7 +32,7 @@ enum class MessageStatus : std::uint16_t {
 };
 
 struct MessageHead {
-  std::uint32_t magic = 0x33626d77;  // changes with the format
+  std::uint32_t magic = 0x34626d77;  // changes with the format
   MessageKind kind = MessageKind::kAsk;
   MessageStatus status = MessageStatus::kAlive;  // of replies
   std::int32_t from = -1, to = -1;
@@ -40,12 +40,14 @@ struct MessageHead {
   Ballot ballot, accepted;
   std::int32_t culprit = -1;  // of what broke the communicator; -1: nothing did
   std::uint32_t cause = 0;
+  std::int32_t finder = -1;          // of that
+  std::uint32_t clash[3] = {};       // Member::Clash
   std::uint32_t payload_length = 0;  // of a promise: the first bytes of its body
   std::uint32_t length = 0;          // of the body
   Digest tag{};                      // names the communicator, without being its key
   Nonce nonce{};                     // of a request; its reply repeats it
 };
-static_assert(sizeof(MessageHead) == 116);
+static_assert(sizeof(MessageHead) == 132);
 
 struct Message {
   MessageHead head;

@@ -37,7 +37,8 @@ Search::Value Search::run() {
     else
       coordinate();
     if (Value found = outcome()) return found;
-    if (late || hopeless_) return nullptr;
+    stopped_ = stops && stops();
+    if (late || hopeless_ || stopped_) return nullptr;
     std::this_thread::sleep_for(pause);
   }
 }

@@ -29,9 +29,11 @@ class Search {
   std::function<Value()> outcome;
   std::function<void(const Value&)> note_outcome;
   std::function<void(bool)> say_coordinates;
+  std::function<bool()> stops;  // gives up; empty: never
 
-  // Null: no quorum.
+  // Null: no quorum, or stopped().
   Value run();
+  bool stopped() const { return stopped_; }
   // This rank and those that have promised it.
   std::vector<Rank> present() const;
 
@@ -71,7 +73,7 @@ class Search {
   Ballot ballot_, highest_;
   Proposal<Value> bound_;
   Rank leader_ = -1, silent_ = -1;
-  bool coordinating_ = false, hopeless_ = false;
+  bool coordinating_ = false, hopeless_ = false, stopped_ = false;
   Clock::time_point heard_;
 };
 

@@ -105,6 +105,7 @@ struct RankBlock {
   std::atomic<std::uint64_t> asked[kRegisters];   // the last round of each consensus that it takes part in …
   std::atomic<std::uint64_t> brings[kRegisters];  // … and what it brings to that
   Board boards[kBoards];
+  char words[192];  // what a rank that has aborted says of itself; ends with a zero; stored before Header::broken
   std::atomic<std::uint64_t> signatures[kSignatures];  // of calls, by their number; stored before `call` of a board
 
   // The latest call that the rank has begun; 0: none.
@@ -136,9 +137,12 @@ struct Header {
   std::int32_t ranks;
   std::int64_t heap_bytes, room_bytes;
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
-  std::atomic<std::uint32_t> attached;              // ranks that have mapped it
-  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, and above it fabric::Cause.
-  alignas(kLine) std::atomic<std::uint32_t> broken;
+  // Ranks that have mapped it, in the low 32 bits. Above them, once a rank has given up before all had: 1 + the rank
+  // that is not coming. Whichever is first holds for all ranks: the segment is complete, or it never will be.
+  std::atomic<std::uint64_t> attached;
+  // Why the communicator is broken: 0 while it is not; otherwise 1 + the rank at fault, above it fabric::Cause, and in
+  // the high half 1 + the rank that found it.
+  alignas(kLine) std::atomic<std::uint64_t> broken;
   // The last round that is decided, << 32 | 1 + the rank whose proposal it is.
   std::atomic<std::uint64_t> decided[kRegisters];
   Choice choices[kChoices];

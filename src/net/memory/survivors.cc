@@ -112,12 +112,16 @@ tl::unexpected<Error> left_out(Rank self, const std::vector<Rank>& members) {
                  self, members.size() == 1 ? "" : "s", fmt::join(members, ", "), members.size() == 1 ? "es" : "");
 }
 
+tl::unexpected<Error> interrupted(Rank self) {
+  return failure_of(self, Code::kAborted, Blame::kOperation, "rank {}: interrupted", self);
+}
+
 void wait() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
 
 }  // namespace
 
 Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const std::function<bool(Rank)>& has_ended,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout, const std::function<bool()>& stops) {
   Round round(segment, kSurvivors, self, has_ended);
   const Outcome before = round.latest();
   const std::uint64_t asked = segment.block(self).asked[kSurvivors].load(std::memory_order_relaxed);
@@ -155,13 +159,15 @@ Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const st
                      "call again",
                      self, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
     } else {
+      if (stops && stops()) return interrupted(self);
       wait();
     }
   }
 }
 
 Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits,
-                                const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout) {
+                                const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout,
+                                const std::function<bool()>& stops) {
   Round round(segment, kAgreement, self, has_ended);
   const std::uint64_t number = segment.block(self).asked[kAgreement].load(std::memory_order_relaxed) + 1;
   round.enter(number, bits);
@@ -173,12 +179,14 @@ Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t
       if (outcome.round > number || !outcome.has(self))
         return failure(Code::kLeftOut, Blame::kOperation,
                        "rank {}: the others have agreed without this rank, which came later than they waited", self);
-      return Agreement{outcome.words[0], outcome.ended};
+      return Agreement{outcome.words[0], outcome.members, outcome.ended};
     }
-    if (round.complete(of) || Clock::now() >= deadline)
+    if (round.complete(of) || Clock::now() >= deadline) {
       round.propose(of);
-    else
+    } else {
+      if (stops && stops()) return interrupted(self);
       wait();
+    }
   }
 }
 

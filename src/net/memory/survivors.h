@@ -21,20 +21,22 @@ struct Survivors {
 
 // Agrees with all other ranks that call this. Ranks that are neither there nor ended within `timeout` are left out, for
 // good. Called again, it agrees anew among the members of the last decision, all of which must come, or have ended.
-// `has_ended`: has died, or left the segment. Errors: kLeftOut: decided without this rank; kNoQuorum: a member of the
-// last decision did not come: call again.
+// `has_ended`: has died, or left the segment. `stops`: is the wait to end? Errors: kAborted: it is; kLeftOut: decided
+// without this rank; kNoQuorum: a member of the last decision did not come: call again.
 Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const std::function<bool(Rank)>& has_ended,
-                                     std::chrono::milliseconds timeout);
+                                     std::chrono::milliseconds timeout, const std::function<bool()>& stops = {});
 
 // What the ranks of one call of agree() have agreed on.
 struct Agreement {
-  std::uint64_t bits = 0;   // of all that were counted in
-  std::vector<Rank> ended;  // the ranks known to have ended or left
+  std::uint64_t bits = 0;     // of all that were counted in
+  std::vector<Rank> members;  // the ranks that were counted in
+  std::vector<Rank> ended;    // the others that are known to have ended or left
 };
 
 // Agrees with all ranks that have not ended, each at its own same call, on the AND of their bits. Errors: kLeftOut: the
 // others have agreed without this rank, which came later than `timeout`; the next call may include it again.
 Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits,
-                                const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout);
+                                const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout,
+                                const std::function<bool()>& stops = {});
 
 }  // namespace weft::net::memory

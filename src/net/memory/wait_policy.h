@@ -39,17 +39,30 @@ class WaitPolicy {
   // How long to wait from now on. Waits that a program may make as long as it likes still end if a peer has ended.
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
   // Marks the communicator as broken for every rank, when the caller finds a peer at fault itself.
-  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause); }
-  // The same where a rank outside of the segment is at fault, by its name.
-  void break_off_for(Rank outsider, fabric::Cause cause) { mark_broken(segment_.ranks() + outsider, cause); }
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { mark_broken(culprit, cause, rank_); }
+  // The same where another rank has found it. Ranks outside of the segment: see outside().
+  void break_off(Rank culprit, fabric::Cause cause, Rank finder) { mark_broken(culprit, cause, finder); }
+  // A rank outside of the segment, by its name, as break_off() takes it.
+  Rank outside(Rank name) const { return segment_.ranks() + name; }
+  // See exec::Executor.
+  void say_why(const std::string& words);
   // The rank that broke the communicator and how, if one did.
   struct Broken {
     Rank culprit;  // its name
     fabric::Cause cause;
+    Rank finder;  // likewise
   };
   std::optional<Broken> broken() const;
   // What is wrong by now, whether or not this rank waits: kAborted, kPeerDied. Peers that left in good order are not.
   Status health() const;
+  // Whom the calling rank's other waits, for ranks outside of the segment, end at: of those, by its name; -1: nobody is
+  // known. Say it when `waiting_for` is asked.
+  void waits_beside(Rank outsider) { beside_ = outsider; }
+  // Whom a wait for these ranks ends at, by its name; -1: they wait for this one, or nobody can know.
+  Rank culprit_behind(const std::vector<Rank>& awaited) const {
+    const Rank end = wait_chain(Clock::now(), awaited).end;
+    return end < 0 ? -1 : name(end);
+  }
   const std::function<bool(Rank)>& has_ended() const { return has_ended_; }
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // Call when nothing has moved and the caller does not want to wait: looks for failures now and then, never sleeps.
@@ -83,9 +96,15 @@ class WaitPolicy {
   Status pause_or_yield(const WaitingFor& waiting_for);
   Status pause_slowly(const WaitingFor& waiting_for);
   Status examine(Clock::time_point now, const WaitingFor& waiting_for);
-  Status time_out(Clock::time_point now, Rank awaited);
+  // A chain of waits: the rank that it begins with, and the one it ends at, which does not wait; -1: a circle.
+  struct Chain {
+    Rank first, end;
+  };
+  Rank end_behind(Clock::time_point now, Rank awaited) const;
+  Chain wait_chain(Clock::time_point now, const std::vector<Rank>& awaited) const;
+  Status time_out(Chain chain);
   Status intact() const;
-  void mark_broken(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  void mark_broken(Rank culprit, fabric::Cause cause, Rank finder);
   Rank name(Rank r) const {
     if (names_.empty()) return r;
     return r < segment_.ranks() ? names_[static_cast<std::size_t>(r)] : r - segment_.ranks();
@@ -105,7 +124,7 @@ class WaitPolicy {
   static constexpr unsigned kPublishEvery = 64;  // waits
   unsigned waits_ = 0;
   bool announced_ = false;
-  Rank suspect_ = -1;
+  Rank suspect_ = -1, beside_ = -1;
   Clock::time_point since_{}, examined_{};
 };
 

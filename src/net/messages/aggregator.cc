@@ -93,7 +93,7 @@ bool Aggregator::holds_parts() {
 
 // Ranks learn whom they wait for, and of a death although they are not connected with the rank that died.
 void Aggregator::look_for_failures() {
-  endpoint_.say_awaited(missing_, Endpoint::kLately);
+  endpoint_.say_awaited(missing_ < 0 ? std::vector<Rank>{} : std::vector{missing_}, Endpoint::kLately);
   if (missing_ >= 0) endpoint_.compare_calls(missing_);
   const bool left = missing_ >= 0 && !endpoint_.end_of(missing_).empty();
   if (const Rank died = left ? missing_ : endpoint_.died(); died >= 0) endpoint_.break_off(died);

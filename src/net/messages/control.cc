@@ -56,7 +56,10 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       p.farewell = f.number;
       return;
     case FrameKind::kBroken:
-      return note_broken(r, rank_said(f.number), f.offset);
+      return note_broken({rank_said(f.number),
+                          f.offset & 0xff,
+                          rank_said(f.offset >> 8),
+                          {static_cast<std::uint32_t>(f.tag), f.total, f.chain}});
     case FrameKind::kQuery:
       p.asks = true;
       if (differs(f)) {
@@ -87,31 +90,89 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   }
 }
 
+// Which of two ranks that differ has deviated: the one that did not call what more than half of all ranks called. -1:
+// no call has such a majority. Asks the processes of the others.
+Rank Endpoint::deviant_of(const Broken& by) {
+  const auto& clash = by.clash;
+  if (clash.call == 0 || by.finder == rank_ || by.culprit == rank_ || !meeting_.member) return -1;
+  std::vector<Rank> others;
+  for (Rank r = 0; r < ranks(); ++r)
+    if (r != rank_ && r != by.finder && r != by.culprit && end_of(r).empty()) others.push_back(r);
+  std::vector<std::uint32_t> chains = meeting_.member->chains_at(clash.call, others, kAnswerTime);
+  chains.push_back(clash.finders);
+  chains.push_back(clash.culprits);
+  if (is_known(clash.call)) chains.push_back(chain_of(made(clash.call).signature));
+  const auto most = [&](std::uint32_t chain) {
+    return 2 * std::count(chains.begin(), chains.end(), chain) > static_cast<std::ptrdiff_t>(ranks());
+  };
+  if (most(clash.finders)) return by.culprit;
+  if (most(clash.culprits)) return by.finder;
+  return -1;
+}
+
+// A rank that aborts reports to the processes of the others what it says of itself, before it notifies their
+// connections.
+std::string Endpoint::by_words_of(const bootstrap::Member::Broken& found) const {
+  if (!found.words.empty() || !meeting_.member) return found.words;
+  const auto known = meeting_.member->broken();
+  return known && known->culprit == found.culprit ? known->words : std::string();
+}
+
 // The rank that found it reports to the processes of all ranks; this one passes it on over its own connections only.
-void Endpoint::note_broken(Rank by, Rank culprit, std::uint32_t why) {
-  if (culprit < 0 || culprit >= ranks() || failure_) return;
-  const bool known = why <= static_cast<std::uint32_t>(fabric::Cause::kTimedOut);
-  const auto cause = known ? static_cast<fabric::Cause>(why) : fabric::Cause::kFailed;
-  fail(fabric::code(cause), Blame::kCommunicator, culprit,
-       culprit == rank_
-           ? fmt::format("the communicator is broken: rank {} says that this rank {}", by, fabric::word(cause))
-           : fabric::broken_text(culprit, cause, rank_));
+void Endpoint::note_broken(const bootstrap::Member::Broken& found) {
+  using fabric::Cause;
+  if (found.culprit < 0 || found.culprit >= ranks() || failure_) return;
+  const bool known = found.cause <= static_cast<std::uint32_t>(Cause::kCircle);
+  const Rank finder = found.finder >= 0 && found.finder < ranks() ? found.finder : found.culprit;
+  const Broken by{found.culprit, known ? static_cast<Cause>(found.cause) : Cause::kFailed, finder, found.clash,
+                  by_words_of(found)};
+  if (by.cause == Cause::kCircle) {
+    fail(Code::kTimeout, Blame::kCommunicator, -1, fabric::broken_text(by.culprit, by.cause, rank_));
+  } else if (by.cause == Cause::kDiffers) {
+    const Rank deviant = deviant_of(by);
+    fail(Code::kMismatch, Blame::kCommunicator, deviant,
+         deviant < 0 ? fabric::differ_text(by.finder, by.culprit) : fabric::broken_text(deviant, by.cause, rank_));
+    if (deviant < 0) failure_->ranks = {by.finder, by.culprit};
+  } else {
+    fail(fabric::code(by.cause), Blame::kCommunicator, by.culprit,
+         by.culprit == rank_ ? fmt::format("the communicator is broken: rank {} says that this rank {}", by.finder,
+                                           fabric::word(by.cause))
+                             : fabric::broken_text(by.culprit, by.cause, rank_, by.words));
+  }
   told_ = true;
-  break_off(culprit, cause);
+  break_off(by);
 }
 
 void Endpoint::listen_to_member() {
   if (failure_ || broken_ || !meeting_.member) return;
-  if (const auto broken = meeting_.member->broken()) note_broken(broken->by, broken->culprit, broken->cause);
+  if (const auto broken = meeting_.member->broken()) note_broken(*broken);
 }
 
 // A connection that ends does not say whether the process has: the process itself does, or nothing listens there.
 fabric::Cause Endpoint::fate_of(Rank r) {
+  using Fate = bootstrap::Member::Fate;
   if (end_of(r) == kHasLeft) return fabric::Cause::kLeft;
   if (!meeting_.member || r >= ranks()) return fabric::Cause::kDied;
   const auto state = meeting_.member->state_of(r, kAnswerTime);
-  if (state.broken) note_broken(r, state.broken->culprit, state.broken->cause);
-  return state.fate == bootstrap::Member::Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
+  if (state.broken) note_broken(*state.broken);
+  if (state.fate == Fate::kSilent && meeting_.parent) return fate_in_parent(r);
+  return state.fate == Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
+}
+
+// A process that lives and knows nothing of this group found the communicator broken that the group was split from.
+fabric::Cause Endpoint::fate_in_parent(Rank r) {
+  using Fate = bootstrap::Member::Fate;
+  const auto state = meeting_.parent->state_of(meeting_.in_parent[static_cast<std::size_t>(r)], kAnswerTime);
+  if (state.fate == Fate::kSilent || state.fate == Fate::kEnded) return fabric::Cause::kDied;
+  if (!state.broken) return fabric::Cause::kLeft;
+  const auto here = [&](Rank there) {
+    const auto& all = meeting_.in_parent;
+    const auto found = std::find(all.begin(), all.end(), there);
+    return found == all.end() ? -1 : static_cast<Rank>(found - all.begin());
+  };
+  if (const Rank culprit = here(state.broken->culprit); culprit >= 0)
+    note_broken({culprit, state.broken->cause, here(state.broken->finder), {}});
+  return fabric::Cause::kLeft;
 }
 
 bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }
@@ -261,15 +322,23 @@ void Endpoint::compare_calls(Rank r) {
   control(r, FrameKind::kQuery, 0, call_number());
 }
 
-Rank Endpoint::culprit_behind(Rank awaited, std::chrono::milliseconds lately) const {
+// The rank at the end of the chain of waits, as far as those in it have said lately; -1: a circle.
+Rank Endpoint::end_behind(Rank awaited, std::chrono::milliseconds lately) const {
   const auto& p = peers_[static_cast<std::size_t>(awaited)];
   if (!p || Clock::now() - p->answered > lately || p->waits_for < 0 || p->waits_for >= ranks()) return awaited;
-  const Rank culprit = p->suspects >= 0 && p->suspects < ranks() ? p->suspects : p->waits_for;
-  return culprit == rank_ ? awaited : culprit;  // a cycle: everyone waits
+  return p->suspects < ranks() && p->suspects != rank_ ? p->suspects : -1;
 }
 
-void Endpoint::say_awaited(Rank awaited, std::chrono::milliseconds lately) {
-  const Rank suspicion = awaited < 0 ? -1 : culprit_behind(awaited, lately);
+// A rank may wait for several, some of which wait for it: the chain that ends somewhere is the one that counts.
+Endpoint::Chain Endpoint::wait_chain(const std::vector<Rank>& awaited, std::chrono::milliseconds lately) const {
+  for (const Rank r : awaited)
+    if (const Rank end = end_behind(r, lately); end >= 0) return {r, end};
+  if (beside_ >= 0) return {beside_, beside_};
+  return {awaited.empty() ? -1 : awaited.front(), -1};
+}
+
+void Endpoint::say_awaited(const std::vector<Rank>& all, std::chrono::milliseconds lately) {
+  const auto [awaited, suspicion] = wait_chain(all, lately);
   if (awaited == awaited_ && suspicion == suspicion_) return;
   awaited_ = awaited;
   suspicion_ = suspicion;
@@ -291,23 +360,55 @@ Rank Endpoint::died() const {
 
 bool Endpoint::broken() const { return broken_ || (meeting_.member && meeting_.member->is_broken()); }
 
+// In which call this rank and the peer differ first, for ranks that have made it, too.
+bootstrap::Member::Clash Endpoint::clash_with(Rank r) const {
+  if (mismatched_ != r) return {};
+  const std::uint64_t number = disagreement().number;
+  const auto& p = peers_[static_cast<std::size_t>(r)];
+  if (number == 0 || !p || !is_known(number)) return {};
+  const auto theirs = std::find_if(p->calls.begin(), p->calls.end(), [&](const auto& c) { return c.number == number; });
+  if (theirs == p->calls.end()) return {};
+  return {static_cast<std::uint32_t>(number), theirs->chain, chain_of(made(number).signature)};
+}
+
 void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
   if (broken_) return;
-  for (std::size_t i = 0; i < known_.size(); ++i)
-    if (listens(known_[i])) tell_broken(known_[i], {culprit, cause});
-  broken_ = true;
-  by_ = {culprit, cause};
-  forget_targets();
-  if (meeting_.member) {
-    // Also those without a connection, before this rank reports the error and perhaps exits; and those that still read
-    // what this rank's caller may change from now on.
-    std::vector<Rank> others;
-    for (Rank r = 0; r < ranks(); ++r)
-      if (r != rank_ && end_of(r).empty() && (carrier_->reads_callers(r) || (!told_ && !listens(r))))
-        others.push_back(r);
-    if (!told_ || !others.empty()) meeting_.member->tell_broken({culprit, static_cast<std::uint32_t>(cause)}, others);
+  Broken by{culprit, cause, outward(rank_), {}, {}};
+  if (cause == fabric::Cause::kDiffers) by.clash = clash_with(culprit);
+  if (cause == fabric::Cause::kAborted && culprit == rank_) {
+    const std::lock_guard guard(words_mutex_);
+    by.words = words_;
   }
+  break_off(by);
+}
+
+void Endpoint::say_why(const std::string& words) {
+  const std::lock_guard guard(words_mutex_);
+  if (words_.empty()) words_ = words;
+}
+
+void Endpoint::break_off(const Broken& by) {
+  if (broken_) return;
+  if (!by.words.empty() && !told_ && meeting_.member) tell_processes(by, true);
+  for (std::size_t i = 0; i < known_.size(); ++i)
+    if (listens(known_[i])) tell_broken(known_[i], by);
+  broken_ = true;
+  by_ = by;
+  forget_targets();
+  if (meeting_.member) tell_processes(by, false);
   carrier_->drop_callers();
+}
+
+// Also those without a connection, before this rank reports the error and perhaps exits; and those that still read what
+// this rank's caller may change from now on. `all`: whether or not they have a connection.
+void Endpoint::tell_processes(const Broken& by, bool all) {
+  std::vector<Rank> others;
+  for (Rank r = 0; r < ranks(); ++r)
+    if (r != rank_ && end_of(r).empty() && (all || carrier_->reads_callers(r) || (!told_ && !listens(r))))
+      others.push_back(r);
+  if (told_ && others.empty()) return;
+  meeting_.member->tell_broken({by.culprit, static_cast<std::uint32_t>(by.cause), by.finder, by.clash, by.words},
+                               others);
 }
 
 void Endpoint::forget_targets() {
@@ -316,7 +417,9 @@ void Endpoint::forget_targets() {
 }
 
 void Endpoint::tell_broken(Rank r, const Broken& by) {
-  control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1, static_cast<std::uint32_t>(by.cause));
+  const auto finder = static_cast<std::uint32_t>(by.finder + 1);
+  control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1,
+          static_cast<std::uint32_t>(by.cause) | finder << 8, by.clash.culprits, by.clash.call, by.clash.finders);
 }
 
 }  // namespace weft::net::messages

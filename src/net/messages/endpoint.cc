@@ -63,6 +63,7 @@ void Endpoint::begin(const fabric::Call& call) {
   if (!call.everybody) return;
   ++calls_;
   made_[calls_ % kMade] = {call.signature, call.description};
+  if (meeting_.member) meeting_.member->note_call(calls_, chain_of(call.signature));
 }
 
 Endpoint::Peer& Endpoint::peer(Rank r) {

@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "fabric/fabric.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
+#include "net/bootstrap/member.h"
 #include "net/messages/carrier.h"
 #include "net/messages/stream.h"
 
@@ -96,20 +98,33 @@ class Endpoint final : public Receiver {
   // Why a peer cannot be waited for any more; empty: it can.
   const std::string& end_of(Rank peer) const { return peer_end_[static_cast<std::size_t>(peer)]; }
   std::string describe(Rank peer) const;
-  // Notes whom this rank waits for, as an answer to peers that ask; -1: nobody.
-  void say_awaited(Rank awaited, std::chrono::milliseconds lately);
-  // Who is at fault if `awaited` does not move: itself, or whom it waits for in turn.
-  Rank culprit_behind(Rank awaited, std::chrono::milliseconds lately) const;
+  // Notes whom this rank waits for, as an answer to peers that ask.
+  void say_awaited(const std::vector<Rank>& awaited, std::chrono::milliseconds lately);
+  // Whom the calling rank's other waits, for ranks that it reaches otherwise, end at; -1: nobody is known.
+  void waits_beside(Rank other) { beside_ = other; }
+  bool waits_beside() const { return beside_ >= 0; }
+  // A chain of waits: the rank that it begins with, and the one it ends at, which does not wait; -1: a circle.
+  struct Chain {
+    Rank first = -1, end = -1;
+  };
+  Chain wait_chain(const std::vector<Rank>& awaited, std::chrono::milliseconds lately) const;
   // What the processes of other ranks have said since: that the communicator is broken, and why.
   void listen_to_member();
   // Whether a peer that cannot be waited for has ended or only left: asks its process. It may say more: see failure().
   fabric::Cause fate_of(Rank peer);
+  // See exec::Executor. Thread: any.
+  void say_why(const std::string& words);
   // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
   struct Broken {
     Rank culprit;
     fabric::Cause cause;
+    Rank finder;
+    bootstrap::Member::Clash clash = {};
+    std::string words = {};
   };
+  // The same, found by another rank.
+  void break_off(const Broken& by);
   // Who is at fault if the communicator is broken, and how.
   const std::optional<Broken>& broken_by() const { return by_; }
   // The first peer that has ended without saying so; -1: none is known.
@@ -213,7 +228,13 @@ class Endpoint final : public Receiver {
   void answer(Rank r, std::uint64_t number);
   bool signalled(Rank r, Stream& s);
   void handle_control(Rank r, const Frame& frame);
-  void note_broken(Rank by, Rank culprit, std::uint32_t cause);
+  fabric::Cause fate_in_parent(Rank r);
+  std::string by_words_of(const bootstrap::Member::Broken& found) const;
+  void tell_processes(const Broken& by, bool all);
+  Rank deviant_of(const Broken& by);
+  void note_broken(const bootstrap::Member::Broken& found);
+  bootstrap::Member::Clash clash_with(Rank peer) const;
+  Rank end_behind(Rank awaited, std::chrono::milliseconds lately) const;
 
   fabric::Capabilities capabilities_;
   bootstrap::Meeting meeting_;
@@ -243,9 +264,11 @@ class Endpoint final : public Receiver {
   bool broken_ = false;
   bool told_ = false;         // by another rank
   std::optional<Broken> by_;  // if broken_
+  std::mutex words_mutex_;
+  std::string words_;  // of this rank; by words_mutex_
   static constexpr Bytes kMuch = Bytes{48} << 10;
   Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last
-  Rank awaited_ = -1, suspicion_ = -1;
+  Rank awaited_ = -1, suspicion_ = -1, beside_ = -1;
   bootstrap::UniqueFd epoll_;
   std::byte* scratch_ = nullptr;
   std::unique_ptr<std::byte[]> own_scratch_;

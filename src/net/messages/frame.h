@@ -27,7 +27,8 @@ enum class FrameKind : std::uint8_t {
   kSignal,    // number: signals sent on this strand so far
   kCredit,    // only `taken`
   kBye,       // the sender has left in good order; number: what it sent, see Frame::weight
-  kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause
+  kBroken,    // the communicator is broken; number: 1 + the rank at fault; offset: fabric::Cause, and above its low
+              // byte 1 + the rank that found it; tag, total, chain: bootstrap::Member::Clash
   kQuery,     // I wait for you: number, tag: of my call
   kAnswer,  // number, tag: of your call or, if I have not begun that, of my latest; offset: 1 + whom I wait for; total:
             // 1 + whom I hold to be at fault

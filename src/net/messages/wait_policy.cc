@@ -12,7 +12,8 @@ constexpr std::chrono::milliseconds kExamineEvery{20};
 void WaitPolicy::restart() {
   looks_ = 0;
   since_ = {};
-  endpoint_.say_awaited(-1, lately());
+  endpoint_.waits_beside(-1);
+  endpoint_.say_awaited({}, lately());
 }
 
 std::chrono::milliseconds WaitPolicy::lately() const { return std::max(Endpoint::kLately, limits_.timeout / 4); }
@@ -54,8 +55,8 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     endpoint_.break_off(endpoint_.rank());
     return tl::make_unexpected(error);
   }
-  if (awaited.empty()) return {};
-  endpoint_.say_awaited(awaited.front(), lately());
+  if (awaited.empty() && !endpoint_.waits_beside()) return {};
+  endpoint_.say_awaited(awaited, lately());
   for (const Rank peer : awaited) {
     const std::string& end = endpoint_.end_of(peer);
     if (end.empty()) continue;
@@ -69,7 +70,7 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     return failure_of(peer, fabric::code(cause), Blame::kCommunicator, "rank {} ({}) has ended: {}", peer,
                       endpoint_.describe(peer), reason);
   }
-  return now - since_ < limits_.timeout ? Status{} : time_out(awaited.front());
+  return awaited.empty() || now - since_ < limits_.timeout ? Status{} : time_out(awaited);
 }
 
 Status WaitPolicy::health() {
@@ -83,10 +84,17 @@ Status WaitPolicy::health() {
                     endpoint_.describe(died), endpoint_.end_of(died));
 }
 
-Status WaitPolicy::time_out(Rank awaited) {
-  const Rank culprit = endpoint_.culprit_behind(awaited, lately());
+Status WaitPolicy::time_out(const std::vector<Rank>& awaited) {
+  const auto [first, culprit] = endpoint_.wait_chain(awaited, lately());
+  if (culprit < 0) {
+    endpoint_.break_off(endpoint_.rank(), fabric::Cause::kCircle);
+    return failure(Code::kTimeout, Blame::kCommunicator,
+                   "waited {} ms for rank {} ({}), which waits itself: ranks wait for each other in a circle, and "
+                   "nobody can know who is at fault",
+                   limits_.timeout.count(), first, endpoint_.describe(first));
+  }
   endpoint_.break_off(culprit, fabric::Cause::kTimedOut);
-  const std::string through = culprit == awaited ? "" : fmt::format(", which keeps rank {} waiting too", awaited);
+  const std::string through = culprit == first ? "" : fmt::format(", which keeps rank {} waiting too", first);
   return failure_of(culprit, Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} ({}){}",
                     limits_.timeout.count(), culprit, endpoint_.describe(culprit), through);
 }

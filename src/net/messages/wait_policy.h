@@ -28,7 +28,10 @@ class WaitPolicy {
   }
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { endpoint_.break_off(culprit, cause); }
   // What is wrong by now, whether or not this rank waits, as far as peers are known by a connection.
+  void say_why(const std::string& words) { endpoint_.say_why(words); }
   Status health();
+  // How long what a peer said of its waiting holds.
+  std::chrono::milliseconds lately() const;
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // How long to wait from now on.
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
@@ -50,8 +53,7 @@ class WaitPolicy {
   void restart();
   Status pause_slowly(const WaitingFor& waiting_for);
   Status examine(Clock::time_point now, const WaitingFor& waiting_for);
-  Status time_out(Rank awaited);
-  std::chrono::milliseconds lately() const;
+  Status time_out(const std::vector<Rank>& awaited);
 
   Endpoint& endpoint_;
   Limits limits_;

@@ -18,15 +18,14 @@ Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const
     if (r == rank) own = static_cast<Rank>(members.size());
     members.push_back(r);
   }
-  std::function<bool(Rank)> near_has_ended;
-  if (options.has_ended)
-    near_has_ended = [&](Rank r) { return options.has_ended(members[static_cast<std::size_t>(r)]); };
+  shm::LostRank near_lost;
+  if (options.lost) near_lost = [&](Rank r) { return options.lost(members[static_cast<std::size_t>(r)]); };
   WEFT_TRY(auto near, shm::attach({.id = fmt::format("{}-{}", meeting.name, members.front()),
                                    .rank = own,
                                    .ranks = static_cast<Rank>(members.size()),
                                    .heap_bytes = options.heap_bytes,
                                    .limits = {.timeout = options.limits.timeout},
-                                   .has_ended = std::move(near_has_ended),
+                                   .lost = std::move(near_lost),
                                    .names = members}));
   WEFT_TRY(auto far, options.across(std::move(meeting), rank));
   return std::make_unique<World>(options.name, std::move(near), std::move(far), std::move(members), options.limits);

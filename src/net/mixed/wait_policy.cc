@@ -19,20 +19,26 @@ void WaitPolicy::restart() {
   far_.reset();
 }
 
+// The processes of all ranks learn it first, with what this rank says of itself: ranks that learn it from the segment
+// pass on less.
 void WaitPolicy::break_off(Rank culprit, fabric::Cause cause) {
-  if (endpoint_.is_near(culprit))
-    near_.break_off(endpoint_.local(culprit), cause);
-  else
-    near_.break_off_for(culprit, cause);
   sockets_.break_off(culprit, cause);
+  near_.break_off(in_segment(culprit), cause);
 }
+
+Rank WaitPolicy::in_segment(Rank r) const { return endpoint_.is_near(r) ? endpoint_.local(r) : near_.outside(r); }
 
 Status WaitPolicy::share(Status found) {
   if (found) return found;
+  // A rank of another machine has said to this process, and not in the segment, why it aborted.
+  if (found.error().code == Code::kAborted) {
+    sockets_.listen_to_member();
+    if (const auto& why = sockets_.failure(); why && why->code == Code::kAborted) found = tl::make_unexpected(*why);
+  }
   if (const auto near = near_.broken())
-    sockets_.break_off(near->culprit, near->cause);
+    sockets_.break_off({near->culprit, near->cause, near->finder, {}});
   else if (const auto& far = sockets_.broken_by())
-    break_off(far->culprit, far->cause);
+    near_.break_off(in_segment(far->culprit), far->cause, in_segment(far->finder));
   return found;
 }
 
@@ -50,8 +56,19 @@ Status WaitPolicy::look(const WaitingFor& waiting_for) {
     if (near) std::transform(peers.begin(), peers.end(), peers.begin(), [&](Rank r) { return endpoint_.local(r); });
     return peers;
   };
-  WEFT_CHECK(share(near_.look([&] { return only(true); })));
-  return share(far_.look([&] { return only(false); }));
+  // A chain of waits may lead through both sides.
+  const auto near = [&] {
+    const auto far = only(false);
+    near_.waits_beside(far.empty() ? -1 : sockets_.wait_chain(far, far_.lately()).end);
+    return only(true);
+  };
+  const auto far = [&] {
+    const auto local = only(true);
+    sockets_.waits_beside(local.empty() ? -1 : near_.culprit_behind(local));
+    return only(false);
+  };
+  WEFT_CHECK(share(near_.look(near)));
+  return share(far_.look(far));
 }
 
 Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {

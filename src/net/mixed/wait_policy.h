@@ -23,6 +23,10 @@ class WaitPolicy {
     if (looks_ != 0) restart();
   }
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
+  void say_why(const std::string& words) {
+    near_.say_why(words);
+    sockets_.say_why(words);
+  }
   Status health();
   std::chrono::milliseconds timeout() const { return limits_.timeout; }
   // How long to wait from now on.
@@ -42,6 +46,7 @@ class WaitPolicy {
   static constexpr int kBroadEvery = 32;  // looks at what is awaited per look at all
   void restart();
   Status pause_slowly(const WaitingFor& waiting_for);
+  Rank in_segment(Rank r) const;
   // Tells the other side what one has found.
   Status share(Status found);
 

@@ -7,49 +7,26 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
+#include "net/bootstrap/dial.h"
 #include "net/rma/record.h"
 
 namespace weft::net::rma {
-namespace {
-
-using bootstrap::Handshake;
-
-}  // namespace
-
 Status Line::open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
                   Rank self, Rank to, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  // A connection that breaks before its greeting is over may have had to make place for others.
-  for (;;) {
-    bool again = false;
-    const Status opened = try_open(peer, key, sealing, self, to, deadline, again);
-    if (opened || !again || std::chrono::steady_clock::now() > deadline) return opened;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-Status Line::try_open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
-                      Rank self, Rank to, std::chrono::steady_clock::time_point deadline, bool& again) {
   peer_ = to;
-  fd_ = bootstrap::UniqueFd();
-  WEFT_TRY(fd_, bootstrap::start_connect(peer));
-  Handshake handshake(Handshake::Role::kOpener, key, {.purpose = bootstrap::kOneSided, .from = self, .to = to});
-  while (handshake.advance(fd_.get()) == Handshake::State::kRunning) {
-    if (std::chrono::steady_clock::now() > deadline)
-      return failure(Code::kTimeout, Blame::kCommunicator, "PE {} at {} does not answer", to, peer.text());
-    if (const int error = bootstrap::connect_error(fd_.get()); error != 0)
-      return failure(Code::kPeerDied, Blame::kCommunicator, "PE {} at {}: {}", to, peer.text(), std::strerror(error));
-    pollfd wait{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    poll(&wait, 1, 10);
+  auto dialled = bootstrap::dial(
+      {.to = peer, .key = key, .claim = {.purpose = bootstrap::kOneSided, .from = self, .to = to}, .timeout = timeout});
+  if (!dialled) {
+    const Error& e = dialled.error();
+    if (e.blame == Blame::kProcess) return tl::make_unexpected(e);
+    return failure(e.code == Code::kTimeout ? Code::kTimeout : Code::kPeerDied, Blame::kCommunicator, "PE {} at {}: {}",
+                   to, peer.text(), e.message);
   }
-  again = handshake.broke();
-  if (handshake.state() == Handshake::State::kFailed)
-    return failure(Code::kPeerDied, Blame::kCommunicator, "PE {} at {}: {}", to, peer.text(), handshake.problem());
+  fd_ = std::move(dialled->fd);
   if (sealing.on()) {
-    sealer_.emplace(sealing, handshake.session_key(), bootstrap::Sealer::Side::kOpener, true);
-    opener_.emplace(sealing, handshake.session_key(), bootstrap::Sealer::Side::kAcceptor, false);
+    sealer_.emplace(sealing, dialled->session_key, bootstrap::Sealer::Side::kOpener, true);
+    opener_.emplace(sealing, dialled->session_key, bootstrap::Sealer::Side::kAcceptor, false);
   }
   const int on = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/units.h"
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/seal.h"
 #include "net/bootstrap/socket.h"
 #include "net/rma/message.h"
@@ -30,9 +29,6 @@ class Line {
   Status end_flush();
 
  private:
-  // `again`: the connection broke, and may be tried again.
-  Status try_open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
-                  Rank self, Rank to, std::chrono::steady_clock::time_point deadline, bool& again);
   Status send(const Request& request, std::span<const std::byte> payload);
   Status send_parts(std::span<const std::byte> first, std::span<const std::byte> second);
   Status receive(std::span<std::byte> into);

@@ -21,17 +21,20 @@ constexpr std::chrono::milliseconds kSilentTime{50};  // then a stranger may hav
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::open(const bootstrap::Address& at, const bootstrap::Key& key,
-                                             const bootstrap::Sealing& sealing, Rank ranks, bootstrap::Ports ports) {
+                                             const bootstrap::Sealing& sealing, Rank ranks, bootstrap::Ports ports,
+                                             std::chrono::milliseconds cut) {
   bootstrap::Address any = at;
   any.port = 0;
   WEFT_TRY(auto listener, bootstrap::listen_on(any, ports));
-  return std::unique_ptr<Server>(new Server(std::move(listener), key, sealing, ranks));
+  return std::unique_ptr<Server>(new Server(std::move(listener), key, sealing, ranks, cut));
 }
 
-Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks)
+Server::Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks,
+               std::chrono::milliseconds cut)
     : listener_(std::move(listener)),
       key_(key),
       sealing_(sealing),
+      cut_(cut),
       left_(static_cast<std::size_t>(ranks)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -81,9 +84,10 @@ void Server::run() {
     if (watched[1].revents == 0) continue;
     auto fd = bootstrap::accept_from(listener_.get());
     short_of_descriptors = !fd;
-    if (fd && fd->open())
-      connections.push_back(
-          std::make_unique<Connection>(std::move(*fd), key_, sealing_, *space_, static_cast<Rank>(left_.size())));
+    if (!fd || !fd->open()) continue;
+    bootstrap::end_when_cut(fd->get(), cut_);
+    connections.push_back(
+        std::make_unique<Connection>(std::move(*fd), key_, sealing_, *space_, static_cast<Rank>(left_.size())));
   }
 }
 

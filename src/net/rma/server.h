@@ -16,10 +16,12 @@ namespace weft::net::rma {
 // The thread never blocks on one connection.
 class Server {
  public:
-  // Listens at this address, at one of `ports`. Errors: see bootstrap::listen_on.
+  // Listens at this address, at one of `ports`. A link that is cut ends its connection after about `cut`. Errors: see
+  // bootstrap::listen_on.
   static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key,
                                               const bootstrap::Sealing& sealing, Rank ranks,
-                                              bootstrap::Ports ports = {});
+                                              bootstrap::Ports ports = {},
+                                              std::chrono::milliseconds cut = std::chrono::seconds(30));
   ~Server();
 
   bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
@@ -30,12 +32,14 @@ class Server {
 
  private:
   class Connection;
-  Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks);
+  Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks,
+         std::chrono::milliseconds cut);
   void run();
 
   bootstrap::UniqueFd listener_;
   bootstrap::Key key_;
   bootstrap::Sealing sealing_;
+  const std::chrono::milliseconds cut_;
   std::vector<std::atomic<bool>> left_;
   const pgas::Space* space_ = nullptr;  // constant while the thread runs
   bootstrap::UniqueFd stop_;            // an eventfd: readable when the thread shall end

@@ -1,9 +1,15 @@
 #include "net/rma/server.h"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -36,6 +42,53 @@ TEST(Server, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
   Line line;
   const Status opened = line.open(server->address(), key, {}, 1, 0, std::chrono::seconds(60));
   EXPECT_TRUE(opened) << opened.error().message;
+}
+
+// Takes the loopback of a network namespace of this process down: from then on nothing arrives, and nothing is reset.
+bool set_loopback(bool up) {
+  const bootstrap::UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  if (ioctl(fd.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+  return ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+// Of a process that has a network of its own: 0: both ends noticed; 77: it may not have one.
+int ends_that_notice_a_cut_link() {
+  using namespace std::chrono_literals;
+  if (unshare(CLONE_NEWNET) != 0 || !set_loopback(true)) return 77;
+  const bootstrap::Key key{1, 2, 3};
+  auto server = Server::open(bootstrap::loopback(), key, {}, 2, {}, 2s).value();
+  std::vector<std::byte> memory(4096), back(64);
+  pgas::Space space(0, 2);
+  space.add({.own = memory.data(), .bytes = 4096, .mapped = {memory.data(), nullptr}});
+  server->serve(space);
+  Line line;
+  if (!line.open(server->address(), key, {}, 1, 0, 2s)) return 1;
+  const Request get{.kind = Request::Kind::kGet, .bytes = 64};
+  if (!line.ask(get, {}, back)) return 2;
+  if (!set_loopback(false)) return 77;
+  const auto cut = std::chrono::steady_clock::now();
+  const auto late = [&] { return std::chrono::steady_clock::now() - cut > 15s; };
+  const Status asked = line.ask(get, {}, back);
+  if (asked || late()) return 3;
+  while (!server->has_left(1))
+    if (late()) return 4;
+  return 0;
+}
+
+TEST(Line, ALinkThatIsCutWithoutAResetEndsBothEndsOfAConnection) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // it would wait for ever
+    _exit(ends_that_notice_a_cut_link());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << "it still waited after 30 s";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // Passes on what a line and a server send each other, and changes one byte in one direction behind the greetings.

@@ -9,6 +9,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -85,10 +87,8 @@ Result<UniqueFd> create(const Options& options, std::size_t bytes) {
   return fd;
 }
 
-// Whether all who have not come still may.
-Status check_absent(const Options& options, Rank absent) {
-  if (!options.has_ended || !options.has_ended(absent)) return {};
-  return failure(Code::kPeerDied, Blame::kCommunicator, "rank {} has ended, or given up, before it came", absent);
+std::optional<Error> lost(const Options& options, Rank r) {
+  return options.lost && r != options.rank ? options.lost(r) : std::nullopt;
 }
 
 // Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds. Many
@@ -128,10 +128,9 @@ Status check_owner(const std::string& name, const struct stat& info) {
 Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_point deadline) {
   const std::string name = name_of(options.id);
   for (Wait wait(options.ranks);;) {
-    // Asked before the file is: a rank that came and then ended has left the file there, and rank 0 still waits for
-    // this one. As long as it has not come, nobody's end can go unnoticed: rank 0 gives up for each who has not.
-    Status absent;
-    for (Rank r = 0; r < options.ranks && absent; ++r) absent = check_absent(options, r);
+    // Asked before the file is: as long as this rank has not come the group is not complete, and nobody has gone on.
+    std::optional<Error> gone;
+    for (Rank r = 0; r < options.ranks && !gone; ++r) gone = lost(options, r);
     UniqueFd fd(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600));
     struct stat info {};
     if (fd.get() < 0 && errno != ENOENT) return system_failure("shm_open", name);
@@ -140,7 +139,10 @@ Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_poi
       if (static_cast<std::size_t>(info.st_size) == bytes) return fd;
       return bad_input("rank {} disagrees with rank 0 on the number of ranks or on WEFT_HEAP", options.rank);
     }
-    WEFT_CHECK(absent);
+    if (gone) return tl::make_unexpected(std::move(*gone));
+    // Rank 0 makes no file where there is too little room; it is not alone to say why.
+    if (struct statvfs room{}; statvfs("/dev/shm", &room) == 0)
+      WEFT_CHECK(check_free(room.f_bavail * room.f_frsize, options.ranks));
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
                      options.limits.timeout.count());
@@ -165,6 +167,46 @@ Status check_processes(const Segment& segment, Rank self) {
   return {};
 }
 
+constexpr int kGivenUpShift = 32;  // in Header::attached
+
+Rank given_up_for(const memory::Header& header) {
+  return static_cast<Rank>(header.attached.load(std::memory_order_acquire) >> kGivenUpShift) - 1;
+}
+bool complete(const Segment& segment) {
+  return segment.header().attached.load(std::memory_order_acquire) == static_cast<std::uint64_t>(segment.ranks());
+}
+
+// Gives the segment up for all ranks, because this one is not coming. False: all have come.
+bool give_up(const Segment& segment, Rank absent) {
+  memory::Header& header = segment.header();
+  std::uint64_t now = header.attached.load(std::memory_order_acquire);
+  while (now != static_cast<std::uint64_t>(segment.ranks())) {
+    if (now >> kGivenUpShift != 0) return true;
+    const std::uint64_t given_up = now | (static_cast<std::uint64_t>(absent) + 1) << kGivenUpShift;
+    if (header.attached.compare_exchange_weak(now, given_up, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+bool is_absent(const Segment& segment, Rank r) {
+  return segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent;
+}
+// 0 if all are about to be counted.
+Rank first_absent(const Segment& segment) {
+  for (Rank r = 0; r < segment.ranks(); ++r)
+    if (is_absent(segment, r)) return r;
+  return 0;
+}
+
+Status timed_out(const Segment& segment, const Options& options) {
+  std::vector<Rank> missing;
+  for (Rank r = 0; r < options.ranks; ++r)
+    if (is_absent(segment, r)) missing.push_back(r);
+  if (missing.empty()) missing.push_back(given_up_for(segment.header()));
+  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
+                 options.limits.timeout.count(), fmt::join(missing, ", "));
+}
+
 Status meet(const Segment& segment, const Options& options, Clock::time_point deadline) {
   auto& header = segment.header();
   if (options.rank == 0) {
@@ -181,20 +223,15 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
   self.processes.store(own_processes(), std::memory_order_relaxed);
   self.state.store(RankState::kPresent, std::memory_order_release);
   header.attached.fetch_add(1, std::memory_order_acq_rel);
-  Wait wait(options.ranks);
-  while (header.attached.load(std::memory_order_acquire) < static_cast<std::uint32_t>(options.ranks)) {
-    for (Rank r = 0; r < options.ranks; ++r)
-      if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)
-        WEFT_CHECK(check_absent(options, r));
-    if (Clock::now() >= deadline) {
-      std::string missing;
-      for (Rank r = 0; r < options.ranks; ++r)
-        if (segment.block(r).state.load(std::memory_order_acquire) == RankState::kAbsent)
-          missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
-      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
-                     options.limits.timeout.count(), missing);
+  for (Wait wait(options.ranks); !complete(segment); wait.pause()) {
+    if (const Rank absent = given_up_for(header); absent >= 0) {
+      if (auto why = lost(options, absent)) return tl::make_unexpected(std::move(*why));
+      return timed_out(segment, options);
     }
-    wait.pause();
+    // Its answer holds only if not all have come by then: a rank that has come may go on and leave what it came from.
+    for (Rank r = 0; r < options.ranks; ++r)
+      if (auto why = lost(options, r); why && give_up(segment, r)) return tl::make_unexpected(std::move(*why));
+    if (Clock::now() >= deadline && give_up(segment, first_absent(segment))) return timed_out(segment, options);
   }
   if (header.ready.load(std::memory_order_acquire) != 1 || header.magic != memory::kMagic)
     return bad_input("shared memory {} was made by another version of weft", name_of(options.id));

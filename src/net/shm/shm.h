@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,15 +13,17 @@
 
 namespace weft::net::shm {
 
+using LostRank = std::function<std::optional<Error>(Rank)>;
+
 struct Options {
   std::string id;  // shared by the ranks of one job and by nobody else: letters, digits, '-' and '_'
   Rank rank = 0;
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
   memory::WaitPolicy::Limits limits;
-  // Of ranks that knew each other before: has this one ended or given up, so that it will not come? Empty: nobody
-  // knows.
-  std::function<bool(Rank)> has_ended = {};
+  // Of ranks that knew each other before: why this one will not come, in the words and numbers of the caller's
+  // communicator; nothing: it may come. It is asked again and again. Empty: nobody knows.
+  LostRank lost = {};
   std::vector<Rank> names = {};  // see memory::WaitPolicy
 };
 

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "net/bootstrap/handshake.h"
+#include "net/bootstrap/socket.h"
+
+namespace weft::net::bootstrap {
+
+// A connection to be made to a process that listens with the same key.
+struct Dial {
+  Address to;
+  Key key{};
+  Claim claim;
+  std::chrono::milliseconds timeout{0};    // until both sides have greeted each other; also see end_when_cut()
+  std::function<bool()> interrupted = {};  // asked about every 50 ms; true gives up
+};
+
+struct Dialled {
+  UniqueFd fd;  // nonblocking; a cut link ends it within about the timeout
+  Key session_key{};
+};
+
+// Connects, and proves to know the key. A connection that breaks before its greeting is over may have had to make place
+// for others, and is tried again. Errors, all of the connection and without a prefix: kPeerDied: nobody listens there;
+// kInvalidArgument (blames the input): the other side refuses, or is none of this kind; kTimeout: it does not answer;
+// kAborted: interrupted; kNoResources. Thread: any.
+Result<Dialled> dial(const Dial& dial);
+
+}  // namespace weft::net::bootstrap
