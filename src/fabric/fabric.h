@@ -84,7 +84,7 @@ inline std::string broken_text(Rank culprit, Cause cause, Rank self, std::string
 // The same where nobody can know which of two ranks deviated that called different things.
 inline std::string differ_text(Rank one, Rank other) {
   return fmt::format(
-      "the communicator is broken: rank {} and rank {} called different collectives, sizes, types or kinds of memory; "
+      "the communicator is broken: rank {} and rank {} called different collectives, sizes or types; "
       "this rank cannot know which of them deviated",
       one, other);
 }
