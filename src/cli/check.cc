@@ -53,10 +53,17 @@ constexpr Known kKnown[] = {{"GB300", "gb300-nvl72"},       {"GB200", "gb200-nvl
 
 Result<std::string> machine_of(const Spec& spec, const PerfTable& table) {
   if (!spec.on.empty() && spec.on != "this") return spec.on;
-  for (const Known& known : kKnown)
-    if (table.gpu.find(known.gpu) != std::string::npos)
-      return table.hosts.size() > 1 ? fmt::format("{}:nodes={}", known.machine, table.hosts.size())
-                                    : std::string(known.machine);
+  const std::size_t hosts = table.hosts.size();
+  for (const Known& known : kKnown) {
+    if (table.gpu.find(known.gpu) == std::string::npos) continue;
+    if (hosts <= 1) return std::string(known.machine);
+    // As many GPUs of each host as the table lists: two hosts with one GPU each are not one node with two.
+    const std::size_t each = static_cast<std::size_t>(table.ranks) / hosts;
+    const std::string all = fmt::format("{}:nodes={}", known.machine, hosts);
+    WEFT_TRY(const Machine whole, load_machine(all));
+    const auto own = static_cast<std::size_t>(whole.view->endpoints()) / hosts;
+    return each > 0 && each < own ? fmt::format("{},gpus={}", all, each) : all;
+  }
   if (!table.gpu.empty())
     return bad_input("{}: no machine is known for '{}': weft check needs --on MACHINE", spec.table, shown(table.gpu));
   return bad_input("weft check needs --on MACHINE: the table names no GPU");
@@ -231,6 +238,19 @@ void print(const Judged& judged, const std::vector<Explanation>& causes) {
       fmt::print("{:>8.0f} % {:>9.2f}  {}; {}\n", 100 * cause.likelihood, cause.left, cause.words, cause.verify);
 }
 
+// What is wrong with the table itself.
+void print_notes(const PerfTable& table) {
+  if (table.cut > 0)
+    fmt::print("{} line{} that begin as rows are cut off or damaged and were left out.\n", table.cut,
+               table.cut == 1 ? "" : "s");
+  const auto odd = doctor::non_monotonic(table);
+  if (odd.empty()) return;
+  std::string sizes;
+  for (const std::int64_t bytes : odd) sizes += (sizes.empty() ? "" : ", ") + format_bytes(bytes);
+  fmt::print("Faster than a smaller size by a fifth or more: {}. A change of algorithm or protocol, or noise.\n",
+             sizes);
+}
+
 Result<int> run(const Spec& spec) {
   WEFT_TRY(const std::string text, read_text_file(spec.table));
   const PerfTable read = doctor::read_table(text);
@@ -239,9 +259,15 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const std::string on, machine_of(spec, read));
   WEFT_TRY(const Machine machine, load_machine(on));
   WEFT_CHECK(fits(spec, read, machine));
-  const std::string collective = !spec.collective.empty()   ? spec.collective
-                                 : !read.collective.empty() ? read.collective
-                                                            : "all_reduce";
+  const auto inferred = doctor::infer_collective(read, spec.ranks > 0 ? spec.ranks : read.ranks);
+  const std::string collective = !spec.collective.empty()       ? spec.collective
+                                 : !read.collective.empty()     ? read.collective
+                                 : !inferred.collective.empty() ? inferred.collective
+                                                                : "all_reduce";
+  const std::string because = spec.collective.empty() && read.collective.empty()
+                                  ? fmt::format(" (taken from the rows: {}; --collective says otherwise)",
+                                                inferred.reason.empty() ? "they do not say" : inferred.reason)
+                                  : "";
   accuracy::Table table{.name = spec.table,
                         .machine = machine.name,
                         .gpus_per_thread = static_cast<int>(spec.together > 0          ? spec.together
@@ -265,8 +291,11 @@ Result<int> run(const Spec& spec) {
   }
   const std::string verdict = verdict_of(is_slow, causes);
   if (spec.json != "-") {
-    fmt::print("This {} table {}: {} of {} rows are slow on {} ranks of {}{}.\n\n", collective, verdict, judged.slow,
-               table.points.size(), ranks, machine.name, spec.on.empty() ? " (guessed from the table)" : "");
+    fmt::print("This {} table{} {}: {} of {} rows are slow on {} ranks of {}{}.\n", collective, because, verdict,
+               judged.slow, table.points.size(), ranks, machine.name,
+               spec.on.empty() ? " (guessed from the table)" : "");
+    print_notes(read);
+    fmt::print("\n");
     print(judged, causes);
   }
   if (!spec.json.empty()) {
@@ -279,6 +308,10 @@ Result<int> run(const Spec& spec) {
                       {"verify", cause.verify}});
     WEFT_CHECK(write_json(spec.json, {{"schema", "weft.check/1"},
                                       {"machine", machine.name},
+                                      {"collective", collective},
+                                      {"inferred_from", because.empty() ? "" : inferred.reason},
+                                      {"rows_left_out", read.cut},
+                                      {"non_monotonic", doctor::non_monotonic(read)},
                                       {"verdict", verdict},
                                       {"slow", is_slow},
                                       {"lost_busbw_gbs", judged.lost},

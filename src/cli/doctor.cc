@@ -70,6 +70,14 @@ void print(const DoctorReport& report, bool verbose) {
   std::size_t number = 0;
   for (const auto& f : report.roots) print(f, ++number, verbose);
   for (const auto& f : report.slow) print(f, ++number, verbose);
+  if (!report.unknown.empty()) {
+    fmt::print("\nreported and not known to any rule, the first of each rank in time order ({} line{} in all):\n",
+               report.unknown_lines, report.unknown_lines == 1 ? "" : "s");
+    for (const auto& one : report.unknown)
+      fmt::print("   {}{}{}: {}: {}\n", one.fact.file, one.fact.line > 0 ? fmt::format(":{}", one.fact.line) : "",
+                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity,
+                 shown(std::string_view(one.fact.text).substr(0, 160)));
+  }
   if (!report.next.empty()) fmt::print("\n{}\n", report.next);
   if (!report.folded.empty()) {
     fmt::print("\nfolded: ");
@@ -117,7 +125,8 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const DoctorReport report, examine(spec));
   if (spec.json != "-") print(report, spec.verbose);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  return report.roots.empty() ? 0 : kBadAnswer;
+  const bool reported = std::ranges::any_of(report.unknown, [](const auto& one) { return one.severity != "warning"; });
+  return report.roots.empty() && !reported ? 0 : kBadAnswer;
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {

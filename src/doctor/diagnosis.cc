@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "base/text.h"
+
 namespace weft::doctor {
 namespace {
 
@@ -137,11 +139,57 @@ std::string ranks_in_words(const DoctorFinding& f) {
                      all ? "" : fmt::format(" and {} more", f.ranks.size() - kMostNamed));
 }
 
+// The lines that no rule knows. Ranks' first lines: the earliest is the nearest to the cause, as far as clocks agree.
+void add_unknown(const Evidence& evidence, DoctorReport& report) {
+  constexpr std::size_t kMostUnknown = 8;
+  report.unknown_lines = evidence.unknown_lines();
+  for (const auto& one : evidence.unknown()) {
+    if (report.unknown.size() == kMostUnknown) break;
+    const Fact& f = one.fact;
+    report.unknown.push_back({{f.file, f.text, f.host, f.time, f.line, f.rank},
+                              one.trouble == Trouble::kFatal   ? "fatal"
+                              : one.trouble == Trouble::kError ? "error"
+                                                               : "warning"});
+  }
+}
+
+// Who is to blame, and who only suffers: ranks of effects that the first finding does not blame.
+void split_ranks(const std::vector<Group>& groups, DoctorReport& report) {
+  if (report.roots.empty()) return;
+  const DoctorFinding& first = report.roots.front();
+  report.culprits = first.ranks;
+  if (report.culprits.empty()) return;
+  std::set<int> victims;
+  for (const Group& group : groups)
+    if (group.rule->id != first.id) victims.insert(group.ranks.begin(), group.ranks.end());
+  for (const int rank : first.ranks) victims.erase(rank);
+  report.victims.assign(victims.begin(), victims.end());
+}
+
+std::string unknown_in_words(const DoctorReport& report) {
+  constexpr std::size_t kLongest = 120;
+  const auto worst = [&](std::string_view severity) {
+    return std::ranges::find(report.unknown, severity, &DoctorReport::Unknown::severity);
+  };
+  auto at = worst("fatal");
+  if (at == report.unknown.end()) at = worst("error");
+  if (at == report.unknown.end()) at = report.unknown.begin();
+  const auto& fact = at->fact;
+  return fmt::format("No rule knows {}: {}\"{}\"", at->severity == "warning" ? "this warning" : "what this reports",
+                     fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "",
+                     shown(std::string_view(fact.text).substr(0, kLongest)));
+}
+
 std::string verdict_of(const DoctorReport& report) {
   if (!report.roots.empty()) {
     const DoctorFinding& first = report.roots.front();
-    return fmt::format("{} ({}{})", first.finding, first.confidence, ranks_in_words(first));
+    const std::string victims =
+        report.victims.empty()
+            ? ""
+            : fmt::format("; victims: {} other rank{}", report.victims.size(), report.victims.size() == 1 ? "" : "s");
+    return fmt::format("{} ({}{}){}", first.finding, first.confidence, ranks_in_words(first), victims);
   }
+  if (!report.unknown.empty()) return unknown_in_words(report);
   if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
   if (report.slow.empty()) return "No fault found";
   return fmt::format("No fault; slow: {}{}", report.slow.front().finding,
@@ -174,7 +222,10 @@ DoctorReport diagnose(const Evidence& evidence) {
       effects = effects || group.rule->role == Role::kCascade || group.rule->role == Role::kTeardown;
     }
   }
-  if (effects && report.roots.empty()) report.next = next_of(evidence, groups);
+  split_ranks(groups, report);
+  add_unknown(evidence, report);
+  const bool worse = std::ranges::any_of(report.unknown, [](const auto& u) { return u.severity != "warning"; });
+  if ((effects || worse) && report.roots.empty()) report.next = next_of(evidence, groups);
   report.verdict = verdict_of(report);
   return report;
 }

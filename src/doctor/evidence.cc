@@ -20,7 +20,7 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
 // Owners of words behind those of the rules.
-enum Owner { kKnown, kJob, kRas, kTable, kOwners };
+enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kOwners };
 
 // Lines with one of these are of a known kind even where no rule finds anything in them.
 constexpr std::string_view kKinds[] = {" NCCL ",    "NVRM",      "SXid",   "mlx5",   "[rank", "[Rank", "ProcessGroup",
@@ -54,6 +54,7 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   for (const std::string_view word : Job::words()) words_.add(word, owner(kJob));
   for (const std::string_view word : kRasWords) words_.add(word, owner(kRas));
   for (const std::string_view word : table_words()) words_.add(word, owner(kTable));
+  for (const std::string_view word : trouble_words()) words_.add(word, owner(kTrouble));
   words_.build();
   hit_.assign(rules_.size() + kOwners, 0);
 }
@@ -184,7 +185,49 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
     if (has_wrong_elements(line.text))
       found("F155", {.file = file, .text = std::string(original), .source = "table", .line = number});
   }
+  if (!fact && hit(kTrouble) && !hit(kTable)) keep_unknown(file, number, original);
   if (!understood && !hit(kJob)) ++not_understood_;
+}
+
+void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
+  constexpr std::size_t kMostUnknown = 4096;
+  const Line line = strip_launcher(original);
+  const Trouble trouble = trouble_of(line.text);
+  if (trouble == Trouble::kNone) return;
+  ++unknown_lines_;
+  const Process process = process_of(line.text);
+  Fact fact{.file = file,
+            .text = std::string(original),
+            .source = std::string(source_of(line.text)),
+            .line = number,
+            .rank = line.rank,
+            .process = process.key};
+  fact.host = process.host.empty() ? line.host : process.host;
+  if (fact.host.empty()) fact.host = syslog_host(line.text);
+  for (const std::string_view word : {"[Rank ", "[rank", " Rank "})
+    if (fact.rank < 0) fact.rank = number_behind(line.text, word);
+  if (const auto moment = moment_of(original)) {
+    fact.time = moment->shown;
+    fact.at = moment->seconds;
+  }
+  // The first of a rank, and the first of the worst kind.
+  for (const Unknown& other : unknown_)
+    if (other.fact.rank == fact.rank && other.fact.process == fact.process &&
+        (fact.rank >= 0 || !fact.process.empty() || other.fact.file == file) && other.trouble >= trouble)
+      return;
+  if (unknown_.size() < kMostUnknown) unknown_.push_back({std::move(fact), trouble});
+}
+
+void Evidence::settle_unknown() {
+  for (Unknown& one : unknown_)
+    if (one.fact.rank < 0 && !one.fact.process.empty()) one.fact.rank = job_.rank_of(one.fact.process);
+  const auto ahead = clocks_.ahead();
+  for (Unknown& one : unknown_)
+    if (const auto host = ahead.find(one.fact.host); one.fact.at && host != ahead.end()) *one.fact.at -= host->second;
+  std::ranges::stable_sort(unknown_, [](const Unknown& a, const Unknown& b) {
+    if (a.fact.at && b.fact.at && *a.fact.at != *b.fact.at) return *a.fact.at < *b.fact.at;
+    return !(a.fact.at && b.fact.at) && a.trouble > b.trouble;
+  });
 }
 
 std::string Evidence::add_file(const std::string& file, std::string_view text) {
@@ -256,6 +299,7 @@ void Evidence::finish() {
   traces_.finish(finder);
   records_.finish(finder);
   settle_times();
+  settle_unknown();
   if (const std::string mixed = job_.mixed(); !mixed.empty()) notes_.push_back(mixed);
 }
 

@@ -14,6 +14,7 @@
 #include "doctor/records.h"
 #include "doctor/rules.h"
 #include "doctor/traces.h"
+#include "doctor/trouble.h"
 #include "doctor/words.h"
 
 namespace weft::doctor {
@@ -40,6 +41,15 @@ class Evidence {
   const std::set<int>& ranks(std::size_t rule) const { return ranks_[rule]; }
   bool has(std::string_view rule) const;  // a fact of the rule with this id, and none that its own guard forbids
 
+  // Lines that report trouble and that no rule knows: the first of each rank (or of each file, where no rank is named)
+  // in the order of time, the worst kind first where there is no time.
+  struct Unknown {
+    Fact fact;  // fact.rule has no sense here
+    Trouble trouble = Trouble::kNone;
+  };
+  const std::vector<Unknown>& unknown() const { return unknown_; }
+  std::size_t unknown_lines() const { return unknown_lines_; }
+
   std::int64_t lines() const { return lines_; }
   std::int64_t not_understood() const { return not_understood_ + recorder_.not_understood(); }
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -57,6 +67,8 @@ class Evidence {
   void found(std::string_view id, Fact fact);
   void keep(Fact fact);
   void settle_times();
+  void settle_unknown();
+  void keep_unknown(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
   Words words_;
@@ -72,6 +84,8 @@ class Evidence {
   Clocks clocks_;
   Traces traces_;
   Records records_;
+  std::vector<Unknown> unknown_;
+  std::size_t unknown_lines_ = 0;
   std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;

@@ -6,6 +6,7 @@
 #include "doctor/diagnosis.h"
 #include "doctor/line.h"
 #include "doctor/tables.h"
+#include "doctor/trouble.h"
 
 namespace weft::doctor {
 namespace {
@@ -106,6 +107,91 @@ TEST(Tables, RowsOfNcclTestsOldAndNewOfOsuAndOfWeftAreRead) {
   ASSERT_EQ(osu.rows.size(), 1u);
   EXPECT_DOUBLE_EQ(osu.rows[0].microseconds, 310.25);
   EXPECT_EQ(osu.collective, "all_reduce");
+}
+
+TEST(Tables, LaunchersPrefixesAreTakenOffAndCutRowsCounted) {
+  const auto table = read_table(
+      "[1,0]<stdout>:#  Rank  0 Group  0 Pid 1 on  a device  0 [0x18] NVIDIA H100 80GB HBM3\n"
+      "3: #  Rank  1 Group  0 Pid 1 on  b device  0 [0x18] NVIDIA H100 80GB HBM3\n"
+      "[1,0]<stdout>:  1048576  262144  float  sum  -1  61.2  17.13  25.70  0\n"
+      "0: 2097152 524288 float sum -1 99.2 21.1 31.7 0\n"
+      "[1,0]<stdout>:  4194304  1048576  float\n");
+  EXPECT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.ranks, 2);
+  EXPECT_EQ(table.hosts.size(), 2u);
+  EXPECT_EQ(table.cut, 1u);
+}
+
+TEST(Tables, WhatIsMeasuredFollowsFromOperationRootAndTheRatioOfBandwidths) {
+  const auto inferred = [](const char* row, std::int64_t ranks) { return infer_collective(read_table(row), ranks); };
+  // 7/8 on 8 ranks, no operation.
+  EXPECT_EQ(inferred("1048576 32768 float none -1 30.0 34.95 30.58 0\n", 8).collective, "all_gather");
+  EXPECT_EQ(inferred("1048576 32768 float sum -1 30.0 34.95 30.58 0\n", 8).collective, "reduce_scatter");
+  EXPECT_EQ(inferred("1048576 262144 float sum -1 30.0 34.95 61.16 0\n", 8).collective, "all_reduce");
+  EXPECT_EQ(inferred("1048576 262144 float none 0 30.0 34.95 34.95 0\n", 8).collective, "broadcast");
+  EXPECT_EQ(inferred("1048576 262144 float sum 0 30.0 34.95 34.95 0\n", 8).collective, "reduce");
+  EXPECT_EQ(inferred("1048576 262144 float none -1 30.0 34.95 34.95 0\n", 8).collective, "send_receive");
+  // 2 * 15 / 16: sixteen ranks, where the table names none.
+  EXPECT_EQ(inferred("1048576 262144 float sum -1 30.0 34.95 65.53 0\n", 0).ranks, 16);
+  EXPECT_EQ(inferred("hello\n", 8).collective, "");
+}
+
+TEST(Tables, ASizeThatIsFasterThanASmallerOneIsNamed) {
+  EXPECT_EQ(non_monotonic(read_table("1024 256 float sum -1 9.0 1 1 0\n2048 512 float sum -1 20.0 1 1 0\n"
+                                     "4096 1024 float sum -1 12.0 1 1 0\n8192 2048 float sum -1 21.0 1 1 0\n")),
+            std::vector<std::int64_t>{4096});
+}
+
+TEST(Tables, RowsOfImbAreReadByTheirMean) {
+  const auto table = read_table(
+      "# Benchmarking Allgather \n# #processes = 16 \n"
+      "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+      "         1024         1000        10.00        12.00        11.00\n");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 11);
+  EXPECT_EQ(table.collective, "all_gather");
+  EXPECT_EQ(table.ranks, 16);
+}
+
+TEST(Unknown, TroubleThatNoRuleKnowsIsQuotedTheFirstOfEachRankInTimeOrder) {
+  const auto report =
+      of("2026-01-06 10:00:02 [rank1]: ValueError: shapes of frobnicator do not match\n"
+         "2026-01-06 10:00:01 [rank3]: KeyboardFrobError: lever 7 is stuck\n"
+         "2026-01-06 10:00:04 [rank3]: ValueError: again\n"
+         "2026-01-06 10:00:00 [rank0]: step 7 of 9, 0 errors\n");
+  EXPECT_TRUE(report.roots.empty());
+  ASSERT_EQ(report.unknown.size(), 2u);
+  EXPECT_EQ(report.unknown[0].fact.rank, 3);
+  EXPECT_EQ(report.unknown[0].severity, "fatal");
+  EXPECT_EQ(report.unknown[1].fact.rank, 1);
+  EXPECT_EQ(report.unknown_lines, 3u);
+  EXPECT_NE(report.verdict.find("lever 7 is stuck"), std::string::npos) << report.verdict;
+  EXPECT_FALSE(report.next.empty());
+}
+
+TEST(Unknown, NoFaultIsNeverSaidBesideAWarningOfNccl) {
+  const auto report = of("n1:1:2 [0] NCCL WARN transport/frob.cc:12 The frobnicator is upside down\n");
+  ASSERT_EQ(report.unknown.size(), 1u);
+  EXPECT_EQ(report.unknown[0].severity, "warning");
+  EXPECT_EQ(report.verdict.find("No fault"), std::string::npos) << report.verdict;
+}
+
+TEST(Unknown, EverydayLinesAreNoTrouble) {
+  for (const char* line : {"validation finished with 0 errors", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "error rate 0.01",
+                           "/x/y.py:3: FutureWarning: this is old", "TERROR of the deep", "loaded SIGGRAPH data set"})
+    EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
+  EXPECT_EQ(trouble_of("terminate called after throwing an instance of 'x'"), Trouble::kFatal);
+  EXPECT_EQ(trouble_of("[E1126 13:55:49.1 x.cpp:3] bad"), Trouble::kError);
+  EXPECT_EQ(trouble_of("foo.bar.BazError: no"), Trouble::kFatal);
+}
+
+TEST(Unknown, VictimsAreNamedApartFromTheCulprit) {
+  const auto report =
+      of("[rank2]: torch.OutOfMemoryError: CUDA out of memory.\n"
+         "[rank0]: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n"
+         "[rank1]: [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n");
+  EXPECT_EQ(report.culprits, std::vector<int>{2});
+  EXPECT_EQ(report.victims, (std::vector<int>{0, 1}));
 }
 
 TEST(Causes, TheShippedOnesAreReadAndBrokenOnesAreRefusedWithTheirLine) {

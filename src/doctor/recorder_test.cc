@@ -193,5 +193,62 @@ TEST(Recorder, HealthyDumpsHaveNoRoot) {
   }
 }
 
+// A dump of one rank of a pipeline whose group is {3, 7, 11, 15}: peers are counted within it.
+std::string pipeline_dump(int rank, const std::vector<std::string>& calls, bool batched) {
+  json entries = json::array();
+  std::int64_t number = 0;
+  for (const std::string& call : calls) {
+    ++number;
+    entries.push_back({{"record_id", number},
+                       {"process_group", {"52", "PIPELINE"}},
+                       {"collective_seq_id", 26},
+                       {"p2p_seq_id", batched ? 1 : number},
+                       {"profiling_name", call},
+                       {"state", "scheduled"},
+                       {"is_p2p", true}});
+  }
+  return json({{"rank", rank},
+               {"pg_config", {{"52", {{"name", "52"}, {"ranks", "[3, 7, 11, 15]"}}}}},
+               {"entries", entries}})
+      .dump();
+}
+std::vector<std::string> findings_of(const std::vector<std::string>& dumps) {
+  Evidence evidence(shipped_rules().value());
+  for (std::size_t i = 0; i < dumps.size(); ++i) evidence.add_text("dump" + std::to_string(i), dumps[i]);
+  evidence.finish();
+  std::vector<std::string> texts;
+  for (const auto& root : diagnose(evidence).roots)
+    for (const auto& fact : root.evidence) texts.push_back(root.id + " " + fact.text);
+  return texts;
+}
+
+TEST(Recorder, PeersOfAGroupAreRanksOfTheJob) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, false),
+                                  pipeline_dump(15, {"nccl:send 3->0", "nccl:recv 3<-0"}, false),
+                                  pipeline_dump(7, {}, false), pipeline_dump(11, {}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{"F070 ranks 3 and 15 both send to each other first"});
+}
+
+TEST(Recorder, MessagesOfOneBatchBlockNobody) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, true),
+                                  pipeline_dump(15, {"nccl:send 3->0", "nccl:recv 3<-0"}, true),
+                                  pipeline_dump(7, {}, true), pipeline_dump(11, {}, true)});
+  EXPECT_TRUE(found.empty()) << found[0];
+}
+
+TEST(Recorder, ACircleOfWaitsOfAnyLengthIsNamed) {
+  const auto found =
+      findings_of({pipeline_dump(3, {"nccl:recv 0<-1"}, false), pipeline_dump(7, {"nccl:recv 1<-2"}, false),
+                   pipeline_dump(11, {"nccl:recv 2<-3"}, false), pipeline_dump(15, {"nccl:recv 3<-0"}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{
+                       "F070 ranks 3, 7, 11, 15 wait for each other in a circle, each waits for the next first"});
+}
+
+TEST(Recorder, ASendWhoseReceiveWasNeverCalledBlamesTheReceiver) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->2"}, false), pipeline_dump(11, {}, false),
+                                  pipeline_dump(7, {}, false), pipeline_dump(15, {}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{"F068 rank 3 sends message 1 to rank 11, which has received 0"});
+}
+
 }  // namespace
 }  // namespace weft::doctor

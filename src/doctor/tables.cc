@@ -1,10 +1,12 @@
 #include "doctor/tables.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "doctor/cells.h"
+#include "doctor/line.h"
 
 namespace weft::doctor {
 namespace {
@@ -34,11 +36,21 @@ std::optional<PerfTable::Row> row_of(const std::vector<std::string_view>& words)
   std::size_t numbers = 0;
   while (first + numbers < words.size() && (number(words[first + numbers]) || words[first + numbers] == "N/A"))
     ++numbers;
-  if (numbers % 4 == 1 && words[first].find('.') == std::string_view::npos) ++first;
+  PerfTable::Row row{.bytes = static_cast<std::int64_t>(*bytes)};
+  for (std::size_t i = 3; i < first; ++i) row.reduces = row.reduces || words[i] != "none";
+  if (numbers % 4 == 1 && words[first].find('.') == std::string_view::npos) {
+    row.root = static_cast<int>(number(words[first]).value_or(-1));
+    ++first;
+  }
   if (first >= words.size()) return std::nullopt;
   const auto time = number(words[first]);
   if (!time || !std::isfinite(*time) || *time <= 0) return std::nullopt;
-  return PerfTable::Row{static_cast<std::int64_t>(*bytes), *time};
+  row.microseconds = *time;
+  if (first + 2 < words.size()) {
+    row.algbw = number(words[first + 1]).value_or(0);
+    row.busbw = number(words[first + 2]).value_or(0);
+  }
+  return row;
 }
 
 // "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"
@@ -53,34 +65,124 @@ void read_device(std::string_view line, const std::vector<std::string_view>& wor
   while (!table.gpu.empty() && (table.gpu.back() == '\r' || table.gpu.back() == ' ')) table.gpu.pop_back();
 }
 
+// Names in the lines around a table, and weft's.
+constexpr std::pair<std::string_view, std::string_view> kProgrammes[] = {
+    {"all_reduce_perf", "all_reduce"},
+    {"all_gather_perf", "all_gather"},
+    {"reduce_scatter_perf", "reduce_scatter"},
+    {"alltoall_perf", "all_to_all"},
+    {"broadcast_perf", "broadcast"},
+    {"reduce_perf", "reduce"},
+    {"sendrecv_perf", "send_receive"},
+    {"gather_perf", "gather"},
+    {"scatter_perf", "scatter"},
+    {"Allreduce Latency", "all_reduce"},
+    {"All-Reduce", "all_reduce"},
+    {"Allgather Latency", "all_gather"},
+    {"All-Gather", "all_gather"},
+    {"Reduce_scatter Latency", "reduce_scatter"},
+    {"Alltoall", "all_to_all"},
+    {"All-to-All", "all_to_all"},
+    {"Broadcast Latency", "broadcast"},
+    {"Benchmarking Allreduce", "all_reduce"},
+    {"Benchmarking Allgather", "all_gather"},
+    {"Benchmarking Reduce_scatter", "reduce_scatter"},
+    {"Benchmarking Bcast", "broadcast"},
+    {"Benchmarking Reduce", "reduce"},
+    {"osu_allreduce", "all_reduce"},
+    {"osu_allgather", "all_gather"},
+    {"osu_reduce_scatter", "reduce_scatter"},
+    {"osu_bcast", "broadcast"}};
+
+// What the lines around say, and rows of OSU ("size time") and IMB ("size repetitions t_min t_max t_avg").
+class TableReader {
+ public:
+  void line(std::string_view text) {
+    const auto words = words_of(text, 20);
+    if (text.find("OSU ") != std::string_view::npos) osu_ = true;
+    if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
+    for (const auto& [theirs, ours] : kProgrammes)
+      if (table.collective.empty() && text.find(theirs) != std::string_view::npos) table.collective = ours;
+    if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
+      table.gpus_per_thread = static_cast<int>(number(at[1]).value_or(0));
+    if (const auto at = text.find("#processes = "); at != std::string_view::npos)
+      table.ranks = std::max<std::int64_t>(table.ranks, number_at(text, at + 13));
+    read_device(text, words, table);
+    if (const auto row = row_of(words)) {
+      table.rows.push_back(*row);
+      return;
+    }
+    const auto bytes = words.size() >= 2 ? number(words[0]) : std::nullopt;
+    const bool size = bytes && *bytes >= 1 && *bytes < kMostBytes;
+    const std::size_t column = imb_ ? 4 : 1;
+    if ((osu_ || imb_) && size && words.size() > column && number(words[column]).value_or(0) > 0)
+      table.rows.push_back({.bytes = static_cast<std::int64_t>(*bytes), .microseconds = *number(words[column])});
+    else if (size && words.size() >= 3 && number(words[1]) && is_type(words[2]))
+      ++table.cut;
+  }
+  PerfTable table;
+
+ private:
+  static bool is_type(std::string_view word) {
+    return std::ranges::any_of(table_words(), [&](std::string_view type) { return word.starts_with(type.substr(1)); });
+  }
+  bool osu_ = false, imb_ = false;
+};
+
 }  // namespace
 
 PerfTable read_table(std::string_view text) {
   constexpr std::size_t kLongestLine = 1024;
-  PerfTable table;
-  bool osu = false;
+  TableReader reader;
   while (!text.empty()) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, std::min(end, kLongestLine));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    const auto words = words_of(line, 20);
-    if (line.find("OSU ") != std::string_view::npos) osu = true;
-    for (const std::string_view name :
-         {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce"})
-      if (table.collective.empty() && (line.find(std::string(name) + "_perf") != std::string_view::npos))
-        table.collective = name == "alltoall" ? "all_to_all" : name;
-    if (osu && table.collective.empty() && line.find("llreduce") != std::string_view::npos)
-      table.collective = "all_reduce";
-    if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
-      table.gpus_per_thread = static_cast<int>(number(at[1]).value_or(0));
-    read_device(line, words, table);
-    if (const auto row = row_of(words))
-      table.rows.push_back(*row);
-    else if (const auto bytes = words.size() >= 2 ? number(words[0]) : std::nullopt;
-             osu && bytes && *bytes >= 1 && *bytes < kMostBytes && number(words[1]).value_or(0) > 0)
-      table.rows.push_back({static_cast<std::int64_t>(*bytes), *number(words[1])});
+    reader.line(strip_launcher(line).text);
   }
-  return table;
+  return std::move(reader.table);
+}
+
+Inferred infer_collective(const PerfTable& table, std::int64_t ranks) {
+  // The largest row has the most digits of both bandwidths.
+  const PerfTable::Row* row = nullptr;
+  for (const auto& one : table.rows)
+    if (one.algbw > 0 && one.busbw > 0 && (row == nullptr || one.busbw > row->busbw)) row = &one;
+  if (row == nullptr) return {};
+  const double ratio = row->busbw / row->algbw;
+  Inferred found{.reason = fmt::format("{}{}, busbw = {:.3f} algbw", row->reduces ? "an operation" : "no operation",
+                                       row->root >= 0 ? " and a root" : "", ratio),
+                 .ranks = ranks};
+  constexpr double kNear = 0.02;
+  const auto near = [&](double expected) { return std::abs(ratio - expected) < kNear * expected; };
+  const auto n = static_cast<double>(ranks);
+  if (ranks == 0) {
+    // 2 (n - 1) / n and (n - 1) / n, solved for n.
+    const double guess = ratio > 1 ? 2 / (2 - ratio) : ratio < 1 ? 1 / (1 - ratio) : 0;
+    if (guess >= 1.9 && guess < 4096) found.ranks = std::llround(guess);
+  }
+  const bool whole = near(1) && (ranks == 0 || !near((n - 1) / n));
+  if (row->root >= 0)
+    found.collective = row->reduces ? "reduce" : "broadcast";
+  else if (row->reduces)
+    found.collective = ranks == 2 && near(1) ? "all_reduce" : ratio >= 1 ? "all_reduce" : "reduce_scatter";
+  else
+    found.collective = whole ? "send_receive" : "all_gather";
+  return found;
+}
+
+std::vector<std::int64_t> non_monotonic(const PerfTable& table) {
+  constexpr double kFaster = 0.8;
+  std::vector<const PerfTable::Row*> rows;
+  for (const auto& row : table.rows) rows.push_back(&row);
+  std::ranges::stable_sort(rows, {}, &PerfTable::Row::bytes);
+  std::vector<std::int64_t> sizes;
+  double slowest = 0;
+  for (const auto* row : rows) {
+    if (row->microseconds < kFaster * slowest) sizes.push_back(row->bytes);
+    slowest = std::max(slowest, row->microseconds);
+  }
+  return sizes;
 }
 
 const std::vector<std::string_view>& table_words() {

@@ -15,11 +15,15 @@ bool has_wrong_elements(std::string_view line);
 // Words of which one is in each row: names of types.
 const std::vector<std::string_view>& table_words();
 
-// A table of nccl-tests, of OSU's collectives or of `weft bench`, as it was printed or pasted, with other lines around.
+// A table of nccl-tests or rccl-tests, of OSU's or IMB's collectives or of `weft bench`, as it was printed or pasted,
+// with other lines around and with launchers' prefixes.
 struct PerfTable {
   struct Row {
     std::int64_t bytes = 0;
-    double microseconds = 0;  // out of place
+    double microseconds = 0;      // out of place
+    double algbw = 0, busbw = 0;  // GB/s; 0: not printed
+    int root = -1;
+    bool reduces = false;  // it names an operation
   };
   std::vector<Row> rows;
   // These come from the lines around; 0 or empty: nothing is said.
@@ -28,7 +32,20 @@ struct PerfTable {
   std::string gpu;         // "NVIDIA H100 80GB HBM3"
   std::string collective;  // "all_reduce"
   int gpus_per_thread = 0;
+  std::size_t cut = 0;  // lines that begin as a row and are none: cut off or damaged
 };
 PerfTable read_table(std::string_view text);
+
+// What a table without a name measures, from its rows: whether they reduce, have a root, and how busbw stands to algbw
+// on `ranks` ranks.
+struct Inferred {
+  std::string collective;  // empty: the rows do not say
+  std::string reason;      // "no operation, busbw = 0.875 algbw"
+  std::int64_t ranks = 0;  // that the ratio means, where `ranks` is 0
+};
+Inferred infer_collective(const PerfTable& table, std::int64_t ranks);
+
+// Sizes whose time is at least a fifth below that of a smaller size.
+std::vector<std::int64_t> non_monotonic(const PerfTable& table);
 
 }  // namespace weft::doctor

@@ -3,17 +3,16 @@
 namespace weft::report {
 namespace {
 
+nlohmann::json to_json(const DoctorFact& fact) {
+  return {{"file", fact.file}, {"line", fact.line}, {"rank", fact.rank},
+          {"host", fact.host}, {"time", fact.time}, {"text", fact.text}};
+}
+
 nlohmann::json to_json(const std::vector<DoctorFinding>& findings) {
   nlohmann::json list = nlohmann::json::array();
   for (const DoctorFinding& f : findings) {
     nlohmann::json evidence = nlohmann::json::array();
-    for (const DoctorFact& fact : f.evidence)
-      evidence.push_back({{"file", fact.file},
-                          {"line", fact.line},
-                          {"rank", fact.rank},
-                          {"host", fact.host},
-                          {"time", fact.time},
-                          {"text", fact.text}});
+    for (const DoctorFact& fact : f.evidence) evidence.push_back(to_json(fact));
     list.push_back({{"id", f.id},
                     {"finding", f.finding},
                     {"role", f.role},
@@ -34,11 +33,21 @@ nlohmann::json to_json(const std::vector<DoctorFinding>& findings) {
 }  // namespace
 
 nlohmann::json to_json(const DoctorReport& report) {
+  nlohmann::json unknown = nlohmann::json::array();
+  for (const auto& one : report.unknown) {
+    nlohmann::json fact = to_json(one.fact);
+    fact["severity"] = one.severity;
+    unknown.push_back(std::move(fact));
+  }
   return {{"schema", "weft.doctor/1"},
           {"verdict", report.verdict},
           {"roots", to_json(report.roots)},
           {"slow", to_json(report.slow)},
           {"folded", to_json(report.folded)},
+          {"culprits", report.culprits},
+          {"victims", report.victims},
+          {"unknown", std::move(unknown)},
+          {"unknown_lines", report.unknown_lines},
           {"next", report.next},
           {"files", report.files},
           {"lines", report.lines},

@@ -25,7 +25,16 @@ struct DoctorReport {
   std::vector<DoctorFinding> roots;   // at most three
   std::vector<DoctorFinding> slow;    // paths that work and are slow
   std::vector<DoctorFinding> folded;  // effects, and what is less likely
-  std::string next;                   // what to set and run again
+  // Lines that report trouble and that no rule knows, the first of each rank in the order of time; `severity` of each:
+  // fatal, error or warning.
+  struct Unknown {
+    DoctorFact fact;
+    std::string severity;
+  };
+  std::vector<Unknown> unknown;
+  std::vector<int> culprits, victims;  // ranks that the first finding blames, and those that only suffer from it
+  std::size_t unknown_lines = 0;       // of them in all
+  std::string next;                    // what to set and run again
   std::int64_t files = 0, lines = 0, not_understood = 0;
   std::vector<std::string> left_out;
   std::vector<std::string> notes;  // on the evidence as a whole, a sentence each
