@@ -435,6 +435,11 @@ Command add_train(CLI::App& app) {
          "gradients, as DDP's hooks do with --zero 0: none, fp16, powersgd:RANK or topk:SHARE%; encoding is charged")
       ->capture_default_str();
   sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
+  sub->add_option(
+         "--optimizer-bytes", plan.optimizer_bytes,
+         "of the optimizer's state per parameter: 12 for Adam with FP32 weights, 8 for Muon, 6 for BF16 states")
+      ->check(CLI::Range(0, 32))
+      ->capture_default_str();
   sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
       ->check(CLI::IsMember({2, 4}))
       ->capture_default_str();

@@ -65,6 +65,8 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"eager", &plan.eager}})
     if (plain == known) return *number = value, true;
   if (plain == "software") return plan.software = static_cast<int>(value), true;
+  if (plain == "gradient-bytes") return plan.gradient_bytes = static_cast<int>(value), true;
+  if (plain == "optimizer-bytes") return plan.optimizer_bytes = static_cast<int>(value), true;
   return false;
 }
 

@@ -72,7 +72,7 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   StageMemory memory;
   memory.parameters = spread(2, 3);
   memory.gradients = spread(plan.gradient_bytes, 2);
-  memory.optimizer = spread(12, 1);  // FP32 weights and two moments of Adam
+  memory.optimizer = spread(plan.optimizer_bytes, 1);
   const Layers layers = layers_on(m, plan, stage);
   const double tokens = d(plan.micro_batch * plan.seq) / d(plan.cp);
   // Micro-batches whose activations are held at once.

@@ -32,7 +32,10 @@ struct Plan {
   std::int64_t eager = 0;          // 1: a kernel per operation, as PyTorch runs a model that is not compiled
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
-  Compression compression = {};    // of gradients, before they are reduced; ZeRO 0 only, as DDP's hooks
+  // Per parameter: FP32 weights and Adam's two moments. 6: all of them in BF16; 8: FP32 weights, one FP32 moment
+  // (Muon).
+  int optimizer_bytes = 12;
+  Compression compression = {};  // of gradients, before they are reduced; ZeRO 0 only, as DDP's hooks
   // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory; in 2023
   // it is FlashAttention-2, and tensor parallelism does not overlap, as in PyTorch's own kernels until today.
   int software = 2025;

@@ -226,8 +226,8 @@ class Builder {
       const double replicas = plan_.zero > 0 ? d(plan_.dp * plan_.cp) : 1;
       const double experts = plan_.zero > 0 ? std::max(1.0, d(plan_.dp * plan_.cp * plan_.tp) / d(plan_.ep)) : 1;
       // Adam: FP32 weight and two moments read and written, gradient read, BF16 weight written.
-      const double bytes =
-          (parameters_[s].dense / replicas + parameters_[s].expert / experts) * (6 * 4 + plan_.gradient_bytes + 2);
+      const double bytes = (parameters_[s].dense / replicas + parameters_[s].expert / experts) *
+                           (2 * plan_.optimizer_bytes + plan_.gradient_bytes + 2);
       optimizers[s] = card_.memory_time(bytes);
       exposed[s] = reduced - done;
       step.data_begin.push_back(begin);

@@ -108,6 +108,24 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   return {};
 }
 
+// Types of gradients and of the optimizer's state: DeepSpeed's and Megatron-LM's switches.
+void read_state_types(const Settings& settings, Config& config) {
+  const bool half_masters =
+      settings.on("bf16_master_weights_and_grads") || settings.on("fp16_master_weights_and_grads");
+  const bool half_moments = settings.on("bf16_optimizer_states");
+  if (half_masters || settings.on("grad_reduce_in_bf16")) config.numbers.try_emplace("gradient-bytes", 2);
+  if (half_masters || half_moments)
+    config.numbers.try_emplace("optimizer-bytes", (half_masters ? 2 : 4) + (half_moments ? 4 : 8));
+  if (!settings.on("use_precision_aware_optimizer")) return;
+  const auto bytes = [&](const char* key) {
+    const std::string type = settings.find(key).value_or("fp32");
+    return type.find("8") != std::string::npos ? 1 : type.find("16") != std::string::npos ? 2 : 4;
+  };
+  config.numbers.try_emplace("optimizer-bytes",
+                             bytes("main_params_dtype") + bytes("exp_avg_dtype") + bytes("exp_avg_sq_dtype"));
+  config.numbers.try_emplace("gradient-bytes", bytes("main_grads_dtype"));
+}
+
 // What only one format means.
 Status read_format(std::string_view file, const Settings& settings, Config& config) {
   if (config.format == "torchtitan") {
@@ -364,6 +382,7 @@ Result<Config> parse_config(std::string_view file, std::string_view text, const 
   config.format = found.format;
   WEFT_CHECK(read_plan(file, found.settings, config));
   WEFT_CHECK(read_format(file, found.settings, config));
+  read_state_types(found.settings, config);
   WEFT_CHECK(read_model(file, found.settings, hints, config));
   name_model(found.settings, config);
   name_rest(found.settings, config);

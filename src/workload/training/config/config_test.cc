@@ -275,6 +275,18 @@ TEST(Config, APythonFilesFunctionIsReadAsSyntax) {
             "r.py: 2 configurations; name one, e.g. r.py:");
 }
 
+// Masters of 2 bytes and two moments of 2 bytes each.
+TEST(Config, TypesOfTheOptimizersStateAreRead) {
+  const Config deepspeed = parsed("ds.json", R"({"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 3},
+    "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}})");
+  EXPECT_EQ(deepspeed.numbers.at("optimizer-bytes"), 6);
+  EXPECT_EQ(deepspeed.numbers.at("gradient-bytes"), 2);
+  const Config megatron =
+      parsed("a", "--micro-batch-size 1 --use-precision-aware-optimizer --exp-avg-dtype bf16 --main-grads-dtype bf16");
+  EXPECT_EQ(megatron.numbers.at("optimizer-bytes"), 10);
+  EXPECT_EQ(megatron.numbers.at("gradient-bytes"), 2);
+}
+
 TEST(Config, BrokenFilesNameTheirLine) {
   const auto message = [](std::string_view file, std::string_view text) {
     const auto c = parse_config(file, text);
