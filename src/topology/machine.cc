@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/embedded.h"
+#include "base/nearest_words.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "topology/catalog/catalog.h"
@@ -183,17 +184,22 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
-    if (names.back() != lower(name)) continue;
+    if (!preset_is_called(file, lower(name))) continue;
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
-  return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
+  const auto nearest = nearest_words(name, names, 3);
+  return bad_input("unknown machine '{}'; {}presets are {}; or give a file", name,
+                   nearest.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(nearest, ", ")),
+                   fmt::join(names, ", "));
 }
 
 // A preset's name means the preset, whatever lies in the working directory. Capitals do not matter: DGX-H100.
 bool looks_like_file(std::string_view name) {
   for (const embedded::File& file : preset_files(embedded::files()))
-    if (preset_name(file) == lower(name)) return false;
+    if (preset_name(file) == lower(name) ||
+        (preset_is_called(file, lower(name)) && !file_exists(std::filesystem::path(name))))
+      return false;
   return name.find('/') != std::string_view::npos || name.find('.') != std::string_view::npos ||
          file_exists(std::filesystem::path(name));
 }

@@ -43,6 +43,19 @@ TEST(Machine, CapitalsOfAPresetAndItsNetworkDoNotMatter) {
   EXPECT_TRUE(error_of("DGX-H1000").starts_with("unknown machine 'DGX-H1000'"));
 }
 
+TEST(Machine, AGpusCommonNameIsItsPreset) {
+  for (const auto& [name, preset] : {std::pair("h100", "dgx-h100"),
+                                     {"H200", "hgx-h200"},
+                                     {"B200", "hgx-b200"},
+                                     {"MI350X", "mi355x"},
+                                     {"p5.48xlarge", "aws-p5"}}) {
+    const auto t = load_machine(name);
+    ASSERT_TRUE(t) << t.error().message;
+    EXPECT_EQ(t->endpoints().size(), load_machine(preset)->endpoints().size()) << name;
+  }
+  EXPECT_NE(error_of("dgx-h10").find("did you mean dgx-h100"), std::string::npos);
+}
+
 // The PCIe switch of a ConnectX-8 joins its GPU by PCIe 6, the CPU by PCIe 5.
 TEST(Machine, Gb300ReachesItsAdapterWithoutTheCpu) {
   const auto t = load_machine("gb300-nvl72");

@@ -95,6 +95,14 @@ std::string preset_name(const embedded::File& file) {
   return std::string(name);
 }
 
+bool preset_is_called(const embedded::File& file, std::string_view name) {
+  if (preset_name(file) == name) return true;
+  const json root = json::parse(file.text, nullptr, false);
+  const auto names = root.find("names");
+  return names != root.end() && names->is_array() &&
+         std::ranges::any_of(*names, [&](const json& other) { return other == name; });
+}
+
 Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file, std::span<const std::int32_t> shape) {
   const json root = json::parse(file.text, nullptr, false);
   if (!root.is_object() || word(root, "schema") != "weft.preset/1")
