@@ -22,6 +22,8 @@ struct Type {
   std::string_view name, peak;
   double weight, activation;  // bytes; 4-bit types with a scale of 8 bits per 16 (nvfp4) or 32 elements (mxfp4)
 };
+constexpr double kGiB = 1073741824.0;
+
 constexpr std::array<Type, kPrecisions> kTypes = {{{"bfloat16", "bf16", 2, 2},
                                                    {"fp8", "fp8", 1, 1},
                                                    {"fp8_block", "fp8", 1, 1},
@@ -111,7 +113,7 @@ Result<Kernels> Kernels::load(std::string_view part_name, std::string_view softw
   // A data sheet that names FP4 alone (B300): FP8 is twice the 16-bit peak there as on its siblings.
   if (k.has_peak("fp4") && !k.has_peak("fp8")) k.peaks_["fp8"] = 2 * k.peaks_["bf16"];
   k.rate_ = part->figure("memory_rate")->value * 1e9;
-  if (const auto* memory = part->figure("memory")) k.memory_ = memory->value * 1e9;
+  if (const auto* memory = part->figure("memory")) k.memory_ = memory->value * kGiB;
   const auto* sms = part->figure("multiprocessors");
   k.multiprocessors_ = sms != nullptr ? sms->value : 148;  // Blackwell's, where none is known
   const auto sm = part->facts.find("sm");
@@ -121,12 +123,17 @@ Result<Kernels> Kernels::load(std::string_view part_name, std::string_view softw
     for (const Entry& e : entries)
       if (e.card == k.measured_ && (e.software == software || !exactly))
         k.table_.try_emplace({e.kind, e.precision}, e.constants);
-  // A table whose launches are several times the other software's was bound by its host, which CUDA graphs are not.
-  constexpr double kHostBound = 2.5;
+  // Both engines call the vendor's GEMMs: the better fit of the two tables counts, and the shorter launch, because the
+  // longer one is the host's. Of other kernels a launch that is several times the other software's is the host's, too,
+  // which CUDA graphs take away.
+  constexpr double kHostBound = 1.5;
   for (const Entry& e : entries) {
     if (e.card != k.measured_) continue;
     Constants& own = k.table_.at({e.kind, e.precision});
-    if (own.launch > kHostBound * e.constants.launch) own = e.constants;
+    const double launch = std::min(own.launch, e.constants.launch);
+    const bool bound = own.launch > kHostBound * e.constants.launch;
+    if (e.constants.error < own.error && (bound || e.kind == Kind::kGemm)) own = e.constants;
+    if (bound || e.kind == Kind::kGemm) own.launch = launch;
   }
   for (int kind = 0; kind < kKinds; ++kind)
     if (!k.table_.contains({static_cast<Kind>(kind), Precision::kBf16}))
@@ -150,7 +157,7 @@ double Kernels::time(const Constants& c, Precision precision, double flop, doubl
   const double compute = flop / (peak(precision) * c.compute), memory = bytes / (rate_ * c.memory);
   const double most = std::max(compute, memory);
   if (most <= 0) return 0;
-  return c.launch +
+  return c.launch * launch_share_ +
          most * std::pow(std::pow(compute / most, c.sharpness) + std::pow(memory / most, c.sharpness), 1 / c.sharpness);
 }
 

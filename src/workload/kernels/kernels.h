@@ -60,6 +60,10 @@ class Kernels {
   // card and their own peaks. Errors (bad input): no such part, or a part without peak or memory rate.
   static Result<Kernels> load(std::string_view part, std::string_view software);
 
+  // Share of a kernel's own launch that is left between kernels of an iteration: quantising fused into the kernel
+  // before, programmatic dependent launches.
+  void set_launch_share(double share) { launch_share_ = share; }
+
   // Seconds of C = A B with A of m × k. Attention of the cache's element bytes (1: fp8, 2: bf16).
   double gemm(Precision precision, double m, double n, double k) const;
   double experts(Precision precision, const Experts& work) const;
@@ -85,6 +89,7 @@ class Kernels {
   std::map<std::string, double> peaks_;  // FLOP/s by "bf16", "fp8", "fp4"
   double rate_ = 0, memory_ = 0;
   double multiprocessors_ = 0;
+  double launch_share_ = 1;
   std::map<std::pair<Kind, Precision>, Constants> table_;
 };
 

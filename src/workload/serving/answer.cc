@@ -78,7 +78,7 @@ Result<report::ServeReport> serve_words(const cost::MachineView& machine, const 
   WEFT_TRY(const Question q, understand(words));
   WEFT_TRY(Place place, Place::open(machine));
   WEFT_TRY(const Point p, answer(place, q));
-  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine.kernels));
+  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
   report::ServeReport report{.model = q.shape.name,
                              .machine = words.on,

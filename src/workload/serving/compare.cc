@@ -83,6 +83,9 @@ Result<Plan> plan_of(const Row& row, const std::string& pool) {
     else
       plan.tp = plan.ep;
   }
+  // Experts on more GPUs than attention has by the row: attention has a replica for each of the others.
+  if (text_of(row, pool + "attention_dp_size").empty() && moe_tp * plan.ep > plan.tp && moe_tp * plan.ep % plan.tp == 0)
+    plan.dp = moe_tp * plan.ep / plan.tp;
   if (plan.ep > plan.stage()) plan.ep = plan.stage();
   plan.precision = text_of(row, "gemm_quant_mode");
   if (plan.precision.empty()) plan.precision = text_of(row, "precision");
@@ -96,7 +99,10 @@ Result<Plan> plan_of(const Row& row, const std::string& pool) {
 Result<Question> question_of(const Row& row) {
   Question q;
   WEFT_TRY(q.shape, load_shape(text_of(row, "model_path")));
-  WEFT_TRY(q.engine, load_engine(text_of(row, "backend")));
+  // Rows with a date are of a benchmark whose lengths vary by a fifth and that sets the engines' intervals; the others
+  // are of exact lengths.
+  const bool benchmark = !text_of(row, "measured_on").empty();
+  WEFT_TRY(q.engine, load_engine(text_of(row, "backend"), benchmark));
   const bool apart = text_of(row, "mode") == "disagg";
   WEFT_TRY(q.plan, plan_of(row, apart ? "decode_" : ""));
   if (apart) {
@@ -116,7 +122,7 @@ Result<Question> question_of(const Row& row) {
   }
   if (clients < 1 || clients > 1e6) return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
   q.load.concurrency = static_cast<std::int64_t>(clients);
-  q.load.spread = 0.8;
+  q.load.spread = benchmark ? 0.8 : 1;
   return q;
 }
 
@@ -155,7 +161,11 @@ class Places {
 };
 
 Result<Point> predict(const Row& row, Places& places) {
-  WEFT_TRY(const Question q, question_of(row));
+  WEFT_TRY(Question q, question_of(row));
+  // Groups that do not divide the heads can only have a replica of attention on each GPU.
+  for (Plan* plan : {&q.plan, q.prefill ? &*q.prefill : nullptr})
+    if (plan != nullptr && plan->tp > 1 && q.shape.latent() && q.shape.heads() % plan->tp != 0)
+      plan->dp *= plan->tp, plan->tp = 1, plan->ep = plan->dp;
   WEFT_TRY(Place * place, places.find(text_of(row, "system"), q.gpus()));
   return answer(*place, q);
 }

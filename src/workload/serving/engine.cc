@@ -14,7 +14,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 }  // namespace
 
 void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, double, bool ready) {
-  waiting_.push_back({id, input, ready ? 0 : input, output, ready});
+  incoming_.push_back({id, input, ready ? 0 : input, output, ready});
 }
 
 // The last sequence to start computes again later what it had.
@@ -46,6 +46,11 @@ bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double n
   };
   for (Prompt& p : reading_)
     if (budget >= 1) read(p);
+  if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
+    waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
+    incoming_.clear();
+    look_ = iteration_ + interval();
+  }
   while (!waiting_.empty() && (reading_.empty() || reading_.back().left == 0)) {
     Prompt p = waiting_.front();
     if (!p.ready && budget < 1) break;
@@ -122,6 +127,7 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until) {
   // Decoding alone: until a sequence finishes, the cache is full or `until` has come, at most.
   double n = d(decoding_.begin()->first - iteration_);
   n = std::min(n, std::max(1.0, std::floor((tokens_ - held_) / work.decodes)));
+  if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
   double each = parts.total();
   if (n > 1) {
     Work last = work;

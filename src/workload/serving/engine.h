@@ -34,7 +34,7 @@ class Scheduler {
 
   // Puts a request into the queue; its prompt is computed already when `ready`.
   void add(std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready = false);
-  bool idle() const { return waiting_.empty() && reading_.empty() && decoding_.empty(); }
+  bool idle() const { return incoming_.empty() && waiting_.empty() && reading_.empty() && decoding_.empty(); }
 
   struct Event {
     std::int64_t id;
@@ -64,16 +64,20 @@ class Scheduler {
   };
   void decode_for(double iterations, double now, Outcome& out);
   void preempt();
+  std::int64_t interval() const {
+    return running() >= 16 ? step_.engine().receive_interval : step_.engine().receive_interval_few;
+  }
   bool take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out);
 
   StepModel& step_;
   double tokens_;
-  std::deque<Prompt> waiting_, reading_;
+  std::deque<Prompt> incoming_, waiting_, reading_;  // not looked at yet; in the queue; begun
   std::multimap<std::int64_t, Sequence> decoding_;  // by the iteration in which they finish
   std::int64_t iteration_ = 0;                      // of decoding
   double context_ = 0;                              // cached tokens of sequences that decode
   double held_ = 0, most_ = 0;                      // tokens of the cache in use
   std::int64_t preemptions_ = 0;
+  std::int64_t look_ = 0;  // the iteration in which new requests are looked for next
   Parts decode_parts_;
   double decode_seconds_ = 0, prefill_seconds_ = 0, iterations_ = 0, decode_iterations_ = 0, batch_ = 0;
 };

@@ -9,6 +9,9 @@ namespace weft::serving {
 Result<double> Network::at(Collective collective, Group group, Bytes bytes) {
   const auto key = std::tuple(collective, group, bytes);
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  // Largest all-reduce of engines' own one- and two-shot kernels, by GPUs: vLLM's custom_all_reduce limits, 2026-01.
+  const Bytes own = group.ranks <= 2 ? 8 << 20 : group.ranks <= 4 ? 2 << 20 : 512 << 10;
+  traffic_.choose_as_nccl(collective != Collective::kAllReduce || bytes > own || group.ranks > 8);
   WEFT_TRY(const auto cost, traffic_(collective, group, bytes));
   return known_.emplace(key, cost.seconds).first->second;
 }

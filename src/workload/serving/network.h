@@ -6,8 +6,9 @@
 
 namespace weft::serving {
 
-// Collectives of a step, answered by weft's choice and simulator (training::Traffic) at a grid of sizes, one per factor
-// of two, linearly between. Answers are kept. Thread: one at a time.
+// Collectives of a step, answered at a grid of sizes, one per factor of two, linearly between: small all-reduces by
+// weft's own choice, which is what engines' own kernels do, all others by what NCCL's tuner takes where it models them;
+// both timed by weft's simulator (training::Traffic). Answers are kept. Thread: one at a time.
 class Network {
  public:
   using Group = training::Traffic::Group;

@@ -51,7 +51,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-Result<Engine> load_engine(std::string_view name) {
+Result<Engine> load_engine(std::string_view name, bool benchmark) {
   WEFT_TRY(const json whole, engines());
   for (const json& e : whole["engines"]) {
     if (e.value("name", "") != name) continue;
@@ -66,7 +66,17 @@ Result<Engine> load_engine(std::string_view name) {
     engine.prefill_host_per_layer = e.value("prefill_host_per_layer_us", 0.0) * 1e-6;
     engine.first_response = e.value("first_response_ms", 0.0) * 1e-3;
     engine.block_tokens = e.value("block_tokens", engine.block_tokens);
-    const json cache = e.value("cache_bytes", json::object());
+    engine.launch_share = e.value("launch_share", 1.0);
+    engine.graph_launch = whole.value("graph_launch_us", 0.0) * 1e-6;
+    if (benchmark && e.contains("benchmark")) {
+      const json& b = e["benchmark"];
+      engine.overlapped = b.value("overlapped", engine.overlapped);
+      engine.receive_interval = b.value("receive_interval", std::int64_t{1});
+      engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
+      engine.stream_interval = b.value("stream_interval", std::int64_t{1});
+    }
+    json cache = e.value("cache_bytes", json::object());
+    if (benchmark && e.contains("benchmark")) cache.update(e["benchmark"].value("cache_bytes", json::object()));
     engine.cache_bytes_bf16 = cache.value("bf16", 2);
     engine.cache_bytes_fp8 = cache.value("fp8", 2);
     engine.cache_bytes_fp4 = cache.value("fp4", 2);

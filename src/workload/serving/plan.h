@@ -38,9 +38,15 @@ struct Engine {
   double first_response = 0;               // s from the first token to the client
   int cache_bytes_bf16 = 2, cache_bytes_fp8 = 2, cache_bytes_fp4 = 2;  // of keys and values, by weights' precision
   std::int64_t block_tokens = 16;
+  double launch_share = 1;      // of kernels' launches, see Kernels::set_launch_share
+  double graph_launch = 0;      // s to start a collective that is replayed from a CUDA graph
+  // Iterations between two looks for new requests, with 16 sequences or more and with fewer; tokens that are sent to a
+  // client at once.
+  std::int64_t receive_interval = 1, receive_interval_few = 1, stream_interval = 1;
 };
 // "vllm", "sglang", "trtllm". Errors (bad input): another name.
-Result<Engine> load_engine(std::string_view name);
+// `benchmark`: with the intervals that published benchmarks set instead of the engine's own.
+Result<Engine> load_engine(std::string_view name, bool benchmark = false);
 std::vector<std::string> engine_names();
 
 // Types of a model's matrices under a plan.

@@ -49,7 +49,7 @@ struct Ready {
 
 Result<Ready> prepare(Place& place, const Question& q, const Plan& plan) {
   WEFT_CHECK(check_plan(q.shape, plan));
-  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine.kernels));
+  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, plan, q.engine, *kernels));
   Ready ready;
   ready.memory = memory_of(q.shape, plan, q.engine, types, *kernels);
@@ -79,14 +79,18 @@ Result<Place> Place::open(const cost::MachineView& view) {
   if (view.endpoints() == 0) return bad_input("the machine has no GPU");
   place.part_ = view.topology().device(view.device(0)).model;
   if (place.part_.empty()) return bad_input("the machine's GPU is not named, so its rates are unknown");
-  place.network_ = std::make_unique<Network>(view);
+  WEFT_TRY(const Engine engine, load_engine("vllm"));  // the same for all
+  place.view_ = std::make_unique<cost::MachineView>(
+      view.topology(), view.costs().with_launches(Duration::seconds(engine.graph_launch)), view.caches());
+  place.network_ = std::make_unique<Network>(*place.view_);
   return place;
 }
 
-Result<const kernels::Kernels*> Place::kernels(const std::string& software) {
-  if (const auto found = kernels_.find(software); found != kernels_.end()) return &found->second;
-  WEFT_TRY(kernels::Kernels loaded, kernels::Kernels::load(part_, software));
-  return &kernels_.emplace(software, std::move(loaded)).first->second;
+Result<const kernels::Kernels*> Place::kernels(const Engine& engine) {
+  if (const auto found = kernels_.find(engine.name); found != kernels_.end()) return &found->second;
+  WEFT_TRY(kernels::Kernels loaded, kernels::Kernels::load(part_, engine.kernels));
+  loaded.set_launch_share(engine.launch_share);
+  return &kernels_.emplace(engine.name, std::move(loaded)).first->second;
 }
 
 std::string what_fits(Place& place, const Question& q) {
@@ -146,16 +150,21 @@ Result<Point> answer(Place& place, const Question& q) {
   }
   Point p;
   const double response = q.engine.first_response;
-  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + response; });
+  // Clients see tokens in groups: the first group when its last token is made.
+  const double group = static_cast<double>(q.engine.stream_interval - 1);
+  const auto grouped = [&](const Request& r) { return std::min(group, static_cast<double>(r.output - 1)) * r.tpot(); };
+  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response; });
   std::vector<Request> longer;
   for (const Request& r : run.done)
     if (r.output > 1) longer.push_back(r);
-  p.tpot = spread_of(longer, share, [](const Request& r) { return r.tpot(); });
+  p.tpot = spread_of(longer, share, [&](const Request& r) {
+    return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
+  });
   p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response; });
   p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
   p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
   p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });
-  p.response = response;
+  p.response = response + mean_of(run.done, share, grouped);
   double outputs = 0, inputs = 0;
   for (const Request& r : run.done) outputs += static_cast<double>(r.output), inputs += static_cast<double>(r.input);
   const double engines = q.prefill ? 1 : q.replicas;

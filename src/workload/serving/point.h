@@ -49,15 +49,16 @@ struct Point {
 // A machine with what was already asked of it. Thread: one at a time.
 class Place {
  public:
-  // `view` must outlive it. Errors (bad input): the machine has no GPU of the catalogue.
+  // Errors (bad input): the machine has no GPU of the catalogue.
   static Result<Place> open(const cost::MachineView& view);
-  Result<const kernels::Kernels*> kernels(const std::string& software);
+  Result<const kernels::Kernels*> kernels(const Engine& engine);
   Network& network() { return *network_; }
   const std::string& part() const { return part_; }
   Rank gpus() const { return network_->gpus(); }
 
  private:
   std::string part_;
+  std::unique_ptr<cost::MachineView> view_;  // in which collectives are replayed from CUDA graphs
   std::unique_ptr<Network> network_;
   std::map<std::string, kernels::Kernels> kernels_;
 };
