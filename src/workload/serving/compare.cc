@@ -63,6 +63,10 @@ Result<Rank> count(const Row& row, const std::string& key) {
   return static_cast<Rank>(value);
 }
 
+// Decode engines of a benchmark that does not say how many, from 16 to 1023 clients; half of it with fewer clients, twice
+// with more. Of 1, 2 and 4 the number that explains the rows of data/silicon/serving best.
+constexpr int kDecodeEngines = 4;
+
 // N of a name like "…_tpN_epN_994"; 0: it says none.
 Rank plan_of_id(const std::string& id) {
   const auto at = id.rfind("_tp");
@@ -109,6 +113,8 @@ Result<Question> question_of(const Row& row) {
     WEFT_TRY(q.prefill, plan_of(row, "prefill_"));
     WEFT_TRY(q.prefills, count(row, "prefill_num_workers"));
     WEFT_TRY(q.decodes, count(row, "decode_num_workers"));
+    // Tables without the numbers of engines: prefill engines as rate matching needs them, set below.
+    if (text_of(row, "prefill_num_workers").empty()) q.prefills = 0;
   }
   for (const auto& [key, value] : {std::pair{"isl", &q.load.input}, {"osl", &q.load.output}}) {
     WEFT_TRY(const double n, number(row, key, 0));
@@ -122,6 +128,7 @@ Result<Question> question_of(const Row& row) {
   }
   if (clients < 1 || clients > 1e6) return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
   q.load.concurrency = static_cast<std::int64_t>(clients);
+  if (apart && q.prefills == 0) q.decodes = clients < 16 ? 2 : clients < 1024 ? kDecodeEngines : 2 * kDecodeEngines;
   q.load.spread = benchmark ? 0.8 : 1;
   return q;
 }
@@ -166,7 +173,14 @@ Result<Point> predict(const Row& row, Places& places) {
   for (Plan* plan : {&q.plan, q.prefill ? &*q.prefill : nullptr})
     if (plan != nullptr && plan->tp > 1 && q.shape.latent() && q.shape.heads() % plan->tp != 0)
       plan->dp *= plan->tp, plan->tp = 1, plan->ep = plan->dp;
-  WEFT_TRY(Place * place, places.find(text_of(row, "system"), q.gpus()));
+  // With rate matching the machine has as many nodes as that may take.
+  Question largest = q;
+  if (q.prefill && q.prefills == 0) largest.prefills = 8;
+  WEFT_TRY(Place * place, places.find(text_of(row, "system"), largest.gpus()));
+  if (q.prefill && q.prefills == 0) {
+    WEFT_TRY(const int matching, matching_prefills(*place, q));
+    q.prefills = std::min(matching, 8);
+  }
   return answer(*place, q);
 }
 

@@ -84,7 +84,7 @@ void Scheduler::decode_for(double iterations, double end, Outcome& out) {
   }
 }
 
-Result<Scheduler::Outcome> Scheduler::advance(double now, double until) {
+Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double most) {
   Outcome out{.end = now};
   while (held_ + d(running()) > tokens_ && running() > 1) preempt();
   std::vector<Prompt> complete;
@@ -127,6 +127,7 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until) {
   // Decoding alone: until a sequence finishes, the cache is full or `until` has come, at most.
   double n = d(decoding_.begin()->first - iteration_);
   n = std::min(n, std::max(1.0, std::floor((tokens_ - held_) / work.decodes)));
+  n = std::min(n, most);
   if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
   double each = parts.total();
   if (n > 1) {
@@ -181,17 +182,21 @@ class Cluster {
   Result<Run> run() {
     const bool closed = load_.concurrency > 0;
     if (closed)
-      for (std::int64_t i = 0; i < load_.concurrency && source_.more(); ++i) arrive(0);
+      for (std::int64_t i = 0; i < load_.concurrency && i < source_.count(); ++i) asking_.push(0);
     for (;;) {
       // The engine that is free first, or the next arrival.
       double now = kNever;
       std::size_t next = 0;
       for (std::size_t e = 0; e < engines_.size(); ++e)
         if (!engines_[e].scheduler.idle() && engines_[e].free < now) now = engines_[e].free, next = e;
-      const double arrival = !closed && source_.more() ? source_.next_arrival() : kNever;
+      const double arrival = !source_.more() ? kNever
+                             : !closed         ? source_.next_arrival()
+                             : asking_.empty() ? kNever
+                                               : asking_.top();
       const double moved = moving_.empty() ? kNever : moving_.top().first;
       if (now == kNever && arrival == kNever && moved == kNever) break;
       if (arrival <= now && arrival <= moved) {
+        if (closed) asking_.pop();
         arrive(arrival);
         continue;
       }
@@ -202,6 +207,7 @@ class Cluster {
         give(decode_engine(), id, r.input + 1, r.output - 1, moved, true);
         continue;
       }
+      // Engines beside this one may send it requests: it does not run far ahead of them.
       // A cache that is not on its way yet leaves a prefill engine after that engine's next iteration at the earliest.
       double until = std::min(arrival, moved);
       if (apart() && next >= prefill_engines())
@@ -254,12 +260,12 @@ class Cluster {
     Request& r = requests_[static_cast<std::size_t>(id)];
     r.finished = time;
     run_.done.push_back(r);
-    if (load_.concurrency > 0 && source_.more()) arrive(time);
+    if (load_.concurrency > 0) asking_.push(time);
   }
   Status step(std::size_t engine, double now, double until) {
     Running& e = engines_[engine];
     const bool reads = apart() && engine < prefill_engines();
-    WEFT_TRY(const Scheduler::Outcome out, e.scheduler.advance(now, until));
+    WEFT_TRY(const Scheduler::Outcome out, e.scheduler.advance(now, until, engines_.size() > 1 ? kAhead : 1e9));
     e.free = out.end;
     for (const auto& s : out.started)
       if (Request& r = requests_[static_cast<std::size_t>(s.id)]; r.started < 0) r.started = s.time;
@@ -285,12 +291,14 @@ class Cluster {
     return {};
   }
 
+  static constexpr double kAhead = 16;  // iterations
   const Pools& pools_;
   const Load& load_;
   Source source_;
   std::vector<Running> engines_;
   std::vector<Request> requests_;
   std::priority_queue<std::pair<double, std::int64_t>, std::vector<std::pair<double, std::int64_t>>, std::greater<>> moving_;
+  std::priority_queue<double, std::vector<double>, std::greater<>> asking_;  // when clients ask again
   Run run_;
 };
 

@@ -44,9 +44,10 @@ class Scheduler {
     double end = 0;                             // of the iterations that were taken
     std::vector<Event> started, first, finished;  // prompts begun, first tokens, last tokens
   };
-  // One iteration from `now` on, or several that only decode, but none that begins after `until`. Errors: those of
+  // One iteration from `now` on, or several that only decode, at most `most` and none that begins after
+  // `until`. Errors: those of
   // StepModel; a request that the empty cache cannot hold.
-  Result<Outcome> advance(double now, double until);
+  Result<Outcome> advance(double now, double until, double most = 1e9);
 
   std::int64_t preemptions() const { return preemptions_; }
   double cache_used() const { return most_ / tokens_; }

@@ -118,7 +118,28 @@ std::string what_fits(Place& place, const Question& q) {
   return "";
 }
 
-Result<Point> answer(Place& place, const Question& q) {
+Result<int> matching_prefills(Place& place, const Question& q) {
+  WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
+  WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
+  const auto input = static_cast<double>(q.load.input), output = static_cast<double>(q.load.output);
+  // A prefill engine reads full iterations; a decode engine has its share of the clients, half through their answers.
+  const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp / input));
+  WEFT_TRY(const Parts reading, (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
+  double rate = q.load.rate;
+  if (rate <= 0) {
+    const double clients = static_cast<double>(q.load.concurrency) / q.decodes;
+    WEFT_TRY(const Parts step, (*decode.step)({.decodes = clients, .context = clients * (input + output / 2), .outputs = clients}));
+    rate = static_cast<double>(q.load.concurrency) / (output * step.total() + reading.total());
+  }
+  constexpr double kMost = 64;  // engines
+  return static_cast<int>(std::clamp(std::round(rate * reading.total() / prompts), 1.0, kMost));
+}
+
+Result<Point> answer(Place& place, const Question& asked) {
+  Question q = asked;
+  if (q.prefill && q.prefills == 0) {
+    WEFT_TRY(q.prefills, matching_prefills(place, q));
+  }
   if (q.gpus() > place.gpus())
     return bad_input("the plan needs {} GPUs, the machine has {}", q.gpus(), place.gpus());
   WEFT_TRY(const Ready decode, prepare(place, q, q.plan));

@@ -13,7 +13,7 @@ struct Question {
   Shape shape;
   Plan plan;                    // of the engine, or of decode engines
   std::optional<Plan> prefill;  // of prefill engines, where the two are apart
-  int prefills = 1, decodes = 1;  // engines; 1 and 1 replicas where they are not apart
+  int prefills = 1, decodes = 1;  // engines, where the two are apart; 0 prefill engines: as many as decoding needs
   int replicas = 1;               // engines that share the load evenly, where they are not apart
   Engine engine;
   Load load;
@@ -62,6 +62,9 @@ class Place {
   std::unique_ptr<Network> network_;
   std::map<std::string, kernels::Kernels> kernels_;
 };
+
+// Prefill engines whose rate matches what the decode engines use up at a full load. Errors: those of answer.
+Result<int> matching_prefills(Place& place, const Question& question);
 
 // Errors (bad input): a plan that does not divide, needs more GPUs than the machine has, or does not fit into memory (it
 // says what would); those of serve.
