@@ -13,6 +13,8 @@ namespace {
 struct Spec {
   serving::Words words;
   std::string json, compare, out;
+  bool best = false;
+  std::size_t shown = 10;
 };
 
 constexpr const char* kExamples = R"(
@@ -24,6 +26,9 @@ constexpr const char* kMoreExamples = R"(
 Examples:
   weft serve llama-3.1-70b --on hgx-h200 --engine vllm --tp 4 --precision fp8 --concurrency 64
   weft serve deepseek-r1 --on hgx-b200 --engine trtllm --tp 8 --ep 8 --precision fp4 --isl 8192 --osl 1024 --rate 2
+  weft serve deepseek-r1 --on gb200-nvl72 --engine trtllm --precision fp4 --prefill auto:tp=4,ep=4 --dp-attention 8 \
+      --ep 8 --decode-engines 2 --isl 8192 --osl 1024 --concurrency 512
+  weft serve llama-3.1-70b --on hgx-h200 --precision fp8 --best --tpot 20 --ttft 500 --percentile 90 --price 2.5
   weft serve --compare rows.csv --out predictions.csv     measured rows against the model
 )";
 
@@ -44,18 +49,25 @@ Result<report::ServeReport> report_of(const Spec& spec) {
   if (spec.words.model.empty()) return bad_input("weft serve needs a MODEL: {}", fmt::join(serving::shape_names(), ", "));
   if (spec.words.on.empty() || spec.words.on == "this")
     return bad_input("weft serve needs --on MACHINE with GPUs (weft catalog lists presets)");
+  if (!spec.best && (spec.words.ttft != 0 || spec.words.tpot != 0)) return bad_input("--ttft and --tpot are goals of --best");
+  if (!spec.out.empty()) return bad_input("--out is for --compare");
   WEFT_TRY(const Machine machine, load_machine(spec.words.on));
   serving::Words words = spec.words;
   words.on = machine.name;
-  return serving::serve_words(*machine.view, words);
+  if (!spec.best) return serving::serve_words(*machine.view, words);
+  Progress line;
+  auto found = serving::best_words(*machine.view, words, [](std::size_t plan, std::size_t plans) { Progress::show(fmt::format("plan {} of {} …", plan, plans)); });
+  Progress::show("");
+  return found;
 }
 
 Result<int> run(const Spec& spec) {
   if (!spec.compare.empty()) return compare(spec);
   WEFT_TRY(const report::ServeReport report, report_of(spec));
-  if (spec.json != "-") fmt::print("{}", in_words(report));
+  if (spec.json != "-") fmt::print("{}", spec.best ? best_in_words(report, spec.shown) : in_words(report));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  return 0;
+  // Above capacity, and a goal that no plan holds, are bad answers.
+  return (spec.best && !report.rows.front().fits) || report.rows.front().stable_rate ? kBadAnswer : 0;
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
@@ -93,6 +105,16 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--trace-rate", w.trace_scale, "factor on the trace's rate")->capture_default_str();
   sub->add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
   sub->add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
+  sub->add_option("--prefill", w.prefill, "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is then of decode engines");
+  sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
+  sub->add_flag("--benchmark", w.benchmark, "engines' intervals as published benchmarks set them (data/serving/engines.json)");
+  sub->add_option("--price", w.price, "of a GPU-hour, in your currency: money per million output tokens");
+  sub->add_flag("--best", spec->best, "every plan that fills the machine, its best load, and the frontier");
+  sub->add_option("--ttft", w.ttft, "ms that --best allows");
+  sub->add_option("--tpot", w.tpot, "ms that --best allows");
+  sub->add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
+  sub->add_option("--max-concurrency", w.most, "clients per engine that --best goes up to")->capture_default_str();
+  sub->add_option("--top", spec->shown, "plans that --best prints")->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured rows; errors by model, system and backend");
   sub->add_option("--out", spec->out, "write the predictions of --compare to this CSV")->check(writable);
   sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")->check(writable);

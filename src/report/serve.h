@@ -38,11 +38,16 @@ struct ServeReport {
   std::string model, machine, card, engine, precision, cache;
   std::int64_t input = 0, output = 0;
   std::string kernels;  // whose measured kernels the rates are of
-  std::vector<ServeRow> rows;  // the best first
+  std::vector<ServeRow> rows;  // the best first; of --best: those that hold the goal, then the others with a reason
+  // Of --best: the goal (ms; 0: none), points that were tried, and those that no other beats in tokens/s per GPU and per user.
+  double goal_ttft = 0, goal_tpot = 0;
+  std::int64_t percentile = 50, tried = 0;
+  std::vector<ServeRow> frontier;
 };
 
-// A table for people.
+// A table for people: of one plan, and of --best with the first `shown` plans.
 std::string in_words(const ServeReport& report);
+std::string best_in_words(const ServeReport& report, std::size_t shown);
 
 // weft.serve/1, the stable form.
 nlohmann::json to_json(const ServeReport& report);

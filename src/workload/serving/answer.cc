@@ -1,11 +1,42 @@
 #include "workload/serving/answer.h"
 
 #include <cmath>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "workload/serving/best.h"
 
 namespace weft::serving {
 namespace {
 
 report::ServeSpread in_ms(const Quantiles& q) { return {q.mean * 1e3, q.median * 1e3, q.p90 * 1e3, q.p99 * 1e3}; }
+
+// "2:tp=4,ep=4" or "auto:tp=1".
+Status read_prefill(const std::string& text, Question& q) {
+  const auto colon = text.find(':');
+  const std::string engines = text.substr(0, colon);
+  if (engines == "auto") {
+    q.prefills = 0;
+  } else {
+    WEFT_TRY(const std::int64_t n, parse_integer("--prefill", engines, 1, 4096));
+    q.prefills = static_cast<int>(n);
+  }
+  Plan plan{.precision = q.plan.precision, .cache = q.plan.cache};
+  for (std::size_t at = colon; at != std::string::npos && at < text.size();) {
+    const std::size_t next = text.find(',', at + 1);
+    const std::string word = text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
+    const auto equal = word.find('=');
+    const std::string name = word.substr(0, equal);
+    Rank* value = name == "tp" ? &plan.tp : name == "pp" ? &plan.pp : name == "ep" ? &plan.ep : name == "dp-attention" ? &plan.dp : nullptr;
+    if (value == nullptr || equal == std::string::npos)
+      return bad_input("--prefill {}: '{}' is none of tp=, pp=, ep=, dp-attention=", text, word);
+    WEFT_TRY(const std::int64_t n, parse_integer(fmt::format("--prefill {}", name), word.substr(equal + 1), 1, 4096));
+    *value = static_cast<Rank>(n);
+    at = next;
+  }
+  q.prefill = plan;
+  return {};
+}
 
 Status check_load(const Words& words) {
   const Load& l = words.load;
@@ -35,10 +66,18 @@ Result<Question> understand(const Words& words) {
   WEFT_CHECK(check_load(words));
   Question q;
   WEFT_TRY(q.shape, load_shape(words.model));
-  WEFT_TRY(q.engine, load_engine(words.engine));
+  WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark));
   q.plan = words.plan;
   q.replicas = words.replicas;
   q.load = words.load;
+  if (!words.prefill.empty()) {
+    if (words.replicas > 1) return bad_input("--replicas {}: engines apart have --prefill and --decode-engines", words.replicas);
+    WEFT_CHECK(read_prefill(words.prefill, q));
+    q.decodes = words.decodes;
+    if (q.decodes < 1) return bad_input("--decode-engines {}: a number from 1", q.decodes);
+  } else if (words.decodes != 1) {
+    return bad_input("--decode-engines {}: needs --prefill", words.decodes);
+  }
   if (!words.trace.empty()) {
     WEFT_TRY(q.load.trace, read_trace(words.trace, words.trace_scale));
     double input = 0, output = 0;  // means, for the cache's share of windows and states
@@ -74,13 +113,12 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   return row;
 }
 
-Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words) {
-  WEFT_TRY(const Question q, understand(words));
-  WEFT_TRY(Place place, Place::open(machine));
-  WEFT_TRY(const Point p, answer(place, q));
+namespace {
+
+Result<report::ServeReport> head_of(Place& place, const Question& q, const Words& words) {
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
-  report::ServeReport report{.model = q.shape.name,
+  return report::ServeReport{.model = q.shape.name,
                              .machine = words.on,
                              .card = place.part(),
                              .engine = q.engine.name,
@@ -89,7 +127,51 @@ Result<report::ServeReport> serve_words(const cost::MachineView& machine, const 
                              .input = q.load.input,
                              .output = q.load.output,
                              .kernels = kernels->measured_part()};
+}
+
+}  // namespace
+
+Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words) {
+  WEFT_TRY(Question q, understand(words));
+  WEFT_TRY(Place place, Place::open(machine));
+  if (q.prefill && q.prefills == 0) {
+    WEFT_CHECK(check_plan(q.shape, *q.prefill));
+    WEFT_CHECK(check_plan(q.shape, q.plan));
+    WEFT_TRY(q.prefills, matching_prefills(place, q));
+  }
+  WEFT_TRY(const Point p, answer(place, q));
+  WEFT_TRY(report::ServeReport report, head_of(place, q, words));
   report.rows.push_back(row_of(q, p, words.price));
+  return report;
+}
+
+Result<report::ServeReport> best_words(const cost::MachineView& machine, const Words& asked,
+                                       const std::function<void(std::size_t, std::size_t)>& progress) {
+  Words words = asked;
+  if (words.load.concurrency != 0 || words.load.rate != 0 || !words.trace.empty())
+    return bad_input("--best looks for the load itself: no --concurrency, --rate or --trace");
+  if (!words.prefill.empty()) return bad_input("--best compares plans of one pool: no --prefill");
+  if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
+  if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
+    return bad_input("--percentile {}: 50, 90 or 99", words.percentile);
+  if (words.most < 1 || words.most > 65536) return bad_input("--max-concurrency {}: 1 to 65536 clients per engine", words.most);
+  words.load.concurrency = 1;
+  WEFT_TRY(const Question q, understand(words));
+  WEFT_TRY(Place place, Place::open(machine));
+  WEFT_TRY(const BestPlans best,
+           best_serving(place, q, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)}, words.most, progress));
+  WEFT_TRY(report::ServeReport report, head_of(place, q, words));
+  report.tried = best.tried;
+  report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
+  for (const RankedPlan& r : best.ranked) {
+    report.rows.push_back(row_of(r.question, r.point, words.price));
+    report.rows.back().reason = r.reason;
+  }
+  for (const RankedPlan& r : best.lost) {
+    report::ServeRow row{.plan = describe(r.question.plan), .gpus = r.question.gpus(), .reason = r.reason, .fits = false};
+    report.rows.push_back(std::move(row));
+  }
+  for (const Frontier& f : best.frontier) report.frontier.push_back(row_of(f.question, f.point, words.price));
   return report;
 }
 
