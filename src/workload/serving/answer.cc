@@ -66,7 +66,7 @@ Result<Question> understand(const Words& words) {
   WEFT_CHECK(check_load(words));
   Question q;
   WEFT_TRY(q.shape, load_shape(words.model));
-  WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark));
+  WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark, !words.prefill.empty()));
   q.plan = words.plan;
   q.replicas = words.replicas;
   q.load = words.load;

@@ -105,9 +105,9 @@ Result<Question> question_of(const Row& row) {
   WEFT_TRY(q.shape, load_shape(text_of(row, "model_path")));
   // Rows with a date are of a benchmark whose lengths vary by a fifth and that sets the engines' intervals; the others
   // are of exact lengths.
-  const bool benchmark = !text_of(row, "measured_on").empty();
-  WEFT_TRY(q.engine, load_engine(text_of(row, "backend"), benchmark));
   const bool apart = text_of(row, "mode") == "disagg";
+  const bool benchmark = !text_of(row, "measured_on").empty();
+  WEFT_TRY(q.engine, load_engine(text_of(row, "backend"), benchmark, apart));
   WEFT_TRY(q.plan, plan_of(row, apart ? "decode_" : ""));
   if (apart) {
     WEFT_TRY(q.prefill, plan_of(row, "prefill_"));

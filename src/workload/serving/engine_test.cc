@@ -50,7 +50,7 @@ TEST(Engine, NoRequestIsLostAndEveryTokenIsMadeInOrder) {
     Question q = question(engine);
     q.load.spread = 0.3;
     q.load.requests = 200;
-    const Run r = run(q, 1e6);
+    const serving::Run r = run(q, 1e6);
     ASSERT_EQ(r.done.size(), 200u) << engine;
     for (const Request& x : r.done) {
       EXPECT_GE(x.started, x.arrival);
@@ -66,12 +66,12 @@ TEST(Engine, TheCacheIsNeverFullerThanItIsAndPreemptedRequestsStillFinish) {
   Question q = question();
   q.load = {.input = 100, .output = 400, .concurrency = 32, .requests = 128};
   // 32 requests of 500 tokens need 16,000; they start with 3,200 and grow.
-  const Run r = run(q, 8000);
+  const serving::Run r = run(q, 8000);
   EXPECT_EQ(r.done.size(), 128u);
   EXPECT_GT(r.preemptions, 0);
   EXPECT_LE(r.cache_used, 1.0);
   EXPECT_GT(r.cache_used, 0.8);
-  const Run roomy = run(q, 1e6);
+  const serving::Run roomy = run(q, 1e6);
   EXPECT_EQ(roomy.preemptions, 0);
   EXPECT_LE(roomy.seconds, r.seconds);
 }
@@ -80,7 +80,7 @@ TEST(Engine, AClosedLoopHoldsLittlesLaw) {
   // Clients = rate x time in the system, over the whole run but for its end, when clients are done.
   Question q = question();
   q.load = {.input = 512, .output = 128, .concurrency = 16, .requests = 1600};
-  const Run r = run(q, 1e6);
+  const serving::Run r = run(q, 1e6);
   double inside = 0;
   for (const Request& x : r.done) inside += x.finished - x.arrival;
   EXPECT_NEAR(inside / r.seconds, 16, 16 * 0.03);
@@ -91,7 +91,7 @@ TEST(Engine, TheCountOfDecodedTokensIsConserved) {
   Question q = question();
   q.load.spread = 0.5;
   q.load.requests = 300;
-  const Run r = run(q, 1e6);
+  const serving::Run r = run(q, 1e6);
   double made = 0;
   for (const Request& x : r.done) made += static_cast<double>(x.output - 1);
   EXPECT_NEAR(r.batch * r.iterations, made, made * 1e-9);
@@ -102,8 +102,8 @@ TEST(Engine, AnEngineThatDoesNotMixMakesDecodingWaitForPrompts) {
   q.load = {.input = 8192, .output = 64, .spread = 0.5, .concurrency = 16, .requests = 160};
   Question mixes = q;
   mixes.engine.mixed = true;
-  const Run apart = run(q, 1e7), mixed = run(mixes, 1e7);
-  const auto longest = [](const Run& r) {
+  const serving::Run apart = run(q, 1e7), mixed = run(mixes, 1e7);
+  const auto longest = [](const serving::Run& r) {
     double most = 0;
     for (const Request& x : r.done) most = std::max(most, x.tpot());
     return most;
@@ -167,7 +167,7 @@ TEST(Engine, MatchingPrefillEnginesGrowWithThePrompts) {
   Question q = question();
   q.prefill = Plan{};
   q.prefills = 0;
-  q.load = {.input = 512, .output = 512, .concurrency = 128};
+  q.load = {.input = 512, .output = 64, .concurrency = 512};
   const auto few = matching_prefills(place(), q);
   q.load.input = 8192;
   const auto many = matching_prefills(place(), q);

@@ -51,7 +51,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-Result<Engine> load_engine(std::string_view name, bool benchmark) {
+Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
   WEFT_TRY(const json whole, engines());
   for (const json& e : whole["engines"]) {
     if (e.value("name", "") != name) continue;
@@ -60,6 +60,10 @@ Result<Engine> load_engine(std::string_view name, bool benchmark) {
     engine.mixed = e.value("mixed", true);
     engine.overlapped = e.value("overlapped", true);
     engine.memory_share = e.value("memory_share", engine.memory_share);
+    const std::string of = e.value("memory_share_of", "all");
+    engine.share_of = of == "weights and cache" ? Engine::ShareOf::kWeightsAndCache
+                      : of == "free"            ? Engine::ShareOf::kFree
+                                                : Engine::ShareOf::kAll;
     engine.host = e.value("host_us", 0.0) * 1e-6;
     engine.host_per_sequence = e.value("host_per_sequence_us", 0.0) * 1e-6;
     engine.small_kernel = e.value("small_kernel_us", 0.0) * 1e-6;
@@ -73,7 +77,7 @@ Result<Engine> load_engine(std::string_view name, bool benchmark) {
       engine.overlapped = b.value("overlapped", engine.overlapped);
       engine.receive_interval = b.value("receive_interval", std::int64_t{1});
       engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
-      engine.stream_interval = b.value("stream_interval", std::int64_t{1});
+      engine.stream_interval = b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
     }
     json cache = e.value("cache_bytes", json::object());
     if (benchmark && e.contains("benchmark")) cache.update(e["benchmark"].value("cache_bytes", json::object()));
@@ -150,7 +154,6 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
                  const kernels::Kernels& kernels) {
   Memory m;
   m.capacity = kernels.memory_bytes();
-  m.usable = m.capacity * engine.memory_share;
   m.reserved = kReserved;
   const double tp = d(plan.tp), h = d(shape.hidden), pp = d(plan.pp);
   double widest = 0;
@@ -173,6 +176,16 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
   m.weights += d(shape.vocab) * h * (shape.tied ? 1 : 2) / tp * 2;
   // Residual stream, queries, keys, values and an MLP's intermediate values of a full iteration, in 16 bits.
   m.activations = engine.token_budget * (8 * h + 3 * widest) * 2;
+  const double others = m.weights + m.activations + m.reserved;
+  switch (engine.share_of) {
+    case Engine::ShareOf::kAll: m.keys_and_values = m.capacity * engine.memory_share - others; break;
+    case Engine::ShareOf::kWeightsAndCache:
+      // What is left must hold the activations, too.
+      m.keys_and_values = std::min(m.capacity * engine.memory_share - m.weights, m.capacity - others);
+      break;
+    case Engine::ShareOf::kFree: m.keys_and_values = (m.capacity - others) * (m.capacity > others ? engine.memory_share : 1); break;
+  }
+  m.usable = m.keys_and_values + others;
   return m;
 }
 

@@ -32,6 +32,9 @@ struct Engine {
   bool mixed = true;           // prefill and decode share iterations; otherwise a prefill runs alone
   bool overlapped = true;      // the host prepares an iteration while the GPU runs the one before
   double memory_share = 0.9;   // of the card's memory that the engine uses
+  // What the share is of: all that the engine uses (vLLM); weights and cache, the rest being for activations (SGLang); what
+  // weights and activations leave, for the cache (TensorRT-LLM).
+  enum class ShareOf : std::uint8_t { kAll, kWeightsAndCache, kFree } share_of = ShareOf::kAll;
   double host = 0, host_per_sequence = 0;  // s per iteration
   double small_kernel = 0;                 // s of a kernel that only moves activations, beside its bytes
   double prefill_host_per_layer = 0;       // s that the host takes to launch a layer outside a CUDA graph
@@ -45,8 +48,9 @@ struct Engine {
   std::int64_t receive_interval = 1, receive_interval_few = 1, stream_interval = 1;
 };
 // "vllm", "sglang", "trtllm". Errors (bad input): another name.
-// `benchmark`: with the intervals that published benchmarks set instead of the engine's own.
-Result<Engine> load_engine(std::string_view name, bool benchmark = false);
+// `benchmark`: with the intervals that published benchmarks set instead of the engine's own; `apart`: those that they set
+// for prefill and decode apart.
+Result<Engine> load_engine(std::string_view name, bool benchmark = false, bool apart = false);
 std::vector<std::string> engine_names();
 
 // Types of a model's matrices under a plan.
@@ -63,7 +67,8 @@ Status check_plan(const Shape& shape, const Plan& plan);
 // Bytes on the fullest GPU.
 struct Memory {
   double weights = 0, activations = 0, reserved = 0, capacity = 0, usable = 0;
-  double cache() const { return usable - weights - activations - reserved; }  // what is left for keys and values
+  double keys_and_values = 0;  // what is left for them; below 0: it does not fit
+  double cache() const { return keys_and_values; }
   double token = 0;     // bytes that a token of a sequence takes on the GPUs that hold it
   double sequence = 0;  // bytes that a sequence takes whatever its length
   // Tokens that all replicas of attention keep together, if sequences have `length` tokens.
