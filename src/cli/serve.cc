@@ -46,17 +46,21 @@ Result<int> compare(const Spec& spec) {
 }
 
 Result<report::ServeReport> report_of(const Spec& spec) {
-  if (spec.words.model.empty()) return bad_input("weft serve needs a MODEL: {}", fmt::join(serving::shape_names(), ", "));
+  if (spec.words.model.empty())
+    return bad_input("weft serve needs a MODEL: {}", fmt::join(serving::shape_names(), ", "));
   if (spec.words.on.empty() || spec.words.on == "this")
     return bad_input("weft serve needs --on MACHINE with GPUs (weft catalog lists presets)");
-  if (!spec.best && (spec.words.ttft != 0 || spec.words.tpot != 0)) return bad_input("--ttft and --tpot are goals of --best");
+  if (!spec.best && (spec.words.ttft != 0 || spec.words.tpot != 0))
+    return bad_input("--ttft and --tpot are goals of --best");
   if (!spec.out.empty()) return bad_input("--out is for --compare");
   WEFT_TRY(const Machine machine, load_machine(spec.words.on));
   serving::Words words = spec.words;
   words.on = machine.name;
   if (!spec.best) return serving::serve_words(*machine.view, words);
   Progress line;
-  auto found = serving::best_words(*machine.view, words, [](std::size_t plan, std::size_t plans) { Progress::show(fmt::format("plan {} of {} …", plan, plans)); });
+  auto found = serving::best_words(*machine.view, words, [](std::size_t plan, std::size_t plans) {
+    Progress::show(fmt::format("plan {} of {} …", plan, plans));
+  });
   Progress::show("");
   return found;
 }
@@ -92,22 +96,29 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--tp", w.plan.tp, "tensor parallel, of attention and dense layers")->capture_default_str();
   sub->add_option("--pp", w.plan.pp, "pipeline stages")->capture_default_str();
   sub->add_option("--ep", w.plan.ep, "GPUs that experts are spread over")->capture_default_str();
-  sub->add_option("--dp-attention", w.plan.dp, "replicas of attention, each with its own requests")->capture_default_str();
+  sub->add_option("--dp-attention", w.plan.dp, "replicas of attention, each with its own requests")
+      ->capture_default_str();
   sub->add_option("--replicas", w.replicas, "engines that share the load")->capture_default_str();
-  sub->add_option("--precision", w.plan.precision, "of weights: bf16, fp8, fp8_block, fp4, int4 (default: the model's)");
+  sub->add_option("--precision", w.plan.precision,
+                  "of weights: bf16, fp8, fp8_block, fp4, int4 (default: the model's)");
   sub->add_option("--kv-dtype", w.plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
   sub->add_option("--isl", w.load.input, "input tokens of a request")->capture_default_str();
   sub->add_option("--osl", w.load.output, "output tokens of a request")->capture_default_str();
-  sub->add_option("--spread", w.load.spread, "lengths are uniform from this share of --isl and --osl up to them")->capture_default_str();
+  sub->add_option("--spread", w.load.spread, "lengths are uniform from this share of --isl and --osl up to them")
+      ->capture_default_str();
   sub->add_option("--concurrency", w.load.concurrency, "clients that each wait for their answer");
   sub->add_option("--rate", w.load.rate, "requests/s that arrive at random (Poisson)");
-  sub->add_option("--trace", w.trace, "requests of a file: CSV (arrival_s,input_tokens,output_tokens) or Mooncake's JSON lines");
+  sub->add_option("--trace", w.trace,
+                  "requests of a file: CSV (arrival_s,input_tokens,output_tokens) or Mooncake's JSON lines");
   sub->add_option("--trace-rate", w.trace_scale, "factor on the trace's rate")->capture_default_str();
   sub->add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
   sub->add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
-  sub->add_option("--prefill", w.prefill, "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is then of decode engines");
+  sub->add_option("--prefill", w.prefill,
+                  "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is "
+                  "then of decode engines");
   sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
-  sub->add_flag("--benchmark", w.benchmark, "engines' intervals as published benchmarks set them (data/serving/engines.json)");
+  sub->add_flag("--benchmark", w.benchmark,
+                "engines' intervals as published benchmarks set them (data/serving/engines.json)");
   sub->add_option("--price", w.price, "of a GPU-hour, in your currency: money per million output tokens");
   sub->add_flag("--best", spec->best, "every plan that fills the machine, its best load, and the frontier");
   sub->add_option("--ttft", w.ttft, "ms that --best allows");
@@ -117,7 +128,8 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--top", spec->shown, "plans that --best prints")->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured rows; errors by model, system and backend");
   sub->add_option("--out", spec->out, "write the predictions of --compare to this CSV")->check(writable);
-  sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")->check(writable);
+  sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")
+      ->check(writable);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(serving::shape_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

@@ -16,8 +16,8 @@ struct ServeSpread {
 
 // A model under one plan and load. Times in milliseconds, memory in bytes, rates per second.
 struct ServeRow {
-  std::string plan;         // in words
-  std::string load;         // "64 clients", "2 requests/s"
+  std::string plan;  // in words
+  std::string load;  // "64 clients", "2 requests/s"
   std::int64_t gpus = 1;
   ServeSpread ttft, tpot, end_to_end;
   std::vector<std::pair<std::string, double>> ttft_parts;  // ms; sum: the mean
@@ -37,9 +37,10 @@ struct ServeRow {
 struct ServeReport {
   std::string model, machine, card, engine, precision, cache;
   std::int64_t input = 0, output = 0;
-  std::string kernels;  // whose measured kernels the rates are of
+  std::string kernels;         // whose measured kernels the rates are of
   std::vector<ServeRow> rows;  // the best first; of --best: those that hold the goal, then the others with a reason
-  // Of --best: the goal (ms; 0: none), points that were tried, and those that no other beats in tokens/s per GPU and per user.
+  // Of --best: the goal (ms; 0: none), points that were tried, and those that no other beats in tokens/s per GPU and
+  // per user.
   double goal_ttft = 0, goal_tpot = 0;
   std::int64_t percentile = 50, tried = 0;
   std::vector<ServeRow> frontier;

@@ -40,13 +40,20 @@ const Type& type(Precision p) { return kTypes[static_cast<std::size_t>(p)]; }
 std::vector<Precision> nearest(Precision p) {
   using enum Precision;
   switch (p) {
-    case kFp8: return {kFp8Block, kBf16};
-    case kFp8Block: return {kFp8, kBf16};
-    case kNvfp4: return {kMxfp4A8, kFp8, kMxfp4A16, kBf16};
-    case kMxfp4A16: return {kInt4A16, kBf16};
-    case kMxfp4A8: return {kNvfp4, kFp8, kBf16};
-    case kInt4A16: return {kMxfp4A16, kBf16};
-    case kBf16: break;
+    case kFp8:
+      return {kFp8Block, kBf16};
+    case kFp8Block:
+      return {kFp8, kBf16};
+    case kNvfp4:
+      return {kMxfp4A8, kFp8, kMxfp4A16, kBf16};
+    case kMxfp4A16:
+      return {kInt4A16, kBf16};
+    case kMxfp4A8:
+      return {kNvfp4, kFp8, kBf16};
+    case kInt4A16:
+      return {kMxfp4A16, kBf16};
+    case kBf16:
+      break;
   }
   return {};
 }
@@ -137,7 +144,8 @@ Result<Kernels> Kernels::load(std::string_view part_name, std::string_view softw
   }
   for (int kind = 0; kind < kKinds; ++kind)
     if (!k.table_.contains({static_cast<Kind>(kind), Precision::kBf16}))
-      return bad_input("data/kernels/kernels.json has no {} of {}", kNames[static_cast<std::size_t>(kind)], k.measured_);
+      return bad_input("data/kernels/kernels.json has no {} of {}", kNames[static_cast<std::size_t>(kind)],
+                       k.measured_);
   return k;
 }
 
@@ -194,7 +202,9 @@ double Kernels::attention(const Sequences& s, int cache_bytes) const {
     const double total = s.tokens + s.past, w = s.window;
     // Pairs of a query and a key that it sees, of one sequence and head.
     double pairs = s.tokens * s.past + s.tokens * s.tokens / 2;
-    if (w > 0 && w < total) pairs = std::min(pairs, s.past >= w ? s.tokens * w : s.tokens * w - std::max(0.0, (w - s.past) * (w - s.past) / 2));
+    if (w > 0 && w < total)
+      pairs =
+          std::min(pairs, s.past >= w ? s.tokens * w : s.tokens * w - std::max(0.0, (w - s.past) * (w - s.past) / 2));
     return time(c, Precision::kBf16, 4 * s.count * s.heads * s.head_dim * (pairs + s.tokens * c.grain),
                 s.count * s.head_dim * 2 * (2 * s.tokens * s.heads + 2 * total * s.kv_heads));
   }
@@ -202,8 +212,9 @@ double Kernels::attention(const Sequences& s, int cache_bytes) const {
   double seen = s.past + 1;
   if (s.window > 0) seen = std::min(seen, s.window);
   const double group = std::max(s.heads / s.kv_heads, 8.0);  // rows of a tensor core's tile
-  return time(c, Precision::kBf16, 4 * s.count * s.kv_heads * group * s.head_dim * (seen + c.grain),
-              s.count * (seen + c.grain) * 2 * s.kv_heads * s.head_dim * cache_bytes + 4 * s.count * s.heads * s.head_dim);
+  return time(
+      c, Precision::kBf16, 4 * s.count * s.kv_heads * group * s.head_dim * (seen + c.grain),
+      s.count * (seen + c.grain) * 2 * s.kv_heads * s.head_dim * cache_bytes + 4 * s.count * s.heads * s.head_dim);
 }
 
 double Kernels::latent_attention(const Sequences& s, int cache_bytes) const {

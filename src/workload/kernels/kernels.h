@@ -67,14 +67,14 @@ class Kernels {
   // Seconds of C = A B with A of m × k. Attention of the cache's element bytes (1: fp8, 2: bf16).
   double gemm(Precision precision, double m, double n, double k) const;
   double experts(Precision precision, const Experts& work) const;
-  double attention(const Sequences& work, int cache_bytes) const;         // prefill where tokens > 1, else decode
-  double latent_attention(const Sequences& work, int cache_bytes) const;  // MLA; heads of 128 + 64, latent of 576
+  double attention(const Sequences& work, int cache_bytes) const;               // prefill where tokens > 1, else decode
+  double latent_attention(const Sequences& work, int cache_bytes) const;        // MLA; heads of 128 + 64, latent of 576
   double memory(double bytes) const { return bytes / (rate_ * kMemoryShare); }  // s, without launch
 
   const std::string& part() const { return part_; }
   const std::string& measured_part() const { return measured_; }  // whose shares these are
   bool has_peak(std::string_view rate) const { return peaks_.contains(std::string(rate)); }
-  double memory_rate() const { return rate_; }    // bytes/s
+  double memory_rate() const { return rate_; }     // bytes/s
   double memory_bytes() const { return memory_; }  // of the card
   // The constants that a kind and precision use; the nearest precision where the card has none.
   const Constants& constants(Kind kind, Precision precision) const;

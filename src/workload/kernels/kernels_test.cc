@@ -17,7 +17,8 @@ TEST(Kernels, EveryMeasuredCardLoadsWithBothSoftwares) {
 }
 
 TEST(Kernels, AGemmTakesNoLessThanItsPeakAndItsMemoryAllow) {
-  // 8192 x 8192 x 8192 in 16 bits: 1.1e12 FLOP at 989.5e12 a second take 1.11 ms. One row of it reads 134 MB, 40 us at 3.35 TB/s.
+  // 8192 x 8192 x 8192 in 16 bits: 1.1e12 FLOP at 989.5e12 a second take 1.11 ms. One row of it reads 134 MB, 40 us
+  // at 3.35 TB/s.
   const auto k = Kernels::load("H100-SXM5", "vllm");
   ASSERT_TRUE(k);
   const double large = k->gemm(Precision::kBf16, 8192, 8192, 8192), row = k->gemm(Precision::kBf16, 1, 8192, 8192);
@@ -104,7 +105,8 @@ TEST(Kernels, EveryEntryHasASmallErrorOrSaysSo) {
     double best = e.constants.error;
     if (e.kind == Kind::kGemm)
       for (const Entry& o : *entries)
-        if (o.card == e.card && o.kind == e.kind && o.precision == e.precision) best = std::min(best, o.constants.error);
+        if (o.card == e.card && o.kind == e.kind && o.precision == e.precision)
+          best = std::min(best, o.constants.error);
     EXPECT_LT(best, 0.35) << e.card << " " << name(e.kind) << " " << e.software << " " << name(e.precision);
     EXPECT_GE(e.constants.rows, 40);
   }

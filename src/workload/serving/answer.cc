@@ -27,7 +27,11 @@ Status read_prefill(const std::string& text, Question& q) {
     const std::string word = text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
     const auto equal = word.find('=');
     const std::string name = word.substr(0, equal);
-    Rank* value = name == "tp" ? &plan.tp : name == "pp" ? &plan.pp : name == "ep" ? &plan.ep : name == "dp-attention" ? &plan.dp : nullptr;
+    Rank* value = name == "tp"             ? &plan.tp
+                  : name == "pp"           ? &plan.pp
+                  : name == "ep"           ? &plan.ep
+                  : name == "dp-attention" ? &plan.dp
+                                           : nullptr;
     if (value == nullptr || equal == std::string::npos)
       return bad_input("--prefill {}: '{}' is none of tp=, pp=, ep=, dp-attention=", text, word);
     WEFT_TRY(const std::int64_t n, parse_integer(fmt::format("--prefill {}", name), word.substr(equal + 1), 1, 4096));
@@ -42,14 +46,16 @@ Status check_load(const Words& words) {
   const Load& l = words.load;
   const int given = (l.concurrency != 0 ? 1 : 0) + (l.rate != 0 ? 1 : 0) + (words.trace.empty() ? 0 : 1);
   if (given != 1) return bad_input("weft serve needs one of --concurrency, --rate and --trace");
-  if (l.concurrency < 0 || l.concurrency > 1'000'000) return bad_input("--concurrency {}: 1 to 1000000 clients", l.concurrency);
+  if (l.concurrency < 0 || l.concurrency > 1'000'000)
+    return bad_input("--concurrency {}: 1 to 1000000 clients", l.concurrency);
   if (!(l.rate >= 0) || l.rate > 1e6) return bad_input("--rate {}: above 0 requests/s, at most 1000000", l.rate);
   if (l.input < 1 || l.input > 100'000'000) return bad_input("--isl {}: a number of tokens from 1", l.input);
   if (l.output < 1 || l.output > 100'000'000) return bad_input("--osl {}: a number of tokens from 1", l.output);
   if (!(l.spread > 0 && l.spread <= 1)) return bad_input("--spread {}: above 0 and at most 1", l.spread);
   if (l.requests < 0 || l.requests > 10'000'000) return bad_input("--requests {}: 1 to 10000000", l.requests);
   if (!(words.trace_scale > 0)) return bad_input("--trace-rate {}: a factor above 0", words.trace_scale);
-  if (!(words.price >= 0) || !std::isfinite(words.price)) return bad_input("--price {}: of a GPU-hour, not below 0", words.price);
+  if (!(words.price >= 0) || !std::isfinite(words.price))
+    return bad_input("--price {}: of a GPU-hour, not below 0", words.price);
   if (words.replicas < 1) return bad_input("--replicas {}: a number from 1", words.replicas);
   return {};
 }
@@ -71,7 +77,8 @@ Result<Question> understand(const Words& words) {
   q.replicas = words.replicas;
   q.load = words.load;
   if (!words.prefill.empty()) {
-    if (words.replicas > 1) return bad_input("--replicas {}: engines apart have --prefill and --decode-engines", words.replicas);
+    if (words.replicas > 1)
+      return bad_input("--replicas {}: engines apart have --prefill and --decode-engines", words.replicas);
     WEFT_CHECK(read_prefill(words.prefill, q));
     q.decodes = words.decodes;
     if (q.decodes < 1) return bad_input("--decode-engines {}: a number from 1", q.decodes);
@@ -81,7 +88,8 @@ Result<Question> understand(const Words& words) {
   if (!words.trace.empty()) {
     WEFT_TRY(q.load.trace, read_trace(words.trace, words.trace_scale));
     double input = 0, output = 0;  // means, for the cache's share of windows and states
-    for (const Request& r : q.load.trace) input += static_cast<double>(r.input), output += static_cast<double>(r.output);
+    for (const Request& r : q.load.trace)
+      input += static_cast<double>(r.input), output += static_cast<double>(r.output);
     const auto n = static_cast<double>(q.load.trace.size());
     q.load.input = std::max<std::int64_t>(1, std::llround(input / n));
     q.load.output = std::max<std::int64_t>(1, std::llround(output / n));
@@ -92,19 +100,27 @@ Result<Question> understand(const Words& words) {
 report::ServeRow row_of(const Question& q, const Point& p, double price) {
   report::ServeRow row{.plan = describe(q.plan), .load = describe(q.load), .gpus = p.gpus};
   if (q.prefill)
-    row.plan = fmt::format("{} x ({}) for prefill, {} x ({}) for decode", q.prefills, describe(*q.prefill), q.decodes, describe(q.plan));
+    row.plan = fmt::format("{} x ({}) for prefill, {} x ({}) for decode", q.prefills, describe(*q.prefill), q.decodes,
+                           describe(q.plan));
   else if (q.replicas > 1)
     row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
   row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
-  row.ttft_parts = {{"queue", p.queue * 1e3}, {"prefill", p.reading * 1e3}, {"KV transfer", p.moving * 1e3}, {"first response", p.response * 1e3}};
+  row.ttft_parts = {{"queue", p.queue * 1e3},
+                    {"prefill", p.reading * 1e3},
+                    {"KV transfer", p.moving * 1e3},
+                    {"first response", p.response * 1e3}};
   const Parts& d = p.decode;
-  row.step_parts = {{"dense GEMMs", d.dense * 1e3},        {"attention", d.attention * 1e3}, {"experts", d.experts * 1e3},
-                    {"small kernels", d.small * 1e3},      {"tensor parallel", d.tensor * 1e3}, {"expert exchange", d.exchange * 1e3},
-                    {"pipeline", d.pipeline * 1e3},        {"waiting for the host", d.host * 1e3}};
+  row.step_parts = {{"dense GEMMs", d.dense * 1e3},      {"attention", d.attention * 1e3},
+                    {"experts", d.experts * 1e3},        {"small kernels", d.small * 1e3},
+                    {"tensor parallel", d.tensor * 1e3}, {"expert exchange", d.exchange * 1e3},
+                    {"pipeline", d.pipeline * 1e3},      {"waiting for the host", d.host * 1e3}};
   row.step = p.step * 1e3, row.batch = p.batch;
   row.tokens_per_gpu = p.tokens_per_gpu, row.input_per_gpu = p.input_per_gpu, row.tokens_per_user = p.tokens_per_user;
   row.requests_per_second = p.requests_per_second;
-  row.memory = {{"weights", p.memory.weights}, {"activations", p.memory.activations}, {"reserve", p.memory.reserved}, {"keys and values", p.memory.cache()}};
+  row.memory = {{"weights", p.memory.weights},
+                {"activations", p.memory.activations},
+                {"reserve", p.memory.reserved},
+                {"keys and values", p.memory.cache()}};
   row.capacity = p.memory.capacity;
   row.cache_tokens = p.cache_tokens, row.cache_used = p.cache_used;
   row.requests = static_cast<std::int64_t>(p.requests), row.preemptions = p.preemptions;
@@ -154,12 +170,14 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
   if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
     return bad_input("--percentile {}: 50, 90 or 99", words.percentile);
-  if (words.most < 1 || words.most > 65536) return bad_input("--max-concurrency {}: 1 to 65536 clients per engine", words.most);
+  if (words.most < 1 || words.most > 65536)
+    return bad_input("--max-concurrency {}: 1 to 65536 clients per engine", words.most);
   words.load.concurrency = 1;
   WEFT_TRY(const Question q, understand(words));
   WEFT_TRY(Place place, Place::open(machine));
   WEFT_TRY(const BestPlans best,
-           best_serving(place, q, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)}, words.most, progress));
+           best_serving(place, q, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
+                        words.most, progress));
   WEFT_TRY(report::ServeReport report, head_of(place, q, words));
   report.tried = best.tried;
   report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
@@ -168,7 +186,8 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
     report.rows.back().reason = r.reason;
   }
   for (const RankedPlan& r : best.lost) {
-    report::ServeRow row{.plan = describe(r.question.plan), .gpus = r.question.gpus(), .reason = r.reason, .fits = false};
+    report::ServeRow row{
+        .plan = describe(r.question.plan), .gpus = r.question.gpus(), .reason = r.reason, .fits = false};
     report.rows.push_back(std::move(row));
   }
   for (const Frontier& f : best.frontier) report.frontier.push_back(row_of(f.question, f.point, words.price));
@@ -178,9 +197,22 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
 nlohmann::json to_json(const ServingComparison& c) {
   nlohmann::json rows = nlohmann::json::array(), errors = nlohmann::json::array();
   for (const ComparedRow& r : c.rows)
-    rows.push_back({{"id", r.id}, {"ttft_ms", r.said_ttft}, {"tpot_ms", r.said_tpot}, {"measured_ttft_ms", r.ttft}, {"measured_tpot_ms", r.tpot}, {"reason", r.reason}});
+    rows.push_back({{"id", r.id},
+                    {"ttft_ms", r.said_ttft},
+                    {"tpot_ms", r.said_tpot},
+                    {"measured_ttft_ms", r.ttft},
+                    {"measured_tpot_ms", r.tpot},
+                    {"reason", r.reason}});
   for (const ErrorOf& e : c.errors())
-    errors.push_back({{"of", e.name}, {"rows", e.rows}, {"answered", e.answered}, {"tpot_median", e.tpot_median}, {"tpot_mean", e.tpot_mean}, {"tpot_bias", e.tpot_bias}, {"ttft_median", e.ttft_median}, {"ttft_mean", e.ttft_mean}, {"ttft_bias", e.ttft_bias}});
+    errors.push_back({{"of", e.name},
+                      {"rows", e.rows},
+                      {"answered", e.answered},
+                      {"tpot_median", e.tpot_median},
+                      {"tpot_mean", e.tpot_mean},
+                      {"tpot_bias", e.tpot_bias},
+                      {"ttft_median", e.ttft_median},
+                      {"ttft_mean", e.ttft_mean},
+                      {"ttft_bias", e.ttft_bias}});
   return {{"schema", "weft.serve-compare/1"}, {"errors", errors}, {"rows", rows}};
 }
 

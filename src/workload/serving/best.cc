@@ -26,16 +26,18 @@ std::vector<Plan> plans_of(const Shape& shape, const Plan& like, Rank gpus) {
 double at(const Quantiles& q, int percentile) { return percentile >= 99 ? q.p99 : percentile >= 90 ? q.p90 : q.median; }
 
 bool holds(const Point& p, const Goal& goal) {
-  return (goal.ttft <= 0 || at(p.ttft, goal.percentile) <= goal.ttft) && (goal.tpot <= 0 || at(p.tpot, goal.percentile) <= goal.tpot);
+  return (goal.ttft <= 0 || at(p.ttft, goal.percentile) <= goal.ttft) &&
+         (goal.tpot <= 0 || at(p.tpot, goal.percentile) <= goal.tpot);
 }
 
 std::string misses(const Point& p, const Goal& goal) {
   std::string text;
   if (goal.ttft > 0 && at(p.ttft, goal.percentile) > goal.ttft)
-    text = fmt::format("TTFT {:.0f} ms at one client per engine, {:.0f} allowed", at(p.ttft, goal.percentile) * 1e3, goal.ttft * 1e3);
+    text = fmt::format("TTFT {:.0f} ms at one client per engine, {:.0f} allowed", at(p.ttft, goal.percentile) * 1e3,
+                       goal.ttft * 1e3);
   if (goal.tpot > 0 && at(p.tpot, goal.percentile) > goal.tpot)
-    text += fmt::format("{}TPOT {:.2f} ms at one client per engine, {:.2f} allowed", text.empty() ? "" : "; ", at(p.tpot, goal.percentile) * 1e3,
-                        goal.tpot * 1e3);
+    text += fmt::format("{}TPOT {:.2f} ms at one client per engine, {:.2f} allowed", text.empty() ? "" : "; ",
+                        at(p.tpot, goal.percentile) * 1e3, goal.tpot * 1e3);
   return text;
 }
 
@@ -47,16 +49,24 @@ std::string reason_of(const Point& p, const Point& best) {
   const auto per_token = [](double seconds, const Point& x) { return seconds * x.gpus / std::max(1.0, x.batch); };
   double most = 0;
   const char* name = nullptr;
-  for (const auto& [what, part] : {std::pair<const char*, double Parts::*>{"dense GEMMs", &Parts::dense}, {"attention", &Parts::attention},
-                                   {"experts", &Parts::experts}, {"all-reduces", &Parts::tensor}, {"expert exchange", &Parts::exchange},
-                                   {"the pipeline", &Parts::pipeline}, {"the host", &Parts::host}, {"small kernels", &Parts::small}})
-    if (const double more = per_token(p.decode.*part, p) - per_token(best.decode.*part, best); more > most) most = more, name = what;
+  for (const auto& [what, part] : {std::pair<const char*, double Parts::*>{"dense GEMMs", &Parts::dense},
+                                   {"attention", &Parts::attention},
+                                   {"experts", &Parts::experts},
+                                   {"all-reduces", &Parts::tensor},
+                                   {"expert exchange", &Parts::exchange},
+                                   {"the pipeline", &Parts::pipeline},
+                                   {"the host", &Parts::host},
+                                   {"small kernels", &Parts::small}})
+    if (const double more = per_token(p.decode.*part, p) - per_token(best.decode.*part, best); more > most)
+      most = more, name = what;
   if (name != nullptr) why += fmt::format(": more of {} per token", name);
   return why;
 }
 
 void add_to_frontier(std::vector<Frontier>& frontier, const Question& q, const Point& p) {
-  const auto beats = [](const Point& a, const Point& b) { return a.tokens_per_gpu >= b.tokens_per_gpu && a.tokens_per_user >= b.tokens_per_user; };
+  const auto beats = [](const Point& a, const Point& b) {
+    return a.tokens_per_gpu >= b.tokens_per_gpu && a.tokens_per_user >= b.tokens_per_user;
+  };
   if (std::ranges::any_of(frontier, [&](const Frontier& f) { return beats(f.point, p); })) return;
   std::erase_if(frontier, [&](const Frontier& f) { return beats(p, f.point); });
   frontier.push_back({q, p});
@@ -103,9 +113,11 @@ Result<BestPlans> best_serving(Place& place, const Question& asked, const Goal& 
     else
       found.lost.push_back({q, {}, reason});
   }
-  if (!fits) return bad_input("{}", found.lost.empty() ? "no plan divides the model on this machine" : found.lost.back().reason);
+  if (!fits)
+    return bad_input("{}", found.lost.empty() ? "no plan divides the model on this machine" : found.lost.back().reason);
   std::ranges::stable_sort(found.ranked, std::greater<>(), [](const RankedPlan& r) { return r.point.tokens_per_gpu; });
-  for (std::size_t i = 1; i < found.ranked.size(); ++i) found.ranked[i].reason = reason_of(found.ranked[i].point, found.ranked[0].point);
+  for (std::size_t i = 1; i < found.ranked.size(); ++i)
+    found.ranked[i].reason = reason_of(found.ranked[i].point, found.ranked[0].point);
   std::ranges::sort(found.frontier, {}, [](const Frontier& f) { return f.point.tokens_per_user; });
   return found;
 }

@@ -32,9 +32,10 @@ struct BestPlans {
   int tried = 0;                   // points
 };
 
-// All plans that fill the machine: tp, attention-DP and EP in powers of two, two pipeline stages where nothing else fits, each with
-// 1, 2, 4, … clients per engine up to `most`. `question`: the model, engine, precision and lengths; its plan's sizes and load are
-// not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no plan fits, with the reason.
+// All plans that fill the machine: tp, attention-DP and EP in powers of two, two pipeline stages where nothing else
+// fits, each with 1, 2, 4, … clients per engine up to `most`. `question`: the model, engine, precision and lengths; its
+// plan's sizes and load are not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no
+// plan fits, with the reason.
 Result<BestPlans> best_serving(Place& place, const Question& question, const Goal& goal, std::int64_t most,
                                const std::function<void(std::size_t plan, std::size_t plans)>& progress);
 

@@ -59,12 +59,13 @@ Result<double> number(const Row& row, const std::string& key, double otherwise) 
 
 Result<Rank> count(const Row& row, const std::string& key) {
   WEFT_TRY(const double value, number(row, key, 1));
-  if (value != std::floor(value) || value > 4096) return bad_input("{} '{}' is no count up to 4096", key, text_of(row, key));
+  if (value != std::floor(value) || value > 4096)
+    return bad_input("{} '{}' is no count up to 4096", key, text_of(row, key));
   return static_cast<Rank>(value);
 }
 
-// Decode engines of a benchmark that does not say how many, from 16 to 1023 clients; half of it with fewer clients, twice
-// with more. Of 1, 2 and 4 the number that explains the rows of data/silicon/serving best.
+// Decode engines of a benchmark that does not say how many, from 16 to 1023 clients; half of it with fewer clients,
+// twice with more. Of 1, 2 and 4 the number that explains the rows of data/silicon/serving best.
 constexpr int kDecodeEngines = 4;
 
 // N of a name like "…_tpN_epN_994"; 0: it says none.
@@ -81,7 +82,8 @@ Result<Plan> plan_of(const Row& row, const std::string& pool) {
   WEFT_TRY(plan.ep, count(row, pool + "moe_ep_size"));
   WEFT_TRY(const Rank moe_tp, count(row, pool + "moe_tp_size"));
   // A benchmark that runs tp N with ep N stands in some tables as N x N GPUs; its name says N.
-  if (plan.ep > 1 && moe_tp == plan.ep && plan.stage() == plan.ep * moe_tp && plan_of_id(text_of(row, "id")) == plan.ep) {
+  if (plan.ep > 1 && moe_tp == plan.ep && plan.stage() == plan.ep * moe_tp &&
+      plan_of_id(text_of(row, "id")) == plan.ep) {
     if (plan.dp > 1)
       plan.dp = plan.ep, plan.tp = 1;
     else
@@ -126,7 +128,8 @@ Result<Question> question_of(const Row& row) {
     WEFT_TRY(const double batch, number(row, apart ? "decode_batch_size" : "batch_size", 0));
     clients = batch * q.plan.dp * q.decodes;
   }
-  if (clients < 1 || clients > 1e6) return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
+  if (clients < 1 || clients > 1e6)
+    return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
   q.load.concurrency = static_cast<std::int64_t>(clients);
   if (apart && q.prefills == 0) q.decodes = clients < 16 ? 2 : clients < 1024 ? kDecodeEngines : 2 * kDecodeEngines;
   q.load.spread = benchmark ? 0.8 : 1;
@@ -216,7 +219,8 @@ ErrorOf error_of(const std::vector<ComparedRow>& rows, const std::string& name, 
 
 std::vector<ErrorOf> ServingComparison::errors() const {
   std::vector<ErrorOf> all{error_of(rows, "all", [](const ComparedRow&) { return true; })};
-  for (std::string ComparedRow::*part : {&ComparedRow::mode, &ComparedRow::model, &ComparedRow::system, &ComparedRow::backend}) {
+  for (std::string ComparedRow::*part :
+       {&ComparedRow::mode, &ComparedRow::model, &ComparedRow::system, &ComparedRow::backend}) {
     std::map<std::string, int> names;
     for (const ComparedRow& r : rows) ++names[r.*part];
     for (const auto& [name, n] : names)
@@ -237,7 +241,11 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
     if (progress) progress(l, lines.size() - 1);
     Row row;
     for (std::size_t c = 0; c < columns.size() && c < lines[l].size(); ++c) row[columns[c]] = lines[l][c];
-    ComparedRow r{.id = row["id"], .model = row["model_path"], .system = row["system"], .backend = row["backend"], .mode = row["mode"]};
+    ComparedRow r{.id = row["id"],
+                  .model = row["model_path"],
+                  .system = row["system"],
+                  .backend = row["backend"],
+                  .mode = row["mode"]};
     if (lines[l].size() != columns.size()) {
       r.reason = fmt::format("{} cells, but {} columns", lines[l].size(), columns.size());
       found.rows.push_back(std::move(r));
@@ -259,7 +267,8 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
 
 std::string predictions_csv(const ServingComparison& comparison) {
   std::string text =
-      "id,ttft_ms,tpot_ms,reason,queue_ms,prefill_ms,transfer_ms,step_ms,dense_ms,attention_ms,experts_ms,small_ms,tensor_"
+      "id,ttft_ms,tpot_ms,reason,queue_ms,prefill_ms,transfer_ms,step_ms,dense_ms,attention_ms,experts_ms,small_ms,"
+      "tensor_"
       "ms,exchange_ms,host_ms,batch,cache_used,preemptions\n";
   for (const ComparedRow& r : comparison.rows) {
     if (!r.answered()) {
@@ -270,10 +279,12 @@ std::string predictions_csv(const ServingComparison& comparison) {
     }
     const Point& p = r.point;
     const Parts& d = p.decode;
-    text += fmt::format("{},{:.4f},{:.4f},,{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.1f},{:.3f},{}\n", r.id,
-                        r.said_ttft, r.said_tpot, p.queue * 1e3, p.reading * 1e3, p.moving * 1e3, p.step * 1e3, d.dense * 1e3,
-                        d.attention * 1e3, d.experts * 1e3, d.small * 1e3, d.tensor * 1e3, d.exchange * 1e3, d.host * 1e3, p.batch,
-                        p.cache_used, p.preemptions);
+    text += fmt::format(
+        "{},{:.4f},{:.4f},,{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.1f},{:.3f},{"
+        "}\n",
+        r.id, r.said_ttft, r.said_tpot, p.queue * 1e3, p.reading * 1e3, p.moving * 1e3, p.step * 1e3, d.dense * 1e3,
+        d.attention * 1e3, d.experts * 1e3, d.small * 1e3, d.tensor * 1e3, d.exchange * 1e3, d.host * 1e3, p.batch,
+        p.cache_used, p.preemptions);
   }
   return text;
 }
@@ -282,9 +293,9 @@ std::string in_words(const ServingComparison& comparison) {
   std::string text = fmt::format("{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered",
                                  "TPOT median mean bias %", "TTFT median mean bias %");
   for (const ErrorOf& e : comparison.errors())
-    text += fmt::format("{:<28} {:>5} {:>8}  {:>10.1f} {:>7.1f} {:>+7.1f}  {:>10.1f} {:>7.1f} {:>+7.1f}\n", e.name, e.rows, e.answered,
-                        100 * e.tpot_median, 100 * e.tpot_mean, 100 * e.tpot_bias, 100 * e.ttft_median, 100 * e.ttft_mean,
-                        100 * e.ttft_bias);
+    text += fmt::format("{:<28} {:>5} {:>8}  {:>10.1f} {:>7.1f} {:>+7.1f}  {:>10.1f} {:>7.1f} {:>+7.1f}\n", e.name,
+                        e.rows, e.answered, 100 * e.tpot_median, 100 * e.tpot_mean, 100 * e.tpot_bias,
+                        100 * e.ttft_median, 100 * e.ttft_mean, 100 * e.ttft_bias);
   std::map<std::string, std::size_t> reasons;
   for (const ComparedRow& r : comparison.rows)
     if (!r.answered()) ++reasons[r.reason];

@@ -100,7 +100,8 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
   const bool decodes = running() > 0 && (step_.engine().mixed || work.prefills == 0);
   if (!decodes && work.prefills == 0) {
     if (!taken && !waiting_.empty())
-      return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens", waiting_.front().tokens, tokens_);
+      return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens", waiting_.front().tokens,
+                       tokens_);
     return out;
   }
   if (decodes) work.decodes = d(running()), work.context = context_;
@@ -189,7 +190,7 @@ class Cluster {
       std::size_t next = 0;
       for (std::size_t e = 0; e < engines_.size(); ++e)
         if (!engines_[e].scheduler.idle() && engines_[e].free < now) now = engines_[e].free, next = e;
-      const double arrival = !source_.more() ? kNever
+      const double arrival = !source_.more()   ? kNever
                              : !closed         ? source_.next_arrival()
                              : asking_.empty() ? kNever
                                                : asking_.top();
@@ -297,7 +298,8 @@ class Cluster {
   Source source_;
   std::vector<Running> engines_;
   std::vector<Request> requests_;
-  std::priority_queue<std::pair<double, std::int64_t>, std::vector<std::pair<double, std::int64_t>>, std::greater<>> moving_;
+  std::priority_queue<std::pair<double, std::int64_t>, std::vector<std::pair<double, std::int64_t>>, std::greater<>>
+      moving_;
   std::priority_queue<double, std::vector<double>, std::greater<>> asking_;  // when clients ask again
   Run run_;
 };

@@ -15,8 +15,8 @@ struct Run {
   std::vector<Request> done;  // in the order in which they finished
   double seconds = 0;         // until the last one finished
   std::int64_t preemptions = 0;
-  double cache_used = 0;      // largest share of the cache
-  Parts decode;               // time by parts of iterations that decode only, …
+  double cache_used = 0;                           // largest share of the cache
+  Parts decode;                                    // time by parts of iterations that decode only, …
   double decode_seconds = 0, prefill_seconds = 0;  // … and of all iterations of either kind
   double iterations = 0, decode_iterations = 0;
   double batch = 0;  // sequences that decode, on average over iterations
@@ -41,7 +41,7 @@ class Scheduler {
     double time;
   };
   struct Outcome {
-    double end = 0;                             // of the iterations that were taken
+    double end = 0;                               // of the iterations that were taken
     std::vector<Event> started, first, finished;  // prompts begun, first tokens, last tokens
   };
   // One iteration from `now` on, or several that only decode, at most `most` and none that begins after
@@ -73,10 +73,10 @@ class Scheduler {
   StepModel& step_;
   double tokens_;
   std::deque<Prompt> incoming_, waiting_, reading_;  // not looked at yet; in the queue; begun
-  std::multimap<std::int64_t, Sequence> decoding_;  // by the iteration in which they finish
-  std::int64_t iteration_ = 0;                      // of decoding
-  double context_ = 0;                              // cached tokens of sequences that decode
-  double held_ = 0, most_ = 0;                      // tokens of the cache in use
+  std::multimap<std::int64_t, Sequence> decoding_;   // by the iteration in which they finish
+  std::int64_t iteration_ = 0;                       // of decoding
+  double context_ = 0;                               // cached tokens of sequences that decode
+  double held_ = 0, most_ = 0;                       // tokens of the cache in use
   std::int64_t preemptions_ = 0;
   std::int64_t look_ = 0;  // the iteration in which new requests are looked for next
   Parts decode_parts_;

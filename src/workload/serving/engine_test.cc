@@ -117,7 +117,8 @@ TEST(Engine, ARequestThatTheEmptyCacheCannotHoldIsRefused) {
   const Ready r = ready(q);
   const auto none = serve(*r.step, 300, q.load);
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().message.find("512 tokens does not fit into a cache of 300 tokens"), std::string::npos) << none.error().message;
+  EXPECT_NE(none.error().message.find("512 tokens does not fit into a cache of 300 tokens"), std::string::npos)
+      << none.error().message;
 }
 
 TEST(Engine, PrefillAndDecodeApartLoseNothingAndPayForTheTransfer) {

@@ -28,7 +28,8 @@ Result<std::string> preset_of(const std::string& gpu) {
 Result<Fitting> fit_model(Place& place, const Question& asked, std::int64_t context) {
   Question q = asked;
   WEFT_CHECK(check_plan(q.shape, q.plan));
-  if (q.plan.gpus() > place.gpus()) return bad_input("the plan needs {} GPUs, the machine has {}", q.plan.gpus(), place.gpus());
+  if (q.plan.gpus() > place.gpus())
+    return bad_input("the plan needs {} GPUs, the machine has {}", q.plan.gpus(), place.gpus());
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
   Fitting f{.model = q.shape.name, .card = place.part(), .plan = q.plan};
@@ -40,7 +41,9 @@ Result<Fitting> fit_model(Place& place, const Question& asked, std::int64_t cont
   const auto length = static_cast<double>(context);
   f.together = static_cast<std::int64_t>(f.memory.tokens(length, q.plan.dp) / length);
   f.fits = f.together >= 1;
-  q.load = {.input = std::max<std::int64_t>(1, context * 3 / 4), .output = std::max<std::int64_t>(1, context / 4), .concurrency = 1};
+  q.load = {.input = std::max<std::int64_t>(1, context * 3 / 4),
+            .output = std::max<std::int64_t>(1, context / 4),
+            .concurrency = 1};
   if (!f.fits) {
     f.would = what_fits(place, q);
     return f;

@@ -8,10 +8,10 @@ namespace weft::serving {
 struct Fitting {
   std::string model, card, precision, cache;
   Plan plan;
-  Memory memory;                 // of a GPU
-  std::int64_t longest = 0;      // tokens of one request, at most the model's
-  std::int64_t together = 0;     // requests of `context` tokens that the cache holds
-  double alone = 0, full = 0;    // output tokens/s of one request, and of all that fit together (512 at most)
+  Memory memory;               // of a GPU
+  std::int64_t longest = 0;    // tokens of one request, at most the model's
+  std::int64_t together = 0;   // requests of `context` tokens that the cache holds
+  double alone = 0, full = 0;  // output tokens/s of one request, and of all that fit together (512 at most)
   bool fits = false;
   std::string would;  // what would make it fit; empty: it fits, or nothing was found
 };

@@ -77,7 +77,8 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
       engine.overlapped = b.value("overlapped", engine.overlapped);
       engine.receive_interval = b.value("receive_interval", std::int64_t{1});
       engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
-      engine.stream_interval = b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
+      engine.stream_interval =
+          b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
     }
     json cache = e.value("cache_bytes", json::object());
     if (benchmark && e.contains("benchmark")) cache.update(e["benchmark"].value("cache_bytes", json::object()));
@@ -92,12 +93,13 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
 Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engine, const kernels::Kernels& kernels) {
   std::string asked = plan.precision;
   if (asked.empty())
-    asked = shape.quantised.empty()                                       ? "bf16"
-            : shape.quantised == "mxfp4" || shape.quantised == "nvfp4"    ? "fp4"
-                                                                          : shape.quantised;
+    asked = shape.quantised.empty()                                    ? "bf16"
+            : shape.quantised == "mxfp4" || shape.quantised == "nvfp4" ? "fp4"
+                                                                       : shape.quantised;
   Types t{Precision::kBf16, Precision::kBf16, Precision::kBf16, engine.cache_bytes_bf16};
   if (asked == "fp8" || asked == "fp8_block") {
-    const bool block = asked == "fp8_block" || shape.quantised == "fp8_block" || (shape.experts() && shape.quantised != "mxfp4");
+    const bool block =
+        asked == "fp8_block" || shape.quantised == "fp8_block" || (shape.experts() && shape.quantised != "mxfp4");
     const Precision p = block ? Precision::kFp8Block : Precision::kFp8;
     t = {p, shape.attention_unquantised ? Precision::kBf16 : p, p, engine.cache_bytes_fp8};
   } else if (asked == "fp4") {
@@ -124,7 +126,8 @@ Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engin
 }
 
 Status check_plan(const Shape& shape, const Plan& plan) {
-  for (const auto& [name, value] : {std::pair{"--tp", plan.tp}, {"--pp", plan.pp}, {"--dp-attention", plan.dp}, {"--ep", plan.ep}})
+  for (const auto& [name, value] :
+       {std::pair{"--tp", plan.tp}, {"--pp", plan.pp}, {"--dp-attention", plan.dp}, {"--ep", plan.ep}})
     if (value < 1) return bad_input("{} {}: a number from 1", name, value);
   const std::int64_t heads = shape.heads(), kv = shape.kv_heads();
   if (heads % plan.tp != 0)
@@ -133,8 +136,7 @@ Status check_plan(const Shape& shape, const Plan& plan) {
   if (kv > 0 && kv % plan.tp != 0 && plan.tp % kv != 0)
     return bad_input("--tp {}: the {} heads of keys and values of {} cannot be spread evenly over it", plan.tp, kv,
                      shape.name);
-  if (plan.pp > shape.layers())
-    return bad_input("--pp {}: {} has {} layers", plan.pp, shape.name, shape.layers());
+  if (plan.pp > shape.layers()) return bad_input("--pp {}: {} has {} layers", plan.pp, shape.name, shape.layers());
   if (plan.ep > 1 && !shape.experts()) return bad_input("--ep {}: {} has no experts", plan.ep, shape.name);
   if (plan.stage() % plan.ep != 0)
     return bad_input("--ep {}: does not divide the {} GPUs of a stage (tp x dp-attention)", plan.ep, plan.stage());
@@ -169,7 +171,8 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
     else if (k.attention == Attention::kHeads && k.window == 0)
       m.token += count * d(k.head_dim + k.value_dim) * std::max(1.0, d(k.kv_heads) / tp) * types.cache_bytes;
     else if (k.attention == Attention::kHeads)
-      m.sequence += count * d(k.window) * d(k.head_dim + k.value_dim) * std::max(1.0, d(k.kv_heads) / tp) * types.cache_bytes;
+      m.sequence +=
+          count * d(k.window) * d(k.head_dim + k.value_dim) * std::max(1.0, d(k.kv_heads) / tp) * types.cache_bytes;
     else
       m.sequence += count * d(k.state_elements()) / tp * 4;
   }
@@ -178,12 +181,16 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
   m.activations = engine.token_budget * (8 * h + 3 * widest) * 2;
   const double others = m.weights + m.activations + m.reserved;
   switch (engine.share_of) {
-    case Engine::ShareOf::kAll: m.keys_and_values = m.capacity * engine.memory_share - others; break;
+    case Engine::ShareOf::kAll:
+      m.keys_and_values = m.capacity * engine.memory_share - others;
+      break;
     case Engine::ShareOf::kWeightsAndCache:
       // What is left must hold the activations, too.
       m.keys_and_values = std::min(m.capacity * engine.memory_share - m.weights, m.capacity - others);
       break;
-    case Engine::ShareOf::kFree: m.keys_and_values = (m.capacity - others) * (m.capacity > others ? engine.memory_share : 1); break;
+    case Engine::ShareOf::kFree:
+      m.keys_and_values = (m.capacity - others) * (m.capacity > others ? engine.memory_share : 1);
+      break;
   }
   m.usable = m.keys_and_values + others;
   return m;

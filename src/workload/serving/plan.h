@@ -10,13 +10,14 @@
 
 namespace weft::serving {
 
-// How one engine is spread over GPUs. tp × pp × dp GPUs; the experts of a stage are cut moe_tp times and spread over ep.
+// How one engine is spread over GPUs. tp × pp × dp GPUs; the experts of a stage are cut moe_tp times and spread over
+// ep.
 struct Plan {
   Rank tp = 1, pp = 1;
-  Rank dp = 1;                   // attention's replicas: each has its own requests (attention-DP)
-  Rank ep = 1;                   // ranks that experts are spread over
-  std::string precision = "";    // of weights: bf16, fp8, fp8_block, fp4, int4; empty: the file's own
-  std::string cache = "";        // of keys and values: bf16, fp8; empty: the engine's default
+  Rank dp = 1;                 // attention's replicas: each has its own requests (attention-DP)
+  Rank ep = 1;                 // ranks that experts are spread over
+  std::string precision = "";  // of weights: bf16, fp8, fp8_block, fp4, int4; empty: the file's own
+  std::string cache = "";      // of keys and values: bf16, fp8; empty: the engine's default
 
   Rank gpus() const { return tp * pp * dp; }
   Rank stage() const { return tp * dp; }
@@ -32,8 +33,8 @@ struct Engine {
   bool mixed = true;           // prefill and decode share iterations; otherwise a prefill runs alone
   bool overlapped = true;      // the host prepares an iteration while the GPU runs the one before
   double memory_share = 0.9;   // of the card's memory that the engine uses
-  // What the share is of: all that the engine uses (vLLM); weights and cache, the rest being for activations (SGLang); what
-  // weights and activations leave, for the cache (TensorRT-LLM).
+  // What the share is of: all that the engine uses (vLLM); weights and cache, the rest being for activations (SGLang);
+  // what weights and activations leave, for the cache (TensorRT-LLM).
   enum class ShareOf : std::uint8_t { kAll, kWeightsAndCache, kFree } share_of = ShareOf::kAll;
   double host = 0, host_per_sequence = 0;  // s per iteration
   double small_kernel = 0;                 // s of a kernel that only moves activations, beside its bytes
@@ -41,15 +42,15 @@ struct Engine {
   double first_response = 0;               // s from the first token to the client
   int cache_bytes_bf16 = 2, cache_bytes_fp8 = 2, cache_bytes_fp4 = 2;  // of keys and values, by weights' precision
   std::int64_t block_tokens = 16;
-  double launch_share = 1;      // of kernels' launches, see Kernels::set_launch_share
-  double graph_launch = 0;      // s to start a collective that is replayed from a CUDA graph
+  double launch_share = 1;  // of kernels' launches, see Kernels::set_launch_share
+  double graph_launch = 0;  // s to start a collective that is replayed from a CUDA graph
   // Iterations between two looks for new requests, with 16 sequences or more and with fewer; tokens that are sent to a
   // client at once.
   std::int64_t receive_interval = 1, receive_interval_few = 1, stream_interval = 1;
 };
 // "vllm", "sglang", "trtllm". Errors (bad input): another name.
-// `benchmark`: with the intervals that published benchmarks set instead of the engine's own; `apart`: those that they set
-// for prefill and decode apart.
+// `benchmark`: with the intervals that published benchmarks set instead of the engine's own; `apart`: those that they
+// set for prefill and decode apart.
 Result<Engine> load_engine(std::string_view name, bool benchmark = false, bool apart = false);
 std::vector<std::string> engine_names();
 

@@ -25,7 +25,8 @@ TEST(Shape, ParametersAreThoseThatTheNamesSay) {
 }
 
 TEST(Shape, NamesOfWeightsFindTheirModel) {
-  for (const char* name : {"deepseek-ai/DeepSeek-R1", "nvidia/DeepSeek-R1-NVFP4", "DeepSeek-V3.1", "deepseek-ai/DeepSeek-R1-0528"})
+  for (const char* name :
+       {"deepseek-ai/DeepSeek-R1", "nvidia/DeepSeek-R1-NVFP4", "DeepSeek-V3.1", "deepseek-ai/DeepSeek-R1-0528"})
     EXPECT_EQ(load_shape(name)->name, "deepseek-v3") << name;
   EXPECT_EQ(load_shape("meta-llama/Llama-3.1-8B-Instruct")->name, "llama-3.1-8b");
   EXPECT_EQ(load_shape("Qwen/Qwen3-235B-A22B-FP8")->name, "qwen3-235b-a22b");
@@ -46,8 +47,11 @@ TEST(Shape, LayersOfSeveralKindsAreCounted) {
 }
 
 TEST(Shape, AConfigWithoutAKeyThatMattersIsRefusedByItsName) {
-  for (const auto& [text, word] : {std::pair{"[]", "no JSON object"}, {"{}", "hidden_size"}, {R"({"hidden_size": 8, "vocab_size": 9, "num_hidden_layers": 2})", "num_attention_heads"},
-                                   {R"({"hidden_size": -8})", "hidden_size: -8"}}) {
+  for (const auto& [text, word] :
+       {std::pair{"[]", "no JSON object"},
+        {"{}", "hidden_size"},
+        {R"({"hidden_size": 8, "vocab_size": 9, "num_hidden_layers": 2})", "num_attention_heads"},
+        {R"({"hidden_size": -8})", "hidden_size: -8"}}) {
     const auto none = parse_shape("config.json", text);
     ASSERT_FALSE(none) << text;
     EXPECT_NE(none.error().message.find(word), std::string::npos) << none.error().message;
@@ -60,7 +64,9 @@ TEST(Plan, WhatDoesNotDivideIsRefusedWithWhatDoes) {
     const Status status = check_plan(s, plan);
     return status ? std::string() : status.error().message;
   };
-  EXPECT_NE(said({.tp = 3}).find("does not divide the 64 heads of llama-3.1-70b; 1, 2, 4, 8, 16, 32, 64 do"), std::string::npos) << said({.tp = 3});
+  EXPECT_NE(said({.tp = 3}).find("does not divide the 64 heads of llama-3.1-70b; 1, 2, 4, 8, 16, 32, 64 do"),
+            std::string::npos)
+      << said({.tp = 3});
   EXPECT_NE(said({.ep = 2}).find("has no experts"), std::string::npos);
   EXPECT_NE(said({.pp = 81}).find("has 80 layers"), std::string::npos);
   EXPECT_NE(said({.tp = 0}).find("--tp 0: a number from 1"), std::string::npos);
@@ -88,7 +94,8 @@ TEST(Memory, ALatentCacheIsWholeOnEveryGpuAndAttentionsReplicasShareTheLoad) {
   const auto kernels = kernels::Kernels::load("B200-SXM6", "trtllm");
   const Engine engine = *load_engine("sglang");
   const Shape s = shape("deepseek-v3");
-  const Plan tensor{.tp = 8, .precision = "fp8", .cache = "bf16"}, replicas{.tp = 1, .dp = 8, .ep = 8, .precision = "fp8", .cache = "bf16"};
+  const Plan tensor{.tp = 8, .precision = "fp8", .cache = "bf16"},
+      replicas{.tp = 1, .dp = 8, .ep = 8, .precision = "fp8", .cache = "bf16"};
   const Memory a = memory_of(s, tensor, engine, *types_of(s, tensor, engine, *kernels), *kernels);
   const Memory b = memory_of(s, replicas, engine, *types_of(s, replicas, engine, *kernels), *kernels);
   EXPECT_DOUBLE_EQ(a.token, 61 * 576 * 2.0);

@@ -65,11 +65,13 @@ Status refuse(Place& place, const Question& q, const Plan& plan, const Ready& re
   const std::string would = fits.empty() ? "; nothing on this machine makes it fit" : "; it fits with " + fits;
   const Memory& m = ready.memory;
   if (m.cache() <= 0)
-    return bad_input("{} with {} does not fit on {}: weights {:.1f} GiB and {:.1f} GiB of activations and reserve, {:.1f} GiB usable{}",
-                     q.shape.name, describe(plan), place.part(), m.weights / kGiB, (m.activations + m.reserved) / kGiB,
-                     m.usable / kGiB, would);
-  return bad_input("{} with {} on {}: a request of {:.0f} tokens does not fit into a cache of {:.0f} tokens{}", q.shape.name,
-                   describe(plan), place.part(), length, ready.tokens, would);
+    return bad_input(
+        "{} with {} does not fit on {}: weights {:.1f} GiB and {:.1f} GiB of activations and reserve, {:.1f} GiB "
+        "usable{}",
+        q.shape.name, describe(plan), place.part(), m.weights / kGiB, (m.activations + m.reserved) / kGiB,
+        m.usable / kGiB, would);
+  return bad_input("{} with {} on {}: a request of {:.0f} tokens does not fit into a cache of {:.0f} tokens{}",
+                   q.shape.name, describe(plan), place.part(), length, ready.tokens, would);
 }
 
 }  // namespace
@@ -124,11 +126,13 @@ Result<int> matching_prefills(Place& place, const Question& q) {
   const auto input = static_cast<double>(q.load.input), output = static_cast<double>(q.load.output);
   // A prefill engine reads full iterations; a decode engine has its share of the clients, half through their answers.
   const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp / input));
-  WEFT_TRY(const Parts reading, (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
+  WEFT_TRY(const Parts reading,
+           (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
   double rate = q.load.rate;
   if (rate <= 0) {
     const double clients = static_cast<double>(q.load.concurrency) / q.decodes;
-    WEFT_TRY(const Parts step, (*decode.step)({.decodes = clients, .context = clients * (input + output / 2), .outputs = clients}));
+    WEFT_TRY(const Parts step,
+             (*decode.step)({.decodes = clients, .context = clients * (input + output / 2), .outputs = clients}));
     rate = static_cast<double>(q.load.concurrency) / (output * step.total() + reading.total());
   }
   constexpr double kMost = 64;  // engines
@@ -140,15 +144,16 @@ Result<Point> answer(Place& place, const Question& asked) {
   if (q.prefill && q.prefills == 0) {
     WEFT_TRY(q.prefills, matching_prefills(place, q));
   }
-  if (q.gpus() > place.gpus())
-    return bad_input("the plan needs {} GPUs, the machine has {}", q.gpus(), place.gpus());
+  if (q.gpus() > place.gpus()) return bad_input("the plan needs {} GPUs, the machine has {}", q.gpus(), place.gpus());
   WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
   const double length = static_cast<double>(q.load.input + q.load.output);
-  if (decode.memory.cache() <= 0 || (q.load.trace.empty() && decode.tokens < length)) return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
+  if (decode.memory.cache() <= 0 || (q.load.trace.empty() && decode.tokens < length))
+    return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
   Run run;
   Load share = q.load;  // of one engine, where several do the same
   if (!q.prefill && q.replicas > 1) {
-    if (share.concurrency > 0) share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
+    if (share.concurrency > 0)
+      share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
     share.rate /= q.replicas;
     std::erase_if(share.trace, [&, n = 0](const Request&) mutable { return n++ % q.replicas != 0; });
   }
@@ -156,7 +161,8 @@ Result<Point> answer(Place& place, const Question& asked) {
     WEFT_TRY(run, serve(*decode.step, decode.tokens, share));
   } else {
     WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
-    if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length)) return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
+    if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
+      return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
     Pools pools{prefill.step.get(), decode.step.get(), q.prefills, q.decodes, prefill.tokens, decode.tokens, {}};
     // Each GPU of the prefill engine sends its part to one of the decode engine, over its own way.
     const Rank pairs = std::min(q.prefill->tp, q.plan.tp);

@@ -11,16 +11,14 @@ namespace weft::serving {
 // One question: a model on engines of a machine under a load.
 struct Question {
   Shape shape;
-  Plan plan;                    // of the engine, or of decode engines
-  std::optional<Plan> prefill;  // of prefill engines, where the two are apart
+  Plan plan;                      // of the engine, or of decode engines
+  std::optional<Plan> prefill;    // of prefill engines, where the two are apart
   int prefills = 1, decodes = 1;  // engines, where the two are apart; 0 prefill engines: as many as decoding needs
   int replicas = 1;               // engines that share the load evenly, where they are not apart
   Engine engine;
   Load load;
 
-  Rank gpus() const {
-    return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : replicas * plan.gpus();
-  }
+  Rank gpus() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : replicas * plan.gpus(); }
 };
 
 struct Quantiles {
@@ -35,12 +33,12 @@ struct Point {
   double tokens_per_gpu = 0, tokens_per_user = 0;  // output tokens/s
   double input_per_gpu = 0;                        // input tokens/s
   double requests = 0, requests_per_second = 0;
-  Parts decode;       // of a decode iteration
-  double step = 0;    // s of it
-  double batch = 0;   // sequences that decode in an iteration
+  Parts decode;      // of a decode iteration
+  double step = 0;   // s of it
+  double batch = 0;  // sequences that decode in an iteration
   double cache_used = 0;
   std::int64_t preemptions = 0;
-  Memory memory;      // of the engine, or of decode engines
+  Memory memory;            // of the engine, or of decode engines
   double cache_tokens = 0;  // that all replicas of attention of one engine hold
   Rank gpus = 1;
   std::optional<double> stable_rate;  // requests/s; set where the asked rate is above it
@@ -66,8 +64,8 @@ class Place {
 // Prefill engines whose rate matches what the decode engines use up at a full load. Errors: those of answer.
 Result<int> matching_prefills(Place& place, const Question& question);
 
-// Errors (bad input): a plan that does not divide, needs more GPUs than the machine has, or does not fit into memory (it
-// says what would); those of serve.
+// Errors (bad input): a plan that does not divide, needs more GPUs than the machine has, or does not fit into memory
+// (it says what would); those of serve.
 Result<Point> answer(Place& place, const Question& question);
 
 // The smallest change of the plan that fits: "tp 4", "fp8"; empty: none was found.

@@ -64,6 +64,10 @@ Request Source::next(double now) {
 
 Result<std::vector<Request>> read_trace(const std::string& file, double scale) {
   WEFT_TRY(const std::string text, read_text_file(file));
+  return parse_trace(file, text, scale);
+}
+
+Result<std::vector<Request>> parse_trace(const std::string& file, const std::string& text, double scale) {
   std::vector<Request> trace;
   std::istringstream lines(text);
   std::string line;
@@ -111,7 +115,8 @@ Result<std::vector<Request>> read_trace(const std::string& file, double scale) {
       output = value({"output_tokens", "output_length", "GeneratedTokens"});
     }
     if (!(arrival >= 0) || !(input >= 1 && input < 1e8) || !(output >= 1 && output < 1e8))
-      return bad_input("{}:{}: no arrival (arrival_s, or timestamp in ms), input tokens and output tokens above 0", file, number);
+      return bad_input("{}:{}: no arrival (arrival_s, or timestamp in ms), input tokens and output tokens above 0",
+                       file, number);
     if (first < 0) first = arrival;
     Request r;
     r.input = static_cast<std::int64_t>(input), r.output = static_cast<std::int64_t>(output);

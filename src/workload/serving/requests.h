@@ -11,9 +11,9 @@ namespace weft::serving {
 struct Request {
   std::int64_t input = 0, output = 1;  // tokens
   double arrival = 0;
-  double started = -1;  // its first token of the prompt is computed
+  double started = -1;    // its first token of the prompt is computed
   double prefilled = -1;  // its prompt is computed
-  double first = -1;    // its first token is there
+  double first = -1;      // its first token is there
   double finished = -1;
   double moved = 0;  // s that its cache took from the prefill pool to the decode pool
   int preempted = 0;
@@ -25,11 +25,11 @@ struct Request {
 // Where requests come from: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
 struct Load {
   std::int64_t input = 1024, output = 1024;  // tokens; the longest, see spread
-  double spread = 1;              // lengths are uniform between spread × length and length
-  std::int64_t concurrency = 0;   // clients; 0: rate or trace
-  double rate = 0;                // requests/s
-  std::vector<Request> trace;     // input, output and arrival, in the order of arrival
-  std::int64_t requests = 0;      // that are served; 0: enough for a steady state
+  double spread = 1;                         // lengths are uniform between spread × length and length
+  std::int64_t concurrency = 0;              // clients; 0: rate or trace
+  double rate = 0;                           // requests/s
+  std::vector<Request> trace;                // input, output and arrival, in the order of arrival
+  std::int64_t requests = 0;                 // that are served; 0: enough for a steady state
   std::uint64_t seed = 1;
 };
 
@@ -59,6 +59,7 @@ class Source {
 // A trace: CSV with columns arrival_s (or timestamp in ms), input_tokens, output_tokens; or Mooncake's JSON lines with
 // timestamp (ms), input_length, output_length. `scale` multiplies its rate. Errors (bad input): names the file, the
 // line and what is wrong; an empty trace.
+Result<std::vector<Request>> parse_trace(const std::string& file, const std::string& text, double scale);
 Result<std::vector<Request>> read_trace(const std::string& file, double scale);
 
 }  // namespace weft::serving

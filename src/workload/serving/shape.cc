@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMost = std::int64_t{1} << 32;  // of any count in a config
+constexpr std::int64_t kMost = std::int64_t{1} << 32;  // of any count in a config, see too_large
 constexpr std::string_view kFolder = "data/serving/models/";
 
 // The keys of one config. The first error is kept.
@@ -122,7 +122,8 @@ void add_feed(Keys& keys, LayerKind& k, std::int64_t layer) {
   k.top_k = keys.need({"num_experts_per_tok", "experts_per_token"});
   k.expert_ffn = keys.need({"moe_intermediate_size", "intermediate_size"});
   k.shared_ffn =
-      keys.find({"shared_expert_intermediate_size"}, keys.find({"n_shared_experts"}) * k.expert_ffn);
+      keys.find({"shared_expert_intermediate_size"}, std::min<std::int64_t>(keys.find({"n_shared_experts"}), 1024) *
+                                                         std::min<std::int64_t>(k.expert_ffn, 1 << 20));
   if (k.top_k > k.experts) keys.fail(fmt::format("{} experts per token, but there are {}", k.top_k, k.experts));
 }
 
@@ -144,6 +145,27 @@ void read_quantisation(const json& whole, const json& inner, Shape& s) {
           s.attention_unquantised = true;
 }
 
+// Sizes whose products still are counts: no model is near them. Empty: they are.
+std::string too_large(const Shape& s) {
+  constexpr std::int64_t kHidden = 1 << 18, kWidth = 1 << 19, kHeads = 1 << 20, kExperts = 1 << 12, kVocab = 1 << 26;
+  if (s.hidden > kHidden) return "hidden_size";
+  if (s.vocab > kVocab) return "vocab_size";
+  for (const LayerKind& k : s.kinds) {
+    if (k.ffn > kWidth || k.expert_ffn > kWidth || k.shared_ffn > kWidth) return "intermediate_size";
+    if (k.experts > kExperts) return "num_experts";
+    if (std::max({k.heads, k.kv_heads, k.key_heads}) > kHidden ||
+        std::max({k.head_dim, k.value_dim, k.key_dim, k.nope_dim, k.rope_dim}) > kHidden)
+      return "head_dim";
+    if (k.heads * std::max(k.head_dim, k.value_dim) > kHeads || k.kv_heads * k.head_dim > kHeads ||
+        k.key_heads * k.key_dim > kHeads || k.heads * k.nope_dim > kHeads)
+      return "num_attention_heads";
+    if (std::max({k.q_rank, k.kv_rank, k.index_heads, k.index_dim, k.convolution, k.index_top_k}) > kHidden ||
+        k.index_heads * k.index_dim > kHeads)
+      return "q_lora_rank";
+  }
+  return "";
+}
+
 // Lower case, without the organisation and endings that name a form of the weights.
 std::string plain(std::string name) {
   if (const auto slash = name.rfind('/'); slash != std::string::npos) name.erase(0, slash + 1);
@@ -151,7 +173,8 @@ std::string plain(std::string name) {
   if (name.starts_with("meta-")) name.erase(0, 5);
   for (bool again = true; again;) {
     again = false;
-    for (const std::string_view end : {"-nvfp4", "-fp4", "-fp8", "-bf16", "-int4", "-mxfp4", "-instruct", "-it", "-v2", "-dynamic"})
+    for (const std::string_view end :
+         {"-nvfp4", "-fp4", "-fp8", "-bf16", "-int4", "-mxfp4", "-instruct", "-it", "-v2", "-dynamic"})
       if (name.ends_with(end)) name.resize(name.size() - end.size()), again = true;
   }
   return name;
@@ -164,12 +187,14 @@ std::int64_t LayerKind::query_width() const { return heads * head_dim; }
 std::int64_t LayerKind::mixer_parameters(std::int64_t hidden) const {
   switch (attention) {
     case Attention::kHeads:
-      return hidden * (query_width() * (output_gate ? 2 : 1) + kv_heads * (head_dim + value_dim)) + value_width() * hidden;
+      return hidden * (query_width() * (output_gate ? 2 : 1) + kv_heads * (head_dim + value_dim)) +
+             value_width() * hidden;
     case Attention::kLatent: {
       const std::int64_t queries = q_rank > 0 ? hidden * q_rank + q_rank * query_width() : hidden * query_width();
       const std::int64_t index =
           index_heads > 0 ? index_heads * index_dim * q_rank + (index_dim + index_heads) * hidden : 0;
-      return queries + hidden * (kv_rank + rope_dim) + kv_rank * heads * (nope_dim + value_dim) + value_width() * hidden + index;
+      return queries + hidden * (kv_rank + rope_dim) + kv_rank * heads * (nope_dim + value_dim) +
+             value_width() * hidden + index;
     }
     case Attention::kLinear:  // queries, keys, values, output gate, two gates per head; output
       return hidden * (2 * key_heads * key_dim + 2 * value_width() + 2 * heads) + value_width() * hidden;
@@ -261,6 +286,8 @@ Result<Shape> parse_shape(std::string_view file, std::string_view text) {
     s.kinds.push_back(kind);
   }
   if (!keys.error().empty()) return bad_input("{}: {}", file, keys.error());
+  if (const std::string key = too_large(s); !key.empty())
+    return bad_input("{}: {} is larger than of any model", file, key);
   read_quantisation(whole, inner, s);
   return s;
 }

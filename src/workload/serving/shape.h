@@ -16,12 +16,12 @@ struct LayerKind {
   std::int64_t count = 0;
   Attention attention = Attention::kHeads;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
-  std::int64_t window = 0;       // tokens that a query sees at most; 0: all
-  bool output_gate = false;      // as many gates as query values
-  std::int64_t q_rank = 0, kv_rank = 0, rope_dim = 0, nope_dim = 0;   // latent attention
-  std::int64_t index_heads = 0, index_dim = 0, index_top_k = 0;       // its sparse form: keys that a query sees
-  std::int64_t key_heads = 0, key_dim = 0, convolution = 0;           // linear attention; its values: heads, head_dim
-  std::int64_t ffn = 0;                                               // of a dense MLP; 0: experts
+  std::int64_t window = 0;                                           // tokens that a query sees at most; 0: all
+  bool output_gate = false;                                          // as many gates as query values
+  std::int64_t q_rank = 0, kv_rank = 0, rope_dim = 0, nope_dim = 0;  // latent attention
+  std::int64_t index_heads = 0, index_dim = 0, index_top_k = 0;      // its sparse form: keys that a query sees
+  std::int64_t key_heads = 0, key_dim = 0, convolution = 0;          // linear attention; its values: heads, head_dim
+  std::int64_t ffn = 0;                                              // of a dense MLP; 0: experts
   std::int64_t experts = 0, top_k = 0, expert_ffn = 0, shared_ffn = 0;
 
   std::int64_t query_width() const;

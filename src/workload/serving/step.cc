@@ -12,9 +12,9 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 
 // Of one replica of attention, the fullest one.
 struct StepModel::Rows {
-  double tokens = 0;                             // decoded and read
-  kernels::Sequences decode, prefill;            // heads are filled in per layer
-  double all = 0;                                // tokens of all replicas
+  double tokens = 0;                   // decoded and read
+  kernels::Sequences decode, prefill;  // heads are filled in per layer
+  double all = 0;                      // tokens of all replicas
 };
 
 Parts& Parts::operator+=(const Parts& o) {
@@ -70,9 +70,11 @@ void StepModel::latent(const LayerKind& k, const Rows& rows, Parts& parts) const
   }
   if (rows.prefill.count > 0) {
     kernels::Sequences s = rows.prefill;
-    s.heads = heads * (d(k.head_dim) + d(k.value_dim)) / 320;  // of DeepSeek's 192 + 128 dimensions, which the table has
+    s.heads =
+        heads * (d(k.head_dim) + d(k.value_dim)) / 320;  // of DeepSeek's 192 + 128 dimensions, which the table has
     if (k.index_heads > 0) s.window = index_keys;
-    parts.dense += kernels_.gemm(types_.attention, s.count * (s.tokens + s.past), heads * d(k.nope_dim + k.value_dim), rank);
+    parts.dense +=
+        kernels_.gemm(types_.attention, s.count * (s.tokens + s.past), heads * d(k.nope_dim + k.value_dim), rank);
     parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
   }
   parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, value);
@@ -131,7 +133,8 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
   parts.exchange = gathered + scattered;
   if (plan_.ep == plan_.stage()) {
     const double copies = std::min(d(k.top_k), d(plan_.ep)) * rows.tokens / d(plan_.tp);
-    WEFT_TRY(const double there, network_(Collective::kAllToAll, stage, copies * h * kernels::activation_bytes(types_.experts)));
+    WEFT_TRY(const double there,
+             network_(Collective::kAllToAll, stage, copies * h * kernels::activation_bytes(types_.experts)));
     WEFT_TRY(const double back, network_(Collective::kAllToAll, stage, copies * h * 2));
     parts.exchange = std::min(parts.exchange, there + back);
   }
@@ -168,13 +171,13 @@ Result<Parts> StepModel::operator()(const Work& work) {
   const double outputs = std::ceil(work.outputs / dp) / pp;
   if (outputs > 0) {
     total.dense += kernels_.gemm(kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
-    WEFT_TRY(const double gathered,
-             network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
+    WEFT_TRY(const double gathered, network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
     total.tensor += gathered;
     total.small += small(outputs * d(shape_.vocab) * 8);  // sampling
   }
   if (plan_.pp > 1) {
-    WEFT_TRY(const double hop, network_(Collective::kSendReceive, {2, plan_.stage()}, rows.tokens * d(shape_.hidden) * 2 / d(plan_.tp)));
+    WEFT_TRY(const double hop,
+             network_(Collective::kSendReceive, {2, plan_.stage()}, rows.tokens * d(shape_.hidden) * 2 / d(plan_.tp)));
     total.pipeline = (pp - 1) * hop;
   }
   double host = engine_.host + engine_.host_per_sequence * work.outputs;

@@ -49,7 +49,8 @@ class Traffic {
   Result<const cost::MachineView*> part_for(Group group, Rank first);
   // The first ranks of the groups that are looked at.
   std::vector<Rank> firsts(Group group) const;
-  Result<tune::Candidate> choose(const cost::MachineView& view, Group group, Rank first, const tune::Question& question);
+  Result<tune::Candidate> choose(const cost::MachineView& view, Group group, Rank first,
+                                 const tune::Question& question);
   Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
 
   const cost::MachineView* machine_;
