@@ -44,7 +44,7 @@ std::string misses(const Point& p, const Goal& goal) {
 // What the winner has less of in a decode step, of the largest difference.
 std::string reason_of(const Point& p, const Point& best) {
   const double share = p.tokens_per_gpu / best.tokens_per_gpu;
-  if (share > 0.97) return "cannot be told apart from the first";
+  if (share > 0.97) return "as good as the first, within 3 %";
   std::string why = fmt::format("{:.0f} % of the first's tokens/s", 100 * share);
   const auto per_token = [](double seconds, const Point& x) { return seconds * x.gpus / std::max(1.0, x.batch); };
   double most = 0;
