@@ -186,6 +186,13 @@ HopCosts HopCosts::between_cores(Duration trip) const {
   return costs;
 }
 
+HopCosts HopCosts::with_launches(Duration each) const {
+  HopCosts costs = *this;
+  for (Launch& launch : costs.launches_) launch.latency = each;
+  costs.host_launch_ = costs.host_channel_ = Duration();
+  return costs;
+}
+
 HopCosts HopCosts::with_slots(BytesPerSecond plain, BytesPerSecond streamed) const {
   HopCosts costs = *this;
   costs.streams_ = streamed > plain;

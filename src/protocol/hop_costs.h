@@ -56,6 +56,9 @@ class HopCosts {
   // Where weft's slots in memory were measured: what crosses from core to core by plain copies and by streamed ones.
   // Requires: both are positive.
   HopCosts with_slots(BytesPerSecond plain, BytesPerSecond streamed) const;
+  // What starts a collective takes `each` instead of the table's, for all protocols, and the host nothing: replayed
+  // from a CUDA graph. Requires: each is not negative.
+  HopCosts with_launches(Duration each) const;
   // True if ranks store what others fetch past their caches, where `ranks_per_endpoint` share a core.
   bool streams(int ranks_per_endpoint) const { return ranks_per_endpoint > 1 ? streams_crowded_ : streams_; }
   // Between cores that see each other's cache lines after `trip`: what crosses line by line is bound by that.

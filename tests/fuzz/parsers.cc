@@ -33,6 +33,8 @@
 #include "topology/import/slurm.h"
 #include "topology/machine.h"
 #include "topology/topology_json.h"
+#include "workload/serving/requests.h"
+#include "workload/serving/shape.h"
 #include "workload/training/compare.h"
 #include "workload/training/model.h"
 
@@ -171,6 +173,14 @@ void check_steps(std::string_view text) {
   require(compared || !compared.error().message.empty(), "an error says something");
 }
 
+void check_serving(std::string_view text) {
+  const auto shape = serving::parse_shape("f", text);
+  require(!shape || (shape->parameters() >= 0 && shape->active_parameters() >= 0), "counts");
+  require(shape || !shape.error().message.empty(), "an error says something");
+  const auto trace = serving::parse_trace("f", std::string(text), 1);
+  require(trace ? !trace->empty() : !trace.error().message.empty(), "a trace has requests, an error says something");
+}
+
 void check_training(std::string_view text) {
   const auto model = training::parse_model("f", text);
   if (!model) return require(!model.error().message.empty(), "an error says something");
@@ -217,6 +227,7 @@ const std::vector<Parser>& parsers() {
       {"tables", [](std::string_view t) { check_tables(t); }},
       {"doctor", [](std::string_view t) { check_evidence(t); }},
       {"training", [](std::string_view t) { check_training(t); }},
+      {"serving", [](std::string_view t) { check_serving(t); }},
       {"dump", [](std::string_view t) { check_dump(t); }},
       {"steps", [](std::string_view t) { check_steps(t); }},
       {"host_facts", [](std::string_view t) { (void)host_facts_from_json("f", t); }},

@@ -6,6 +6,7 @@
 #include "schedule/collective.h"
 #include "sim/flow/flow_fabric.h"
 #include "simulate/simulate.h"
+#include "tune/nccl/search.h"
 #include "tune/tune.h"
 
 namespace weft::training {
@@ -122,7 +123,7 @@ Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, By
   if (std::int64_t{group.ranks - 1} * group.stride >= machine_->endpoints())
     return bad_input("a group of {} GPUs, {} apart, does not fit on {} GPUs", group.ranks, group.stride,
                      machine_->endpoints());
-  const auto key = std::tuple(collective, group, bytes, estimate_only_);
+  const auto key = std::tuple(collective, group, bytes, estimate_only_, as_nccl_);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   Cost slowest;
   for (const Rank first : firsts(group)) {
@@ -131,6 +132,18 @@ Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, By
   }
   known_.emplace(key, slowest);
   return slowest;
+}
+
+Result<tune::Candidate> Traffic::choose(const cost::MachineView& view, Group group, Rank first,
+                                        const tune::Question& question) {
+  if (as_nccl_) {
+    const auto key = std::pair(group, first);
+    if (!systems_.contains(key))
+      if (auto system = tune::nccl::system_of(view, group.ranks)) systems_.emplace(key, std::move(*system));
+    if (const auto known = systems_.find(key); known != systems_.end())
+      if (auto choice = tune::nccl::choose(view, known->second, question)) return choice;
+  }
+  return tune::choose(view, question);
 }
 
 Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank first, Bytes bytes) {
@@ -142,7 +155,7 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
                             .elements = std::max<Bytes>(1, bytes / kElement / unit) * unit,
                             .element_bytes = kElement};
   WEFT_TRY(const tune::Candidate choice,
-           tune::choose(*view, {.task = task, .can = sim::flow_capabilities(view->topology())}));
+           choose(*view, group, first, {.task = task, .can = sim::flow_capabilities(view->topology())}));
   Cost cost{choice.estimate.total.s(), choice.plan.channels, std::string(choice.plan.algorithm->name), false};
   if (!estimate_only_ && messages_of(task, choice.plan) <= kMostMessages) {
     WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(*view, task, choice.plan));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/machine_view.h"
+#include "tune/nccl/choice.h"
 #include "weft/types.h"
 
 namespace weft::training {
@@ -36,6 +37,8 @@ class Traffic {
   // The message is the larger side of the collective. A group of one costs nothing.
   Result<Cost> operator()(Collective collective, Group group, Bytes bytes);
 
+  // From here on what NCCL's own tuner takes, where it models the collective; weft's own choice otherwise.
+  void choose_as_nccl(bool nccl) { as_nccl_ = nccl; }
   // Estimates only: for comparing many plans.
   void estimate_only(bool only) { estimate_only_ = only; }
   Rank gpus() const { return machine_->endpoints(); }
@@ -46,13 +49,16 @@ class Traffic {
   Result<const cost::MachineView*> part_for(Group group, Rank first);
   // The first ranks of the groups that are looked at.
   std::vector<Rank> firsts(Group group) const;
+  Result<tune::Candidate> choose(const cost::MachineView& view, Group group, Rank first,
+                                 const tune::Question& question);
   Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
 
   const cost::MachineView* machine_;
   std::vector<int> troubled_;
-  bool estimate_only_ = false;
+  bool estimate_only_ = false, as_nccl_ = false;
   std::map<std::pair<Group, Rank>, std::unique_ptr<cost::MachineView>> parts_;
-  std::map<std::tuple<Collective, Group, Bytes, bool>, Cost> known_;
+  std::map<std::tuple<Collective, Group, Bytes, bool, bool>, Cost> known_;
+  std::map<std::pair<Group, Rank>, tune::nccl::System> systems_;
 };
 
 }  // namespace weft::training

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::report {
+
+// Milliseconds.
+struct ServeSpread {
+  double mean = 0, median = 0, p90 = 0, p99 = 0;
+};
+
+// A model under one plan and load. Times in milliseconds, memory in bytes, rates per second.
+struct ServeRow {
+  std::string plan;  // in words
+  std::string load;  // "64 clients", "2 requests/s"
+  std::int64_t gpus = 1;
+  ServeSpread ttft, tpot, end_to_end;
+  std::vector<std::pair<std::string, double>> ttft_parts;  // ms; sum: the mean
+  std::vector<std::pair<std::string, double>> step_parts;  // ms of a decode iteration; sum: step
+  double step = 0, batch = 0;
+  double tokens_per_gpu = 0, input_per_gpu = 0, tokens_per_user = 0, requests_per_second = 0;
+  std::vector<std::pair<std::string, double>> memory;  // bytes on a GPU
+  double capacity = 0;
+  double cache_tokens = 0, cache_used = 0;  // share
+  std::int64_t requests = 0, preemptions = 0;
+  std::optional<double> stable_rate;  // requests/s; the asked rate is above it
+  double money = 0;                   // per million output tokens; 0: no price
+  std::string reason;                 // of a plan that lost or was refused
+  bool fits = true;
+};
+
+struct ServeReport {
+  std::string model, machine, card, engine, precision, cache;
+  std::int64_t input = 0, output = 0;
+  std::string kernels;         // whose measured kernels the rates are of
+  std::vector<ServeRow> rows;  // the best first; of --best: those that hold the goal, then the others with a reason
+  // Of --best: the goal (ms; 0: none), points that were tried, and those that no other beats in tokens/s per GPU and
+  // per user.
+  double goal_ttft = 0, goal_tpot = 0;
+  std::int64_t percentile = 50, tried = 0;
+  std::vector<ServeRow> frontier;
+};
+
+// A table for people: of one plan, and of --best with the first `shown` plans.
+std::string in_words(const ServeReport& report);
+std::string best_in_words(const ServeReport& report, std::size_t shown);
+
+// weft.serve/1, the stable form.
+nlohmann::json to_json(const ServeReport& report);
+
+}  // namespace weft::report

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::serving {
+
+// One request. Times in seconds of virtual time; negative: not yet.
+struct Request {
+  std::int64_t input = 0, output = 1;  // tokens
+  double arrival = 0;
+  double started = -1;    // its first token of the prompt is computed
+  double prefilled = -1;  // its prompt is computed
+  double first = -1;      // its first token is there
+  double finished = -1;
+  double moved = 0;  // s that its cache took from the prefill pool to the decode pool
+  int preempted = 0;
+
+  double ttft() const { return first - arrival; }
+  double tpot() const { return output > 1 ? (finished - first) / static_cast<double>(output - 1) : 0; }
+};
+
+// Where requests come from: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
+struct Load {
+  std::int64_t input = 1024, output = 1024;  // tokens; the longest, see spread
+  double spread = 1;                         // lengths are uniform between spread × length and length
+  std::int64_t concurrency = 0;              // clients; 0: rate or trace
+  double rate = 0;                           // requests/s
+  std::vector<Request> trace;                // input, output and arrival, in the order of arrival
+  std::int64_t requests = 0;                 // that are served; 0: enough for a steady state
+  std::uint64_t seed = 1;
+};
+
+// Makes the requests of a load in the order in which they are asked. Closed loop: arrival of the first `concurrency` is
+// the start; later ones arrive when an earlier one has finished. A value.
+class Source {
+ public:
+  explicit Source(const Load& load);
+  // The next request, if there is one; `now`: its arrival in a closed loop. Requires: more().
+  Request next(double now);
+  bool more() const { return made_ < count_; }
+  std::int64_t count() const { return count_; }
+  // The arrival of the next request of an open load.
+  double next_arrival() const { return arrival_; }
+
+ private:
+  double uniform();  // in [0, 1)
+  std::int64_t length(std::int64_t longest);
+  void advance();
+
+  const Load* load_;
+  std::int64_t made_ = 0, count_ = 0;
+  double arrival_ = 0;
+  std::uint64_t state_;
+};
+
+// A trace: CSV with columns arrival_s (or timestamp in ms), input_tokens, output_tokens; or Mooncake's JSON lines with
+// timestamp (ms), input_length, output_length. `scale` multiplies its rate. Errors (bad input): names the file, the
+// line and what is wrong; an empty trace.
+Result<std::vector<Request>> parse_trace(const std::string& file, const std::string& text, double scale);
+Result<std::vector<Request>> read_trace(const std::string& file, double scale);
+
+}  // namespace weft::serving
