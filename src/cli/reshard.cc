@@ -3,7 +3,9 @@
 
 #include "base/text.h"
 #include "base/text_file.h"
+#include "cli/bench_transfer.h"
 #include "cli/commands.h"
+#include "cli/reshard_here.h"
 #include "report/reshard.h"
 #include "reshard/layout_json.h"
 #include "reshard/modelled.h"
@@ -16,16 +18,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kExamples = R"(
 Two layouts (weft.layout/1, see docs/reshard.md) become one plan of moves, which is proved: every byte that a rank of --to
-wants is written exactly once, from a rank of --from that has it.
+wants is written exactly once, from a rank of --from that has it. Without --on the plan is carried out here: another process
+has the memory of all ranks of --from, and the ranks of --to read from it; --check compares every byte.
   weft reshard --from trainer.json --to inference.json
+  weft reshard --from trainer.json --to inference.json --check
   weft reshard --from trainer.json --to inference.json --on dgx-h100:nodes=2
   weft reshard --from trainer.json --to inference.json --same-ranks --json -
 Ranks of --to are other processes than those of --from and follow them on the machine; with --same-ranks rank r is one process.
 )";
 
 struct Spec {
-  std::string from, to, on, json;
-  bool same_ranks = false;
+  std::string from, to, on, transport, json;
+  bool same_ranks = false, check = false;
 };
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -78,6 +82,12 @@ void print(const report::ReshardReport& r) {
   print_spread("received", r.received);
   fmt::print("planned in     {:.3f} s\n", r.plan_seconds);
   fmt::print("proved         {} moves of {} tensors, one per pattern, in {:.3f} s\n", r.proved_moves, r.proved_tensors, r.prove_seconds);
+  if (r.here) {
+    const auto& h = *r.here;
+    fmt::print("carried out    {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
+               static_cast<double>(r.bytes + r.stays) / h.seconds * 1e-9, h.path, h.copy_seconds * 1e3);
+    if (h.wrong >= 0) fmt::print("wrong bytes    {}\n", h.wrong);
+  }
   if (!r.machine) return;
   const auto& m = *r.machine;
   fmt::print("on {} (simulated): {}, {:.1f} GB/s together\n", m.name, format_duration(m.time), r.gb_per_second());
@@ -93,6 +103,9 @@ Result<int> reshard_command(const Spec& spec) {
   WEFT_TRY(auto from, read_layout(spec.from));
   WEFT_TRY(auto to, read_layout(spec.to));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
+  if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
+    return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);
+  WEFT_TRY(const auto network, network_of("reshard", spec.transport));
   std::optional<Machine> machine;
   if (!spec.on.empty()) {
     WEFT_TRY(machine, load_machine(spec.on));
@@ -112,9 +125,12 @@ Result<int> reshard_command(const Spec& spec) {
                                                       modelled.outcome.busiest_link, modelled.outcome.busiest_share, {}};
     for (auto& nic : modelled.nics) report.machine->nics.push_back({std::move(nic.name), nic.out, nic.in});
   }
+  if (!machine) {
+    WEFT_TRY(report.here, reshard_here(plan, network, spec.check));
+  }
   if (spec.json != "-") print(report);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  return 0;
+  return report.here && report.here->wrong > 0 ? kBadAnswer : 0;
 }
 
 }  // namespace
@@ -125,6 +141,8 @@ Command add_reshard(CLI::App& app) {
   sub->add_option("--from", spec->from, "the layout that is there: a file of weft.layout/1")->required();
   sub->add_option("--to", spec->to, "the layout that is wanted: a file of weft.layout/1")->required();
   sub->add_option("--on", spec->on, "simulate it on this machine: a preset, a preset with options, or a file");
+  sub->add_option("--transport", spec->transport, "here: shm (default), tcp or ucx");
+  sub->add_flag("--check", spec->check, "here: compare every byte that has arrived");
   sub->add_flag("--same-ranks", spec->same_ranks, "rank r of both layouts is one process; what it holds already stays");
   sub->add_option("--json", spec->json, "write weft.reshard/1 to this file; - is stdout instead of the table")
       ->check(writable);

@@ -36,7 +36,7 @@ struct ReshardReport {
   struct Here {
     std::string path;  // how agents reached each other
     double seconds = 0, copy_seconds = 0;  // until the last receiver had all; the same bytes by memcpy
-    std::int64_t wrong = 0;  // bytes
+    std::int64_t wrong = -1;  // bytes; -1: not compared
   };
   std::optional<Here> here;  // carried out
 

@@ -443,6 +443,38 @@ void Plan::emit(const Job& job, std::int64_t turn, Rank receiver, const std::fun
   }
 }
 
+Status Plan::for_each_unit(Rank receiver, std::span<const Rank> without, const std::function<void(Unit)>& call) const {
+  for (std::size_t j = 0; j < jobs_.size(); ++j) {
+    const Job& job = jobs_[j];
+    const Pattern& pattern = *patterns_[static_cast<std::size_t>(job.pattern)];
+    for (std::size_t f = 0; f < pattern.flows.size(); ++f) {
+      const Flow& flow = pattern.flows[f];
+      const auto& receivers = pattern.destination->groups[static_cast<std::size_t>(flow.destination_group)].ranks;
+      const auto at = std::lower_bound(receivers.begin(), receivers.end(), receiver);
+      if (at == receivers.end() || *at != receiver) continue;
+      const auto k = static_cast<std::size_t>(at - receivers.begin());
+      const auto left = [&](std::span<const Sender> senders) {
+        std::vector<Sender> there;
+        for (const Sender& s : senders)
+          if (std::find(without.begin(), without.end(), s.rank) == without.end()) there.push_back(s);
+        return there;
+      };
+      auto senders = left(senders_of(pattern, flow, k));
+      if (senders.empty()) senders = left(flow.senders);
+      if (senders.empty())
+        return failure(Code::kPeerDied, Blame::kOperation, "tensor {}: rank {}: rank {} of {} is lost, and no other has its part",
+                       shown(to_->tensors[static_cast<std::size_t>(job.to)].name), receiver, flow.senders.front().rank, from_->name);
+      const Sender sender = senders[choice_of(k, job.turn, senders.size())];
+      Unit unit{static_cast<std::int64_t>(j << 32 | f), sender.rank, flow.elements * pattern.element_bytes, {}};
+      Writer(pattern, flow, flow.choices[static_cast<std::size_t>(sender.choice)])
+          .write({.from = job.from, .to = job.to, .sender = sender.rank, .receiver = receiver},
+                 [&](const Move& m) { unit.moves.push_back(m); });
+      call(std::move(unit));
+    }
+  }
+  return {};
+}
+
 void Plan::for_each(const std::function<void(const Move&)>& call, Rank receiver, std::int32_t to_tensor) const {
   auto first = jobs_.begin(), last = jobs_.end();
   if (to_tensor >= 0) {

@@ -55,6 +55,16 @@ class Plan {
   void for_each(const std::function<void(const Move&)>& call, Rank receiver = -1, std::int32_t to_tensor = -1) const;
   std::vector<Move> moves(Rank receiver = -1, std::int32_t to_tensor = -1) const;
 
+  // The elements of one tensor that one receiver gets from one of several equal senders.
+  struct Unit {
+    std::int64_t id = 0;  // the same whichever rank sends it
+    Rank sender = 0;
+    std::int64_t bytes = 0;
+    std::vector<Move> moves;
+  };
+  // What one receiver gets, from none of the senders `without`. Errors (kPeerDied): nobody else has it; names the tensor.
+  Status for_each_unit(Rank receiver, std::span<const Rank> without, const std::function<void(Unit)>& call) const;
+
   // For each pattern one tensor of `to` that follows it, with its moves from each possible sender in turn; for proofs.
   void for_each_pattern(const std::function<void(std::int32_t to_tensor, int senders)>& call) const;
   std::vector<Move> moves_by(std::int32_t to_tensor, int sender) const;
