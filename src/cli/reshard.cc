@@ -10,6 +10,8 @@
 #include "reshard/layout_json.h"
 #include "reshard/modelled.h"
 #include "reshard/prove.h"
+#include "reshard/safetensors.h"
+#include "reshard/tensor_parallel.h"
 
 namespace weft::cli {
 namespace {
@@ -24,6 +26,8 @@ has the memory of all ranks of --from, and the ranks of --to read from it; --che
   weft reshard --from trainer.json --to inference.json --check
   weft reshard --from trainer.json --to inference.json --on dgx-h100:nodes=2
   weft reshard --from trainer.json --to inference.json --same-ranks --json -
+A checkpoint, or the tensors of any layout, as vLLM or Megatron splits them:
+  weft reshard --from model.safetensors.index.json --to vllm:tp=2,kv_heads=8 --check
 Ranks of --to are other processes than those of --from and follow them on the machine; with --same-ranks rank r is one process.
 )";
 
@@ -35,8 +39,30 @@ struct Spec {
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 Result<reshard::Layout> read_layout(const std::string& file) {
+  if (reshard::is_safetensors(file)) return reshard::read_safetensors(file);
   WEFT_TRY(const std::string text, read_text_file(file, std::uintmax_t{1} << 30));
   return reshard::parse_layout(file, text);
+}
+
+// Layouts by a system's names have the tensors of the other layout.
+Result<std::pair<reshard::Layout, reshard::Layout>> read_layouts(const Spec& spec) {
+  const bool from_named = reshard::is_tensor_parallel(spec.from), to_named = reshard::is_tensor_parallel(spec.to);
+  if (from_named && to_named)
+    return bad_input("--from {} --to {}: one of them must be a file, which says what tensors there are", spec.from, spec.to);
+  std::pair<reshard::Layout, reshard::Layout> layouts;
+  if (!from_named) {
+    WEFT_TRY(layouts.first, read_layout(spec.from));
+  }
+  if (!to_named) {
+    WEFT_TRY(layouts.second, read_layout(spec.to));
+  }
+  if (from_named) {
+    WEFT_TRY(layouts.first, reshard::tensor_parallel(spec.from, layouts.second));
+  }
+  if (to_named) {
+    WEFT_TRY(layouts.second, reshard::tensor_parallel(spec.to, layouts.first));
+  }
+  return layouts;
 }
 
 report::ReshardReport report_of(const reshard::Plan& plan) {
@@ -81,7 +107,8 @@ void print(const report::ReshardReport& r) {
   print_spread("sent", r.sent);
   print_spread("received", r.received);
   fmt::print("planned in     {:.3f} s\n", r.plan_seconds);
-  fmt::print("proved         {} moves of {} tensors, one per pattern, in {:.3f} s\n", r.proved_moves, r.proved_tensors, r.prove_seconds);
+  fmt::print("proved         {} moves of {} tensors, one per pattern, in {:.3f} s\n", r.proved_moves, r.proved_tensors,
+             r.prove_seconds);
   if (r.here) {
     const auto& h = *r.here;
     fmt::print("carried out    {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
@@ -100,8 +127,7 @@ void print(const report::ReshardReport& r) {
 }
 
 Result<int> reshard_command(const Spec& spec) {
-  WEFT_TRY(auto from, read_layout(spec.from));
-  WEFT_TRY(auto to, read_layout(spec.to));
+  WEFT_TRY(auto [from, to], read_layouts(spec));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
   if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
     return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);
@@ -121,8 +147,8 @@ Result<int> reshard_command(const Spec& spec) {
   report.proved_moves = proof.moves, report.proved_tensors = proof.tensors;
   if (machine) {
     WEFT_TRY(auto modelled, reshard::model(*machine->view, plan));
-    report.machine = report::ReshardReport::OnMachine{machine->name, modelled.outcome.total,
-                                                      modelled.outcome.busiest_link, modelled.outcome.busiest_share, {}};
+    report.machine = report::ReshardReport::OnMachine{
+        machine->name, modelled.outcome.total, modelled.outcome.busiest_link, modelled.outcome.busiest_share, {}};
     for (auto& nic : modelled.nics) report.machine->nics.push_back({std::move(nic.name), nic.out, nic.in});
   }
   if (!machine) {
@@ -138,8 +164,11 @@ Result<int> reshard_command(const Spec& spec) {
 Command add_reshard(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("reshard", "Plan, prove and time the moves from one layout of tensors to another");
-  sub->add_option("--from", spec->from, "the layout that is there: a file of weft.layout/1")->required();
-  sub->add_option("--to", spec->to, "the layout that is wanted: a file of weft.layout/1")->required();
+  sub->add_option("--from", spec->from,
+                  "the layout that is there: a file of weft.layout/1, *.safetensors or its index, or the names of a system: "
+                  "vllm:tp=N,kv_heads=K, megatron:tp=N")
+      ->required();
+  sub->add_option("--to", spec->to, "the layout that is wanted: as --from")->required();
   sub->add_option("--on", spec->on, "simulate it on this machine: a preset, a preset with options, or a file");
   sub->add_option("--transport", spec->transport, "here: shm (default), tcp or ucx");
   sub->add_flag("--check", spec->check, "here: compare every byte that has arrived");

@@ -39,7 +39,8 @@ void for_each_run(const reshard::Layout& layout, Rank rank, const auto& call) {
     for (std::int64_t at = 0; at < meaning.elements();) {
       const auto segment = meaning.at(at);
       if (segment.tensor != nullptr)
-        call(memory.offsets[t] + at * e, std::hash<std::string>()(*segment.tensor), segment.first * e, segment.length * e);
+        call(memory.offsets[t] + at * e, std::hash<std::string>()(*segment.tensor), segment.first * e,
+             segment.length * e);
       at += segment.length;
     }
   }
@@ -52,8 +53,8 @@ void say(int to, std::uint32_t region, const std::string& text) {
 }
 
 // The process that has the memory of all senders, until its pipe ends. Says each rank's region and metadata.
-[[noreturn]] void serve(const reshard::Layout& layout, const std::string& key,
-                        std::optional<transfer::Network> network, int to_parent, int from_parent) {
+[[noreturn]] void serve(const reshard::Layout& layout, const std::string& key, std::optional<transfer::Network> network,
+                        int to_parent, int from_parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::vector<transfer::Agent> agents;
   for (Rank r = 0; r < layout.ranks; ++r) {
@@ -161,7 +162,8 @@ double copy_seconds(std::vector<Target>& targets) {
   for (const Target& t : targets) sources.emplace_back(static_cast<std::size_t>(t.memory.bytes), std::byte{1});
   return in_threads(static_cast<Rank>(targets.size()), [&](Rank r) {
     const auto i = static_cast<std::size_t>(r);
-    std::memcpy(targets[i].memory.data, sources[i].data(), static_cast<std::size_t>(targets[i].receiver->arrived_bytes()));
+    std::memcpy(targets[i].memory.data, sources[i].data(),
+                static_cast<std::size_t>(targets[i].receiver->arrived_bytes()));
   });
 }
 
@@ -216,12 +218,13 @@ Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std:
   });
   for (const Target& t : targets) WEFT_CHECK(t.status);
   if (check) here.wrong = 0;
-  if (check) in_threads(count, [&](Rank r) {
-    Target& t = targets[static_cast<std::size_t>(r)];
-    for_each_run(plan.to(), r, [&](std::int64_t at, std::size_t tensor, std::int64_t first, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i) t.wrong += t.memory.data[at + i] != pattern(tensor, first + i);
+  if (check)
+    in_threads(count, [&](Rank r) {
+      Target& t = targets[static_cast<std::size_t>(r)];
+      for_each_run(plan.to(), r, [&](std::int64_t at, std::size_t tensor, std::int64_t first, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) t.wrong += t.memory.data[at + i] != pattern(tensor, first + i);
+      });
     });
-  });
   if (check)
     for (const Target& t : targets) here.wrong += t.wrong;
   here.copy_seconds = copy_seconds(targets);

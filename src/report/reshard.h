@@ -15,9 +15,9 @@ struct ReshardReport {
   Rank from_ranks = 1, to_ranks = 1;
   std::int64_t tensors = 0, patterns = 0, unwanted = 0;
   bool same_ranks = false;
-  Bytes bytes = 0, stays = 0;            // between ranks; within ranks that are both
-  std::int64_t pieces = 0, pairs = 0;    // contiguous pieces; pairs of ranks with traffic
-  std::vector<Bytes> sent, received;     // by rank of each layout
+  Bytes bytes = 0, stays = 0;          // between ranks; within ranks that are both
+  std::int64_t pieces = 0, pairs = 0;  // contiguous pieces; pairs of ranks with traffic
+  std::vector<Bytes> sent, received;   // by rank of each layout
   double plan_seconds = 0, prove_seconds = 0;
   std::int64_t proved_moves = 0, proved_tensors = 0;
 
@@ -34,9 +34,9 @@ struct ReshardReport {
   };
   std::optional<OnMachine> machine;  // simulated there
   struct Here {
-    std::string path;  // how agents reached each other
+    std::string path;                      // how agents reached each other
     double seconds = 0, copy_seconds = 0;  // until the last receiver had all; the same bytes by memcpy
-    std::int64_t wrong = -1;  // bytes; -1: not compared
+    std::int64_t wrong = -1;               // bytes; -1: not compared
   };
   std::optional<Here> here;  // carried out
 

@@ -34,8 +34,8 @@ void append(DimensionPart& to, const DimensionPart& from, std::int64_t begin, st
 }
 
 // The rows of `whole` that position `at` of `size` holds by chunks of ceil(n / k).
-void append_chunk(DimensionPart& to, const DimensionPart& whole, std::int64_t first, std::int64_t n,
-                  std::int64_t at, std::int64_t size, std::int64_t copies) {
+void append_chunk(DimensionPart& to, const DimensionPart& whole, std::int64_t first, std::int64_t n, std::int64_t at,
+                  std::int64_t size, std::int64_t copies) {
   const std::int64_t chunk = up(n, size / copies), begin = std::min(n, at / copies * chunk);
   append(to, whole, first + begin, first + std::min(n, begin + chunk));
 }
@@ -88,7 +88,8 @@ class Checker {
     for (const Tensor& t : layout_.tensors) {
       if (t.components.empty() && !names.insert(t.name).second) return problem(t, "is there twice");
       for (const auto& c : t.components)
-        if (!names.insert(c.name).second) return problem(t, fmt::format("holds {}, which is there twice", shown(c.name)));
+        if (!names.insert(c.name).second)
+          return problem(t, fmt::format("holds {}, which is there twice", shown(c.name)));
       if (spreads.insert(spread_key(t)).second) WEFT_CHECK(check_tensor(t));
     }
     return {};
@@ -126,7 +127,8 @@ class Checker {
   Status check_tensor(const Tensor& t) const {
     std::int64_t bytes = t.element_bytes;
     if (bytes < 1 || bytes > 1024) return problem(t, fmt::format("elements of {} B: 1 to 1024", bytes));
-    if (!t.padded.empty() && t.padded.size() != t.shape.size()) return problem(t, "padding for another number of dimensions");
+    if (!t.padded.empty() && t.padded.size() != t.shape.size())
+      return problem(t, "padding for another number of dimensions");
     for (std::size_t d = 0; d < t.shape.size(); ++d) {
       if (t.shape[d] < 0) return problem(t, fmt::format("dimension {} has {} rows", d, t.shape[d]));
       if (padded(t, d) < t.shape[d])
@@ -139,7 +141,8 @@ class Checker {
         return problem(t, fmt::format("holds others along dimension {} of {}", t.concat_dim, t.shape.size()));
       std::int64_t sum = 0;
       for (const auto& c : t.components) {
-        if (c.size < 0 || __builtin_add_overflow(sum, c.size, &sum)) return problem(t, fmt::format("holds {} rows of {}", c.size, shown(c.name)));
+        if (c.size < 0 || __builtin_add_overflow(sum, c.size, &sum))
+          return problem(t, fmt::format("holds {} rows of {}", c.size, shown(c.name)));
       }
       if (sum != t.shape[static_cast<std::size_t>(t.concat_dim)])
         return problem(t, fmt::format("the tensors it holds have {} rows together, dimension {} has {}", sum,
@@ -154,7 +157,8 @@ class Checker {
     const Mesh& mesh = layout_.meshes[static_cast<std::size_t>(t.mesh)];
     std::set<int> axes, dims;
     for (const Split& s : t.splits) {
-      if (s.axis < 0 || s.axis >= static_cast<int>(mesh.axes.size())) return problem(t, fmt::format("mesh {} has no axis {}", shown(mesh.name), s.axis));
+      if (s.axis < 0 || s.axis >= static_cast<int>(mesh.axes.size()))
+        return problem(t, fmt::format("mesh {} has no axis {}", shown(mesh.name), s.axis));
       const auto& axis = mesh.axes[static_cast<std::size_t>(s.axis)];
       if (!axes.insert(s.axis).second) return problem(t, fmt::format("axis {} splits twice", shown(axis.name)));
       if (s.dim < 0 || s.dim >= static_cast<int>(t.shape.size()))
@@ -162,7 +166,9 @@ class Checker {
       const std::int64_t rows = padded(t, static_cast<std::size_t>(s.dim));
       const auto copies_fit = [&](std::int64_t copies) { return copies >= 1 && axis.size % copies == 0; };
       if (s.kind == Split::Kind::kShard) {
-        if (!copies_fit(s.copies)) return problem(t, fmt::format("{} copies do not divide axis {} of {}", s.copies, shown(axis.name), axis.size));
+        if (!copies_fit(s.copies))
+          return problem(t,
+                         fmt::format("{} copies do not divide axis {} of {}", s.copies, shown(axis.name), axis.size));
         if (s.even && rows % (axis.size / s.copies) != 0)
           return problem(t, fmt::format("{} rows of dimension {} do not divide evenly over {} ranks of axis {}", rows,
                                         s.dim, axis.size / s.copies, shown(axis.name)));
@@ -179,14 +185,17 @@ class Checker {
     if (later) return problem(t, fmt::format("dimension {} is split before its parts are interleaved", s.dim));
     std::int64_t sum = 0;
     for (const auto& p : s.parts) {
-      if (p.size < 0 || __builtin_add_overflow(sum, p.size, &sum)) return problem(t, fmt::format("a part of {} rows", p.size));
+      if (p.size < 0 || __builtin_add_overflow(sum, p.size, &sum))
+        return problem(t, fmt::format("a part of {} rows", p.size));
       if (p.copies < 1 || axis.size % p.copies != 0)
         return problem(t, fmt::format("{} copies do not divide axis {} of {}", p.copies, shown(axis.name), axis.size));
       if (s.even && p.size % (axis.size / p.copies) != 0)
         return problem(t, fmt::format("a part of {} rows does not divide evenly over {} ranks of axis {}", p.size,
                                       axis.size / p.copies, shown(axis.name)));
     }
-    if (sum != rows) return problem(t, fmt::format("the parts of dimension {} have {} rows together, the dimension has {}", s.dim, sum, rows));
+    if (sum != rows)
+      return problem(
+          t, fmt::format("the parts of dimension {} have {} rows together, the dimension has {}", s.dim, sum, rows));
     return {};
   }
 
@@ -277,7 +286,8 @@ Holding holding(const Layout& layout, const Tensor& t, Rank rank) {
     if (t.shape[d] > 0) part.intervals.push_back({0, t.shape[d], 0});
     for (const Split& s : t.splits)
       if (s.dim == static_cast<int>(d))
-        part = apply(s, part, place[static_cast<std::size_t>(s.axis)], mesh.axes[static_cast<std::size_t>(s.axis)].size);
+        part =
+            apply(s, part, place[static_cast<std::size_t>(s.axis)], mesh.axes[static_cast<std::size_t>(s.axis)].size);
     holding.dims.push_back(std::move(part));
   }
   return holding;

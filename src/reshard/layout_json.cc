@@ -93,7 +93,8 @@ class Reader {
     WEFT_TRY(const auto all, numbers(object, key));
     std::vector<Rank> ranks;
     for (const std::int64_t r : all) {
-      if (r < 0 || r >= layout_.ranks) return problem("\"{}\": rank {}: the layout has {} ranks", key, r, layout_.ranks);
+      if (r < 0 || r >= layout_.ranks)
+        return problem("\"{}\": rank {}: the layout has {} ranks", key, r, layout_.ranks);
       ranks.push_back(static_cast<Rank>(r));
     }
     return ranks;
@@ -118,7 +119,8 @@ class Reader {
       WEFT_TRY(const std::int64_t n, number(a, "size", 1, layout_.ranks, -1));
       if (n < 0) return problem("axis {} has no \"size\"", shown(axis.get<std::string>()));
       mesh.axes.push_back({axis.get<std::string>(), n});
-      if (__builtin_mul_overflow(size, n, &size) || size > layout_.ranks) return problem("its axes need more than the layout's {} ranks", layout_.ranks);
+      if (__builtin_mul_overflow(size, n, &size) || size > layout_.ranks)
+        return problem("its axes need more than the layout's {} ranks", layout_.ranks);
     }
     if (value.contains("ranks")) {
       if (value.contains("first")) return problem("has both \"ranks\" and \"first\"");
@@ -136,7 +138,8 @@ class Reader {
     WEFT_CHECK(only(value, {"name", "shape", "type", "element_bytes", "mesh", "splits", "placements", "padded", "boxes",
                             "owners", "holds", "along"}));
     WEFT_TRY(t.shape, numbers(value, "shape"));
-    if (value.contains("type") == value.contains("element_bytes")) return problem("needs one of \"type\" and \"element_bytes\"");
+    if (value.contains("type") == value.contains("element_bytes"))
+      return problem("needs one of \"type\" and \"element_bytes\"");
     WEFT_TRY(t.element_bytes, number(value, "element_bytes", 1, 1024, 1));
     if (value.contains("type")) {
       if (!value["type"].is_string()) return problem("\"type\" is no text");
@@ -152,11 +155,13 @@ class Reader {
     for (const char* way : {"splits", "placements", "boxes", "owners"}) ways += value.contains(way);
     if (ways > 1) return problem("has more than one of \"splits\", \"placements\", \"boxes\" and \"owners\"");
     if (value.contains("boxes") || value.contains("owners")) {
-      if (value.contains("mesh") || value.contains("padded")) return problem("\"boxes\" and \"owners\" need neither \"mesh\" nor \"padded\"");
+      if (value.contains("mesh") || value.contains("padded"))
+        return problem("\"boxes\" and \"owners\" need neither \"mesh\" nor \"padded\"");
       return read_boxes(value, t);
     }
     if (value.contains("mesh")) {
-      const auto at = std::find_if(layout_.meshes.begin(), layout_.meshes.end(), [&](const Mesh& m) { return value["mesh"] == m.name; });
+      const auto at = std::find_if(layout_.meshes.begin(), layout_.meshes.end(),
+                                   [&](const Mesh& m) { return value["mesh"] == m.name; });
       if (at == layout_.meshes.end()) return problem("its mesh is none of the layout's");
       t.mesh = static_cast<int>(at - layout_.meshes.begin());
     }
@@ -220,7 +225,8 @@ class Reader {
   Status read_split(const json& s, const Mesh& mesh, Tensor& t) {
     WEFT_CHECK(only(s, {"axis", "dim", "as", "block", "copies", "parts", "even"}));
     Split split;
-    const auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [&](const Mesh::Axis& a) { return s.value("axis", json()) == a.name; });
+    const auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(),
+                                   [&](const Mesh::Axis& a) { return s.value("axis", json()) == a.name; });
     if (axis == mesh.axes.end()) return problem("a split's \"axis\" is none of mesh {}", shown(mesh.name));
     split.axis = static_cast<int>(axis - mesh.axes.begin());
     WEFT_TRY(const std::int64_t dim, number(s, "dim", 0, static_cast<std::int64_t>(t.shape.size()) - 1, 0));
@@ -230,14 +236,17 @@ class Reader {
     if (kind == std::end(kKinds)) return problem("a split's \"as\": {}", fmt::join(kKinds, ", "));
     split.kind = static_cast<Split::Kind>(kind - std::begin(kKinds));
     const auto goes_with = [&](const char* key, Split::Kind of) -> Status {
-      if (s.contains(key) && split.kind != of) return problem("\"{}\" goes with \"as\": \"{}\"", key, kKinds[static_cast<std::size_t>(of)]);
+      if (s.contains(key) && split.kind != of)
+        return problem("\"{}\" goes with \"as\": \"{}\"", key, kKinds[static_cast<std::size_t>(of)]);
       return {};
     };
     WEFT_CHECK(goes_with("block", Split::Kind::kBlockCyclic));
     WEFT_CHECK(goes_with("copies", Split::Kind::kShard));
     WEFT_CHECK(goes_with("parts", Split::Kind::kInterleaved));
-    if (s.contains("even") && split.kind == Split::Kind::kBlockCyclic) return problem("\"even\" goes with shard and interleaved");
-    if (split.kind == Split::Kind::kBlockCyclic && !s.contains("block")) return problem("block_cyclic needs a \"block\"");
+    if (s.contains("even") && split.kind == Split::Kind::kBlockCyclic)
+      return problem("\"even\" goes with shard and interleaved");
+    if (split.kind == Split::Kind::kBlockCyclic && !s.contains("block"))
+      return problem("block_cyclic needs a \"block\"");
     WEFT_TRY(split.block, number(s, "block", 1, INT64_MAX / (1 << 21), 1));
     WEFT_TRY(split.copies, number(s, "copies", 1, axis->size, 1));
     if (s.contains("even") && !s["even"].is_boolean()) return problem("\"even\" is neither true nor false");

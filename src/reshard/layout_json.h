@@ -14,8 +14,8 @@ Result<Layout> parse_layout(std::string_view file, std::string_view text);
 // The layout as weft.layout/1; parse_layout reads an equal one.
 nlohmann::json to_json(const Layout& layout);
 
-// Bytes of an element by a type's name as torch, safetensors or weft spell it: "bfloat16", "BF16", "torch.float8_e4m3fn".
-// Errors (bad input): another name.
+// Bytes of an element by a type's name as torch, safetensors or weft spell it: "bfloat16", "BF16",
+// "torch.float8_e4m3fn". Errors (bad input): another name.
 Result<std::int64_t> element_bytes_of(std::string_view type);
 
 // Splits from DTensor's placements in torch's spelling, one per axis of the mesh: "Shard(0)", "Shard(dim=0)", "S(0)",

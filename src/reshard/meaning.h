@@ -7,7 +7,7 @@ namespace weft::reshard {
 // Says of every element of a rank's part which element of which tensor it is.
 class Meaning {
  public:
-  struct Segment {  // elements that follow each other both here and in the tensor
+  struct Segment {                        // elements that follow each other both here and in the tensor
     const std::string* tensor = nullptr;  // null: padding
     std::int64_t first = 0, length = 0;
   };

@@ -20,10 +20,11 @@ pgas::Program program_of(const Plan& plan) {
     if (!plan.stays(p.sender, p.receiver) && p.bytes > 0)
       program[static_cast<std::size_t>(machine_rank_of_receiver(plan, p.receiver))].push_back(
           {.kind = pgas::Event::Kind::kGet, .peer = p.sender, .bytes = p.bytes});
-  for (Rank r = 0; r < ranks; ++r) {  // each begins with another sender, so that they do not all ask the first one
-    auto& gets = program[static_cast<std::size_t>(r)];
-    const auto first = std::find_if(gets.begin(), gets.end(), [r](const auto& e) { return e.peer > r; });
-    std::rotate(gets.begin(), first == gets.end() ? gets.begin() : first, gets.end());
+  // Each begins with another sender, so that they do not all ask the first one.
+  for (Rank r = 0; r < plan.to().ranks; ++r) {
+    auto& gets = program[static_cast<std::size_t>(machine_rank_of_receiver(plan, r))];
+    const auto first = static_cast<std::size_t>(r) * gets.size() / static_cast<std::size_t>(plan.to().ranks);
+    std::rotate(gets.begin(), gets.begin() + static_cast<std::ptrdiff_t>(first), gets.end());
   }
   return program;
 }

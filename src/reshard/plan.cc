@@ -1,6 +1,7 @@
 #include "reshard/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -17,6 +18,8 @@ class Plan::Maker {
     const Layout &from = *plan_.from_, &to = *plan_.to_;
     WEFT_CHECK(check(from));
     WEFT_CHECK(check(to));
+    source_spreads_ = spreads_of(from);
+    destination_spreads_ = spreads_of(to);
     std::unordered_map<std::string, Window> sources;
     for_each_window(from, [&](const std::string& name, const Window& w) { sources.emplace(name, w); });
     std::size_t wanted = 0;
@@ -37,7 +40,8 @@ class Plan::Maker {
   }
 
  private:
-  static void for_each_window(const Layout& layout, const std::function<void(const std::string&, const Window&)>& call) {
+  static void for_each_window(const Layout& layout,
+                              const std::function<void(const std::string&, const Window&)>& call) {
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const Tensor& t = layout.tensors[i];
       if (t.components.empty()) call(t.name, {.tensor = static_cast<std::int32_t>(i)});
@@ -47,6 +51,15 @@ class Plan::Maker {
         begin += c.size;
       }
     }
+  }
+
+  // For each tensor a number, the same for those that are spread alike.
+  static std::vector<std::int64_t> spreads_of(const Layout& layout) {
+    std::unordered_map<std::string, std::int64_t> numbers;
+    std::vector<std::int64_t> all;
+    for (const Tensor& t : layout.tensors)
+      all.push_back(numbers.emplace(spread_key(t), static_cast<std::int64_t>(numbers.size())).first->second);
+    return all;
   }
 
   static std::vector<std::int64_t> shape_of(const Tensor& t, const Window& w) {
@@ -60,12 +73,19 @@ class Plan::Maker {
     const Tensor& b = plan_.to_->tensors[static_cast<std::size_t>(destination.tensor)];
     if (shape_of(a, source) != shape_of(b, destination))
       return bad_input("{}: tensor {}: has shape [{}], in {} [{}]", plan_.to_->name, shown(name),
-                       fmt::join(shape_of(b, destination), ", "), plan_.from_->name, fmt::join(shape_of(a, source), ", "));
+                       fmt::join(shape_of(b, destination), ", "), plan_.from_->name,
+                       fmt::join(shape_of(a, source), ", "));
     if (a.element_bytes != b.element_bytes)
       return bad_input("{}: tensor {}: has elements of {} B, in {} of {} B", plan_.to_->name, shown(name),
                        b.element_bytes, plan_.from_->name, a.element_bytes);
-    const std::string key = fmt::format("{}|{},{},{}|{}|{},{},{}", spread_key(a), source.dim, source.begin, source.size,
-                                        spread_key(b), destination.dim, destination.begin, destination.size);
+    const Key key{source_spreads_[static_cast<std::size_t>(source.tensor)],
+                  source.dim,
+                  source.begin,
+                  source.size,
+                  destination_spreads_[static_cast<std::size_t>(destination.tensor)],
+                  destination.dim,
+                  destination.begin,
+                  destination.size};
     const auto known = by_key_.find(key);
     std::int32_t pattern = 0;
     if (known != by_key_.end()) {
@@ -80,9 +100,9 @@ class Plan::Maker {
     return {};
   }
 
-  std::shared_ptr<const Spread> spread_of(std::unordered_map<std::string, std::shared_ptr<const Spread>>& known,
-                                          const Layout& layout, const Tensor& t) {
-    auto& spread = known[spread_key(t)];
+  std::shared_ptr<const Spread> spread_of(std::map<std::int64_t, std::shared_ptr<const Spread>>& known,
+                                          std::int64_t number, const Layout& layout, const Tensor& t) {
+    auto& spread = known[number];
     if (spread != nullptr) return spread;
     auto made = std::make_shared<Spread>();
     const std::size_t dims = t.shape.size();
@@ -150,7 +170,8 @@ class Plan::Maker {
       if (active.empty()) continue;
       Stretch stretch{cuts[c], cuts[c + 1], {}};
       for (const Owned& o : active) stretch.holders.push_back({o.part, o.interval.local + cuts[c] - o.interval.global});
-      std::sort(stretch.holders.begin(), stretch.holders.end(), [](const Holder& a, const Holder& b) { return a.part < b.part; });
+      std::sort(stretch.holders.begin(), stretch.holders.end(),
+                [](const Holder& a, const Holder& b) { return a.part < b.part; });
       stretches.push_back(std::move(stretch));
     }
     return stretches;
@@ -195,8 +216,9 @@ class Plan::Maker {
     const Tensor& a = plan_.from_->tensors[static_cast<std::size_t>(sw.tensor)];
     const Tensor& b = plan_.to_->tensors[static_cast<std::size_t>(dw.tensor)];
     auto pattern = std::make_shared<Pattern>();
-    pattern->source = spread_of(sources_, *plan_.from_, a);
-    pattern->destination = spread_of(destinations_, *plan_.to_, b);
+    pattern->source = spread_of(sources_, source_spreads_[static_cast<std::size_t>(sw.tensor)], *plan_.from_, a);
+    pattern->destination =
+        spread_of(destinations_, destination_spreads_[static_cast<std::size_t>(dw.tensor)], *plan_.to_, b);
     pattern->element_bytes = a.element_bytes;
     pattern->first_tensor = dw.tensor;
     const std::size_t dims = a.shape.size();
@@ -211,7 +233,9 @@ class Plan::Maker {
       std::int64_t wanted = 1;
       for (std::size_t d = 0; d < dims; ++d) {
         std::int64_t rows = 0;
-        for (const Interval& i : clipped(pattern->destination->dims[d][static_cast<std::size_t>(group.parts[d])], dw, static_cast<int>(d))) rows += i.length;
+        for (const Interval& i :
+             clipped(pattern->destination->dims[d][static_cast<std::size_t>(group.parts[d])], dw, static_cast<int>(d)))
+          rows += i.length;
         wanted *= rows;
       }
       if (wanted == 0) continue;
@@ -258,7 +282,8 @@ class Plan::Maker {
   }
 
   static void add_choices(const Pattern& pattern, Flow& flow, const Groups& source_groups,
-                          const std::vector<const Overlap*>& overlaps, Choice& choice, std::vector<std::int32_t>& parts) {
+                          const std::vector<const Overlap*>& overlaps, Choice& choice,
+                          std::vector<std::int32_t>& parts) {
     const std::size_t d = parts.size();
     if (d == overlaps.size()) {
       const auto group = source_groups.find(parts);
@@ -280,8 +305,10 @@ class Plan::Maker {
   static std::int64_t pieces_of(const Pattern& pattern, const Flow& flow, const Choice& choice);
 
   Plan& plan_;
-  std::unordered_map<std::string, std::int32_t> by_key_;
-  std::unordered_map<std::string, std::shared_ptr<const Spread>> sources_, destinations_;
+  using Key = std::array<std::int64_t, 8>;                          // both spreads and windows
+  std::vector<std::int64_t> source_spreads_, destination_spreads_;  // by tensor
+  std::map<Key, std::int32_t> by_key_;
+  std::map<std::int64_t, std::shared_ptr<const Spread>> sources_, destinations_;
 };
 
 // Writes the moves of one flow between two ranks: pieces as long as they are contiguous at both sides, equal ones at
@@ -462,8 +489,10 @@ Status Plan::for_each_unit(Rank receiver, std::span<const Rank> without, const s
       auto senders = left(senders_of(pattern, flow, k));
       if (senders.empty()) senders = left(flow.senders);
       if (senders.empty())
-        return failure(Code::kPeerDied, Blame::kOperation, "tensor {}: rank {}: rank {} of {} is lost, and no other has its part",
-                       shown(to_->tensors[static_cast<std::size_t>(job.to)].name), receiver, flow.senders.front().rank, from_->name);
+        return failure(Code::kPeerDied, Blame::kOperation,
+                       "tensor {}: rank {}: rank {} of {} is lost, and no other has its part",
+                       shown(to_->tensors[static_cast<std::size_t>(job.to)].name), receiver, flow.senders.front().rank,
+                       from_->name);
       const Sender sender = senders[choice_of(k, job.turn, senders.size())];
       Unit unit{static_cast<std::int64_t>(j << 32 | f), sender.rank, flow.elements * pattern.element_bytes, {}};
       Writer(pattern, flow, flow.choices[static_cast<std::size_t>(sender.choice)])

@@ -22,7 +22,7 @@ struct Move {
 
 struct PlanOptions {
   bool same_ranks = false;  // rank r of both layouts is one process: what it holds already it copies itself
-  Rank per_node = 0;        // > 0: ranks per node, receivers numbered behind the senders; a copy in the node is preferred
+  Rank per_node = 0;  // > 0: ranks per node, receivers numbered behind the senders; a copy in the node is preferred
 };
 
 // What one sender moves to one receiver in all tensors together.
@@ -62,7 +62,8 @@ class Plan {
     std::int64_t bytes = 0;
     std::vector<Move> moves;
   };
-  // What one receiver gets, from none of the senders `without`. Errors (kPeerDied): nobody else has it; names the tensor.
+  // What one receiver gets, from none of the senders `without`. Errors (kPeerDied): nobody else has it; names the
+  // tensor.
   Status for_each_unit(Rank receiver, std::span<const Rank> without, const std::function<void(Unit)>& call) const;
 
   // For each pattern one tensor of `to` that follows it, with its moves from each possible sender in turn; for proofs.

@@ -24,7 +24,8 @@ class Prover {
     WEFT_CHECK(check_numbers(m));
     const Tensor& target = to_.tensors[static_cast<std::size_t>(m.to)];
     const std::int64_t e = target.element_bytes;
-    const Meaning &source = meaning(from_, sources_, m.from, m.sender), &here = meaning(to_, targets_, m.to, m.receiver);
+    const Meaning &source = meaning(from_, sources_, m.from, m.sender),
+                  &here = meaning(to_, targets_, m.to, m.receiver);
     auto& written = written_[{m.to, m.receiver}];
     for (std::int64_t i = 0; i < m.count; ++i) {
       const std::int64_t s = (m.source + i * m.source_stride) / e, d = (m.destination + i * m.destination_stride) / e;
@@ -38,11 +39,12 @@ class Prover {
       for (std::int64_t k = 0; k < n;) {
         const auto a = source.at(s + k), b = here.at(d + k);
         if (b.tensor == nullptr)
-          return refuted("tensor {}: rank {}: offset {} is padding and is written", shown(target.name), m.receiver, (d + k) * e);
+          return refuted("tensor {}: rank {}: offset {} is padding and is written", shown(target.name), m.receiver,
+                         (d + k) * e);
         if (a.tensor == nullptr || *a.tensor != *b.tensor || a.first != b.first)
           return refuted("tensor {}: rank {}: offset {} wants element {} and gets {} of rank {}", shown(*b.tensor),
                          m.receiver, (d + k) * e, b.first,
-                         a.tensor == nullptr       ? "padding"
+                         a.tensor == nullptr      ? "padding"
                          : *a.tensor != *b.tensor ? fmt::format("element {} of {}", a.first, shown(*a.tensor))
                                                   : fmt::format("element {}", a.first),
                          m.sender);
@@ -74,16 +76,20 @@ class Prover {
   Status check_numbers(const Move& m) const {
     const auto inside = [](std::int64_t i, std::size_t n) { return i >= 0 && i < static_cast<std::int64_t>(n); };
     if (!inside(m.from, from_.tensors.size()) || !inside(m.to, to_.tensors.size()) ||
-        !inside(m.sender, static_cast<std::size_t>(from_.ranks)) || !inside(m.receiver, static_cast<std::size_t>(to_.ranks)))
-      return refuted("a move of tensor {} from rank {} to tensor {} of rank {}: no such tensor or rank", m.from, m.sender, m.to, m.receiver);
+        !inside(m.sender, static_cast<std::size_t>(from_.ranks)) ||
+        !inside(m.receiver, static_cast<std::size_t>(to_.ranks)))
+      return refuted("a move of tensor {} from rank {} to tensor {} of rank {}: no such tensor or rank", m.from,
+                     m.sender, m.to, m.receiver);
     const Tensor& target = to_.tensors[static_cast<std::size_t>(m.to)];
     const std::int64_t e = target.element_bytes;
     if (e != from_.tensors[static_cast<std::size_t>(m.from)].element_bytes)
       return refuted("tensor {}: rank {}: elements of another size", shown(target.name), m.receiver);
     if (m.bytes <= 0 || m.count <= 0)
       return refuted("tensor {}: rank {}: {} pieces of {} B", shown(target.name), m.receiver, m.count, m.bytes);
-    for (const std::int64_t v : {m.source, m.destination, m.bytes, m.count > 1 ? m.source_stride : 0, m.count > 1 ? m.destination_stride : 0})
-      if (v % e != 0) return refuted("tensor {}: rank {}: offset {} cuts an element of {} B", shown(target.name), m.receiver, v, e);
+    for (const std::int64_t v :
+         {m.source, m.destination, m.bytes, m.count > 1 ? m.source_stride : 0, m.count > 1 ? m.destination_stride : 0})
+      if (v % e != 0)
+        return refuted("tensor {}: rank {}: offset {} cuts an element of {} B", shown(target.name), m.receiver, v, e);
     return {};
   }
 
@@ -102,7 +108,8 @@ class Prover {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < written.size(); ++i) {
       if (i > 0 && written[i].begin < written[i - 1].end)
-        return refuted("tensor {}: rank {}: offset {} is written twice", shown(t.name), rank, written[i].begin * t.element_bytes);
+        return refuted("tensor {}: rank {}: offset {} is written twice", shown(t.name), rank,
+                       written[i].begin * t.element_bytes);
       sum += written[i].end - written[i].begin;
     }
     if (sum == here.holding().elements()) return {};
@@ -114,10 +121,12 @@ class Prover {
       }
       const auto segment = here.at(at);
       if (segment.tensor != nullptr)
-        return refuted("tensor {}: rank {}: offset {} is never written", shown(*segment.tensor), rank, at * t.element_bytes);
+        return refuted("tensor {}: rank {}: offset {} is never written", shown(*segment.tensor), rank,
+                       at * t.element_bytes);
       at += segment.length;
     }
-    return refuted("tensor {}: rank {}: {} of {} elements are written", shown(t.name), rank, sum, here.holding().elements());
+    return refuted("tensor {}: rank {}: {} of {} elements are written", shown(t.name), rank, sum,
+                   here.holding().elements());
   }
 
   const Layout &from_, &to_;
@@ -140,7 +149,8 @@ bool alike(Prover& prover, std::span<const Move> a, std::span<const Move> b) {
 Result<Proof> prove(const Layout& from, const Layout& to, std::span<const Move> moves, std::int32_t to_tensor) {
   Prover prover(from, to);
   for (const Move& m : moves) {
-    if (to_tensor >= 0 && m.to != to_tensor) return refuted("a move of tensor {} among those of tensor {}", m.to, to_tensor);
+    if (to_tensor >= 0 && m.to != to_tensor)
+      return refuted("a move of tensor {} among those of tensor {}", m.to, to_tensor);
     WEFT_CHECK(prover.add(m));
   }
   return prover.finish(to_tensor);

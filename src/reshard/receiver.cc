@@ -5,9 +5,9 @@
 namespace weft::reshard {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;            // bytes: a cache line, so that copies need not begin within one
-constexpr std::int64_t kBatchBytes = 16 << 20;     // what a retry may have to get again; large against a request's cost
-constexpr std::size_t kBatchRows = 1 << 16;        // rows of a request are checked one by one
+constexpr std::int64_t kAlignment = 64;         // bytes: a cache line, so that copies need not begin within one
+constexpr std::int64_t kBatchBytes = 16 << 20;  // what a retry may have to get again; large against a request's cost
+constexpr std::size_t kBatchRows = 1 << 16;     // rows of a request are checked one by one
 
 }  // namespace
 
@@ -24,7 +24,12 @@ Memory memory_of(const Layout& layout, Rank rank) {
 
 Receiver::Receiver(const Plan& plan, Rank rank, transfer::Agent& agent, transfer::Registration memory,
                    std::vector<Peer> peers)
-    : plan_(plan), rank_(rank), agent_(agent), memory_(memory), peers_(std::move(peers)), mine_(memory_of(plan.to(), rank)) {
+    : plan_(plan),
+      rank_(rank),
+      agent_(agent),
+      memory_(memory),
+      peers_(std::move(peers)),
+      mine_(memory_of(plan.to(), rank)) {
   peers_.resize(static_cast<std::size_t>(plan.from().ranks));
   for (std::size_t r = 0; r < peers_.size(); ++r)
     if (peers_[r].name.empty()) lost_.push_back(static_cast<Rank>(r));
@@ -45,7 +50,8 @@ Status Receiver::pull(std::chrono::milliseconds limit) {
 
 const Memory& Receiver::memory_of_sender(Rank sender) const {
   const auto known = theirs_.find(sender);
-  return known != theirs_.end() ? known->second : theirs_.emplace(sender, memory_of(plan_.from(), sender)).first->second;
+  return known != theirs_.end() ? known->second
+                                : theirs_.emplace(sender, memory_of(plan_.from(), sender)).first->second;
 }
 
 Result<std::map<Rank, std::vector<Receiver::Batch>>> Receiver::batches() const {
@@ -53,7 +59,8 @@ Result<std::map<Rank, std::vector<Receiver::Batch>>> Receiver::batches() const {
   auto planned = plan_.for_each_unit(rank_, lost_, [&](Plan::Unit unit) {
     if (done_.contains(unit.id)) return;
     auto& batches = all[unit.sender];
-    if (batches.empty() || batches.back().bytes + unit.bytes > kBatchBytes || batches.back().here.size() + unit.moves.size() > kBatchRows)
+    if (batches.empty() || batches.back().bytes + unit.bytes > kBatchBytes ||
+        batches.back().here.size() + unit.moves.size() > kBatchRows)
       batches.emplace_back();
     Batch& batch = batches.back();
     batch.units.push_back(unit.id);
@@ -61,8 +68,10 @@ Result<std::map<Rank, std::vector<Receiver::Batch>>> Receiver::batches() const {
     const Memory& theirs = memory_of_sender(unit.sender);
     const std::uint32_t region = peers_[static_cast<std::size_t>(unit.sender)].region;
     for (const Move& m : unit.moves) {
-      batch.here.push_back({memory_.region, mine_.offsets[static_cast<std::size_t>(m.to)] + m.destination, m.bytes, m.destination_stride, m.count});
-      batch.there.push_back({region, theirs.offsets[static_cast<std::size_t>(m.from)] + m.source, m.bytes, m.source_stride, m.count});
+      batch.here.push_back({memory_.region, mine_.offsets[static_cast<std::size_t>(m.to)] + m.destination, m.bytes,
+                            m.destination_stride, m.count});
+      batch.there.push_back(
+          {region, theirs.offsets[static_cast<std::size_t>(m.from)] + m.source, m.bytes, m.source_stride, m.count});
     }
   });
   if (!planned) {
@@ -93,7 +102,10 @@ Result<bool> Receiver::pass(std::chrono::steady_clock::time_point end) {
   std::vector<Line> lines;
   for (const auto& [sender, list] : all) lines.push_back({sender, &list});
   // Receivers begin with different senders.
-  if (!lines.empty()) std::rotate(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank_) % lines.size()), lines.end());
+  if (!lines.empty())
+    std::rotate(lines.begin(),
+                lines.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank_) % lines.size()),
+                lines.end());
   bool complete = true;
   while (!lines.empty()) {
     for (Line& line : lines) {
@@ -110,7 +122,8 @@ Result<bool> Receiver::pass(std::chrono::steady_clock::time_point end) {
           continue;
         }
       }
-      const auto state = lines.size() == 1 ? agent_.wait(*line.request, std::chrono::milliseconds(100)) : agent_.poll(*line.request);
+      const auto state =
+          lines.size() == 1 ? agent_.wait(*line.request, std::chrono::milliseconds(100)) : agent_.poll(*line.request);
       if (!transfer::is_terminal(state)) continue;
       if (state == transfer::State::kDone) {
         done_.insert(batch.units.begin(), batch.units.end());
@@ -128,8 +141,9 @@ Result<bool> Receiver::pass(std::chrono::steady_clock::time_point end) {
     if (!lines.empty() && std::chrono::steady_clock::now() > end) {
       for (Line& line : lines)
         if (line.request) (void)agent_.cancel(*line.request);
-      return failure(Code::kTimeout, Blame::kOperation, "rank {}: rank {} of {} has not delivered within the limit; {} B have arrived",
-                     rank_, lines.front().sender, plan_.from().name, arrived_);
+      return failure(Code::kTimeout, Blame::kOperation,
+                     "rank {}: rank {} of {} has not delivered within the limit; {} B have arrived", rank_,
+                     lines.front().sender, plan_.from().name, arrived_);
     }
   }
   return complete;

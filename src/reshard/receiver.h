@@ -23,7 +23,7 @@ Memory memory_of(const Layout& layout, Rank rank);
 class Receiver {
  public:
   struct Peer {
-    std::string name;          // of the agent of a rank of the plan's first layout, which this agent has loaded; empty: unknown
+    std::string name;  // of the agent of a rank of the plan's first layout, which this agent has loaded; empty: unknown
     std::uint32_t region = 0;  // with its memory_of()
   };
   // `memory`: of the agent, of at least memory_of(plan.to(), rank).bytes. `peers`: by rank.

@@ -32,7 +32,8 @@ void for_each_byte(const Layout& layout, Rank rank, const std::function<void(std
     const Meaning meaning(layout.tensors[t], holding(layout, layout.tensors[t], rank));
     for (std::int64_t i = 0; i < meaning.elements(); ++i) {
       const auto segment = meaning.at(i);
-      for (std::int64_t b = 0; b < e; ++b) call(memory.offsets[t] + i * e + b, value(*segment.tensor, segment.first * e + b));
+      for (std::int64_t b = 0; b < e; ++b)
+        call(memory.offsets[t] + i * e + b, value(*segment.tensor, segment.first * e + b));
     }
   }
 }
@@ -44,7 +45,11 @@ struct Sender {
   transfer::Registration memory;
 };
 Sender sender_of(const Layout& layout, Rank rank, bool network) {
-  auto agent = transfer::Agent::open({.name = fmt::format("from{}", rank), .key = kKey, .listen = network ? "127.0.0.1:0" : "", .pages = 16, .network = transfer::Network::kTcp});
+  auto agent = transfer::Agent::open({.name = fmt::format("from{}", rank),
+                                      .key = kKey,
+                                      .listen = network ? "127.0.0.1:0" : "",
+                                      .pages = 16,
+                                      .network = transfer::Network::kTcp});
   const auto memory = agent->allocate(memory_of(layout, rank).bytes);
   for_each_byte(layout, rank, [&](std::int64_t at, std::byte is) { memory->data[at] = is; });
   return {std::move(*agent), *memory};
@@ -53,9 +58,11 @@ Sender sender_of(const Layout& layout, Rank rank, bool network) {
 // Senders of a layout and one receiver of another, in this process.
 class Job {
  public:
-  Job(Layout from, Layout to, Rank rank, bool network = false) : plan_(*Plan::make(std::move(from), std::move(to))), rank_(rank), network_(network) {
+  Job(Layout from, Layout to, Rank rank, bool network = false)
+      : plan_(*Plan::make(std::move(from), std::move(to))), rank_(rank), network_(network) {
     for (Rank r = 0; r < plan_.from().ranks; ++r) senders_.emplace_back(sender_of(plan_.from(), r, network));
-    agent_.emplace(*transfer::Agent::open({.name = "to", .key = kKey, .pages = 16, .network = transfer::Network::kTcp, .only_network = network}));
+    agent_.emplace(*transfer::Agent::open(
+        {.name = "to", .key = kKey, .pages = 16, .network = transfer::Network::kTcp, .only_network = network}));
     memory_ = *agent_->allocate(memory_of(plan_.to(), rank).bytes);
     std::vector<Receiver::Peer> peers;
     for (auto& s : senders_) peers.push_back(peer_of(*s));

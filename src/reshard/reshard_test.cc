@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "reshard/layout_json.h"
 #include "reshard/plan.h"
 #include "reshard/prove.h"
+#include "reshard/safetensors.h"
+#include "reshard/tensor_parallel.h"
 
 namespace weft::reshard {
 namespace {
@@ -44,9 +47,10 @@ TEST(Layout, ShardsHaveTorchChunksSizes) {
 
 TEST(Layout, InterleavedPartsAreShardedEachForItselfAndCopiesShareAPart) {
   // q: 8 rows over 4 ranks; k: 2 rows with 2 copies: ranks 0 and 1 hold row 8, ranks 2 and 3 row 9.
-  const Layout l = with(line(4), {.name = "qk",
-                                  .shape = {10},
-                                  .splits = {{.axis = 0, .dim = 0, .kind = Split::Kind::kInterleaved, .parts = {{8, 1}, {2, 2}}}}});
+  const Layout l =
+      with(line(4), {.name = "qk",
+                     .shape = {10},
+                     .splits = {{.axis = 0, .dim = 0, .kind = Split::Kind::kInterleaved, .parts = {{8, 1}, {2, 2}}}}});
   ASSERT_TRUE(check(l));
   EXPECT_EQ(rows(holding(l, l.tensors[0], 1).dims[0]), (Rows{{2, 2}, {8, 1}}));
   EXPECT_EQ(rows(holding(l, l.tensors[0], 2).dims[0]), (Rows{{4, 2}, {9, 1}}));
@@ -67,21 +71,30 @@ std::string error_of(const std::string& text) {
 }
 
 std::string layout_text(const std::string& tensor) {
-  return R"({"schema": "weft.layout/1", "ranks": 2, "meshes": [{"name": "all", "axes": [{"name": "tp", "size": 2}]}], "tensors": [)" + tensor + "]}";
+  return R"({"schema": "weft.layout/1", "ranks": 2, "meshes": [{"name": "all", "axes": [{"name": "tp", "size": 2}]}], "tensors": [)" +
+         tensor + "]}";
 }
 
 TEST(Layout, ErrorsNameFileTensorAndWhatIsWrong) {
   EXPECT_EQ(error_of("{"), error_of("{"));
-  EXPECT_EQ(error_of(R"({"schema": "weft.layout/1", "ranks": 0, "tensors": []})"), "a.json: \"ranks\": 0: 1 to 1048576");
-  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "type": "bf15"})")).substr(0, 31), "a.json: tensor w: type bf15: fl");
+  EXPECT_EQ(error_of(R"({"schema": "weft.layout/1", "ranks": 0, "tensors": []})"),
+            "a.json: \"ranks\": 0: 1 to 1048576");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "type": "bf15"})")).substr(0, 31),
+            "a.json: tensor w: type bf15: fl");
   EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "element_bytes": 2, "shards": 1})")).substr(0, 40),
             "a.json: tensor w: unknown key \"shards\"; ");
-  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [5], "element_bytes": 2, "splits": [{"axis": "tp", "dim": 0, "even": true}]})")),
-            "a.json: tensor w: 5 rows of dimension 0 do not divide evenly over 2 ranks of axis tp");
-  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 0, "offset": [0], "shape": [3]}, {"rank": 1, "offset": [2], "shape": [3]}]})")),
-            "a.json: tensor w: the boxes of ranks 0 and 1 overlap in part");
-  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 1, "offset": [3], "shape": [3]}]})")),
-            "a.json: tensor w: rank 1: rows 3 to 6 of dimension 0, which has 5");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "splits": [{"axis": "tp", "dim": 0, "even": true}]})")),
+      "a.json: tensor w: 5 rows of dimension 0 do not divide evenly over 2 ranks of axis tp");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 0, "offset": [0], "shape": [3]}, {"rank": 1, "offset": [2], "shape": [3]}]})")),
+      "a.json: tensor w: the boxes of ranks 0 and 1 overlap in part");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 1, "offset": [3], "shape": [3]}]})")),
+      "a.json: tensor w: rank 1: rows 3 to 6 of dimension 0, which has 5");
   EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4611686018427387904, 4], "element_bytes": 2})")),
             "a.json: tensor w: more than 2^62 bytes");
 }
@@ -101,7 +114,8 @@ TEST(Layout, WrittenAndReadAgainItIsTheSame) {
 }
 
 TEST(Layout, DtensorPlacementsAreRead) {
-  const std::string text = R"J({"schema": "weft.layout/1", "ranks": 4, "meshes": [{"name": "m", "axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 2}]}],
+  const std::string text =
+      R"J({"schema": "weft.layout/1", "ranks": 4, "meshes": [{"name": "m", "axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 2}]}],
     "tensors": [{"name": "w", "shape": [8, 4], "type": "torch.bfloat16", "placements": ["_StridedShard(dim=0, sf=2)", "Shard(dim=0)"]},
                 {"name": "v", "shape": [8, 4], "type": "torch.bfloat16", "placements": ["Replicate()", "S(-1)"]}]})J";
   const auto layout = parse_layout("a.json", text);
@@ -112,15 +126,101 @@ TEST(Layout, DtensorPlacementsAreRead) {
   EXPECT_EQ(rows(holding(*layout, layout->tensors[1], 3).dims[1]), (Rows{{2, 2}}));
 }
 
+void write_file(const std::filesystem::path& file, const std::string& header, std::uint64_t says) {
+  std::ofstream out(file, std::ios::binary);
+  for (int i = 0; i < 8; ++i) out.put(static_cast<char>(says >> 8 * i));
+  out << header;
+}
+
+TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/weft_safetensors";
+  std::filesystem::create_directories(folder);
+  const std::string one =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[4,2],"data_offsets":[0,16]}})";
+  const std::string two = R"({"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})";
+  write_file(folder / "1.safetensors", one, one.size());
+  write_file(folder / "2.safetensors", two, two.size());
+  const auto index = folder / "model.safetensors.index.json";
+  std::ofstream(index) << R"({"metadata":{"total_size":20},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
+  const auto layout = read_safetensors(index);
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(layout->ranks, 2);
+  EXPECT_EQ(layout->tensors,
+            (std::vector<Tensor>{{.name = "a", .shape = {4, 2}, .element_bytes = 2, .boxes = {{0, {0, 0}, {4, 2}}}},
+                                 {.name = "b", .element_bytes = 4, .boxes = {{1, {}, {}}}}}));
+  std::ofstream(index) << R"({"weight_map":{"c":"1.safetensors"}})";
+  EXPECT_EQ(read_safetensors(index).error().message,
+            (folder / "1.safetensors").string() + ": tensor c: the index says it is here");
+  std::ofstream(index) << R"({"weight_map":{"c":"../1.safetensors"}})";
+  EXPECT_EQ(read_safetensors(index).error().message, index.string() + ": tensor c: its file is none beside the index");
+  write_file(folder / "2.safetensors", two, two.size() + 1);
+  EXPECT_NE(read_safetensors(folder / "2.safetensors").error().message.find("ends within its header"),
+            std::string::npos);
+  write_file(folder / "2.safetensors", two, std::uint64_t{1} << 63);
+  EXPECT_NE(read_safetensors(folder / "2.safetensors").error().message.find("at most 100000000"), std::string::npos);
+}
+
+TEST(TensorParallel, NamesSayHowVllmSplitsTensors) {
+  Layout of = line(1);
+  of.tensors = {{.name = "model.layers.0.self_attn.q_proj.weight", .shape = {64, 32}, .element_bytes = 2},
+                {.name = "model.layers.0.self_attn.k_proj.weight", .shape = {16, 32}, .element_bytes = 2},
+                {.name = "model.layers.0.mlp.down_proj.weight", .shape = {32, 96}, .element_bytes = 2},
+                {.name = "model.embed_tokens.weight", .shape = {100, 32}, .element_bytes = 2},
+                {.name = "model.norm.weight", .shape = {32}, .element_bytes = 2}};
+  const auto layout = tensor_parallel("vllm:tp=4,kv_heads=2", of);
+  ASSERT_TRUE(layout) << layout.error().message;
+  const auto part = [&](std::size_t t, Rank r, std::size_t d) { return rows(holding(*layout, layout->tensors[t], r).dims[d]); };
+  EXPECT_EQ(part(0, 1, 0), (Rows{{16, 16}}));
+  EXPECT_EQ(part(1, 1, 0), (Rows{{0, 8}}));  // 2 heads of 8 rows on 4 ranks: ranks 0 and 1 hold the first
+  EXPECT_EQ(part(2, 3, 1), (Rows{{72, 24}}));
+  EXPECT_EQ(part(3, 3, 0), (Rows{{96, 4}}));  // 100 rows padded to 128, 32 each
+  EXPECT_EQ(holding(*layout, layout->tensors[3], 3).dims[0].extent, 32);
+  EXPECT_EQ(part(4, 2, 0), (Rows{{0, 32}}));
+  const auto plan = Plan::make(of, *layout);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(prove(*plan));
+}
+
+TEST(TensorParallel, NamesSayHowMegatronSplitsTensors) {
+  Layout of = line(1);
+  of.tensors = {{.name = "decoder.layers.0.mlp.linear_fc1.weight", .shape = {16, 4}},
+                {.name = "embedding.word_embeddings.weight", .shape = {300, 4}}};
+  const auto layout = tensor_parallel("megatron:tp=2", of);
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(rows(holding(*layout, layout->tensors[0], 1).dims[0]), (Rows{{4, 4}, {12, 4}}));  // of gate and up each a half
+  EXPECT_EQ(holding(*layout, layout->tensors[1], 1).dims[0].extent, 256);  // 300 padded to 2 * 256
+}
+
+TEST(TensorParallel, WhatDoesNotFitIsNamed) {
+  const auto error = [](std::string_view text, const std::string& name, std::vector<std::int64_t> shape) {
+    const auto layout = tensor_parallel(text, with(line(1), {.name = name, .shape = std::move(shape)}));
+    return layout ? "" : layout.error().message;
+  };
+  EXPECT_EQ(error("vllm:tp=4", "x.k_proj.weight", {16, 4}), "vllm:tp=4: tensor x.k_proj.weight: needs kv_heads=K");
+  EXPECT_EQ(error("vllm:tp=3", "x.q_proj.weight", {16, 4}),
+            "vllm:tp=3: tensor x.q_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
+  EXPECT_EQ(error("vllm:tp=2", "x.router", {16}), "vllm:tp=2: tensor x.router: no row of data/reshard/tensor_parallel.tsv matches");
+  EXPECT_EQ(error("vllm:kv_heads=2", "x", {16}), "vllm:kv_heads=2: has no tp=N");
+  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp and kv_heads");
+}
+
 TEST(Plan, RowsOfColumnsAreStridedPieces) {
   // [4, 8] of 2 B: split by columns over 2, wanted split by rows over 2: rank 0 wants rows 0 and 1, of each 4 columns
   // from either sender: two pieces of 8 B, 8 B apart at the sender and 16 B apart here.
-  const auto plan = Plan::make(with(line(2), {.name = "w", .shape = {4, 8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 1}}}),
-                               with(line(2, "b"), {.name = "w", .shape = {4, 8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 0}}}));
+  const auto plan = Plan::make(
+      with(line(2), {.name = "w", .shape = {4, 8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 1}}}),
+      with(line(2, "b"), {.name = "w", .shape = {4, 8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 0}}}));
   ASSERT_TRUE(plan) << plan.error().message;
   const auto moves = plan->moves(0);
   ASSERT_EQ(moves.size(), 2U);
-  EXPECT_EQ(moves[1], (Move{.sender = 1, .receiver = 0, .source = 0, .destination = 8, .bytes = 8, .count = 2, .source_stride = 8, .destination_stride = 16}));
+  EXPECT_EQ(moves[1], (Move{.sender = 1,
+                            .receiver = 0,
+                            .source = 0,
+                            .destination = 8,
+                            .bytes = 8,
+                            .count = 2,
+                            .source_stride = 8,
+                            .destination_stride = 16}));
   EXPECT_EQ(plan->pairs().size(), 4U);
   EXPECT_TRUE(prove(*plan));
 }
@@ -150,7 +250,8 @@ TEST(Plan, ErrorsNameTensorAndRank) {
   const Tensor w{.name = "w", .shape = {8}};
   EXPECT_EQ(error(w, {.name = "v", .shape = {8}}), "b: tensor v: a has none of this name");
   EXPECT_EQ(error(w, {.name = "w", .shape = {9}}), "b: tensor w: has shape [9], in a [8]");
-  EXPECT_EQ(error({.name = "w", .shape = {8}, .boxes = {{1, {0}, {5}}}}, w), "b: tensor w: rank 0 wants 8 elements, of which no rank of a has 3");
+  EXPECT_EQ(error({.name = "w", .shape = {8}, .boxes = {{1, {0}, {5}}}}, w),
+            "b: tensor w: rank 0 wants 8 elements, of which no rank of a has 3");
 }
 
 TEST(Plan, SizesBeyondFourGigabytesAreAddresses) {
@@ -169,7 +270,8 @@ TEST(Plan, SizesBeyondFourGigabytesAreAddresses) {
 // Tensors of fused projections, as vLLM holds them, from the separate ones of a checkpoint.
 TEST(Plan, TensorsAreFusedAndTakenApart) {
   Layout separate = line(2);
-  separate.tensors = {{.name = "q", .shape = {8, 4}, .splits = {{.axis = 0, .dim = 0}}}, {.name = "k", .shape = {4, 4}}};
+  separate.tensors = {{.name = "q", .shape = {8, 4}, .splits = {{.axis = 0, .dim = 0}}},
+                      {.name = "k", .shape = {4, 4}}};
   Layout fused = line(4, "b");
   fused.tensors = {{.name = "qk",
                     .shape = {12, 4},
@@ -207,7 +309,8 @@ std::vector<std::int64_t> reference(const Layout& l, const Tensor& t, Rank rank)
   for (std::size_t d = 0; d < dims; ++d) {
     std::vector<std::int64_t> held;
     for (std::int64_t i = 0; i < (t.padded.empty() ? t.shape[d] : t.padded[d]); ++i)
-      if (box == nullptr || (i >= box->offset[d] && i < box->offset[d] + box->shape[d])) held.push_back(i < t.shape[d] ? i : -1);
+      if (box == nullptr || (i >= box->offset[d] && i < box->offset[d] + box->shape[d]))
+        held.push_back(i < t.shape[d] ? i : -1);
     for (const Split& s : t.splits) {
       if (s.dim != static_cast<int>(d)) continue;
       const std::int64_t k = l.meshes[static_cast<std::size_t>(t.mesh)].axes[static_cast<std::size_t>(s.axis)].size;
@@ -265,12 +368,14 @@ class Draws {
 
  private:
   Tensor tensor(const Layout& l, std::size_t number, const std::vector<std::int64_t>& shape, bool covers) {
-    Tensor t{.name = fmt::format("t{}", number), .shape = shape, .element_bytes = 1 + static_cast<std::int64_t>(number % 3)};
+    Tensor t{
+        .name = fmt::format("t{}", number), .shape = shape, .element_bytes = 1 + static_cast<std::int64_t>(number % 3)};
     if (one_in(5)) {
       Box box{static_cast<Rank>(to(l.ranks - 1)), {}, shape};
       box.offset.resize(shape.size());
       if (!covers)
-        for (std::size_t d = 0; d < shape.size(); ++d) box.offset[d] = to(shape[d]), box.shape[d] = to(shape[d] - box.offset[d]);
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          box.offset[d] = to(shape[d]), box.shape[d] = to(shape[d] - box.offset[d]);
       t.boxes.push_back(box);
       return t;
     }
@@ -284,7 +389,9 @@ class Draws {
       if (one_in(4)) continue;  // copies
       const auto d = static_cast<std::size_t>(to(static_cast<std::int64_t>(shape.size()) - 1));
       const std::int64_t rows = t.padded.empty() ? shape[d] : t.padded[d], size = l.meshes[0].axes[a].size;
-      Split s{.axis = static_cast<int>(a), .dim = static_cast<int>(d), .kind = static_cast<Split::Kind>(to(split[d] ? 1 : 2))};
+      Split s{.axis = static_cast<int>(a),
+              .dim = static_cast<int>(d),
+              .kind = static_cast<Split::Kind>(to(split[d] ? 1 : 2))};
       if (s.kind == Split::Kind::kBlockCyclic) s.block = 1 + to(3);
       if (s.kind == Split::Kind::kShard && size % 2 == 0 && one_in(3)) s.copies = 2;
       if (s.kind == Split::Kind::kInterleaved)
@@ -326,7 +433,8 @@ void expect_right(const Plan& plan) {
   });
   for (std::size_t t = 0; t < plan.to().tensors.size(); ++t)
     for (Rank r = 0; r < plan.to().ranks; ++r)
-      ASSERT_EQ((here[{static_cast<std::int32_t>(t), r}]), bytes_of(plan.to(), t, r)) << "tensor " << t << " rank " << r;
+      ASSERT_EQ((here[{static_cast<std::int32_t>(t), r}]), bytes_of(plan.to(), t, r))
+          << "tensor " << t << " rank " << r;
   for (const PairTotal& p : plan.pairs()) pieces -= p.pieces, bytes -= p.bytes;
   ASSERT_EQ(pieces, 0);
   ASSERT_EQ(bytes, 0);
@@ -339,7 +447,8 @@ TEST(Plan, TenThousandRandomPairsOfLayoutsArriveAndAreProved) {
     Draws draws(seed);
     std::vector<std::vector<std::int64_t>> shapes(static_cast<std::size_t>(1 + draws.to(1)));
     for (auto& shape : shapes)
-      for (std::int64_t d = draws.to(3); d > 0; --d) shape.push_back(draws.one_in(12) ? 0 : 1 + draws.to(d > 2 ? 4 : 11));
+      for (std::int64_t d = draws.to(3); d > 0; --d)
+        shape.push_back(draws.one_in(12) ? 0 : 1 + draws.to(d > 2 ? 4 : 11));
     Layout a = draws.layout("a", shapes, true), b = draws.layout("b", shapes, false);
     const bool same = draws.one_in(3);
     const Rank per_node = draws.one_in(3) ? static_cast<Rank>(1 + draws.to(3)) : 0;
@@ -395,8 +504,9 @@ TEST(Prove, DroppedDoubledAndShiftedMovesAreFound) {
 }
 
 TEST(Prove, TheMessageSaysTensorRankAndOffset) {
-  const auto plan = Plan::make(with(line(2), {.name = "w", .shape = {8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 0}}}),
-                               with(line(1, "b"), {.name = "w", .shape = {8}, .element_bytes = 2}));
+  const auto plan =
+      Plan::make(with(line(2), {.name = "w", .shape = {8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 0}}}),
+                 with(line(1, "b"), {.name = "w", .shape = {8}, .element_bytes = 2}));
   auto moves = plan->moves();
   ASSERT_EQ(moves.size(), 2U);
   auto dropped = moves, doubled = moves, wrong = moves;

@@ -23,7 +23,8 @@ Result<json> header_of(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file, ignored)) return bad_input("{}: no such file", file.string());
   std::ifstream in(file, std::ios::binary);
   unsigned char bytes[8];
-  if (!in.read(reinterpret_cast<char*>(bytes), sizeof bytes)) return bad_input("{}: too short for safetensors", file.string());
+  if (!in.read(reinterpret_cast<char*>(bytes), sizeof bytes))
+    return bad_input("{}: too short for safetensors", file.string());
   std::uint64_t size = 0;
   for (int i = 7; i >= 0; --i) size = size << 8 | bytes[i];
   if (size > kMostHeader) return bad_input("{}: a header of {} B: at most {}", file.string(), size, kMostHeader);
@@ -37,14 +38,16 @@ Result<json> header_of(const std::filesystem::path& file) {
 
 Result<Tensor> tensor_of(const std::string& file, const std::string& name, const json& entry, Rank rank) {
   const auto problem = [&](const std::string& what) { return bad_input("{}: tensor {}: {}", file, shown(name), what); };
-  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() || !entry.contains("shape") || !entry["shape"].is_array())
+  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() || !entry.contains("shape") ||
+      !entry["shape"].is_array())
     return problem("has no dtype and shape");
   Tensor t{.name = name};
   const auto bytes = element_bytes_of(entry["dtype"].get<std::string>());
   if (!bytes) return problem(bytes.error().message);
   t.element_bytes = *bytes;
   for (const json& n : entry["shape"]) {
-    if (!n.is_number_unsigned() || n.get<std::uint64_t>() > INT64_MAX) return problem("a dimension that is no whole number");
+    if (!n.is_number_unsigned() || n.get<std::uint64_t>() > INT64_MAX)
+      return problem("a dimension that is no whole number");
     t.shape.push_back(n.get<std::int64_t>());
   }
   t.boxes.push_back({rank, std::vector<std::int64_t>(t.shape.size()), t.shape});
@@ -86,7 +89,8 @@ Result<Layout> read_safetensors(const std::filesystem::path& file) {
     const auto path = file.parent_path() / name;
     WEFT_TRY(const json header, header_of(path));
     for (const std::string& tensor : tensors)
-      if (!header.contains(tensor)) return bad_input("{}: tensor {}: the index says it is here", path.string(), shown(tensor));
+      if (!header.contains(tensor))
+        return bad_input("{}: tensor {}: the index says it is here", path.string(), shown(tensor));
     for (const auto& [tensor, entry] : header.items()) {
       if (tensor == "__metadata__" || (index && !tensors.contains(tensor))) continue;
       WEFT_TRY(auto t, tensor_of(path.string(), tensor, entry, rank));
