@@ -15,6 +15,7 @@ Command add_place(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_run_agent(CLI::App& app);  // see launch/agent.h
 Command add_replay(CLI::App& app);
+Command add_reshard(CLI::App& app);
 Command add_kv(CLI::App& app);
 Command add_ps(CLI::App& app);
 Command add_trace(CLI::App& app);

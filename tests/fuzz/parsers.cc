@@ -17,6 +17,7 @@
 #include "pgas/trace.h"
 #include "protocol/hop_costs.h"
 #include "recorder/timeline.h"
+#include "reshard/layout_json.h"
 #include "schedule/exchange/msccl_xml.h"
 #include "schedule/exchange/schedule_json.h"
 #include "schedule/render/space_time.h"
@@ -93,6 +94,15 @@ void check_kv_trace(std::string_view text) {
   const auto best = kv::replay(*trace, 3, kv::Policy::kClairvoyant);
   for (const kv::Policy policy : kv::kPolicies)
     require(kv::replay(*trace, 3, policy).blocks == best.blocks, "every policy sees all blocks");
+}
+
+// What is accepted is written and read again as it was.
+void check_layout(std::string_view text) {
+  const auto layout = reshard::parse_layout("f", text);
+  if (!layout) return require(!layout.error().message.empty(), "an error says something");
+  const auto again = reshard::parse_layout("again", reshard::to_json(*layout).dump());
+  require(again.has_value() && again->tensors == layout->tensors && again->meshes == layout->meshes,
+          "JSON reads what JSON wrote");
 }
 
 void check_kv_model(std::string_view text) {
@@ -214,6 +224,7 @@ const std::vector<Parser>& parsers() {
            check(load_machine(t));
        }},
       {"msccl_xml", [](std::string_view t) { check(schedule::parse_msccl_xml("f", t)); }},
+      {"layout", [](std::string_view t) { check_layout(t); }},
       {"schedule_json", [](std::string_view t) { check(schedule::parse_schedule_json("f", t)); }},
       {"pgas_trace", [](std::string_view t) { check_trace(t); }},
       {"kv_trace", [](std::string_view t) { check_kv_trace(t); }},
