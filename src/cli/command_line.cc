@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/rehearse.h"
 #include "cli/version.h"
 
 namespace weft::cli {
@@ -22,7 +23,7 @@ int run_command_line(int argc, char** argv) {
       "has examples.");
   const Command commands[] = {
       add_bench(app),   add_explain(app),    add_verify(app),   add_schedule(app), add_algorithms(app), add_topo(app),
-      add_catalog(app), add_place(app),      add_run(app),      add_replay(app),   add_kv(app),         add_ps(app),
+      add_catalog(app), add_place(app),      add_run(app),      add_replay(app),   add_rehearse(app), add_kv(app),         add_ps(app),
       add_trace(app),   add_calibrate(app),  add_accuracy(app), add_train(app),    add_doctor(app),     add_check(app),
       add_explore(app), add_completion(app), add_run_agent(app)};
   try {
