@@ -42,7 +42,7 @@ std::string list_of(const std::vector<Rank>& ranks) {
 
 void print_sites(const rehearsal::RankTime& rank) {
   std::vector<std::pair<std::pair<std::string, std::string>, rehearsal::CallSite>> sites(rank.sites.begin(),
-                                                                                       rank.sites.end());
+                                                                                         rank.sites.end());
   std::ranges::stable_sort(sites, [](const auto& a, const auto& b) {
     return std::pair(a.second.exposed, a.second.seconds) > std::pair(b.second.exposed, b.second.seconds);
   });
@@ -82,7 +82,8 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
     fmt::print("note: {}{}{}\n", note.line, note.line.empty() ? "" : ": ", note.text);
   fmt::print("\n");
   for (const auto& finding : answer.outcome.findings) fmt::print("{}: {}\n", finding.rule, finding.text);
-  if (answer.outcome.findings.empty()) fmt::print("nothing found: calls match, nobody waits without end, memory fits\n");
+  if (answer.outcome.findings.empty())
+    fmt::print("nothing found: calls match, nobody waits without end, memory fits\n");
 }
 
 Result<Job> read(const std::vector<std::string>& files) {
@@ -96,7 +97,8 @@ Result<Job> read(const std::vector<std::string>& files) {
 
 Result<int> rehearse(const Spec& spec) {
   if (spec.describe != spec.files.empty())
-    return bad_input("{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
+    return bad_input(
+        "{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
   WEFT_TRY(const Job job, read(spec.files));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
@@ -117,7 +119,8 @@ Result<int> rehearse(const Spec& spec) {
 
 Command add_rehearse(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
-  CLI::App* sub = app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
+  CLI::App* sub =
+      app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
   sub->add_option("recordings", spec->files, "weft.rehearsal/1, one file per rehearsed rank");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");

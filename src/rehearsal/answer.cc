@@ -30,9 +30,10 @@ void check_memory(const Job& job, Answer& answer) {
     if (known) continue;  // another rank of the kind
     answer.outcome.findings.push_back(
         {"memory",
-         fmt::format("rank {} runs out of memory{}: its tensors need {:.1f} GiB in the end, the card has {:.1f} GiB for them",
-                     rank.rank, line->empty() ? "" : " at " + *line, static_cast<double>(allocated) / kGiB,
-                     answer.capacity / kGiB),
+         fmt::format(
+             "rank {} runs out of memory{}: its tensors need {:.1f} GiB in the end, the card has {:.1f} GiB for them",
+             rank.rank, line->empty() ? "" : " at " + *line, static_cast<double>(allocated) / kGiB,
+             answer.capacity / kGiB),
          {{rank.rank, *line}}});
   }
 }
@@ -85,7 +86,8 @@ Result<Answer> answer(const Job& job, Prices& prices) {
     answer.notes.push_back(
         {fmt::format("rank {} is not rehearsed: {} messages with it are taken as answered", rank, count), ""});
   for (const RankTime& rank : answer.outcome.ranks)
-    if (answer.slowest == nullptr || std::pair(rank.step, rank.total) > std::pair(answer.slowest->step, answer.slowest->total))
+    if (answer.slowest == nullptr ||
+        std::pair(rank.step, rank.total) > std::pair(answer.slowest->step, answer.slowest->total))
       answer.slowest = &rank;
   if (answer.slowest != nullptr && answer.slowest->step > 0)
     answer.mfu = answer.slowest->step_flops / (answer.slowest->step * answer.peak_flops);
@@ -113,10 +115,11 @@ json to_json(const Job& job, const Answer& answer, const std::string& machine) {
           {"step_s", answer.slowest == nullptr ? 0 : answer.slowest->step},
           {"time_s", answer.slowest == nullptr ? 0 : answer.slowest->total},
           {"mfu", answer.mfu},
-          {"memory", {{"rank", answer.largest},
-                      {"allocated", answer.allocated},
-                      {"reserved", answer.reserved},
-                      {"capacity", answer.capacity}}},
+          {"memory",
+           {{"rank", answer.largest},
+            {"allocated", answer.allocated},
+            {"reserved", answer.reserved},
+            {"capacity", answer.capacity}}},
           {"ranks", ranks},
           {"notes", notes}};
 }

@@ -15,7 +15,7 @@ struct Answer {
   Outcome outcome;
   std::vector<RankKind> kinds;
   std::vector<Rank> missing;
-  std::vector<Note> notes;  // of all ranks, each once
+  std::vector<Note> notes;            // of all ranks, each once
   Bytes allocated = 0, reserved = 0;  // peaks of the rank that needs most
   Rank largest = -1;                  // that rank
   double capacity = 0;                // bytes of a card that tensors can have

@@ -114,7 +114,8 @@ Result<bool> Meetings::settle() {
   bool any = false;
   for (std::size_t i = 0; i < open_.size();) {
     Meeting& meeting = all_[static_cast<std::size_t>(open_[i])];
-    const bool free = std::ranges::all_of(meeting.before, [&](int b) { return all_[static_cast<std::size_t>(b)].done; });
+    const bool free =
+        std::ranges::all_of(meeting.before, [&](int b) { return all_[static_cast<std::size_t>(b)].done; });
     if (!free || meeting.arrivals.size() < meeting.expected.size()) {
       ++i;
       continue;
@@ -123,8 +124,8 @@ Result<bool> Meetings::settle() {
     for (const Meeting::Arrival& arrival : meeting.arrivals) start = std::max(start, arrival.at);
     for (const int b : meeting.before) start = std::max(start, all_[static_cast<std::size_t>(b)].end);
     const Meeting::Arrival& first = meeting.arrivals.front();
-    WEFT_TRY(meeting.seconds, durations_->call(*first.call, job_->groups[static_cast<std::size_t>(meeting.group)].ranks,
-                                               first.rank));
+    WEFT_TRY(meeting.seconds,
+             durations_->call(*first.call, job_->groups[static_cast<std::size_t>(meeting.group)].ranks, first.rank));
     meeting.end = start + meeting.seconds;
     meeting.done = any = true;
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));

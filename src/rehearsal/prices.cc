@@ -61,8 +61,7 @@ double Prices::kernel(const Kernel& kernel) const {
   if (kernel.kind == "gemm") return card.grouped_gemm_time(kernel.groups, kernel.m, kernel.n, kernel.k);
   const double memory = card.memory_time(kernel.bytes);
   if (kernel.kind == "attention") return kernel.flops / (card.peak16 * card.attention_forward) + card.launch;
-  if (kernel.kind == "attention_backward")
-    return kernel.flops / (card.peak16 * card.attention_backward) + card.launch;
+  if (kernel.kind == "attention_backward") return kernel.flops / (card.peak16 * card.attention_backward) + card.launch;
   if (kernel.kind == "flops") return std::max(memory, kernel.flops / (card.peak * card.gemm) + card.launch);
   return memory;
 }

@@ -14,10 +14,10 @@ namespace weft::rehearsal {
 
 // A collective or message as one rank called it.
 struct Call {
-  std::string op;      // "all_reduce", …, "send", "recv", "barrier", "all_gather_object"
-  std::string type;    // of the elements; empty: no tensor
-  std::string reduce;  // "sum"; empty: nothing is reduced
-  int group = 0;       // of Job::groups
+  std::string op;          // "all_reduce", …, "send", "recv", "barrier", "all_gather_object"
+  std::string type;        // of the elements; empty: no tensor
+  std::string reduce;      // "sum"; empty: nothing is reduced
+  int group = 0;           // of Job::groups
   std::int64_t count = 0;  // elements of this rank: the input, of reduce_scatter and scatter the output
   Bytes bytes = 0;         // of the larger side
   Rank root = -1, peer = -1;
@@ -40,10 +40,10 @@ struct Event {
   Kind kind{};
   std::int64_t number = 0;  // of the call, the wait's call, the event
   int stream = 0;
-  bool host = false;  // the host itself waits
-  int index = -1;     // of Recording::calls or kernels
+  bool host = false;                  // the host itself waits
+  int index = -1;                     // of Recording::calls or kernels
   Bytes allocated = 0, reserved = 0;  // peaks so far
-  std::string line;   // of the user's program, "train.py:12"
+  std::string line;                   // of the user's program, "train.py:12"
 };
 
 struct Note {

@@ -15,13 +15,16 @@ struct Script {
   Job job() const {
     Job job;
     for (const auto& [rank, lines] : events) {
-      std::string text = fmt::format(R"({{"schema":"weft.rehearsal/1","rank":{},"world":{},"script":"train.py"}})", rank, world);
+      std::string text =
+          fmt::format(R"({{"schema":"weft.rehearsal/1","rank":{},"world":{},"script":"train.py"}})", rank, world);
       std::string all;
       for (Rank r = 0; r < world; ++r) all += fmt::format("{}{}", r > 0 ? "," : "", r);
       int number = 0;
-      text += fmt::format("\n{{\"kind\":\"group\",\"group\":{},\"ranks\":[{}],\"line\":\"train.py:1\"}}", ++number, all);
+      text +=
+          fmt::format("\n{{\"kind\":\"group\",\"group\":{},\"ranks\":[{}],\"line\":\"train.py:1\"}}", ++number, all);
       for (const std::string& members : groups)
-        text += fmt::format("\n{{\"kind\":\"group\",\"group\":{},\"ranks\":[{}],\"line\":\"train.py:2\"}}", ++number, members);
+        text += fmt::format("\n{{\"kind\":\"group\",\"group\":{},\"ranks\":[{}],\"line\":\"train.py:2\"}}", ++number,
+                            members);
       for (const std::string& line : lines) text += "\n" + line;
       const Status added = add_recording(job, fmt::format("rank-{}.jsonl", rank), text);
       EXPECT_TRUE(added) << added.error().message;
@@ -31,15 +34,18 @@ struct Script {
 };
 
 // A call that the compute stream waits for at once, as torch.distributed's without async_op.
-void call(std::vector<std::string>& events, const std::string& op, int group, int count, int line, const std::string& more = "") {
+void call(std::vector<std::string>& events, const std::string& op, int group, int count, int line,
+          const std::string& more = "") {
   const auto id = events.size() + 1;
-  events.push_back(fmt::format(R"({{"kind":"call","id":{},"op":"{}","group":{},"count":{},"type":"float","bytes":{},"line":"train.py:{}"{}}})",
-                               id, op, group, count, 4 * count, line, more));
+  events.push_back(fmt::format(
+      R"({{"kind":"call","id":{},"op":"{}","group":{},"count":{},"type":"float","bytes":{},"line":"train.py:{}"{}}})",
+      id, op, group, count, 4 * count, line, more));
   events.push_back(fmt::format(R"({{"kind":"wait","id":{},"line":"train.py:{}"}})", id, line));
 }
 
 std::string kernel(int bytes, int stream = 0) {
-  return fmt::format(R"({{"kind":"kernel","op":"mm","class":"memory","bytes":{},"stream":{},"line":"train.py:9"}})", bytes, stream);
+  return fmt::format(R"({{"kind":"kernel","op":"mm","class":"memory","bytes":{},"stream":{},"line":"train.py:9"}})",
+                     bytes, stream);
 }
 
 // A call takes a second, a kernel a second per byte.
@@ -73,8 +79,9 @@ TEST(Rehearsal, RanksThatMakeTheSameCallsHaveNoFindingAndWaitForTheLastOne) {
 TEST(Rehearsal, ACallWhoseWaitComesLaterIsHiddenBehindKernels) {
   Script script;
   for (Rank r : {0, 1})
-    script.events[r] = {R"({"kind":"call","id":1,"op":"all_reduce","group":1,"count":4,"type":"float","bytes":16,"line":"train.py:5"})",
-                        kernel(3), R"({"kind":"wait","id":1,"line":"train.py:6"})"};
+    script.events[r] = {
+        R"({"kind":"call","id":1,"op":"all_reduce","group":1,"count":4,"type":"float","bytes":16,"line":"train.py:5"})",
+        kernel(3), R"({"kind":"wait","id":1,"line":"train.py:6"})"};
   const Outcome outcome = run_of(script);
   EXPECT_DOUBLE_EQ(outcome.ranks[0].total, 3);
   EXPECT_DOUBLE_EQ(outcome.ranks[0].exposed, 0);
@@ -83,10 +90,14 @@ TEST(Rehearsal, ACallWhoseWaitComesLaterIsHiddenBehindKernels) {
 TEST(Rehearsal, AnotherStreamsCallIsExposedOnlyThroughTheEventThatTheComputeStreamWaitsFor) {
   Script script;
   for (Rank r : {0, 1})
-    script.events[r] = {R"({"kind":"call","id":1,"op":"all_gather","group":1,"count":4,"type":"float","bytes":32,"stream":2,"line":"train.py:5"})",
-                        R"({"kind":"wait","id":1,"stream":2,"line":"train.py:5"})", kernel(2, 2),
-                        R"({"kind":"record","event":8,"stream":2})", kernel(1),
-                        R"({"kind":"wait_event","event":8,"stream":0})", kernel(1)};
+    script.events[r] = {
+        R"({"kind":"call","id":1,"op":"all_gather","group":1,"count":4,"type":"float","bytes":32,"stream":2,"line":"train.py:5"})",
+        R"({"kind":"wait","id":1,"stream":2,"line":"train.py:5"})",
+        kernel(2, 2),
+        R"({"kind":"record","event":8,"stream":2})",
+        kernel(1),
+        R"({"kind":"wait_event","event":8,"stream":0})",
+        kernel(1)};
   const Outcome outcome = run_of(script);
   EXPECT_DOUBLE_EQ(outcome.ranks[0].total, 4);    // 1 s call, 2 s kernel on stream 2, 1 s kernel
   EXPECT_DOUBLE_EQ(outcome.ranks[0].exposed, 2);  // from 1 s to 3 s
@@ -99,7 +110,8 @@ TEST(Rehearsal, AnotherShapeOnOneRankIsAMismatchWithBothLines) {
   call(script.events[0], "all_reduce", 1, 4, 7);
   call(script.events[1], "all_reduce", 1, 5, 8);
   EXPECT_EQ(only_finding(run_of(script), "mismatch"),
-            "ranks disagree: rank 0 at train.py:7 calls all_reduce of 4 float, rank 1 at train.py:8 calls all_reduce of 5 float");
+            "ranks disagree: rank 0 at train.py:7 calls all_reduce of 4 float, rank 1 at train.py:8 calls all_reduce "
+            "of 5 float");
 }
 
 TEST(Rehearsal, ASkippedCallIsTheFirstDifferenceAndWhatFollowsFromItIsNotReported) {
@@ -107,7 +119,8 @@ TEST(Rehearsal, ASkippedCallIsTheFirstDifferenceAndWhatFollowsFromItIsNotReporte
   call(script.events[0], "all_reduce", 1, 4, 7);
   for (Rank r : {0, 1}) call(script.events[r], "broadcast", 1, 4, 9, R"(,"root":0)");
   EXPECT_EQ(only_finding(run_of(script), "mismatch"),
-            "ranks disagree: rank 0 at train.py:7 calls all_reduce of 4 float, rank 1 at train.py:9 calls broadcast of 4 float (root 0)");
+            "ranks disagree: rank 0 at train.py:7 calls all_reduce of 4 float, rank 1 at train.py:9 calls broadcast of "
+            "4 float (root 0)");
 }
 
 TEST(Rehearsal, ALastCallThatAMemberNeverMakesIsNamedWithThatMembersLastCall) {
@@ -115,7 +128,8 @@ TEST(Rehearsal, ALastCallThatAMemberNeverMakesIsNamedWithThatMembersLastCall) {
   for (Rank r : {0, 1}) call(script.events[r], "all_reduce", 1, 4, 7);
   call(script.events[0], "all_reduce", 1, 4, 9);
   EXPECT_EQ(only_finding(run_of(script), "missing_call"),
-            "rank 0 at train.py:9 calls all_reduce of 4 float, rank 1 never makes this call: its last is all_reduce of 4 float at train.py:7");
+            "rank 0 at train.py:9 calls all_reduce of 4 float, rank 1 never makes this call: its last is all_reduce of "
+            "4 float at train.py:7");
 }
 
 TEST(Rehearsal, TwoGroupsInDifferentOrderAreACircleOfWaits) {
@@ -133,8 +147,9 @@ TEST(Rehearsal, ASendWithoutAReceiveIsFound) {
   Script script;
   call(script.events[0], "send", 1, 4, 5, R"(,"peer":1)");
   script.events[1].push_back(kernel(1));
-  EXPECT_EQ(only_finding(run_of(script), "unmatched_message"),
-            "rank 0 at train.py:5 calls send of 4 float to rank 1, rank 1 never receives it: it makes no call of this group");
+  EXPECT_EQ(
+      only_finding(run_of(script), "unmatched_message"),
+      "rank 0 at train.py:5 calls send of 4 float to rank 1, rank 1 never receives it: it makes no call of this group");
 }
 
 TEST(Rehearsal, TwoRanksThatBothSendFirstWaitForEachOtherButNotInOneBatchAndNotOnTheHost) {
@@ -146,7 +161,8 @@ TEST(Rehearsal, TwoRanksThatBothSendFirstWaitForEachOtherButNotInOneBatchAndNotO
             R"({{"kind":"call","id":{},"op":"{}","group":1,"count":4,"type":"float","bytes":16,"peer":{},"line":"train.py:{}"{}}})",
             op[0] == 's' ? 1 : 2, op, 1 - r, op[0] == 's' ? 5 : 6, batch));
     for (Rank r : {0, 1})
-      for (int id : {1, 2}) script.events[r].push_back(fmt::format(R"({{"kind":"wait","id":{},"line":"train.py:7"}})", id));
+      for (int id : {1, 2})
+        script.events[r].push_back(fmt::format(R"({{"kind":"wait","id":{},"line":"train.py:7"}})", id));
     const Outcome outcome = run_of(script);
     if (batch.empty())
       EXPECT_EQ(only_finding(outcome, "deadlock").substr(0, 40), "ranks wait for each other in a circle: r");

@@ -105,8 +105,7 @@ class Walker {
         clock_ = std::max(clock_, meetings_[work->second].end);
       }
     } else if (event.kind != Kind::kMemory) {
-      if (event.kind == Kind::kCall)
-        works_[event.number] = meetings_.ask(recording_.rank, call_of(event));
+      if (event.kind == Kind::kCall) works_[event.number] = meetings_.ask(recording_.rank, call_of(event));
       streams_[event.stream].items.push_back({&event, clock_});
     }
     ++next_;

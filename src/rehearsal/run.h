@@ -36,8 +36,8 @@ struct RankTime {
   double total = 0;
   double step = 0;        // the last step: between the last two steps of one optimizer; 0: fewer than two
   double step_flops = 0;  // of kernels with a formula, in it
-  double step_compute = 0, step_exposed = 0;  // of the compute stream: kernels, waits for calls
-  double compute = 0, exposed = 0;            // likewise, of the whole run
+  double step_compute = 0, step_exposed = 0;                      // of the compute stream: kernels, waits for calls
+  double compute = 0, exposed = 0;                                // likewise, of the whole run
   std::map<std::pair<std::string, std::string>, CallSite> sites;  // by line and operation
 };
 

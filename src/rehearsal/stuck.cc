@@ -104,7 +104,9 @@ class Search {
         if (a.rank == absent && a.call->group == meeting.group && a.call->message() == here.call->message())
           last = fmt::format("its last is {}{}", text_of(*a.call), in_line(*a.line)), line = *a.line;
     const bool message = here.call->message();
-    const char* never = !message ? "never makes this call" : here.call->op == "send" ? "never receives it" : "never sends it";
+    const char* never = !message                  ? "never makes this call"
+                        : here.call->op == "send" ? "never receives it"
+                                                  : "never sends it";
     outcome_.findings.push_back({message ? "unmatched_message" : "missing_call",
                                  fmt::format("rank {}{} calls {}, rank {} {}: {}", here.rank, in_line(*here.line),
                                              text_of(*here.call), absent, never, last),
@@ -118,7 +120,8 @@ class Search {
       const Meeting& meeting = meetings_[s.waits.front().meeting];
       const std::string call = meeting.arrivals.empty() ? "a call" : text_of(*meeting.arrivals.front().call);
       outcome_.findings.push_back(
-          {"deadlock", fmt::format("rank {}{} waits in {} without end", s.rank, in_line(s.waits.front().line), call),
+          {"deadlock",
+           fmt::format("rank {}{} waits in {} without end", s.rank, in_line(s.waits.front().line), call),
            {{s.rank, s.waits.front().line}}});
       return;
     }

@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 def nothing() -> Any:
-    """A function of its own that does nothing: torch._dynamo tells functions apart by identity."""
+    """A function of its own that does nothing: torch._dynamo distinguishes functions by identity."""
     return lambda *_, **__: None
 
 
@@ -21,7 +21,9 @@ def install(record: Any, allocator: Any) -> None:
     cuda = torch.cuda
     gpus = int(os.environ.get("WEFT_REHEARSAL_GPUS", "8"))
     capacity = int(os.environ.get("WEFT_REHEARSAL_MEMORY", str(80 * GIB)))
-    current = {"device": 0, "streams": 1}
+    cuda._lazy_init = nothing()  # asked for with the first device index
+    streams_made = [1]
+    current_device = lambda *_: torch._C._accelerator_getDeviceIndex()  # noqa: E731
 
     class Event:
         def __init__(self, *_: Any, **__: Any) -> None:
@@ -47,11 +49,11 @@ def install(record: Any, allocator: Any) -> None:
 
     class Stream:
         def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
-            self.number = current["streams"] if number is None else number
+            self.number = streams_made[0] if number is None else number
             if number is None:
-                current["streams"] += 1
-            self.device = torch.device("cuda", current["device"])
-            self.device_index, self.device_type, self.stream_id = current["device"], 1, self.number
+                streams_made[0] += 1
+            self.device = torch.device("cuda", current_device())
+            self.device_index, self.device_type, self.stream_id = self.device.index, 1, self.number
             self.cuda_stream = self.number
 
         def wait_stream(self, other: Any) -> None:
@@ -95,7 +97,10 @@ def install(record: Any, allocator: Any) -> None:
     def set_device(device: Any) -> None:
         if device is not None:
             index = device if isinstance(device, int) else torch.device(device).index
-            current["device"] = 0 if index is None else index
+            if index is not None and not 0 <= index < gpus:
+                raise RuntimeError(f"invalid device ordinal: cuda:{index} of {gpus} GPUs of a node")
+            if index is not None:
+                torch._C._accelerator_setDeviceIndex(index)
 
     class DeviceContext:
         """torch.cuda.device(index)."""
@@ -104,11 +109,11 @@ def install(record: Any, allocator: Any) -> None:
             self._wanted = device
 
         def __enter__(self) -> None:
-            self._before = current["device"]
+            self._before = current_device()
             set_device(self._wanted)
 
         def __exit__(self, *_: Any) -> None:
-            current["device"] = self._before
+            set_device(self._before)
 
     properties = types.SimpleNamespace(
         name="rehearsed GPU", total_memory=capacity, multi_processor_count=132, major=9, minor=0, gcnArchName=""
@@ -129,7 +134,7 @@ def install(record: Any, allocator: Any) -> None:
         "is_initialized": lambda: True,
         "is_bf16_supported": lambda *_, **__: True,
         "device_count": lambda: gpus,
-        "current_device": lambda: current["device"],
+        "current_device": current_device,
         "set_device": set_device,
         "current_stream": current_stream,
         "default_stream": lambda *_: default,
@@ -151,7 +156,6 @@ def install(record: Any, allocator: Any) -> None:
         "manual_seed_all": nothing(),
         "ipc_collect": nothing(),
         "is_current_stream_capturing": lambda: False,
-        "_lazy_init": nothing(),
         "_lazy_call": nothing(),
         "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
         "set_rng_state": nothing(),
