@@ -19,7 +19,7 @@ setup(
     name="weft-comm-torch",
     version="0.1.0",
     description='backend="weft" for torch.distributed',
-    packages=["weftcomm_torch"],
+    packages=["weftcomm_torch", "weftcomm_torch.rehearse"],
     package_data={"weftcomm_torch": ["libweft.so.0.1", "py.typed"]},
     install_requires=[f"torch=={MINOR}.*"],
     entry_points={"torch.backends": ["weft = weftcomm_torch:register"]},
@@ -35,7 +35,13 @@ setup(
             # torch's headers use fmt, whose functions its libraries do not export.
             extra_compile_args=["-DFMT_HEADER_ONLY", "-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-attributes"],
             extra_link_args=[str(LIBRARY), "-Wl,-rpath,$ORIGIN", "-s"],
-        )
+        ),
+        CppExtension(  # no module: loaded before torch by weftcomm_torch/rehearse/_rank.py
+            "weftcomm_torch._fake_cuda",
+            ["fake_cuda.cc"],
+            extra_compile_args=["-DFMT_HEADER_ONLY", "-std=c++20", "-O2", "-g0", "-Wno-attributes"],
+            extra_link_args=["-s"],
+        ),
     ],
     cmdclass={"build_ext": BuildExtension},
 )

@@ -1,4 +1,4 @@
-"""`python -m weftcomm COMMAND ...`: the wheel's command weft, or the one that is installed; `run --as-gloo` is torch's part."""
+"""`python -m weftcomm COMMAND ...`: the wheel's command weft, or the one that is installed; `run --as-gloo` and `rehearse` are torch's part."""
 
 import importlib.util
 import os
@@ -21,15 +21,21 @@ def asks_for_gloo(arguments: list[str]) -> bool:
     return False
 
 
+def of_torch(script: str, what: str, arguments: list[str]) -> None:
+    """Becomes a script of the package weftcomm_torch, which is found without importing torch."""
+    found = importlib.util.find_spec("weftcomm_torch")
+    if found is None or not found.submodule_search_locations:
+        print(f"weftcomm: {what} needs the package weft-comm-torch in this Python", file=sys.stderr)
+        sys.exit(2)
+    os.execv(sys.executable, [sys.executable, os.path.join(found.submodule_search_locations[0], script), *arguments])
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     if asks_for_gloo(arguments):
-        found = importlib.util.find_spec("weftcomm_torch")
-        if found is None or not found.submodule_search_locations:
-            print("weftcomm: --as-gloo needs the package weft-comm-torch in this Python", file=sys.stderr)
-            sys.exit(2)
-        script = os.path.join(found.submodule_search_locations[0], "_launch.py")
-        os.execv(sys.executable, [sys.executable, script, *arguments])
+        of_torch("_launch.py", "--as-gloo", arguments)
+    if arguments[:1] == ["rehearse"] and not any(word.endswith(".jsonl") for word in arguments[1:]):
+        of_torch(os.path.join("rehearse", "_launch.py"), "rehearse", arguments[1:])
     own = os.path.join(os.path.dirname(__file__), "bin", "weft")
     command = own if os.path.exists(own) else shutil.which("weft")
     if command is None:

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
+#include "cli/rehearse.h"
 #include "cli/version.h"
 
 namespace weft::cli {

@@ -1,0 +1,186 @@
+"""Every operator of the rehearsed script: kernels with FLOP and bytes, memory, functional collectives, values."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from ._group import numel, reduction_name, splits, type_name
+
+aten = torch.ops.aten
+GEMMS = {aten.mm, aten.addmm, aten.bmm, aten.baddbmm}
+# Operators without a kernel that are not views by their schema.
+WITHOUT_KERNEL = {
+    aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided, aten.resize_,
+    aten.set_, aten._unsafe_view, aten.lift_fresh, aten._local_scalar_dense, aten.is_nonzero,
+}  # fmt: skip
+# Operators that read some rows of their first operand.
+GATHERING = {aten.embedding, aten.index_select, aten.gather, aten.index}
+VALUE_RULE = "a value that the script reads from a tensor is 1, a truth value False"
+
+
+@functools.lru_cache(maxsize=None)
+def has_kernel(func: Any) -> bool:
+    if func.overloadpacket in WITHOUT_KERNEL or func.namespace not in ("aten", "fsdp", "_dtensor"):
+        return False
+    returns = func._schema.returns
+    views = returns and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+    return not views
+
+
+class Operators(TorchDispatchMode):
+    """Lies over FakeTensorMode. `groups`: by name, for functional collectives."""
+
+    def __init__(self, record: Any, allocator: Any, groups: dict[str, Any]) -> None:
+        super().__init__()
+        self._record, self._allocator, self._groups = record, allocator, groups
+        self._storages: dict[int, tuple[Any, Any]] = {}  # by address of the storage: its weak reference, its block
+        self._works: dict[int, tuple[int, bool]] = {}  # results of functional collectives, by storage
+        self._watch_resizes()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(t not in (torch.Tensor, FakeTensor, torch.nn.Parameter) for t in types):
+            return NotImplemented  # DTensor and the like first become operators on their parts
+        kwargs = kwargs or {}
+        if func.namespace == "_c10d_functional":
+            return self._functional(func, args, kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except DataDependentOutputException:
+            return self._value(func, args)
+        except DynamicOutputShapeException as problem:
+            raise RuntimeError(
+                f"weftcomm rehearse: the shape of {func}'s result depends on data, which a rehearsal has not"
+            ) from problem
+        outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        for tensor in outputs:
+            self.track(tensor)
+        if has_kernel(func):
+            self._kernel(func, args, kwargs, result, outputs)
+        return result
+
+    def _value(self, func: Any, args: Any) -> Any:
+        self._record.note(VALUE_RULE)
+        if func.overloadpacket is aten.equal:
+            return True
+        if func.overloadpacket is not aten._local_scalar_dense:
+            raise RuntimeError(f"weftcomm rehearse: {func} needs the contents of a tensor, which a rehearsal has not")
+        if args[0].dtype == torch.bool:
+            return False
+        return 1.0 if args[0].dtype.is_floating_point else 1
+
+    def _kernel(self, func: Any, args: Any, kwargs: Any, result: Any, outputs: list[torch.Tensor]) -> None:
+        operands = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        tensors = operands + outputs
+        device = next((t for t in tensors if t.device.type == "cuda"), None)
+        if device is None:
+            return
+        packet = func.overloadpacket
+        moved = outputs * 2 if packet in GATHERING else tensors
+        event: dict[str, Any] = {
+            "kind": "kernel",
+            "op": packet.__name__,
+            "class": "memory",
+            "bytes": sum(t.numel() * t.element_size() for t in moved if t.device.type == "cuda"),
+            "type": type_name(operands[-1].dtype if operands else device.dtype),
+            "stream": self._record.stream,
+            "line": self._record.line(),
+        }
+        formula = flop_registry.get(packet)
+        if formula is not None:
+            if event["type"] == "float" and torch.get_float32_matmul_precision() != "highest":
+                event["type"] = "tf32"
+            event["flops"] = int(formula(*args, **kwargs, out_val=result))
+            if packet in GEMMS:
+                left, right = operands[-2:]
+                event |= {"class": "gemm", "m": left.shape[-2], "n": right.shape[-1], "k": left.shape[-1]}
+                event["groups"] = left.shape[0] if left.dim() == 3 else 1
+            elif "attention" in packet.__name__:
+                event["class"] = "attention_backward" if "backward" in packet.__name__ else "attention"
+                given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
+                event["causal"] = bool(given.get("is_causal", False))
+            else:
+                event["class"] = "flops"
+        self._record.write(**event)
+
+    # Memory.
+
+    def track(self, tensor: torch.Tensor) -> None:
+        """Counts the storage of a tensor on the GPU from its first sight to its end."""
+        if tensor.device.type != "cuda":
+            return
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self._storages.get(key)
+        if known is not None and known[0]() is storage:
+            return
+        block = self._allocator.allocate(storage.nbytes(), self._record.stream)
+        self._storages[key] = (weakref.ref(storage, functools.partial(self._gone, key)), block)
+
+    def _gone(self, key: int, reference: Any) -> None:
+        known = self._storages.get(key)
+        if known is not None and known[0] is reference:
+            del self._storages[key]
+            self._allocator.release(known[1])
+
+    def _watch_resizes(self) -> None:
+        """FSDP frees and allocates parameters by resizing their storages."""
+        resize = torch.UntypedStorage.resize_
+
+        def resize_(storage: Any, size: int) -> Any:
+            result = resize(storage, size)
+            known = self._storages.get(storage._cdata)
+            if known is not None and known[0]() is storage:
+                self._allocator.release(known[1])
+                self._storages[storage._cdata] = (known[0], self._allocator.allocate(size, self._record.stream))
+            return result
+
+        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
+
+    # torch.ops._c10d_functional: DTensor, compiled code, torch.distributed._functional_collectives.
+
+    def _functional(self, func: Any, args: Any, kwargs: Any) -> Any:
+        name = func.overloadpacket.__name__
+        given = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
+        if name == "wait_tensor":
+            tensor = args[0]
+            work = self._works.pop(tensor.untyped_storage()._cdata, None)
+            if work is not None:
+                self._record.write(
+                    kind="wait", id=work[0], stream=self._record.stream, host=work[1], line=self._record.line()
+                )
+            return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        outputs = [result] if isinstance(result, torch.Tensor) else list(result)
+        for tensor in outputs:
+            self.track(tensor)
+        group = given["group_name"]
+        group = self._groups[group] if isinstance(group, str) else group
+        work = self._recorded(name, given, group, given.get("input", given.get("inputs")), outputs)
+        for tensor in outputs:
+            self._works[tensor.untyped_storage()._cdata] = work
+        return result
+
+    def _recorded(self, name: str, given: Any, group: Any, source: Any, outputs: Any) -> tuple[int, bool]:
+        n, out = numel(source), numel(outputs)
+        call = group.record_call
+        if name.startswith("all_reduce"):
+            return call("all_reduce", source, n, n, reduce=reduction_name(given["reduce_op"]))
+        if name.startswith("all_gather_into_tensor"):
+            return call("all_gather", source, n, out)
+        if name.startswith("reduce_scatter_tensor"):
+            return call("reduce_scatter", source, out, n, reduce=reduction_name(given["reduce_op"]))
+        if name == "all_to_all_single":
+            receives, sends = splits(outputs[0], source, given["output_split_sizes"], given["input_split_sizes"], group.size())
+            more = {"sends": sends, "receives": receives} if sends else {}
+            return call("all_to_all", source, n, max(n, out), **more)
+        if name.startswith("broadcast"):
+            return call("broadcast", source, n, n, root=group._ranks[given["src"]])
+        raise RuntimeError(f"weftcomm rehearse: the functional collective {name} is not known")

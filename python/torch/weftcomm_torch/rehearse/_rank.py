@@ -1,0 +1,184 @@
+"""One rehearsed rank: a process that runs the user's script. Started by _launch.py, by this file's path.
+
+  python _rank.py RECORD FOLDER LIBRARY SCRIPT [ARGUMENTS...]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import runpy
+import sys
+from typing import Any
+
+
+def load_device(library: str) -> None:
+    """The CUDA device that is not there, before torch asks for its hooks."""
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        sys.exit("weftcomm: rehearse needs torch in this Python")
+    libraries = os.path.join(os.path.dirname(found.origin), "lib")
+    for name in ("libc10.so", "libtorch_cpu.so"):
+        ctypes.CDLL(os.path.join(libraries, name), ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+
+
+def patch_modules(record: Any) -> None:
+    """What of torch does not work on tensors without contents, or would start processes."""
+    import torch
+
+    from weftcomm_torch.rehearse._attention import install_attention
+
+    torch.autograd.set_multithreading_enabled(False)  # backward passes run in the script's thread: its line is known
+    apply = torch.nn.Module._apply
+
+    def _apply(module: Any, fn: Any, recurse: bool = True) -> Any:
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        own = [*module._parameters.values(), *module._buffers.values()]
+        if not all(t is None or isinstance(t, FakeTensor) for t in own):
+            return apply(module, fn, recurse)
+        for child in module.children() if recurse else ():
+            child._apply(fn)
+        for name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            with torch.no_grad():
+                moved = fn(parameter)
+            if moved is not parameter:
+                parameter.data = moved
+                parameter.fake_device = moved.fake_device
+                if parameter.grad is not None:
+                    parameter.grad = fn(parameter.grad)
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = fn(buffer)
+        return module
+
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+
+    def compile(model: Any = None, **_: Any) -> Any:
+        record.note("torch.compile leaves the model as it is: its kernels are counted one by one, not fused")
+        return (lambda f: f) if model is None else model
+
+    torch.compile = compile  # type: ignore[assignment]
+    torch.nn.Module.compile = lambda self, *_, **__: compile(self) and None  # type: ignore[method-assign,assignment]
+
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
+
+    _foreach_supported_types.append(FakeTensor)
+    install_attention()
+
+    import torch.utils.data
+
+    start = torch.utils.data.DataLoader.__init__
+
+    def __init__(loader: Any, *args: Any, **options: Any) -> None:
+        options["num_workers"], options["pin_memory"] = 0, False
+        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+            options.pop(name, None)
+        start(loader, *args, **options)
+
+    torch.utils.data.DataLoader.__init__ = __init__  # type: ignore[method-assign]
+
+    torch.amp.GradScaler._maybe_opt_step = (  # type: ignore[method-assign]
+        lambda self, optimizer, state, *a, **k: optimizer.step(*a, **k)
+    )
+
+    register_optimizer_step_post_hook(lambda *_: record.write(kind="step", line=record.line()))
+
+
+def meshes_with_contents() -> None:
+    """Device meshes are tensors whose contents decide which groups there are: their methods run outside all modes."""
+    import functools
+    import types
+
+    from torch.distributed import device_mesh
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    def outside(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            with _disable_current_modes():
+                return function(*args, **options)
+
+        return call
+
+    for name, member in list(vars(device_mesh.DeviceMesh).items()):
+        if isinstance(member, types.FunctionType):
+            setattr(device_mesh.DeviceMesh, name, outside(member))
+        elif isinstance(member, (staticmethod, classmethod)):
+            setattr(device_mesh.DeviceMesh, name, type(member)(outside(member.__func__)))
+        elif isinstance(member, property) and member.fget is not None:
+            setattr(device_mesh.DeviceMesh, name, property(outside(member.fget), member.fset, member.fdel))
+    for holder in (device_mesh, torch_distributed()):
+        holder.init_device_mesh = outside(holder.init_device_mesh)
+
+
+def torch_distributed() -> Any:
+    import torch.distributed
+
+    return torch.distributed
+
+
+def run(record: Any, folder: str, script: str) -> tuple[str, str]:
+    """The script; the error that ended it and its line, or empty texts."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from weftcomm_torch.rehearse._device import install
+    from weftcomm_torch.rehearse._distributed import Distributed
+    from weftcomm_torch.rehearse._memory import Allocator
+    from weftcomm_torch.rehearse._mode import Operators
+
+    allocator = Allocator(record)
+    install(record, allocator)
+    distributed = Distributed(record, folder)
+    distributed.install()
+    patch_modules(record)
+    meshes_with_contents()
+    error = line = ""
+    with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as left:
+            if left.code not in (None, 0):
+                error, line = f"the script exited with {left.code}", record.line_of(left)
+        except Exception as problem:
+            text = " ".join(str(problem).split())
+            error, line = f"{type(problem).__name__}: {text}"[:400], record.line_of(problem)
+            if os.environ.get("WEFT_REHEARSAL_TRACEBACK"):
+                import traceback
+
+                traceback.print_exc()
+    allocator.write_peak()
+    if not distributed.groups:
+        record.note("the script never calls init_process_group", "")
+    return error, line
+
+
+def main() -> int:
+    path, folder, library, script, *arguments = sys.argv[1:]
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
+    load_device(library)
+    package = os.path.dirname(os.path.dirname(here))
+    if package not in sys.path:
+        sys.path.append(package)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    sys.argv = [script, *arguments]
+    from weftcomm_torch.rehearse._record import Record
+
+    record = Record(path, script, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    error, line = run(record, folder, script)
+    record.close(error, line)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # tensors without memory and torch's end of the interpreter do not go together
+
+
+if __name__ == "__main__":
+    main()
