@@ -22,12 +22,12 @@ int run_command_line(int argc, char** argv) {
   app.footer(
       "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
       "has examples.");
-  const Command commands[] = {add_bench(app),      add_explain(app),   add_verify(app),     add_schedule(app),
-                              add_algorithms(app), add_topo(app),      add_catalog(app),    add_place(app),
-                              add_run(app),        add_replay(app),    add_kv(app),         add_ps(app),
-                              add_trace(app),      add_calibrate(app), add_accuracy(app),   add_train(app),
-                              add_serve(app),      add_fit(app),       add_doctor(app),     add_check(app),
-                              add_explore(app),    add_reshard(app),   add_completion(app), add_run_agent(app)};
+  const Command commands[] = {
+      add_bench(app),   add_explain(app), add_verify(app),   add_schedule(app),   add_algorithms(app),
+      add_topo(app),    add_catalog(app), add_place(app),    add_run(app),        add_replay(app),
+      add_kv(app),      add_ps(app),      add_trace(app),    add_calibrate(app),  add_accuracy(app),
+      add_train(app),   add_serve(app),   add_fit(app),      add_doctor(app),     add_check(app),
+      add_explore(app), add_reshard(app), add_rehearse(app), add_completion(app), add_run_agent(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help, --version
