@@ -74,6 +74,13 @@ Rank plan_of_id(const std::string& id) {
   return at == std::string::npos ? 0 : std::atoi(id.c_str() + at + 3);
 }
 
+// Names of types in tables; empty: the row names none, so the model's own file counts.
+std::string precision_of(const std::string& name) {
+  if (name == "nvfp4" || name.find("mxfp4") != std::string::npos) return "fp4";
+  if (name == "bfloat16" || name == "float16") return "bf16";
+  return name.starts_with("int4") ? "int4" : name;
+}
+
 Result<Plan> plan_of(const Row& row, const std::string& pool) {
   Plan plan;
   WEFT_TRY(plan.tp, count(row, pool + "tp_size"));
@@ -93,12 +100,9 @@ Result<Plan> plan_of(const Row& row, const std::string& pool) {
   if (text_of(row, pool + "attention_dp_size").empty() && moe_tp * plan.ep > plan.tp && moe_tp * plan.ep % plan.tp == 0)
     plan.dp = moe_tp * plan.ep / plan.tp;
   if (plan.ep > plan.stage()) plan.ep = plan.stage();
-  plan.precision = text_of(row, "gemm_quant_mode");
-  if (plan.precision.empty()) plan.precision = text_of(row, "precision");
-  if (plan.precision.empty()) plan.precision = "bf16";
-  if (plan.precision == "nvfp4") plan.precision = "fp4";
-  if (plan.precision == "bfloat16" || plan.precision == "float16") plan.precision = "bf16";
-  if (plan.precision.starts_with("int4")) plan.precision = "int4";
+  plan.precision = precision_of(text_of(row, "gemm_quant_mode"));
+  plan.experts = precision_of(text_of(row, "moe_quant_mode"));
+  if (plan.precision.empty()) plan.precision = precision_of(text_of(row, "precision"));
   return plan;
 }
 
@@ -184,7 +188,13 @@ Result<Point> predict(const Row& row, Places& places) {
     WEFT_TRY(const int matching, matching_prefills(*place, q));
     q.prefills = std::min(matching, 8);
   }
-  return answer(*place, q);
+  auto point = answer(*place, q);
+  if (point || q.shape.quantised.empty()) return point;
+  // Tables give some models the type of their activations: where those weights do not fit, the file's own count.
+  for (Plan* plan : {&q.plan, q.prefill ? &*q.prefill : nullptr})
+    if (plan != nullptr && plan->precision == "bf16") plan->precision.clear(), plan->experts.clear();
+  if (auto own = answer(*place, q)) return own;
+  return point;
 }
 
 double median(std::vector<double> v) {

@@ -116,6 +116,14 @@ Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engin
   } else if (asked != "bf16") {
     return bad_input("--precision {}: there are bf16, fp8, fp8_block, fp4 and int4", asked);
   }
+  if (!plan.experts.empty() && plan.experts != plan.precision && shape.experts()) {
+    Plan other = plan;
+    other.precision = plan.experts;
+    other.experts.clear();
+    WEFT_TRY(const Types own, types_of(shape, other, engine, kernels));
+    t.experts = own.experts;
+    t.cache_bytes = std::min(t.cache_bytes, own.cache_bytes);
+  }
   if (plan.cache == "fp8")
     t.cache_bytes = 1;
   else if (plan.cache == "bf16")

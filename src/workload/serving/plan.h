@@ -17,6 +17,7 @@ struct Plan {
   Rank dp = 1;                 // attention's replicas: each has its own requests (attention-DP)
   Rank ep = 1;                 // ranks that experts are spread over
   std::string precision = "";  // of weights: bf16, fp8, fp8_block, fp4, int4; empty: the file's own
+  std::string experts = "";    // of the experts' weights, where it is not `precision`
   std::string cache = "";      // of keys and values: bf16, fp8; empty: the engine's default
 
   Rank gpus() const { return tp * pp * dp; }

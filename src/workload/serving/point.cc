@@ -110,6 +110,7 @@ std::string what_fits(Place& place, const Question& q) {
   for (const char* precision : {"fp8", "fp4"}) {
     Plan smaller = q.plan;
     smaller.precision = precision;
+    smaller.experts.clear();
     if (fits(smaller)) return precision;
   }
   for (Rank pp = 2; pp <= 16; pp *= 2) {
