@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kExamples = R"(
 Two layouts (weft.layout/1, see docs/reshard.md) become one plan of moves, which is proved: every byte that a rank of --to
-wants is written exactly once, from a rank of --from that has it. Without --on the plan is carried out here: another process
+wants is written exactly once, from a rank of --from that has it. Without --on the plan runs here: another process
 has the memory of all ranks of --from, and the ranks of --to read from it; --check compares every byte.
   weft reshard --from trainer.json --to inference.json
   weft reshard --from trainer.json --to inference.json --check
@@ -48,7 +48,8 @@ Result<reshard::Layout> read_layout(const std::string& file) {
 Result<std::pair<reshard::Layout, reshard::Layout>> read_layouts(const Spec& spec) {
   const bool from_named = reshard::is_tensor_parallel(spec.from), to_named = reshard::is_tensor_parallel(spec.to);
   if (from_named && to_named)
-    return bad_input("--from {} --to {}: one of them must be a file, which says what tensors there are", spec.from, spec.to);
+    return bad_input("--from {} --to {}: one of them must be a file, which says what tensors there are", spec.from,
+                     spec.to);
   std::pair<reshard::Layout, reshard::Layout> layouts;
   if (!from_named) {
     WEFT_TRY(layouts.first, read_layout(spec.from));
@@ -111,7 +112,7 @@ void print(const report::ReshardReport& r) {
              r.prove_seconds);
   if (r.here) {
     const auto& h = *r.here;
-    fmt::print("carried out    {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
+    fmt::print("run here       {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
                static_cast<double>(r.bytes + r.stays) / h.seconds * 1e-9, h.path, h.copy_seconds * 1e3);
     if (h.wrong >= 0) fmt::print("wrong bytes    {}\n", h.wrong);
   }
@@ -127,7 +128,7 @@ void print(const report::ReshardReport& r) {
 }
 
 Result<int> reshard_command(const Spec& spec) {
-  WEFT_TRY(auto [from, to], read_layouts(spec));
+  WEFT_TRY(auto layouts, read_layouts(spec));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
   if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
     return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);
@@ -138,7 +139,7 @@ Result<int> reshard_command(const Spec& spec) {
     options.per_node = machine->view->ranks_per_node(machine->view->endpoints());
   }
   auto begin = Clock::now();
-  WEFT_TRY(const auto plan, reshard::Plan::make(std::move(from), std::move(to), options));
+  WEFT_TRY(const auto plan, reshard::Plan::make(std::move(layouts.first), std::move(layouts.second), options));
   report::ReshardReport report = report_of(plan);
   report.plan_seconds = seconds_since(begin);
   begin = Clock::now();
@@ -164,9 +165,10 @@ Result<int> reshard_command(const Spec& spec) {
 Command add_reshard(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("reshard", "Plan, prove and time the moves from one layout of tensors to another");
-  sub->add_option("--from", spec->from,
-                  "the layout that is there: a file of weft.layout/1, *.safetensors or its index, or the names of a system: "
-                  "vllm:tp=N,kv_heads=K, megatron:tp=N")
+  sub->add_option(
+         "--from", spec->from,
+         "the layout that is there: a file of weft.layout/1, *.safetensors or its index, or the names of a system: "
+         "vllm:tp=N,kv_heads=K, megatron:tp=N")
       ->required();
   sub->add_option("--to", spec->to, "the layout that is wanted: as --from")->required();
   sub->add_option("--on", spec->on, "simulate it on this machine: a preset, a preset with options, or a file");

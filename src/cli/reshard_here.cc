@@ -175,8 +175,8 @@ Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std:
   for (const reshard::Layout* layout : {&plan.from(), &plan.to()})
     for (Rank r = 0; r < layout->ranks; ++r) bytes += static_cast<double>(reshard::memory_of(*layout, r).bytes);
   if (bytes > static_cast<double>(kMostReshardHere))
-    return bad_input("{} and {}: have {:.3g} B together; {} are carried out here, --on MACHINE simulates more",
-                     plan.from().name, plan.to().name, bytes, format_bytes(kMostReshardHere));
+    return bad_input("{} and {}: have {:.3g} B together; {} run here, --on MACHINE simulates more", plan.from().name,
+                     plan.to().name, bytes, format_bytes(kMostReshardHere));
   std::array<std::uint8_t, 16> random{};
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);

@@ -8,7 +8,7 @@
 
 namespace weft::cli {
 
-// Carries a plan out on this machine: another process has the memory of all ranks of its first layout, filled with
+// Runs a plan on this machine: another process has the memory of all ranks of its first layout, filled with
 // bytes that say which byte of which tensor they are; agents of this process read from it, a thread per CPU. `check`:
 // compares every byte. `network`: over loopback; nothing: shared memory. Errors (bad input): more memory than
 // kMostReshardHere.

@@ -42,7 +42,8 @@ Result<std::vector<Row>> rows() {
     if (line.empty() || line[0] == '#' || std::exchange(heading, false)) continue;
     const auto cells = cells_of(line);
     if (cells.size() != 6 || cells[5].empty())
-      return failure(Code::kInternal, Blame::kOperation, "data/reshard/tensor_parallel.tsv: {}: not six cells with a source", line);
+      return failure(Code::kInternal, Blame::kOperation,
+                     "data/reshard/tensor_parallel.tsv: {}: not six cells with a source", line);
     WEFT_TRY(const std::int64_t dim, parse_integer("dim", cells[3], 0, 7));
     WEFT_TRY(const std::int64_t multiple, parse_integer("multiple", cells[4], 1, 1 << 20));
     all.push_back({cells[0], cells[2], std::regex(cells[1]), static_cast<int>(dim), multiple});
@@ -63,7 +64,8 @@ Result<Wish> wish_of(std::string_view text) {
     rest.remove_prefix(std::min(rest.size(), option.size() + 1));
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != "tp" && key != "kv_heads") return bad_input("{}: option {}: there are tp and kv_heads", text, shown(key));
+    if (key != "tp" && key != "kv_heads")
+      return bad_input("{}: option {}: there are tp and kv_heads", text, shown(key));
     WEFT_TRY((key == "tp" ? wish.tp : wish.kv_heads), parse_integer(key, value, 1, 1 << 16));
   }
   if (wish.tp == 0) return bad_input("{}: has no tp=N", text);
@@ -72,14 +74,18 @@ Result<Wish> wish_of(std::string_view text) {
 
 // The splits and padding that a row gives a tensor.
 Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text) {
-  const auto problem = [&](const std::string& what) { return bad_input("{}: tensor {}: {}", text, shown(t.name), what); };
+  const auto problem = [&](const std::string& what) {
+    return bad_input("{}: tensor {}: {}", text, shown(t.name), what);
+  };
   if (row.split == "copy") return {};
   const auto d = static_cast<std::size_t>(row.dim);
-  if (d >= t.shape.size()) return problem(fmt::format("is split along dimension {} and has {}", row.dim, t.shape.size()));
+  if (d >= t.shape.size())
+    return problem(fmt::format("is split along dimension {} and has {}", row.dim, t.shape.size()));
   Split split{.axis = 0, .dim = row.dim, .even = true};
   if (row.split == "kv") {
     if (wish.kv_heads == 0) return problem("needs kv_heads=K");
-    if (t.shape[d] % wish.kv_heads != 0) return problem(fmt::format("{} rows are not of {} heads", t.shape[d], wish.kv_heads));
+    if (t.shape[d] % wish.kv_heads != 0)
+      return problem(fmt::format("{} rows are not of {} heads", t.shape[d], wish.kv_heads));
     if (wish.tp > wish.kv_heads && wish.tp % wish.kv_heads != 0)
       return problem(fmt::format("{} heads on {} ranks: neither divides the other", wish.kv_heads, wish.tp));
     if (wish.tp <= wish.kv_heads && wish.kv_heads % wish.tp != 0)
@@ -100,9 +106,7 @@ Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text)
 
 }  // namespace
 
-bool is_tensor_parallel(std::string_view text) {
-  return text.starts_with("vllm:") || text.starts_with("megatron:");
-}
+bool is_tensor_parallel(std::string_view text) { return text.starts_with("vllm:") || text.starts_with("megatron:"); }
 
 Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   WEFT_TRY(const Wish wish, wish_of(text));
@@ -117,7 +121,8 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
       return r.names == wish.names && std::regex_search(name, r.tensor);
     });
-    if (row == table.end()) return bad_input("{}: tensor {}: no row of data/reshard/tensor_parallel.tsv matches", text, shown(name));
+    if (row == table.end())
+      return bad_input("{}: tensor {}: no row of data/reshard/tensor_parallel.tsv matches", text, shown(name));
     WEFT_CHECK(apply(*row, wish, t, text));
     layout.tensors.push_back(std::move(t));
     return {};
