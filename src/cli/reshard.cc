@@ -138,6 +138,7 @@ Result<int> reshard_command(const Spec& spec) {
     WEFT_TRY(machine, load_machine(spec.on));
     options.per_node = machine->view->ranks_per_node(machine->view->endpoints());
   }
+  if (!machine) WEFT_CHECK(check_fits_here(layouts.first, layouts.second));
   auto begin = Clock::now();
   WEFT_TRY(const auto plan, reshard::Plan::make(std::move(layouts.first), std::move(layouts.second), options));
   report::ReshardReport report = report_of(plan);

@@ -15,6 +15,9 @@ namespace weft::cli {
 Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std::optional<transfer::Network> network,
                                                  bool check);
 
+// Whether layouts are too large for that, before there is a plan: each tensor is held at least once. Errors: as above.
+Status check_fits_here(const reshard::Layout& from, const reshard::Layout& to);
+
 inline constexpr std::int64_t kMostReshardHere = std::int64_t{4} << 30;  // bytes of both layouts together
 
 }  // namespace weft::cli

@@ -225,9 +225,7 @@ class Plan::Maker {
     for (std::size_t d = 0; d < dims; ++d)
       pattern->overlaps.push_back(overlaps_of(stretches_of(pattern->source->dims[d], sw, static_cast<int>(d)),
                                               pattern->destination->dims[d], dw, static_cast<int>(d)));
-    std::map<std::vector<std::int32_t>, std::int32_t> source_groups;
-    for (std::size_t g = 0; g < pattern->source->groups.size(); ++g)
-      source_groups.emplace(pattern->source->groups[g].parts, static_cast<std::int32_t>(g));
+    const Groups source_groups(*pattern->source);
     for (std::size_t g = 0; g < pattern->destination->groups.size(); ++g) {
       const auto& group = pattern->destination->groups[g];
       std::int64_t wanted = 1;
@@ -248,7 +246,39 @@ class Plan::Maker {
     return pattern;
   }
 
-  using Groups = std::map<std::vector<std::int32_t>, std::int32_t>;
+  // The group that holds certain parts, one per dimension: a table where there are few combinations, else a map.
+  class Groups {
+   public:
+    explicit Groups(const Spread& spread) : spread_(spread) {
+      std::size_t size = 1;
+      for (const auto& dim : spread.dims) size = std::min(size * std::max<std::size_t>(1, dim.size()), kMost + 1);
+      if (size <= kMost) table_.assign(size, -1);
+      for (std::size_t g = 0; g < spread.groups.size(); ++g) {
+        if (table_.empty())
+          map_.emplace(spread.groups[g].parts, static_cast<std::int32_t>(g));
+        else
+          table_[at(spread.groups[g].parts)] = static_cast<std::int32_t>(g);
+      }
+    }
+    // -1: no rank holds this combination.
+    std::int32_t find(const std::vector<std::int32_t>& parts) const {
+      if (!table_.empty()) return table_[at(parts)];
+      const auto found = map_.find(parts);
+      return found == map_.end() ? -1 : found->second;
+    }
+
+   private:
+    static constexpr std::size_t kMost = 1 << 16;  // combinations
+    std::size_t at(const std::vector<std::int32_t>& parts) const {
+      std::size_t index = 0;
+      for (std::size_t d = 0; d < parts.size(); ++d)
+        index = index * spread_.dims[d].size() + static_cast<std::size_t>(parts[d]);
+      return index;
+    }
+    const Spread& spread_;
+    std::vector<std::int32_t> table_;
+    std::map<std::vector<std::int32_t>, std::int32_t> map_;
+  };
 
   // Adds a flow for each box of elements that the same source groups have and this destination group wants; returns how
   // many elements these are.
@@ -286,9 +316,8 @@ class Plan::Maker {
                           std::vector<std::int32_t>& parts) {
     const std::size_t d = parts.size();
     if (d == overlaps.size()) {
-      const auto group = source_groups.find(parts);
-      if (group == source_groups.end()) return;
-      choice.source_group = group->second;
+      choice.source_group = source_groups.find(parts);
+      if (choice.source_group < 0) return;
       choice.pieces = pieces_of(pattern, flow, choice);
       flow.choices.push_back(choice);
       return;
