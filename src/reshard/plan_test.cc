@@ -213,7 +213,7 @@ class Draws {
   std::mt19937 random_;
 };
 
-// The moves, carried out on bytes whose value says which element of which tensor they are, against the definitions.
+// The moves, run on bytes whose value says which element of which tensor they are, against the definitions.
 void expect_right(const Plan& plan) {
   const auto bytes_of = [](const Layout& l, std::size_t t, Rank r) {
     std::vector<std::int64_t> bytes;

@@ -12,7 +12,7 @@ constexpr std::string_view kArrived = "weft.reshard arrived ", kSwitch = "weft.r
 }  // namespace
 
 VersionSwitch::VersionSwitch(transfer::Agent& agent, Rank rank, std::vector<std::string> members)
-    : agent_(agent), rank_(rank), members_(std::move(members)), arrived_(members_.size()), told_(members_.size()) {}
+    : agent_(agent), rank_(rank), members_(std::move(members)), arrived_(members_.size()), sent_(members_.size()) {}
 
 Status VersionSwitch::arrived(std::int64_t version) {
   auto& mine = arrived_.at(static_cast<std::size_t>(rank_));
@@ -22,21 +22,21 @@ Status VersionSwitch::arrived(std::int64_t version) {
 
 Status VersionSwitch::progress() {
   Status status;
-  // Each other rank is told what it does not know; one that cannot be reached does not keep the others from it.
-  const auto tell = [&](std::size_t to, std::string_view what, std::int64_t version) {
-    if (told_[to] >= version) return;
-    const Status told = agent_.notify(members_[to], fmt::format("{}{}", what, version));
-    if (told)
-      told_[to] = version;
+  // Each other rank is sent what it does not know; one that cannot be reached does not keep the others from it.
+  const auto send = [&](std::size_t to, std::string_view what, std::int64_t version) {
+    if (sent_[to] >= version) return;
+    const Status sent = agent_.notify(members_[to], fmt::format("{}{}", what, version));
+    if (sent)
+      sent_[to] = version;
     else if (status)
-      status = told;
+      status = sent;
   };
   if (rank_ != 0) {
-    tell(0, kArrived, arrived_[static_cast<std::size_t>(rank_)]);
+    send(0, kArrived, arrived_[static_cast<std::size_t>(rank_)]);
     return status;
   }
   version_ = std::max(version_, *std::min_element(arrived_.begin(), arrived_.end()));
-  for (std::size_t r = 1; r < members_.size(); ++r) tell(r, kSwitch, version_);
+  for (std::size_t r = 1; r < members_.size(); ++r) send(r, kSwitch, version_);
   return status;
 }
 

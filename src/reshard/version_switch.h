@@ -34,7 +34,7 @@ class VersionSwitch {
   Rank rank_;
   std::vector<std::string> members_;
   std::vector<std::int64_t> arrived_;  // by rank; of this rank alone but at rank 0
-  std::vector<std::int64_t> told_;     // by rank: what it was told last
+  std::vector<std::int64_t> sent_;     // by rank: what it was sent last
   std::int64_t version_ = 0;
 };
 
