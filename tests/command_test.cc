@@ -859,6 +859,32 @@ TEST(Command, CompletionScriptsOfOtherShellsAreSound) {
   }
 }
 
+TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
+  const std::string corpus = std::string(WEFT_SOURCE) + "/tests/fuzz/corpus/layout/";
+  const std::string files = "reshard --from " + corpus + "trainer.json --to " + corpus + "inference.json ";
+  // q and k of 2 B are wanted once: 2 * 1280 * 1024 B; norm by 4 ranks: 4 * 2048 B; down once: 2 * 1024 * 2048 B.
+  constexpr std::int64_t kBytes = 2 * 1280 * 1024 + 4 * 2048 + 2 * 1024 * 2048;
+  const Answer here = weft(files + "--check --json -");
+  ASSERT_EQ(here.code, 0) << here.err;
+  EXPECT_EQ(json::parse(here.out)["bytes"], kBytes);
+  EXPECT_EQ(json::parse(here.out)["here"]["wrong_bytes"], 0);
+  const Answer there = weft(files + "--on dgx-h100:nodes=2,gpus=4 --json -");
+  ASSERT_EQ(there.code, 0) << there.err;
+  std::int64_t out = 0;
+  const json simulated = json::parse(there.out)["simulated"];
+  for (const auto& nic : simulated["nics"]) out += nic["out_bytes"].get<std::int64_t>();
+  EXPECT_EQ(out, kBytes);  // from one node to the other
+  EXPECT_GT(simulated["time_us"].get<double>(), 0);
+  const Answer small = weft(files + "--on dgx-h100:nodes=1,gpus=4");
+  EXPECT_EQ(small.code, 2);
+  EXPECT_NE(small.err.find("8 ranks, the machine has 4"), std::string::npos) << small.err;
+  const Answer names = weft("reshard --from " + corpus + "trainer.json --to vllm:tp=2");
+  EXPECT_EQ(names.code, 2);
+  EXPECT_NE(names.err.find("vllm:tp=2: tensor q: no row of"), std::string::npos) << names.err;
+  EXPECT_EQ(std::count(names.err.begin(), names.err.end(), '\n'), 1);
+  EXPECT_EQ(weft(files + "--on dgx-h100 --check").code, 2);
+}
+
 TEST(Command, HasHelpWithExamplesForEveryCommand) {
   for (const char* command :
        {"bench", "explain", "verify", "topo", "catalog", "place", "run", "calibrate", "completion"}) {

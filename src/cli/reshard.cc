@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kExamples = R"(
 Two layouts (weft.layout/1, see docs/reshard.md) become one plan of moves, which is proved: every byte that a rank of --to
-wants is written exactly once, from a rank of --from that has it. Without --on the plan is carried out here: another process
+wants is written exactly once, from a rank of --from that has it. Without --on the plan runs here: another process
 has the memory of all ranks of --from, and the ranks of --to read from it; --check compares every byte.
   weft reshard --from trainer.json --to inference.json
   weft reshard --from trainer.json --to inference.json --check
@@ -112,7 +112,7 @@ void print(const report::ReshardReport& r) {
              r.prove_seconds);
   if (r.here) {
     const auto& h = *r.here;
-    fmt::print("carried out    {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
+    fmt::print("run here       {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
                static_cast<double>(r.bytes + r.stays) / h.seconds * 1e-9, h.path, h.copy_seconds * 1e3);
     if (h.wrong >= 0) fmt::print("wrong bytes    {}\n", h.wrong);
   }
@@ -128,7 +128,7 @@ void print(const report::ReshardReport& r) {
 }
 
 Result<int> reshard_command(const Spec& spec) {
-  WEFT_TRY(auto [from, to], read_layouts(spec));
+  WEFT_TRY(auto layouts, read_layouts(spec));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
   if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
     return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);
@@ -138,8 +138,9 @@ Result<int> reshard_command(const Spec& spec) {
     WEFT_TRY(machine, load_machine(spec.on));
     options.per_node = machine->view->ranks_per_node(machine->view->endpoints());
   }
+  if (!machine) WEFT_CHECK(check_fits_here(layouts.first, layouts.second));
   auto begin = Clock::now();
-  WEFT_TRY(const auto plan, reshard::Plan::make(std::move(from), std::move(to), options));
+  WEFT_TRY(const auto plan, reshard::Plan::make(std::move(layouts.first), std::move(layouts.second), options));
   report::ReshardReport report = report_of(plan);
   report.plan_seconds = seconds_since(begin);
   begin = Clock::now();

@@ -167,16 +167,29 @@ double copy_seconds(std::vector<Target>& targets) {
   });
 }
 
+Status fits(double bytes, const reshard::Layout& from, const reshard::Layout& to) {
+  if (bytes <= static_cast<double>(kMostReshardHere)) return {};
+  return bad_input("{} and {}: have {:.3g} B together; {} run here, --on MACHINE simulates more", from.name, to.name,
+                   bytes, format_bytes(kMostReshardHere));
+}
+
 }  // namespace
+
+Status check_fits_here(const reshard::Layout& from, const reshard::Layout& to) {
+  double bytes = 0;
+  for (const reshard::Layout* layout : {&from, &to})
+    for (const reshard::Tensor& t : layout->tensors)
+      if (t.boxes.empty() || t.boxes.front().shape == t.shape)
+        bytes += static_cast<double>(reshard::elements(t)) * static_cast<double>(t.element_bytes);
+  return fits(bytes, from, to);
+}
 
 Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std::optional<transfer::Network> network,
                                                  bool check) {
   double bytes = 0;
   for (const reshard::Layout* layout : {&plan.from(), &plan.to()})
     for (Rank r = 0; r < layout->ranks; ++r) bytes += static_cast<double>(reshard::memory_of(*layout, r).bytes);
-  if (bytes > static_cast<double>(kMostReshardHere))
-    return bad_input("{} and {}: have {:.3g} B together; {} are carried out here, --on MACHINE simulates more",
-                     plan.from().name, plan.to().name, bytes, format_bytes(kMostReshardHere));
+  WEFT_CHECK(fits(bytes, plan.from(), plan.to()));
   std::array<std::uint8_t, 16> random{};
   net::bootstrap::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);

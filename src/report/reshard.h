@@ -38,7 +38,7 @@ struct ReshardReport {
     double seconds = 0, copy_seconds = 0;  // until the last receiver had all; the same bytes by memcpy
     std::int64_t wrong = -1;               // bytes; -1: not compared
   };
-  std::optional<Here> here;  // carried out
+  std::optional<Here> here;  // run between processes
 
   double gb_per_second() const {
     return machine && machine->time.ps() > 0 ? static_cast<double>(bytes) / machine->time.s() * 1e-9 : 0;

@@ -31,8 +31,8 @@ struct Split {
     kBlockCyclic,  // blocks of `block` rows, dealt out in turn
     kInterleaved,  // parts, each sharded for itself: fused QKV, gate and up
   };
-  // A part of an interleaved dimension. `copies`: so many neighbours on the axis hold the same rows of it, as heads of
-  // keys and values where there are fewer heads than ranks.
+  // A part of an interleaved dimension. `copies`: this many neighbours on the axis hold the same rows of it, as heads
+  // of keys and values where there are fewer heads than ranks.
   struct Part {
     std::int64_t size = 0, copies = 1;
     bool operator==(const Part&) const = default;

@@ -8,7 +8,7 @@
 #include "reshard/plan.h"
 #include "weft/transfer.h"
 
-// Plans carried out by transfer's agents: receivers read from senders, which need not do anything.
+// Plans run by transfer's agents: receivers read from senders, which need not do anything.
 namespace weft::reshard {
 
 // The parts of a rank's tensors, one behind the other in one region: where each begins, in bytes.
