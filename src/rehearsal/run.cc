@@ -106,7 +106,11 @@ class Walker {
       }
     } else if (event.kind != Kind::kMemory) {
       if (event.kind == Kind::kCall) works_[event.number] = meetings_.ask(recording_.rank, call_of(event));
-      streams_[event.stream].items.push_back({&event, clock_});
+      // Memory of the CPU is no stream's; barriers and objects follow what the stream has.
+      if (event.kind == Kind::kCall && event.host && !call_of(event).type.empty())
+        meetings_.arrive(works_.at(event.number), {recording_.rank, &call_of(event), &event.line, clock_});
+      else
+        streams_[event.stream].items.push_back({&event, clock_});
     }
     ++next_;
     return true;
