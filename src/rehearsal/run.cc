@@ -58,7 +58,8 @@ class Walker {
            std::ranges::all_of(streams_, [](const auto& s) { return s.second.items.empty(); });
   }
 
-  // What keeps it from going on: meetings that it has come to and that the first item of a stream or its host waits for.
+  // What keeps it from going on: meetings that it has come to and that the first item of a stream or its host waits
+  // for.
   std::vector<Blocked> blocked() const {
     std::vector<Blocked> all;
     const auto add = [&](const Event& event) {
