@@ -143,6 +143,19 @@ TEST(Rehearsal, TwoGroupsInDifferentOrderAreACircleOfWaits) {
             "rank 1 at train.py:8 waits in all_reduce of 4 float for rank 0");
 }
 
+TEST(Rehearsal, ACircleIsReportedWhereItBeganNotWhereTheHostWaitsLater) {
+  Script script{.groups = {"0,1"}};
+  for (Rank r : {0, 1}) {
+    call(script.events[r], "all_reduce", r == 0 ? 1 : 2, 4, 5);
+    call(script.events[r], "all_reduce", r == 0 ? 2 : 1, 4, 6);
+    script.events[r].push_back(R"({"kind":"call","id":90,"op":"barrier","group":1,"host":true,"line":"train.py:7"})");
+    script.events[r].push_back(R"({"kind":"wait","id":90,"host":true,"line":"train.py:7"})");
+  }
+  const Outcome outcome = run_of(script);
+  only_finding(outcome, "deadlock");
+  EXPECT_EQ(outcome.findings.at(0).places.at(0).line, "train.py:5");
+}
+
 TEST(Rehearsal, ASendWithoutAReceiveIsFound) {
   Script script;
   call(script.events[0], "send", 1, 4, 5, R"(,"peer":1)");

@@ -58,17 +58,19 @@ class Walker {
            std::ranges::all_of(streams_, [](const auto& s) { return s.second.items.empty(); });
   }
 
-  // What keeps it from going on: meetings that its host or the first item of a stream waits for.
+  // What keeps it from going on: meetings that it has come to and that the first item of a stream or its host waits
+  // for.
   std::vector<Blocked> blocked() const {
     std::vector<Blocked> all;
     const auto add = [&](const Event& event) {
       const auto meeting = works_.find(event.number);
-      if (event.kind == Kind::kWait && meeting != works_.end() && !meetings_[meeting->second].done)
+      if (event.kind == Kind::kWait && meeting != works_.end() && !meetings_[meeting->second].done &&
+          meetings_[meeting->second].has(recording_.rank))
         all.push_back({meeting->second, event.line});
     };
-    if (next_ < recording_.events.size()) add(recording_.events[next_]);
     for (const auto& [number, stream] : streams_)
       if (!stream.items.empty()) add(*stream.items.front().event);
+    if (next_ < recording_.events.size()) add(recording_.events[next_]);
     return all;
   }
 
@@ -106,7 +108,11 @@ class Walker {
       }
     } else if (event.kind != Kind::kMemory) {
       if (event.kind == Kind::kCall) works_[event.number] = meetings_.ask(recording_.rank, call_of(event));
-      streams_[event.stream].items.push_back({&event, clock_});
+      // Memory of the CPU is no stream's; barriers and objects follow what the stream has.
+      if (event.kind == Kind::kCall && event.host && !call_of(event).type.empty())
+        meetings_.arrive(works_.at(event.number), {recording_.rank, &call_of(event), &event.line, clock_});
+      else
+        streams_[event.stream].items.push_back({&event, clock_});
     }
     ++next_;
     return true;

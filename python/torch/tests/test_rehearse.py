@@ -140,7 +140,9 @@ def test_recordings_that_are_kept_are_answered_again_for_another_machine(tmp_pat
 )
 def test_bad_input_is_one_line_and_status_2(words, said):
     done = subprocess.run(
-        [sys.executable, "-m", "weftcomm_torch", "rehearse", *words[:-1], str(SCRIPTS / words[-1])], capture_output=True, text=True
+        [sys.executable, "-m", "weftcomm_torch", "rehearse", *words[:-1], str(SCRIPTS / words[-1])],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
 

@@ -62,14 +62,16 @@ class Distributed:
             options |= dict(zip(names, args, strict=False))
             world = options.get("world_size", -1)
             if world not in (-1, None, self.record.world):
-                raise ValueError(f"weftcomm rehearse: the script asks for {world} ranks, the rehearsal has {self.record.world}")
-            self._backend = str(backend or "nccl").split(":")[-1] if backend is None or ":" not in str(backend) else str(backend)
+                raise ValueError(f"the script asks for {world} ranks, the rehearsal has {self.record.world}")
+            self._backend = str(backend or "nccl")
             before("rehearsal", store=dist.HashStore(), rank=self.record.rank, world_size=self.record.world)
 
         return init_process_group
 
     def _new_group(self, before: Any) -> Any:
-        def _new_process_group_helper(size: int, rank: int, ranks: Any, backend: Any, *args: Any, **options: Any) -> Any:
+        def _new_process_group_helper(
+            size: int, rank: int, ranks: Any, backend: Any, *args: Any, **options: Any
+        ) -> Any:
             members = list(ranks) or list(range(size))
             self._created += 1
             self.record.write(kind="group", group=self._created, ranks=members, line=self.record.line())
@@ -137,7 +139,9 @@ class Distributed:
         for i, rank in enumerate(self.group_of(group)._ranks):
             objects[i] = self._of(rank, thing)
 
-    def _gather_object(self, thing: Any, objects: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None) -> None:
+    def _gather_object(
+        self, thing: Any, objects: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+    ) -> None:
         self._objects += 1
         self._keep(thing)
         ranks = self.group_of(group)._ranks
@@ -147,7 +151,9 @@ class Distributed:
             for i, rank in enumerate(ranks):
                 objects[i] = self._of(rank, thing)
 
-    def _broadcast_objects(self, objects: list[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None) -> None:
+    def _broadcast_objects(
+        self, objects: list[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
+    ) -> None:
         self._objects += 1
         ranks = self.group_of(group)._ranks
         root = ranks[group_src] if group_src is not None else src or 0
@@ -156,7 +162,9 @@ class Distributed:
         self._call("broadcast_object_list", group, root=root)
         objects[:] = self._of(root, list(objects))
 
-    def _scatter_objects(self, output: list[Any], objects: Any = None, src: Any = None, group: Any = None, group_src: Any = None) -> None:
+    def _scatter_objects(
+        self, output: list[Any], objects: Any = None, src: Any = None, group: Any = None, group_src: Any = None
+    ) -> None:
         self._objects += 1
         ranks = self.group_of(group)._ranks
         root = ranks[group_src] if group_src is not None else src or 0

@@ -56,6 +56,13 @@ class RecordedFuture(torch.futures.Future):
             work.wait()
         return super().wait()
 
+    def then(self, callback: Any) -> Any:
+        """What a communication hook returns: the wait for it is the wait for the call."""
+        after = RecordedFuture()
+        after.work = getattr(self, "work", None)  # type: ignore[attr-defined]
+        after.set_result(callback(self))
+        return after
+
 
 class Work(dist.Work):
     """A call whose result is there; wait() is an event of the current stream, or of the host for tensors of the CPU."""
@@ -163,7 +170,8 @@ class Group(dist.ProcessGroup):
 
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         n = numel(tensors)
-        return self._call("reduce", tensors, n, n, root=self._ranks[opts.rootRank], reduce=reduction_name(opts.reduceOp))
+        root, op = self._ranks[opts.rootRank], reduction_name(opts.reduceOp)
+        return self._call("reduce", tensors, n, n, root=root, reduce=op)
 
     def _gathered(self, outputs: Any, inputs: Any) -> Work:
         return self._call("all_gather", inputs, numel(inputs), numel(outputs), result=outputs)
@@ -211,10 +219,14 @@ class Group(dist.ProcessGroup):
         size = max(numel(source), numel(output))
         return self._call("all_to_all", output, numel(source), size, result=output, **more)
 
-    def all_to_all_single(self, output: Any, source: Any, receives: Any = None, sends: Any = None, opts: Any = None) -> Work:
+    def all_to_all_single(
+        self, output: Any, source: Any, receives: Any = None, sends: Any = None, opts: Any = None
+    ) -> Work:
         return self.exchanged(output, source, *splits(output, source, receives, sends, self.size()))
 
-    def alltoall_base(self, output: Any, source: Any, receives: Any = None, sends: Any = None, opts: Any = None) -> Work:
+    def alltoall_base(
+        self, output: Any, source: Any, receives: Any = None, sends: Any = None, opts: Any = None
+    ) -> Work:
         return self.all_to_all_single(output, source, receives, sends, opts)
 
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:

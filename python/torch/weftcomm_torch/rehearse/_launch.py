@@ -35,13 +35,23 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "finds calls that do not match, deadlocks and memory that does not fit, and says how long a step takes.",
         epilog="Exit status: 0 nothing found, 1 findings, 2 bad input.",
     )
-    parser.add_argument("--on", required=True, metavar="MACHINE", help="the machine, e.g. dgx-h100:nodes=2 (weft catalog)")
-    parser.add_argument("--ranks", type=int, default=0, metavar="N", help="ranks of the job; default: one per GPU of the machine")
     parser.add_argument(
-        "--as", dest="ranks_as", default="", metavar="RANKS", help="the ranks to rehearse, 0,5 or all; default: one of each kind and a second one to compare"
+        "--on", required=True, metavar="MACHINE", help="the machine, e.g. dgx-h100:nodes=2 (weft catalog)"
+    )
+    parser.add_argument(
+        "--ranks", type=int, default=0, metavar="N", help="ranks of the job; default: one per GPU of the machine"
+    )
+    parser.add_argument(
+        "--as",
+        dest="ranks_as",
+        default="",
+        metavar="RANKS",
+        help="the ranks to rehearse, 0,5 or all; default: one of each kind, and the last rank",
     )
     parser.add_argument("--keep", default="", metavar="FOLDER", help="keep the recordings there, for weft rehearse")
-    parser.add_argument("--json", default="", metavar="FILE", help="write weft.rehearsed/1 to this file; - is stdout instead of the text")
+    parser.add_argument(
+        "--json", default="", metavar="FILE", help="write weft.rehearsed/1 to this file; - is stdout instead of the text"
+    )
     parser.add_argument("script", metavar="train.py")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     return parser.parse_args(arguments)
@@ -88,7 +98,8 @@ class Ranks:
     """The processes of the rehearsed ranks, as many at once as there are cores."""
 
     def __init__(self, options: argparse.Namespace, folder: str, world: int, per_node: int, memory: int) -> None:
-        self._options, self._folder, self._world, self._per_node, self._memory = options, folder, world, per_node, memory
+        self._options, self._folder = options, folder
+        self._world, self._per_node, self._memory = world, per_node, memory
         self._library = device_library()
         self.recordings: dict[int, str] = {}
 

@@ -178,7 +178,8 @@ class Operators(TorchDispatchMode):
         if name.startswith("reduce_scatter_tensor"):
             return call("reduce_scatter", source, out, n, reduce=reduction_name(given["reduce_op"]))
         if name == "all_to_all_single":
-            receives, sends = splits(outputs[0], source, given["output_split_sizes"], given["input_split_sizes"], group.size())
+            asked = given["output_split_sizes"], given["input_split_sizes"]
+            receives, sends = splits(outputs[0], source, *asked, group.size())
             more = {"sends": sends, "receives": receives} if sends else {}
             return call("all_to_all", source, n, max(n, out), **more)
         if name.startswith("broadcast"):

@@ -34,9 +34,8 @@ class Record:
         )
         self._noted: set[tuple[str, str]] = set()
         self._ids = 0
-        self.write(
-            schema=SCHEMA, rank=rank, world=world, script=os.path.basename(script), torch=torch.__version__.split("+")[0]
-        )
+        version = torch.__version__.split("+")[0]
+        self.write(schema=SCHEMA, rank=rank, world=world, script=os.path.basename(script), torch=version)
 
     def write(self, **event: Any) -> None:
         self._file.write(json.dumps(event, separators=(",", ":")))

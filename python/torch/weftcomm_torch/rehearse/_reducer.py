@@ -1,4 +1,4 @@
-"""DistributedDataParallel's reducer in Python: torch's own reads the memory of its tensors, which a rehearsal has not."""
+"""DistributedDataParallel's reducer in Python: torch's own reads the contents of tensors, which a rehearsal has not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bucket:
 
 
 class Reducer:
-    """Buckets in the order of the gradients (decreasing parameters), reduced as soon as they are full. Thread: autograd's."""
+    """Buckets in the order in which DDP expects gradients, reduced as soon as they are full. Thread: autograd's."""
 
     def __init__(self, parameters: Any, buckets: Any, limits: Any, group: Any, *rest: Any, **options: Any) -> None:
         self._group = group
@@ -52,7 +52,9 @@ class Reducer:
         self._queued = False
         self._next = 0
         self._handles = [
-            p.register_post_accumulate_grad_hook(self._arrival(bucket)) for bucket in self._buckets for p in bucket.parameters()
+            p.register_post_accumulate_grad_hook(self._arrival(bucket))
+            for bucket in self._buckets
+            for p in bucket.parameters()
         ]
 
     def _arrival(self, bucket: Bucket) -> Any:
@@ -70,9 +72,7 @@ class Reducer:
         return arrived
 
     def _start(self, bucket: Bucket) -> None:
-        gradients = [p.grad for p in bucket.parameters() if p.grad is not None]
-        if gradients:
-            torch._foreach_copy_([v.view_as(g) for v, g in zip(bucket.gradients(), gradients, strict=False)], gradients)
+        self._copy(bucket, into_bucket=True)
         if self._hook is None:
             bucket.buffer().div_(self._group.size())
             work = self._group.allreduce([bucket.buffer()])
@@ -80,15 +80,21 @@ class Reducer:
             work = self._hook(bucket)
         self._works.append((bucket, work))
 
+    @staticmethod
+    def _copy(bucket: Bucket, into_bucket: bool) -> None:
+        """Gradients into their bucket or back; unused parameters have none."""
+        pairs = [(v, p.grad) for v, p in zip(bucket.gradients(), bucket.parameters(), strict=True) if p.grad is not None]
+        if pairs:
+            parts, gradients = [v.view_as(g) for v, g in pairs], [g for _, g in pairs]
+            torch._foreach_copy_(*((parts, gradients) if into_bucket else (gradients, parts)))
+
     def _finish(self) -> None:
         """At the end of the backward pass: what is left, then a wait for each bucket in order."""
         for bucket in self._buckets[self._next :]:
             self._start(bucket)  # of unused parameters
         for bucket, work in self._works:
             work.wait()
-            gradients = [p.grad for p in bucket.parameters() if p.grad is not None]
-            if gradients:
-                torch._foreach_copy_(gradients, [v.view_as(g) for v, g in zip(bucket.gradients(), gradients, strict=False)])
+            self._copy(bucket, into_bucket=False)
         for bucket in self._buckets:
             bucket.missing = len(bucket.parameters())
         self._works, self._next, self._queued, self._reducing = [], 0, False, False
