@@ -31,6 +31,7 @@ TEST(Shape, NamesOfWeightsFindTheirModel) {
        {"deepseek-ai/DeepSeek-R1", "nvidia/DeepSeek-R1-NVFP4", "deepseek-r1-fp8", "deepseek-ai/DeepSeek-R1-0528"})
     EXPECT_EQ(load_shape(name)->name, "deepseek-r1") << name;
   EXPECT_EQ(shape("DeepSeek-V3.1").kinds, shape("deepseek-r1").kinds);
+  EXPECT_EQ(shape("MiniMaxAI/MiniMax-M2").kinds, shape("minimax-m2.5").kinds);
   EXPECT_EQ(load_shape("meta-llama/Llama-3.1-8B-Instruct")->name, "llama-3.1-8b");
   EXPECT_EQ(load_shape("Qwen/Qwen3-235B-A22B-FP8")->name, "qwen3-235b-a22b");
   EXPECT_FALSE(load_shape("gpt-17"));
