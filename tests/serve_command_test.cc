@@ -153,6 +153,19 @@ TEST(Fit, WhatFitsAndWhatWouldMakeItFit) {
   EXPECT_EQ(report["schema"], "weft.fit/1");
   EXPECT_TRUE(report["fits"]);
   EXPECT_GT(report["requests_at_once"], 1);
+  // The interval is the measured error of the accuracy page, not a number of the command's own.
+  const json accuracy = json::parse(std::ifstream(std::string(WEFT_SOURCE) + "/data/serving/accuracy.json"));
+  EXPECT_EQ(report["interval"], accuracy["tpot_error_at_90"]);
+}
+
+TEST(Serve, HybridsAndCompressedCachesOfTheCatalogueAreServed) {
+  for (const char* model : {"nemotron-3-nano-30b-a3b", "qwen3-next-80b-a3b", "jamba-v0.1", "deepseek-v4-flash"}) {
+    const Answer a = weft(std::string("serve ") + model + " --on hgx-h200 --tp 8 --concurrency 8 --json -");
+    ASSERT_EQ(a.code, 0) << model << a.err;
+    const json report = json::parse(a.out);
+    EXPECT_EQ(report["model"], model);
+    EXPECT_GT(report["rows"][0]["tpot_ms"]["mean"], 0.5) << model;
+  }
 }
 
 }  // namespace

@@ -6,8 +6,6 @@ namespace weft::cli {
 namespace {
 
 constexpr double kGiB = 1073741824.0;
-// Share of the measured rows of docs/serving-accuracy.md, at 90 %, that lies within it.
-constexpr double kInterval = 0.25;
 
 struct Spec {
   std::string model, gpu, engine = "vllm", json;
@@ -46,7 +44,7 @@ Result<serving::Fitting> ask(const Spec& spec) {
 
 void print(const serving::Fitting& f, const Spec& spec) {
   const std::string gpus = spec.gpus == 1 ? f.card : fmt::format("{} {}", spec.gpus, f.card);
-  const auto range = [](double v) { return fmt::format("{:.0f} to {:.0f}", v * (1 - kInterval), v * (1 + kInterval)); };
+  const auto range = [&](double v) { return fmt::format("{:.0f} to {:.0f}", v * (1 - f.error), v * (1 + f.error)); };
   if (f.fits)
     fmt::print(
         "{} ({}, cache {}) fits on {}: {} tokens/s for one request, {} for the {} of {} tokens that it holds at "
@@ -91,7 +89,7 @@ nlohmann::json to_json(const serving::Fitting& f, const Spec& spec) {
           {"requests_at_once", f.together},
           {"tokens_per_s_one", f.alone},
           {"tokens_per_s_full", f.full},
-          {"interval", kInterval}};
+          {"interval", f.error}};
 }
 
 Result<int> run(const Spec& spec) {

@@ -3,6 +3,7 @@
 #include "base/text_file.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "models/model.h"
 #include "report/serve.h"
 #include "workload/serving/answer.h"
 #include "workload/serving/compare.h"
@@ -47,7 +48,7 @@ Result<int> compare(const Spec& spec) {
 
 Result<report::ServeReport> report_of(const Spec& spec) {
   if (spec.words.model.empty())
-    return bad_input("weft serve needs a MODEL: {}", fmt::join(serving::shape_names(), ", "));
+    return bad_input("weft serve needs a MODEL: {}", fmt::join(models::catalog_names(), ", "));
   if (spec.words.on.empty() || spec.words.on == "this")
     return bad_input("weft serve needs --on MACHINE with GPUs (weft catalog lists presets)");
   if (!spec.best && (spec.words.ttft != 0 || spec.words.tpot != 0))
@@ -130,7 +131,7 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--out", spec->out, "write the predictions of --compare to this CSV")->check(writable);
   sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")
       ->check(writable);
-  sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(serving::shape_names(), ", "), kMoreExamples));
+  sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(models::catalog_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }
 

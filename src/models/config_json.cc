@@ -134,15 +134,31 @@ std::int64_t read_layer_count(Keys& keys) {
   return keys.need({"num_hidden_layers"});
 }
 
-std::string quantization_of(const json& whole, const json& section) {
-  for (const json* object : {&section, &whole}) {
-    const auto at = object->find("quantization_config");
-    if (at == object->end() || !at->is_object()) continue;
-    for (const char* key : {"quant_algo", "quant_method", "fmt"})
-      if (const auto word = at->find(key); word != at->end() && word->is_string()) return word->get<std::string>();
-    return "quantised";
-  }
-  return "";
+// The weights' types of a quantization_config, in the section of the language model or around it.
+void read_quantization(const json& whole, const json& section, Model& model) {
+  const json* q = nullptr;
+  for (const json* from : {&section, &whole})
+    if (const auto at = from->find("quantization_config"); q == nullptr && at != from->end() && at->is_object())
+      q = &*at;
+  if (q == nullptr) return;
+  const auto word = [&](const char* key) {
+    const auto at = q->find(key);
+    return at != q->end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  const auto four = [&](const char* key) { return !q->contains(key) || (*q)[key] == 4; };
+  const std::string method = word("quant_method"), algorithm = word("quant_algo");
+  if (method == "fp8") model.quantization = q->contains("weight_block_size") ? "fp8_block" : "fp8";
+  if (method == "mxfp4") model.quantization = "mxfp4";
+  if (method == "modelopt") model.quantization = algorithm == "NVFP4" ? "nvfp4" : "fp8";
+  if (method == "compressed-tensors" && four("num_bits")) model.quantization = "int4";
+  if ((method == "awq" || method == "gptq") && four("bits")) model.quantization = "int4";
+  if (model.quantization.empty()) model.left_out.push_back(fmt::format("quantization_config ({})", shown(method)));
+  for (const char* list : {"modules_to_not_convert", "ignore", "exclude_modules"})
+    if (const auto at = q->find(list); at != q->end() && at->is_array())
+      for (const json& module : *at)
+        if (module.is_string() && module.get<std::string>().find("self_attn") != std::string::npos &&
+            module.get<std::string>().find("norm") == std::string::npos)
+          model.attention_unquantized = true;
 }
 
 Model read_model(Keys& keys, const Family& family, const std::string& type, const json& description) {
@@ -204,7 +220,7 @@ Result<Model> parse_config(std::string_view file, std::string_view text, Need ne
         static_cast<double>(model.mixer_parameters(layer)) + static_cast<double>(model.feed_parameters(layer));
   if (parameters > kMostParameters)
     return bad_input("{}: {:.3g} parameters; at most {:.0e} are counted", file, parameters, kMostParameters);
-  model.quantization = quantization_of(whole, section);
+  read_quantization(whole, section, model);
   name_left_out(whole, keys, model);
   if (known == all["families"].end() && !type.empty())
     model.left_out.push_back(

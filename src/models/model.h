@@ -44,6 +44,14 @@ struct Recurrent {
   std::int64_t parameters = 0;   // of its matrices
   std::int64_t state = 0;        // numbers kept per sequence between tokens
   std::int64_t convolution = 0;  // inputs of the short convolution kept per sequence
+  // What is mixed: keys and queries (B and C of Mamba 2, whose groups are the key heads; 0 in Mamba and convolutions),
+  // values (heads of its state), and the length of the short convolution over both (0: none).
+  std::int64_t key_heads = 0, key_dim = 0, value_heads = 0, value_dim = 0, kernel = 0;
+
+  std::int64_t value_width() const { return value_heads * value_dim; }
+  // Queries, keys and values: what the convolution runs over.
+  std::int64_t mixed_width() const { return 2 * key_heads * key_dim + value_width(); }
+  bool operator==(const Recurrent&) const = default;
 };
 
 // The part of a layer that works on each token alone: a dense MLP, or a router with experts and shared experts.
@@ -91,7 +99,10 @@ struct CacheShape {
 struct Model {
   std::string name, source, type;  // type: model_type of its config.json
   std::string dtype;               // of the weights, e.g. "bfloat16"
-  std::string quantization;        // how the file's weights are quantised, e.g. "fp8"; empty: not
+  // How the file's weights are quantised: "fp8", "fp8_block" (a scale per block), "mxfp4", "nvfp4", "int4"; empty: not,
+  // or by a method that is not modelled, which is then in `left_out`.
+  std::string quantization;
+  bool attention_unquantized = false;  // … but for the projections of attention
   std::int64_t hidden = 0, vocab = 0;
   std::int64_t seq = 0;             // longest sequence that the file names
   std::int64_t positions = 0;       // learned position embeddings; 0: rotary or none

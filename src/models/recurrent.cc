@@ -13,8 +13,15 @@ Recurrent gated_delta_net(Keys& keys, std::int64_t hidden) {
   const std::int64_t dk = keys.need({"linear_key_head_dim"}), dv = keys.need({"linear_value_head_dim"});
   const std::int64_t kernel = keys.count_or({"linear_conv_kernel_dim"}, 4);
   const std::int64_t k = key_heads * dk, v = value_heads * dv, mixed = 2 * k + v;
-  return {"gated delta net", hidden * (mixed + v + 2 * value_heads) + kernel * mixed + v * hidden,
-          value_heads * dk * dv, (kernel - 1) * mixed};
+  return {"gated delta net",
+          hidden * (mixed + v + 2 * value_heads) + kernel * mixed + v * hidden,
+          value_heads * dk * dv,
+          (kernel - 1) * mixed,
+          key_heads,
+          dk,
+          value_heads,
+          dv,
+          kernel};
 }
 
 // Kimi Delta Attention: queries, keys, values with short convolutions; decay and gate through a rank of one head.
@@ -24,13 +31,27 @@ Recurrent kimi_delta(Keys& keys, std::int64_t hidden) {
   const std::int64_t kernel = keys.count_or({"linear_attn_config.short_conv_kernel_size"}, 4), width = heads * d;
   return {"Kimi delta attention",
           3 * hidden * width + 2 * (hidden * d + d * width) + hidden * heads + 3 * kernel * width + width * hidden,
-          heads * d * d, 3 * (kernel - 1) * width};
+          heads * d * d,
+          3 * (kernel - 1) * width,
+          heads,
+          d,
+          heads,
+          d,
+          kernel};
 }
 
 // Lightning attention (MiniMax-01): queries, keys, values, gate, output; a square matrix per head is the state.
 Recurrent lightning(std::int64_t hidden, const Attention& a) {
   const std::int64_t width = a.query_width();
-  return {"lightning attention", 5 * hidden * width, a.heads * a.head_dim * a.head_dim, 0};
+  return {"lightning attention",
+          5 * hidden * width,
+          a.heads * a.head_dim * a.head_dim,
+          0,
+          a.heads,
+          a.head_dim,
+          a.heads,
+          a.head_dim,
+          0};
 }
 
 // Mamba 2 (arXiv 2405.21060): one input projection for gate, values, B, C and a step per head.
@@ -47,8 +68,11 @@ Recurrent mamba2(Keys& keys, std::int64_t hidden) {
   const std::int64_t groups = keys.count_or({"mamba_n_groups", "n_groups"}, 1);
   const std::int64_t state = keys.need({"ssm_state_size", "mamba_d_state", "state_size"});
   const std::int64_t kernel = keys.count_or({"conv_kernel", "mamba_d_conv"}, 4), mixed = inner + 2 * groups * state;
-  return {"Mamba 2", hidden * (inner + mixed + heads) + kernel * mixed + inner * hidden, inner * state,
-          (kernel - 1) * mixed};
+  return {"Mamba 2",     hidden * (inner + mixed + heads) + kernel * mixed + inner * hidden,
+          inner * state, (kernel - 1) * mixed,
+          groups,        state,
+          heads,         inner / std::max<std::int64_t>(1, heads),
+          kernel};
 }
 
 // Mamba (arXiv 2312.00752).
@@ -60,12 +84,19 @@ Recurrent mamba1(Keys& keys, std::int64_t hidden) {
   return {
       "Mamba",
       2 * hidden * inner + kernel * inner + inner * (rank + 2 * state) + rank * inner + inner * state + inner * hidden,
-      inner * state, (kernel - 1) * inner};
+      inner * state,
+      (kernel - 1) * inner,
+      0,
+      0,
+      inner,
+      1,
+      kernel};
 }
 
 Recurrent short_convolution(Keys& keys, std::int64_t hidden) {
   const std::int64_t kernel = keys.count_or({"conv_L_cache"}, 3);
-  return {"short convolution", 4 * hidden * hidden + kernel * hidden, 0, (kernel - 1) * hidden};
+  return {
+      "short convolution", 4 * hidden * hidden + kernel * hidden, 0, (kernel - 1) * hidden, 0, 0, hidden, 1, kernel};
 }
 
 bool listed(Keys& keys, const char* name, std::int64_t value) {

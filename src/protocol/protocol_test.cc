@@ -87,5 +87,18 @@ TEST(HopCosts, OfMeasuredSlotsAreThoseOfTheFasterWay) {
   EXPECT_FALSE(slots(12, 18).streams(2));  // half of it stays in a core's caches
 }
 
+TEST(HopCosts, ACollectiveOfAGraphStartsAfterTheGraphsOwnLaunchAndTheHostDoesNothing) {
+  const HopCosts shipped = HopCosts::shipped(HopCosts::Endpoint::kGpu);
+  const HopCosts graph = shipped.with_launches(Duration::microseconds(4));
+  for (const Protocol p : {Protocol::kSimple, Protocol::kLL, Protocol::kLL128}) {
+    ASSERT_NE(shipped.launch(p), nullptr);
+    EXPECT_NE(*shipped.launch(p), Duration::microseconds(4));
+    EXPECT_EQ(*graph.launch(p), Duration::microseconds(4));
+    EXPECT_EQ(graph.find("NVL", p)->added, shipped.find("NVL", p)->added);  // hops stay as they are
+  }
+  EXPECT_GT(shipped.host_launch(8), Duration());
+  EXPECT_EQ(graph.host_launch(8), Duration());
+}
+
 }  // namespace
 }  // namespace weft::protocol

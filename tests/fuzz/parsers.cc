@@ -185,7 +185,7 @@ void check_steps(std::string_view text) {
 
 void check_serving(std::string_view text) {
   const auto shape = serving::parse_shape("f", text);
-  require(!shape || (shape->parameters() >= 0 && shape->active_parameters() >= 0), "counts");
+  require(!shape || (shape->parameters >= 0 && shape->active_parameters >= 0), "counts");
   require(shape || !shape.error().message.empty(), "an error says something");
   const auto trace = serving::parse_trace("f", std::string(text), 1);
   require(trace ? !trace->empty() : !trace.error().message.empty(), "a trace has requests, an error says something");

@@ -185,12 +185,13 @@ double Kernels::experts(Precision precision, const Experts& w) const {
   if (w.tokens <= 0 || w.experts <= 0) return 0;
   const Constants& c = constants(Kind::kExperts, precision);
   const Type& t = type(precision);
-  const double width = w.width / w.tensor, weights = 3 * w.hidden * width;
+  const double width = w.width / w.tensor, weights = w.matrices * w.hidden * width;
   // Experts of this GPU that some token chooses, if all are as likely; tokens' copies that come here.
   const double touched = w.experts / w.expert_parallel * (1 - std::pow(1 - w.top_k / w.experts, w.tokens));
   const double copies = w.tokens * w.top_k / w.expert_parallel;
   return time(c, precision, 2 * (copies + touched * c.grain / 2) * weights,
-              t.weight * touched * weights + copies * (t.activation * (w.hidden + width) + 2 * (2 * width + w.hidden)) +
+              t.weight * touched * weights +
+                  copies * (t.activation * (w.hidden + width) + 2 * ((w.matrices - 1) * width + w.hidden)) +
                   2 * w.tokens * w.hidden);
 }
 

@@ -50,6 +50,7 @@ struct Sequences {
 struct Experts {
   double tokens = 0;  // that are routed, of all GPUs that share the experts
   double hidden = 0, width = 0, experts = 0, top_k = 0;
+  double matrices = 3;  // of an expert: 3 with a gate, else 2
   double tensor = 1, expert_parallel = 1;
 };
 

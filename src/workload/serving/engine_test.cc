@@ -45,6 +45,34 @@ Run run(const Question& q, double cache) {
   return found ? *found : Run{};
 }
 
+// A Nemotron-H with these layers: M Mamba 2, * attention, - MLP, E experts.
+double step_of(const std::string& letters, const std::string& more = "") {
+  Question q = question();
+  q.plan.tp = 2;
+  q.shape = *parse_shape("config.json", fmt::format(R"({{"model_type": "nemotron_h", "hybrid_override_pattern": "{}",
+    "hidden_size": 2048, "vocab_size": 4096, "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 128,
+    "intermediate_size": 8192, "mamba_num_heads": 32, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128,
+    "mlp_hidden_act": "relu2", "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 4096{}}})",
+                                                    letters, more));
+  const Ready r = ready(q);
+  const auto parts = (*r.step)({.decodes = 256, .context = 256 * 1000});
+  EXPECT_TRUE(parts);
+  return parts ? parts->gpu() : 0;
+}
+
+TEST(Step, ALayerWithoutAMixerOrAnMlpCostsNothingForTheMissingPart) {
+  for (const auto& [a, b] : {std::pair{"M", "-"}, {"*", "E"}, {"M*", "E-"}})
+    EXPECT_NEAR(step_of(a) + step_of(b), step_of(std::string(a) + b), 1e-12) << a << b;
+  // Llama's layer is attention and an MLP: of a hybrid's two layers each has half of the norms and of the all-reduces.
+  EXPECT_LT(step_of("*"), step_of("*-"));
+}
+
+TEST(Step, AnMlpWithoutAGateAndExpertsInANarrowerWidthCostLess) {
+  EXPECT_LT(step_of("-"), step_of("-", R"(, "gated_mlp": true)"));
+  EXPECT_LT(step_of("E"), step_of("E", R"(, "gated_mlp": true)"));
+  EXPECT_LT(step_of("E", R"(, "moe_latent_size": 256)"), step_of("E"));
+}
+
 TEST(Engine, NoRequestIsLostAndEveryTokenIsMadeInOrder) {
   for (const char* engine : {"vllm", "sglang", "trtllm"}) {
     Question q = question(engine);

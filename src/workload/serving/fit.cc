@@ -8,6 +8,19 @@
 #include "workload/serving/files.h"
 
 namespace weft::serving {
+namespace {
+
+Result<double> shipped_error() {
+  for (const auto& file : embedded::serving_files()) {
+    if (!file.path.ends_with("/accuracy.json")) continue;
+    const nlohmann::json table = nlohmann::json::parse(file.text, nullptr, false);
+    if (table.contains("source") && table.contains("tpot_error_at_90")) return table["tpot_error_at_90"].get<double>();
+    return bad_input("{}: no tpot_error_at_90 with a source", file.path);
+  }
+  return bad_input("data/serving/accuracy.json is not compiled in");
+}
+
+}  // namespace
 
 Result<std::string> preset_of(const std::string& gpu) {
   std::string asked;
@@ -34,6 +47,7 @@ Result<Fitting> fit_model(Place& place, const Question& asked, std::int64_t cont
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
   Fitting f{.model = q.shape.name, .card = place.part(), .plan = q.plan};
   f.precision = kernels::name(q.shape.experts() ? types.experts : types.dense);
+  WEFT_TRY(f.error, shipped_error());
   f.cache = types.cache_bytes == 1 ? "fp8" : "bf16";
   f.memory = memory_of(q.shape, q.plan, q.engine, types, *kernels);
   const double room = f.memory.cache() - f.memory.sequence;

@@ -34,6 +34,17 @@ std::string numbers_that_divide(std::int64_t n) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
+// What sequences keep of `count` layers on one GPU. The indexer's keys count as entries of the cache's type.
+void add_cache(Memory& m, const LayerKind& k, const Plan& plan, double count, int bytes) {
+  const double tp = d(plan.tp);
+  m.sequence += count * d(k.state_elements()) / tp * 4;
+  if (k.attention == Attention::kNone || !k.cached) return;
+  const double entry = k.attention == Attention::kLatent ? d(k.kv_rank + k.rope_dim)
+                                                         : d(k.entry_elements()) * std::max(1.0, d(k.kv_heads) / tp);
+  if (k.window > 0) m.sequence += count * d(k.window) * entry * bytes;
+  if (k.window == 0 || k.compress > 1) m.token += count * (entry + d(k.index_dim)) / d(k.compress) * bytes;
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -165,26 +176,21 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
   Memory m;
   m.capacity = kernels.memory_bytes();
   m.reserved = kReserved;
-  const double tp = d(plan.tp), h = d(shape.hidden), pp = d(plan.pp);
+  const double tp = d(plan.tp), h = d(shape.hidden), pp = d(plan.pp), matrices = d(shape.matrices);
   double widest = 0;
   for (const LayerKind& k : shape.kinds) {
     const double count = d(k.count) / pp;
-    m.weights += count * d(k.mixer_parameters(shape.hidden)) / tp * kernels::weight_bytes(types.attention);
-    m.weights += count * 3 * h * (d(k.ffn) / tp + d(k.shared_ffn) / tp) * kernels::weight_bytes(types.dense);
-    m.weights += count * 3 * h * d(k.experts * k.expert_ffn) / d(plan.stage()) * kernels::weight_bytes(types.experts);
+    const double width = k.expert_hidden > 0 ? d(k.expert_hidden) : h;
+    m.weights += count * d(k.mixer_parameters) / tp * kernels::weight_bytes(types.attention);
+    m.weights += count * matrices * h * d(k.ffn + k.shared_ffn) / tp * kernels::weight_bytes(types.dense);
+    m.weights += count * 2 * h * d(k.expert_hidden) * kernels::weight_bytes(types.dense);
+    m.weights +=
+        count * matrices * width * d(k.experts * k.expert_ffn) / d(plan.stage()) * kernels::weight_bytes(types.experts);
     m.weights += count * h * d(k.experts) * 2;
     widest = std::max(widest, std::max(d(k.ffn), d(k.top_k * k.expert_ffn) / d(plan.dp)) / tp);
-    if (k.attention == Attention::kLatent)
-      m.token += count * d(k.cache_elements()) * types.cache_bytes;
-    else if (k.attention == Attention::kHeads && k.window == 0)
-      m.token += count * d(k.head_dim + k.value_dim) * std::max(1.0, d(k.kv_heads) / tp) * types.cache_bytes;
-    else if (k.attention == Attention::kHeads)
-      m.sequence +=
-          count * d(k.window) * d(k.head_dim + k.value_dim) * std::max(1.0, d(k.kv_heads) / tp) * types.cache_bytes;
-    else
-      m.sequence += count * d(k.state_elements()) / tp * 4;
+    add_cache(m, k, plan, count, types.cache_bytes);
   }
-  m.weights += d(shape.vocab) * h * (shape.tied ? 1 : 2) / tp * 2;
+  m.weights += d(shape.outer_parameters) / tp * 2;
   // Residual stream, queries, keys, values and an MLP's intermediate values of a full iteration, in 16 bits.
   m.activations = engine.token_budget * (8 * h + 3 * widest) * 2;
   const double others = m.weights + m.activations + m.reserved;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "workload/serving/requests.h"
 
 namespace weft::serving {
@@ -13,8 +15,8 @@ TEST(Shape, ParametersAreThoseThatTheNamesSay) {
   // Names give billions: 70B, 235B with 22B active, 671B with 37B active, 117B with 5.1B, 397B with 17B, 1 T with 32B.
   const auto near = [](const char* name, double total, double active) {
     const Shape s = shape(name);
-    EXPECT_NEAR(static_cast<double>(s.parameters()) * 1e-9, total, total * 0.03) << name;
-    EXPECT_NEAR(static_cast<double>(s.active_parameters()) * 1e-9, active, active * 0.12) << name;
+    EXPECT_NEAR(static_cast<double>(s.parameters) * 1e-9, total, total * 0.03) << name;
+    EXPECT_NEAR(static_cast<double>(s.active_parameters) * 1e-9, active, active * 0.12) << name;
   };
   near("llama-3.1-70b", 70.6, 70.6);
   near("qwen3-235b-a22b", 235, 22);
@@ -26,8 +28,10 @@ TEST(Shape, ParametersAreThoseThatTheNamesSay) {
 
 TEST(Shape, NamesOfWeightsFindTheirModel) {
   for (const char* name :
-       {"deepseek-ai/DeepSeek-R1", "nvidia/DeepSeek-R1-NVFP4", "DeepSeek-V3.1", "deepseek-ai/DeepSeek-R1-0528"})
-    EXPECT_EQ(load_shape(name)->name, "deepseek-v3") << name;
+       {"deepseek-ai/DeepSeek-R1", "nvidia/DeepSeek-R1-NVFP4", "deepseek-r1-fp8", "deepseek-ai/DeepSeek-R1-0528"})
+    EXPECT_EQ(load_shape(name)->name, "deepseek-r1") << name;
+  EXPECT_EQ(shape("DeepSeek-V3.1").kinds, shape("deepseek-r1").kinds);
+  EXPECT_EQ(shape("MiniMaxAI/MiniMax-M2").kinds, shape("minimax-m2.5").kinds);
   EXPECT_EQ(load_shape("meta-llama/Llama-3.1-8B-Instruct")->name, "llama-3.1-8b");
   EXPECT_EQ(load_shape("Qwen/Qwen3-235B-A22B-FP8")->name, "qwen3-235b-a22b");
   EXPECT_FALSE(load_shape("gpt-17"));
@@ -41,9 +45,56 @@ TEST(Shape, LayersOfSeveralKindsAreCounted) {
   EXPECT_EQ(oss.kinds[0].window, 128);
   const Shape qwen = shape("qwen3.5-397b-a17b");
   ASSERT_EQ(qwen.kinds.size(), 2u);
-  EXPECT_EQ(qwen.kinds[0].attention, Attention::kLinear);
+  EXPECT_EQ(qwen.kinds[0].attention, Attention::kNone);
+  EXPECT_TRUE(qwen.kinds[0].recurs);
   EXPECT_EQ(qwen.kinds[0].count, 45);
-  EXPECT_EQ(qwen.kinds[0].cache_elements(), 0);
+}
+
+TEST(Shape, ARecurrentMixerIsItsProjectionsItsConvolutionAndItsState) {
+  // Mamba 2 of Nemotron 3 Nano: 64 heads of 64, 8 groups, a state of 128: gate, values, B, C and a step per head.
+  const Shape nano = shape("nemotron-3-nano-30b-a3b");
+  const auto mamba = std::ranges::find_if(nano.kinds, &LayerKind::recurs);
+  ASSERT_NE(mamba, nano.kinds.end());
+  EXPECT_EQ(mamba->recurrent.mixed_width(), 64 * 64 + 2 * 8 * 128);
+  EXPECT_EQ(mamba->recurrent_inputs(nano.hidden), 2 * 64 * 64 + 2 * 8 * 128 + 64);
+  EXPECT_EQ(mamba->state_elements(), 64 * 64 * 128 + 3 * mamba->recurrent.mixed_width());
+  EXPECT_FALSE(mamba->feeds());
+  // Gated delta net of Qwen3-Next: 16 heads of keys, 32 of values, all of 128, and two gates per head of values.
+  const Shape next = shape("qwen3-next-80b-a3b");
+  EXPECT_EQ(next.kinds[0].recurrent_inputs(next.hidden), 2 * 16 * 128 + 2 * 32 * 128 + 2 * 32);
+}
+
+TEST(Shape, EveryModelOfTheCatalogueFitsOnItsLayersAndPlans) {
+  const auto kernels = kernels::Kernels::load("B200-SXM6", "vllm");
+  const Engine engine = *load_engine("vllm");
+  for (const std::string& name : models::catalog_names()) {
+    const auto model = models::load(name);
+    ASSERT_TRUE(model) << name;
+    const Shape s = shape_of(*model);
+    EXPECT_EQ(s.layers(), std::ssize(model->layers)) << name;
+    const Plan plan{.precision = "bf16", .cache = "bf16"};
+    const Memory m = memory_of(s, plan, engine, *types_of(s, plan, engine, *kernels), *kernels);
+    EXPECT_NEAR(m.weights, 2.0 * static_cast<double>(model->parameters()), 1e-9 * m.weights) << name;
+    // The cache is that of the model's own count; indexers' keys are entries of the cache's type here.
+    const models::CacheShape cache = model->cache();
+    EXPECT_NEAR(m.token, 2.0 * static_cast<double>(cache.token_elements + cache.index_elements), 100) << name;
+    double windows = 4.0 * static_cast<double>(cache.state_elements);
+    for (const auto& w : cache.windows) windows += 2.0 * static_cast<double>(w.tokens * w.elements);
+    EXPECT_DOUBLE_EQ(m.sequence, windows) << name;
+  }
+}
+
+TEST(Shape, QuantisationOfTheFileIsReadOnce) {
+  const auto of = [](const std::string& q) {
+    return *parse_shape("config.json", R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 9,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "quantization_config": )" +
+                                           q + "}");
+  };
+  EXPECT_EQ(of(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})").quantised, "fp8_block");
+  EXPECT_EQ(of(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})").quantised, "nvfp4");
+  EXPECT_EQ(of(R"({"quant_method": "awq", "bits": 4})").quantised, "int4");
+  EXPECT_EQ(of(R"({"quant_method": 7})").quantised, "");
+  EXPECT_TRUE(of(R"({"quant_method": "mxfp4", "ignore": ["model.layers.*.self_attn"]})").attention_unquantised);
 }
 
 TEST(Shape, AConfigWithoutAKeyThatMattersIsRefusedByItsName) {
@@ -83,7 +134,7 @@ TEST(Memory, WeightsAreTheModelsBytesOverTheGpusAndAllPartsLeaveTheCache) {
     const auto types = types_of(s, plan, engine, *kernels);
     ASSERT_TRUE(types);
     const Memory m = memory_of(s, plan, engine, *types, *kernels);
-    EXPECT_NEAR(m.weights, 2.0 * static_cast<double>(s.parameters()) / tp, 1e6 * 2 * 1e3);
+    EXPECT_NEAR(m.weights, 2.0 * static_cast<double>(s.parameters) / tp, 1e6 * 2 * 1e3);
     // 80 layers x 2 x 8 heads x 128 in 16 bits: 327,680 bytes a token.
     EXPECT_DOUBLE_EQ(m.token, 327680.0 / tp);
     EXPECT_NEAR(m.cache(), m.usable - m.weights - m.activations - m.reserved, 1);

@@ -43,6 +43,8 @@ class StepModel {
   void mixer(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   void attend(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   void latent(const LayerKind& kind, const Rows& rows, Parts& parts) const;
+  void index(const LayerKind& kind, const Rows& rows, Parts& parts) const;
+  void recur(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   void feed(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   Result<Parts> between(const LayerKind& kind, const Rows& rows);
   double small(double bytes) const { return engine_.small_kernel + kernels_.memory(bytes); }

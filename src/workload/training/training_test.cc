@@ -150,6 +150,28 @@ TEST(Traffic, GroupsThatAreANodeApartShareTheNicsOfTheNode) {
   EXPECT_FALSE(traffic(Collective::kAllReduce, {8, 8}, 1000));
 }
 
+TEST(Traffic, AsNcclChoosesWhatItsTunerTakesAndIsNeverFasterThanTheBestEstimate) {
+  const auto view = machine("dgx-h100");
+  Traffic traffic(*view);
+  traffic.estimate_only(true);
+  bool differs = false;
+  for (const Bytes bytes : {Bytes{1} << 14, Bytes{1} << 18, Bytes{1} << 24, Bytes{1} << 28}) {
+    traffic.choose_as_nccl(false);
+    const auto own = traffic(Collective::kAllReduce, {8, 1}, bytes);
+    traffic.choose_as_nccl(true);
+    const auto nccl = traffic(Collective::kAllReduce, {8, 1}, bytes);
+    ASSERT_TRUE(own && nccl);
+    EXPECT_GE(nccl->seconds, own->seconds * (1 - 1e-9)) << bytes;
+    EXPECT_TRUE(nccl->algorithm == "ring" || nccl->algorithm.find("tree") != std::string::npos ||
+                nccl->algorithm.find("nvls") != std::string::npos)
+        << nccl->algorithm;
+    differs |= nccl->algorithm != own->algorithm || nccl->seconds > own->seconds * 1.001;
+    traffic.choose_as_nccl(false);  // answers of both are kept apart
+    EXPECT_EQ(traffic(Collective::kAllReduce, {8, 1}, bytes)->seconds, own->seconds);
+  }
+  EXPECT_TRUE(differs);
+}
+
 TEST(Steps, PartsSumToTheStepAndMoreGpusAreFaster) {
   const Model m = model("llama3-8b");
   const Card h100 = card("H100-SXM5");
