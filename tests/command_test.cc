@@ -163,7 +163,7 @@ TEST_P(Refused, WithOneLineThatNamesTheProblemAndExitCodeTwo) {
 
 TEST(CommandLine, EscapesOfItsArgumentsDoNotReachTheTerminal) {
   for (const char* arguments :
-       {"'bn\x1b[31mech'", "bench 'all\x1b[31m'", "run -n 1 './no\x1b[31mne'", "bench '--x\x1b[31m'"}) {
+       {"'bn\x1b[31mech'", "bench 'all\x1b[31m'", "run -n 1 './no\x1b[31mne'", "bench all_reduce '--x\x1b[31m'"}) {
     const Answer a = weft(arguments);
     EXPECT_NE(a.code, 0) << arguments;
     EXPECT_EQ(a.err.find('\x1b'), std::string::npos) << arguments;
@@ -573,7 +573,7 @@ TEST(Check, JudgesATableAndNamesTheFaultThatWouldExplainIt) {
       "#  Rank  0 Group  0 Pid 4711 on  node1 device  0 [0x1b] NVIDIA H100 80GB HBM3\n"
       "#  Rank  1 Group  0 Pid 4712 on  node2 device  0 [0x1b] NVIDIA H100 80GB HBM3\n";
   write(devices + nccl_table({{"rows", {rows[1]}}}, 1));
-  EXPECT_NE(weft("check " + file).out.find("on 2 ranks of dgx-h100:nodes=2 (guessed"), std::string::npos);
+  EXPECT_NE(weft("check " + file).out.find("on 2 ranks of dgx-h100:nodes=2,gpus=1 (guessed"), std::string::npos);
   EXPECT_NE(weft("check " + file + " --on dgx-a100").err.find("the table is of NVIDIA H100"), std::string::npos);
   std::filesystem::remove(file);
 }

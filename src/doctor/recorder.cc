@@ -296,7 +296,23 @@ bool Recorder::messages(const Finder& found) const {
                      .rank = other});
     }
   }
-  return any;
+  return any || without_dump(found);
+}
+
+// Messages to or from ranks whose dumps are not here: the waits end there, and more cannot be known.
+bool Recorder::without_dump(const Finder& found) const {
+  std::set<int> named;
+  for (const auto& [rank, list] : messages_)
+    for (const Message* own : open_messages(rank)) {
+      const int other = own->peer();
+      if (dumped_.contains(other) || !named.insert(other).second) continue;
+      found("F068", {.file = own->file,
+                     .text = fmt::format("rank {} waits in {} rank {} (group {}), which has left no dump", rank,
+                                         own->send ? "send to" : "recv from", other, own->group),
+                     .source = "flight-recorder",
+                     .rank = other});
+    }
+  return !named.empty();
 }
 
 void Recorder::finish(const Finder& found) const {

@@ -52,6 +52,7 @@ class Recorder {
   std::vector<const Message*> open_messages(int rank) const;
   bool messages(const Finder& found) const;
   bool circle(const Finder& found) const;
+  bool without_dump(const Finder& found) const;
   std::set<std::string> waits(int rank) const;
 
   std::map<std::string, Group> groups_;

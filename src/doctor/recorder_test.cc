@@ -229,6 +229,11 @@ TEST(Recorder, PeersOfAGroupAreRanksOfTheJob) {
   EXPECT_EQ(found, std::vector<std::string>{"F070 ranks 3 and 15 both send to each other first"});
 }
 
+TEST(Recorder, AWaitThatEndsAtARankWithoutADumpSaysSo) {
+  EXPECT_EQ(findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, false)}),
+            std::vector<std::string>{"F068 rank 3 waits in send to rank 15 (group 52), which has left no dump"});
+}
+
 TEST(Recorder, MessagesOfOneBatchBlockNobody) {
   const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, true),
                                   pipeline_dump(15, {"nccl:send 3->0", "nccl:recv 3<-0"}, true),
