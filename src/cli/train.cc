@@ -420,7 +420,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
   sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
   sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
-  sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's)");
+  sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's, at most 8192)");
   sub->add_option(
       "--bucket", plan.bucket,
       "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");

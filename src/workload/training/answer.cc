@@ -6,6 +6,12 @@
 #include "workload/training/trouble.h"
 
 namespace weft::training {
+namespace {
+
+// Models can read far longer sequences than they are trained with; longer ones have to be asked for.
+constexpr std::int64_t kLongestUnasked = 8192;
+
+}  // namespace
 
 report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
   report::TrainRow row{.plan = describe(plan),
@@ -110,7 +116,7 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));
   WEFT_TRY(plan.schedule, parse_schedule(words.schedule));
   WEFT_TRY(plan.compression, parse_compression(words.compress));
-  if (plan.seq == 0) plan.seq = model.seq;
+  if (plan.seq == 0) plan.seq = std::min(model.seq, kLongestUnasked);
   return question;
 }
 
