@@ -94,7 +94,8 @@ constexpr std::pair<std::string_view, std::string_view> kProgrammes[] = {
     {"osu_reduce_scatter", "reduce_scatter"},
     {"osu_bcast", "broadcast"}};
 
-// What the lines around say, and rows of OSU ("size time") and IMB ("size repetitions t_min t_max t_avg").
+// Reads the lines around a table, its rows, and those of OSU ("size time") and IMB ("size repetitions t_min t_max
+// t_avg").
 class TableReader {
  public:
   void line(std::string_view text) {

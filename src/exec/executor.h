@@ -32,7 +32,7 @@ class Executor {
   // Errors: kNoResources with the size and what to raise.
   virtual Result<void*> allocate(Bytes bytes) = 0;
   virtual void deallocate(void* memory) = 0;
-  // Where ranks agree which calls touch their memory directly, by a hash of the call's shape. Empty: peers reach all
+  // The ranks' votes on which calls touch their memory directly, by a hash of the call's shape. Empty: peers reach all
   // memory, or none.
   virtual std::span<fabric::Votes> votes() { return {}; }
   // Memory that peers reach, for copies of the caller's, which they do not. Errors: kNoResources.

@@ -18,9 +18,9 @@ struct ModelShape {
 
   bool mla() const;  // some layer keeps a latent vector instead of heads
   std::int64_t layers() const { return static_cast<std::int64_t>(model.layers.size()); }
-  // Of one token, as long as every layer keeps it: layers with a window included. Without copies.
+  // Returns the bytes of one token while every layer keeps it, layers with a window included; without copies.
   Bytes token_bytes() const;
-  // Of one token more in a long sequence: of the layers whose cache grows. Without copies.
+  // Returns the bytes that one more token adds to a long sequence: layers whose cache grows; without copies.
   Bytes growing_bytes() const { return model.cache().token_elements * element_bytes; }
   // The same on one of `tp` ranks. A latent vector is needed by every rank, but one copy of it serves a store.
   Bytes rank_bytes(std::int64_t tp) const;

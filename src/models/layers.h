@@ -13,7 +13,7 @@ struct Family {
   bool half_ffn = false;
 };
 
-// What all layers of one file share.
+// Sizes that all layers of one file share.
 struct Shared {
   Attention attention;   // of a layer without a window
   std::int64_t ffn = 0;  // width of a dense MLP

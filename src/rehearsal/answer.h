@@ -10,7 +10,7 @@
 
 namespace weft::rehearsal {
 
-// What `weft rehearse` says of a job on a machine.
+// The answer of `weft rehearse` for a job on a machine.
 struct Answer {
   Outcome outcome;
   std::vector<RankKind> kinds;

@@ -34,7 +34,7 @@ struct Kernel {
   double m = 0, n = 0, k = 0, groups = 1;
 };
 
-// What a rank's host did, in its order.
+// An action of a rank's host; a recording has them in the host's order.
 struct Event {
   enum class Kind { kCall, kWait, kKernel, kRecord, kWaitEvent, kSynchronize, kMemory, kStep };
   Kind kind{};

@@ -41,7 +41,7 @@ class Walker {
     time_.rank = recording.rank;
   }
 
-  // As far as it goes; true if anything happened.
+  // Advances all streams until none can go on. Returns whether anything happened.
   bool advance() {
     bool any = false;
     for (bool again = true; again;) {

@@ -6,7 +6,7 @@
 
 #include "reshard/layout.h"
 
-// From two layouts the moves that turn one into the other.
+// Plans: the moves that turn one layout into another.
 namespace weft::reshard {
 
 // `count` pieces of `bytes` bytes, from one part of a tensor into one part of a tensor. Offsets and strides are in

@@ -80,11 +80,8 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   for (const Names& names : plan_names())
     for (const char* key : names.keys) {
       WEFT_TRY(const auto value, settings.count(file, key));
-      if (value &&
-          *value >=
-              (config.numbers.contains(names.field) ? 0 : 1) - (std::string_view(names.field) == "zero" ? 1 : 0) &&
-          *value >= 0)
-        config.numbers.try_emplace(names.field, *value);
+      const std::int64_t least = std::string_view(names.field) == "zero" ? 0 : 1;
+      if (value && *value >= least) config.numbers.try_emplace(names.field, *value);
     }
   WEFT_TRY(config.accumulate, settings.count(file, "gradient_accumulation_steps"));
   if (settings.on("use_distributed_optimizer") || settings.on("distributed_optimizer") ||
