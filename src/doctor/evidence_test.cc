@@ -183,6 +183,11 @@ TEST(Unknown, EverydayLinesAreNoTrouble) {
   EXPECT_EQ(trouble_of("terminate called after throwing an instance of 'x'"), Trouble::kFatal);
   EXPECT_EQ(trouble_of("[E1126 13:55:49.1 x.cpp:3] bad"), Trouble::kError);
   EXPECT_EQ(trouble_of("foo.bar.BazError: no"), Trouble::kFatal);
+  // Advice and counts beside an error do not hide it.
+  EXPECT_EQ(trouble_of("DistBackendError: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"),
+            Trouble::kFatal);
+  EXPECT_EQ(trouble_of("ERROR: stopped after 10 errors"), Trouble::kError);
+  EXPECT_EQ(trouble_of("NCCL_DEBUG=WARN"), Trouble::kNone);
 }
 
 TEST(Unknown, VictimsAreNamedApartFromTheCulprit) {

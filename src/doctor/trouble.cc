@@ -66,10 +66,10 @@ bool raises(std::string_view line) {
 // Lines with such words that report nothing.
 bool everyday(std::string_view line) {
   constexpr std::array kEveryday = {
-      "0 errors",           "no error",    "No error",      "error_handling", "ErrorHandling",    "error handling",
+      " 0 errors",          "no error",    "No error",      "error_handling", "ErrorHandling",    "error handling",
       "errors=0",           "errors: 0",   "without error", "ERROR_IF",       "NCCL_ASYNC_ERROR", "FutureWarning",
-      "DeprecationWarning", "UserWarning", "log_level",     "LOGLEVEL",       "NCCL_DEBUG",       "DEBUG=WARN",
-      "Error rate",         "error rate",  "on_error",      "WARNING level"};
+      "DeprecationWarning", "UserWarning", "log_level",     "LOGLEVEL",       "DEBUG=WARN",       "Error rate",
+      "error rate",         "on_error",    "WARNING level"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
