@@ -4,15 +4,15 @@
 
 #include <thread>
 
-#include "collectives/registry.h"
-#include "cost/shipped.h"
 #include "exec/executor.h"
 #include "exec/kernels/fold.h"
 #include "exec/virtual_run.h"
+#include "machine/machine.h"
+#include "model/sim/flow/flow_fabric.h"
 #include "net/threads/threads.h"
-#include "sim/flow/flow_fabric.h"
-#include "topology/machine.h"
-#include "tune/tune.h"
+#include "plan/collectives/registry.h"
+#include "plan/cost/shipped.h"
+#include "plan/tune/tune.h"
 
 // One schedule, two worlds: what is run on real memory and what is simulated must be the same thing.
 namespace weft {

@@ -7,7 +7,7 @@
 
 #include "exec/kernels/arithmetic.h"
 #include "exec/reference.h"
-#include "schedule/element.h"
+#include "plan/schedule/element.h"
 #include "tests/communicators.h"
 
 namespace weft {

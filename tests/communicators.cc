@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "collectives/registry.h"
 #include "net/shm/shm.h"
 #include "net/threads/threads.h"
+#include "plan/collectives/registry.h"
 
 namespace weft::tests {
 

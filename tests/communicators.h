@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "api/session/session.h"
 #include "net/memory/wait_policy.h"
-#include "session/session.h"
 
 namespace weft::tests {
 

@@ -6,13 +6,13 @@
 #include <deque>
 #include <map>
 
-#include "collectives/registry.h"
-#include "cost/estimate.h"
-#include "cost/limit.h"
-#include "cost/shipped.h"
-#include "sim/flow/flow_fabric.h"
-#include "simulate/simulate.h"
-#include "topology/machine.h"
+#include "machine/machine.h"
+#include "model/sim/flow/flow_fabric.h"
+#include "model/simulate/simulate.h"
+#include "plan/collectives/registry.h"
+#include "plan/cost/estimate.h"
+#include "plan/cost/limit.h"
+#include "plan/cost/shipped.h"
 
 namespace weft {
 namespace {

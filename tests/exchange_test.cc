@@ -6,10 +6,10 @@
 #include <map>
 #include <sstream>
 
-#include "collectives/registry.h"
-#include "schedule/exchange/msccl_xml.h"
-#include "schedule/exchange/schedule_json.h"
-#include "schedule/render/timeline.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/exchange/msccl_xml.h"
+#include "plan/schedule/exchange/schedule_json.h"
+#include "plan/schedule/render/timeline.h"
 
 // Files of schedules: what others wrote, and every registered algorithm written and read again.
 namespace weft::schedule {

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/common.h"
-#include "cli/serve_page.h"
-#include "explore/ask.h"
-#include "explore/explore.h"
-#include "schedule/exchange/written.h"
+#include "apps/cli/common.h"
+#include "apps/cli/serve_page.h"
+#include "apps/explore/ask.h"
+#include "apps/explore/explore.h"
+#include "plan/schedule/exchange/written.h"
 
 namespace weft {
 namespace {

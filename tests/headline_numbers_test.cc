@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <set>
 
-#include "collectives/registry.h"
-#include "cost/access.h"
-#include "cost/access_costs.h"
-#include "cost/limit.h"
-#include "cost/shipped.h"
-#include "sim/flow/flow_fabric.h"
-#include "simulate/simulate.h"
-#include "topology/catalog/catalog.h"
-#include "topology/machine.h"
-#include "tune/tune.h"
+#include "machine/catalog/catalog.h"
+#include "machine/machine.h"
+#include "model/sim/flow/flow_fabric.h"
+#include "model/simulate/simulate.h"
+#include "plan/collectives/registry.h"
+#include "plan/cost/access.h"
+#include "plan/cost/access_costs.h"
+#include "plan/cost/limit.h"
+#include "plan/cost/shipped.h"
+#include "plan/tune/tune.h"
 
 namespace weft {
 namespace {

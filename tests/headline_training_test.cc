@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "cost/shipped.h"
-#include "topology/machine.h"
-#include "workload/training/answer.h"
+#include "apps/training/answer.h"
+#include "machine/machine.h"
+#include "plan/cost/shipped.h"
 
 namespace weft::training {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include "collectives/registry.h"
-#include "schedule/lower/lower.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::schedule {
 namespace {

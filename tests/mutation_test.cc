@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "collectives/registry.h"
-#include "schedule/verify/verify.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/verify/verify.h"
 
 namespace weft::schedule {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "base/result.h"
+#include "exec/recorder/record_pool.h"
+#include "exec/recorder/snapshot.h"
 #include "net/ucx/ucx.h"
-#include "recorder/record_pool.h"
-#include "recorder/snapshot.h"
 #include "tests/connected_job.h"
 
 namespace weft {

@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <random>
 
-#include "collectives/registry.h"
-#include "cost/shipped.h"
-#include "sim/flow/flow_fabric.h"
-#include "simulate/faults.h"
-#include "simulate/simulate.h"
-#include "topology/machine.h"
+#include "machine/machine.h"
+#include "model/sim/flow/flow_fabric.h"
+#include "model/simulate/faults.h"
+#include "model/simulate/simulate.h"
+#include "plan/collectives/registry.h"
+#include "plan/cost/shipped.h"
 
 namespace weft {
 

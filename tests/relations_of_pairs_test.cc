@@ -4,9 +4,9 @@
 #include <memory>
 #include <numeric>
 
-#include "cost/limit.h"
+#include "plan/cost/limit.h"
+#include "plan/schedule/exchange/written.h"
 #include "relations.h"
-#include "schedule/exchange/written.h"
 
 namespace weft {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "accuracy/predict.h"
-#include "accuracy/regret.h"
-#include "cli/answers.h"
-#include "cost/estimate.h"
-#include "cost/limit.h"
-#include "cost/load.h"
+#include "apps/cli/answers.h"
+#include "model/accuracy/predict.h"
+#include "model/accuracy/regret.h"
+#include "plan/cost/estimate.h"
+#include "plan/cost/limit.h"
+#include "plan/cost/load.h"
 #include "relations.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-#include "collectives/registry.h"
+#include "plan/collectives/registry.h"
 #include "tests/communicators.h"
 
 namespace weft {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "api/session/session.h"
 #include "net/bootstrap/meeting.h"
 #include "net/tcp/tcp.h"
-#include "session/session.h"
 #include "tests/processes.h"
 
 namespace weft::tests {

@@ -1,12 +1,12 @@
 // A cluster that loses one GPU loses one rail of eight, not the rails altogether.
 #include <gtest/gtest.h>
 
-#include "cost/shipped.h"
-#include "sim/flow/flow_fabric.h"
-#include "simulate/faults.h"
-#include "simulate/simulate.h"
-#include "topology/machine.h"
-#include "tune/tune.h"
+#include "machine/machine.h"
+#include "model/sim/flow/flow_fabric.h"
+#include "model/simulate/faults.h"
+#include "model/simulate/simulate.h"
+#include "plan/cost/shipped.h"
+#include "plan/tune/tune.h"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "collectives/registry.h"
+#include "plan/collectives/registry.h"
 #include "tests/communicators.h"
 
 namespace weft {

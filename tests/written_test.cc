@@ -6,10 +6,10 @@
 #include <fstream>
 #include <numeric>
 
-#include "collectives/registry.h"
-#include "schedule/exchange/msccl_xml.h"
-#include "schedule/exchange/schedule_json.h"
-#include "schedule/exchange/written.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/exchange/msccl_xml.h"
+#include "plan/schedule/exchange/schedule_json.h"
+#include "plan/schedule/exchange/written.h"
 #include "tests/communicators.h"
 
 namespace weft {

@@ -3,10 +3,10 @@
 
 #include "bench/gpu/commands.h"
 #include "bench/gpu/ranks.h"
-#include "collectives/registry.h"
 #include "exec/device/flatten.h"
 #include "exec/kernels/fold.h"
-#include "schedule/element.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/element.h"
 #include "tests/device/expected.h"
 
 namespace weft::gpu {

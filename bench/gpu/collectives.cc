@@ -1,7 +1,7 @@
 #include "bench/gpu/commands.h"
 #include "bench/gpu/ranks.h"
-#include "collectives/registry.h"
 #include "exec/device/flatten.h"
+#include "plan/collectives/registry.h"
 
 namespace weft::gpu {
 namespace {

@@ -1,8 +1,8 @@
 #include <chrono>
 
+#include "api/stream/exchange.h"
 #include "base/env.h"
 #include "bench/gpu/commands.h"
-#include "stream/exchange.h"
 
 namespace weft::gpu {
 namespace {

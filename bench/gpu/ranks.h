@@ -10,7 +10,7 @@
 #include "bench/gpu/commands.h"
 #include "exec/device/kernels.h"
 #include "exec/device/layout.h"
-#include "schedule/lower/lower.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::gpu {
 

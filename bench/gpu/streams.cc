@@ -1,9 +1,9 @@
+#include "api/session/request.h"
+#include "api/stream/copies.h"
 #include "bench/gpu/commands.h"
 #include "bench/gpu/device_side_kernels.h"
 #include "bench/gpu/ranks.h"
-#include "schedule/element.h"
-#include "session/request.h"
-#include "stream/copies.h"
+#include "plan/schedule/element.h"
 #include "tests/device/expected.h"
 
 namespace weft::gpu {

@@ -14,10 +14,10 @@
 #include <map>
 #include <random>
 
-#include "sim/flow/event_queue.h"
-#include "sim/flow/flows.h"
-#include "topology/machine.h"
-#include "topology/routes.h"
+#include "machine/machine.h"
+#include "machine/routes.h"
+#include "model/sim/flow/event_queue.h"
+#include "model/sim/flow/flows.h"
 
 namespace {
 

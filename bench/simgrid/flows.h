@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/flow/max_min.h"
+#include "model/sim/flow/max_min.h"
 
 // The same flows over the same links, for weft and for SimGrid.
 

@@ -5,8 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "failed.h"
-#include "schedule/collective.h"
-#include "schedule/element.h"
+#include "plan/schedule/collective.h"
+#include "plan/schedule/element.h"
 
 namespace nb = nanobind;
 

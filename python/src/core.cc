@@ -4,11 +4,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "cli/answers.h"
+#include "apps/cli/answers.h"
 #include "communicator.h"
 #include "failed.h"
-#include "schedule/collective.h"
-#include "schedule/exchange/written.h"
+#include "plan/schedule/collective.h"
+#include "plan/schedule/exchange/written.h"
 #include "transfer.h"
 #include "world.h"
 

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "api/log_lines.h"
-#include "collectives/registry.h"
-#include "schedule/element.h"
-#include "schedule/exchange/written.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/element.h"
+#include "plan/schedule/exchange/written.h"
 
 namespace weft::api {
 namespace {

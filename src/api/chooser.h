@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "api/session/session.h"
 #include "base/env.h"
-#include "cost/machine_view.h"
 #include "net/memory/choices.h"
-#include "session/session.h"
-#include "tune/tune.h"
+#include "plan/cost/machine_view.h"
+#include "plan/tune/tune.h"
 
 namespace weft::api {
 

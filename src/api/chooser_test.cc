@@ -8,7 +8,7 @@
 
 #include "api/this_machine.h"
 #include "net/memory/endpoint.h"
-#include "tune/tune.h"
+#include "plan/tune/tune.h"
 
 namespace weft::api {
 namespace {

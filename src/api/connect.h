@@ -3,14 +3,14 @@
 #include <memory>
 #include <string>
 
+#include "api/calibrate/calibrate.h"
 #include "base/env.h"
-#include "calibrate/calibrate.h"
-#include "cost/machine_view.h"
 #include "net/bootstrap/job.h"
 #include "net/mixed/mixed.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
-#include "protocol/capabilities.h"
+#include "plan/cost/machine_view.h"
+#include "plan/protocol/capabilities.h"
 #include "weft/communicator.h"
 
 namespace weft::api {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "schedule/element.h"
+#include "plan/schedule/element.h"
 
 namespace weft::api {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
-#include "tune/tune.h"
+#include "plan/tune/tune.h"
 
 // Log lines (WEFT_DEBUG) about start-up and the choice of plans. Each costs a comparison where nothing is written.
 namespace weft::api {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "api/calibrate/cache.h"
 #include "api/chooser.h"
 #include "api/groups.h"
 #include "api/log_lines.h"
 #include "api/share_rates.h"
 #include "api/this_machine.h"
 #include "base/text_file.h"
-#include "calibrate/cache.h"
 #include "exec/kernels/fold.h"
 
 namespace weft::api {

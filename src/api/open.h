@@ -3,16 +3,16 @@
 #include <memory>
 #include <string>
 
+#include "api/calibrate/cache.h"
+#include "api/session/session.h"
 #include "base/env.h"
-#include "calibrate/cache.h"
-#include "cost/machine_view.h"
 #include "net/bootstrap/meeting.h"
 #include "net/mixed/mixed.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
 #include "net/ucx/ucx.h"
-#include "session/session.h"
+#include "plan/cost/machine_view.h"
 
 // One rank of a communicator, made of its parts: fabric, executor, chooser, record.
 namespace weft::api {

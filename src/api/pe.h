@@ -4,13 +4,13 @@
 #include <mutex>
 #include <vector>
 
+#include "api/session/session.h"
 #include "api/team.h"
 #include "base/env.h"
 #include "base/free_list.h"
 #include "net/memory/group.h"
-#include "pgas/remote.h"
-#include "pgas/wait.h"
-#include "session/session.h"
+#include "onesided/pgas/remote.h"
+#include "onesided/pgas/wait.h"
 #include "weft/unique_id.h"
 
 namespace weft::api {

@@ -3,8 +3,8 @@
 #include "api/chooser.h"
 #include "api/pe_join.h"
 #include "net/bootstrap/job.h"
-#include "net/rma/over_ucx.h"
 #include "net/shm/program_data.h"
+#include "onesided/rma/over_ucx.h"
 
 namespace weft::api {
 namespace {

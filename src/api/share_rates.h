@@ -1,6 +1,6 @@
 #pragma once
 
-#include "calibrate/calibrate.h"
+#include "api/calibrate/calibrate.h"
 #include "exec/executor.h"
 
 namespace weft::api {

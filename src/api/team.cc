@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "schedule/collective.h"
-#include "schedule/element.h"
+#include "plan/schedule/collective.h"
+#include "plan/schedule/element.h"
 
 namespace weft::api {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "pgas/group.h"
-#include "pgas/space.h"
+#include "onesided/pgas/group.h"
+#include "onesided/pgas/space.h"
 #include "weft/communicator.h"
 
 namespace weft::api {

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "topology/detect/detect.h"
+#include "machine/detect/detect.h"
 
 namespace weft::api {
 namespace {

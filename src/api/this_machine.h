@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "calibrate/calibrate.h"
-#include "cost/machine_view.h"
+#include "api/calibrate/calibrate.h"
+#include "plan/cost/machine_view.h"
 
 namespace weft::api {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/limit.h"
+#include "plan/cost/limit.h"
 
 namespace weft::api {
 namespace {

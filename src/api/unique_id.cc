@@ -3,9 +3,9 @@
 #include <cstring>
 #include <thread>
 
+#include "api/session/arguments.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/secret.h"
-#include "session/arguments.h"
 #include "weft/communicator.h"
 
 namespace weft::api {

@@ -6,13 +6,13 @@
 #include <memory>
 #include <span>
 
+#include "exec/fabric/lane.h"
+#include "exec/fabric/votes.h"
 #include "exec/kernels/fold.h"
 #include "exec/observer.h"
 #include "exec/own_signals.h"
-#include "fabric/lane.h"
-#include "fabric/votes.h"
-#include "recorder/format.h"
-#include "schedule/lower/lower.h"
+#include "exec/recorder/format.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::exec {
 

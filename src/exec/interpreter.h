@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/device.h"
-#include "fabric/posted.h"
+#include "exec/fabric/posted.h"
 
 namespace weft::exec {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "protocol/operation.h"
-#include "recorder/trace.h"
+#include "exec/recorder/trace.h"
+#include "plan/protocol/operation.h"
 
 namespace weft::exec {
 

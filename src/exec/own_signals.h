@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "exec/fabric/fabric.h"
 #include "exec/interpreter.h"
-#include "fabric/fabric.h"
 
 namespace weft::exec {
 

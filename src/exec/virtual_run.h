@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/own_signals.h"
-#include "schedule/lower/lower.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::exec {
 

@@ -1,4 +1,5 @@
-// The promises of fabric/fabric.h, tried on every fabric. What a fabric does not advertise is skipped, and says so.
+// The promises of exec/fabric/fabric.h, tried on every fabric. What a fabric does not advertise is skipped, and says
+// so.
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "sim/flow/flow_fabric.h"
+#include "model/sim/flow/flow_fabric.h"
 
 #include "exec/kernels/fold.h"
 #include "exec/own_signals.h"
-#include "sim/packet/packets.h"
+#include "machine/machine.h"
+#include "model/sim/packet/packets.h"
 #include "tests/conformance/job.h"
-#include "topology/machine.h"
 
 namespace weft::conformance {
 namespace {

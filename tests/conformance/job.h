@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "exec/executor.h"
-#include "fabric/fabric.h"
-#include "schedule/lower/lower.h"
+#include "exec/fabric/fabric.h"
+#include "plan/schedule/lower/lower.h"
 #include "weft/types.h"
 
 namespace weft::conformance {

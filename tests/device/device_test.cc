@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "collectives/registry.h"
 #include "exec/device/flatten.h"
 #include "exec/kernels/fold.h"
-#include "schedule/element.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/element.h"
 #include "tests/device/job.h"
 
 namespace weft {

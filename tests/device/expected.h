@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/lower/lower.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::tests {
 

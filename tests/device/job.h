@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/device/frame.h"
-#include "schedule/lower/lower.h"
+#include "plan/schedule/lower/lower.h"
 #include "tests/device/expected.h"
 
 namespace weft::tests {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "collectives/registry.h"
-#include "schedule/collective.h"
-#include "schedule/element.h"
+#include "plan/collectives/registry.h"
+#include "plan/schedule/collective.h"
+#include "plan/schedule/element.h"
 
 namespace weft::disagreement {
 namespace {

@@ -5,12 +5,12 @@
 #include <optional>
 #include <thread>
 
+#include "api/session/session.h"
 #include "net/mixed/mixed.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
 #include "net/threads/threads.h"
 #include "net/ucx/ucx.h"
-#include "session/session.h"
 #include "tests/communicators.h"
 #include "tests/disagreement/case.h"
 #include "tests/disagreement/life.h"

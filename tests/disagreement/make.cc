@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedule/collective.h"
+#include "plan/schedule/collective.h"
 #include "tests/disagreement/case.h"
 #include "tests/disagreement/life.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/diagnosis.h"
+#include "apps/doctor/diagnosis.h"
 
 // Logs with the cause that a person gave them (labels.tsv). The test prints the share of causes that come first, and
 // holds it to more than the goal for logs that nobody here has seen, 85 %; a healthy log must have no root.

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <deque>
 
-#include "kv/line.h"
-#include "kv/session.h"
+#include "move/kv/line.h"
+#include "move/kv/session.h"
 
 namespace weft::fuzz {
 namespace {

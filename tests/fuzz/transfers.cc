@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "move/transfer/connection.h"
+#include "move/transfer/line.h"
+#include "move/transfer/metadata.h"
 #include "net/tcp/crc32c.h"
-#include "transfer/connection.h"
-#include "transfer/line.h"
-#include "transfer/metadata.h"
 
 namespace weft::fuzz {
 namespace {

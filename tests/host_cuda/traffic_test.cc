@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "schedule/collective.h"
+#include "plan/schedule/collective.h"
 #include "tests/host_cuda/host_cuda.h"
 #include "weft/cuda.h"
 

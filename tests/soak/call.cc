@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "schedule/collective.h"
-#include "schedule/element.h"
+#include "plan/schedule/collective.h"
+#include "plan/schedule/element.h"
 #include "weft/low_precision.h"
 
 namespace weft::soak {

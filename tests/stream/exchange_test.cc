@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "stream/exchange.h"
+#include "api/stream/exchange.h"
 #include "tests/stream/job.h"
 
 namespace weft {

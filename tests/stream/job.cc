@@ -1,6 +1,6 @@
 #include "tests/stream/job.h"
 
-#include "session/request.h"
+#include "api/session/request.h"
 #include "tests/device/expected.h"
 
 namespace weft::tests {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "api/stream/start.h"
 #include "net/cuda/host_device.h"
-#include "stream/start.h"
 
 namespace weft::tests {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "api/stream/path.h"
+#include "api/stream/start.h"
 #include "net/cuda/host_device.h"
-#include "stream/path.h"
-#include "stream/start.h"
 #include "tests/communicators.h"
 
 namespace weft {

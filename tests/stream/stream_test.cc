@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "schedule/element.h"
-#include "stream/copies.h"
+#include "api/stream/copies.h"
+#include "plan/schedule/element.h"
 #include "tests/stream/job.h"
 
 namespace weft {

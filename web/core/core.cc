@@ -7,7 +7,7 @@
 #include <string>
 #include <typeinfo>
 
-#include "explore/ask.h"
+#include "apps/explore/ask.h"
 #include "web/core/files.h"
 
 #define WEFT_EXPORT(name) extern "C" __attribute__((export_name(#name)))

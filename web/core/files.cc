@@ -1,5 +1,5 @@
 // Files in the page: those that the user has dropped on it, which never leave it. Takes the place of base/text_file.cc and
-// workload/training/model_file.cc.
+// apps/training/model_file.cc.
 
 #include <map>
 #include <string>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "web/core/files.h"
-#include "workload/training/model.h"
+#include "apps/training/model.h"
 
 namespace weft {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "api/session/arguments.h"
 #include "compat/nccl/group.h"
 #include "compat/nccl/types.h"
-#include "session/arguments.h"
 
 namespace weft::compat::nccl {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "api/stream/exchange.h"
+#include "api/stream/path.h"
+#include "api/stream/start.h"
 #include "base/env.h"
 #include "net/bootstrap/key.h"
-#include "stream/exchange.h"
-#include "stream/path.h"
-#include "stream/start.h"
 
 namespace weft::compat::nccl {
 namespace {

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <optional>
 
+#include "api/stream/member.h"
 #include "compat/nccl/nccl.h"
 #include "net/cuda/work_queue.h"
-#include "stream/member.h"
 #include "weft/communicator.h"
 
 // Helpers that the functions of nccl.h share: errors as results with a text, the device, and communicators whose

@@ -1,7 +1,7 @@
 #include <type_traits>
 
 #include "compat/shmem/library.h"
-#include "pgas/remote.h"
+#include "onesided/pgas/remote.h"
 
 using namespace weft;
 using compat::shmem::Library;

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "compat/shmem/library.h"
-#include "pgas/lock.h"
+#include "onesided/pgas/lock.h"
 
 using namespace weft;
 using compat::shmem::Library;

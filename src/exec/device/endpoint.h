@@ -1,7 +1,7 @@
 #pragma once
 
 #include "exec/device/mover.h"
-#include "fabric/posted.h"
+#include "exec/fabric/posted.h"
 
 namespace weft::exec::device {
 

@@ -5,8 +5,8 @@
 #include "base/result.h"
 #include "exec/device/image.h"
 #include "exec/device/layout.h"
-#include "protocol/capabilities.h"
-#include "schedule/lower/lower.h"
+#include "plan/protocol/capabilities.h"
+#include "plan/schedule/lower/lower.h"
 
 namespace weft::exec::device {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "protocol/slots.h"
+#include "plan/protocol/slots.h"
 
 // The memory that ranks on GPUs see of each other: one region of device memory per rank, all of one layout.
 //

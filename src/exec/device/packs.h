@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "exec/kernels/arithmetic.h"
-#include "protocol/slots.h"
+#include "plan/protocol/slots.h"
 #include "weft/device.h"
 
 // What one thread of a kernel works on at a time: 16 bytes, the widest load and store there is; and how a protocol

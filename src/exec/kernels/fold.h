@@ -1,6 +1,6 @@
 #pragma once
 
-#include "fabric/fabric.h"
+#include "exec/fabric/fabric.h"
 #include "weft/types.h"
 
 namespace weft::exec {

@@ -20,7 +20,7 @@
 
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
-#include "schedule/element.h"
+#include "plan/schedule/element.h"
 #include "weft/communicator.h"
 
 namespace weft::exec {

@@ -10,7 +10,7 @@
 
 #include "exec/kernels/arithmetic.h"
 #include "exec/reference.h"
-#include "schedule/element.h"
+#include "plan/schedule/element.h"
 #include "weft/communicator.h"
 
 namespace weft::exec {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fabric/fabric.h"
+#include "exec/fabric/fabric.h"
 #include "net/memory/doorbell.h"
 #include "net/memory/lines.h"
 #include "net/memory/prefetch.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "net/memory/prefetch.h"
-#include "protocol/slots.h"
+#include "plan/protocol/slots.h"
 
 // The line protocols in memory: data and the number of the message they belong to travel in one line, so that a reader
 // who sees the number has the data, without a counter that would cost another cache line.

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "base/units.h"
-#include "fabric/votes.h"
-#include "protocol/slots.h"
+#include "exec/fabric/votes.h"
+#include "plan/protocol/slots.h"
 
 // The shared-memory format: what ranks on one node see of each other. One segment holds, for n ranks,
 //

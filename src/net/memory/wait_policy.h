@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "fabric/fabric.h"
+#include "exec/fabric/fabric.h"
 #include "net/memory/doorbell.h"
 
 namespace weft::net::memory {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "protocol/protocol.h"
+#include "plan/protocol/protocol.h"
 
 namespace weft::net::messages {
 

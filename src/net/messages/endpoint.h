@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "exec/fabric/fabric.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
 #include "net/bootstrap/member.h"

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "base/units.h"
-#include "protocol/slots.h"
+#include "plan/protocol/slots.h"
 
 // The frames of ranks that only send messages, the same on every carrier. Little-endian.
 namespace weft::net::messages {

@@ -1,0 +1,49 @@
+#include "api/calibrate/calibrate.h"
+
+#include <gtest/gtest.h>
+
+#include "api/calibrate/ucx.h"
+#include "net/ucx/ucx.h"
+
+namespace weft::calibrate {
+namespace {
+
+TEST(Rates, AreTheSameAfterTheyWereText) {
+  Rates rates = typical();
+  rates.plain_slots = BytesPerSecond::gigabytes(30);
+  rates.streamed_slots = BytesPerSecond::gigabytes(20);
+  rates.tcp = Duration::microseconds(4);
+  rates.tcp_connection = BytesPerSecond::gigabytes(3);
+  rates.ucx = Duration::microseconds(1);
+  rates.ucx_connection = BytesPerSecond::gigabytes(7);
+  rates.ucx_across = Duration::microseconds(8);
+  rates.ucx_across_connection = BytesPerSecond::gigabytes(2);
+  const auto read = from_text(to_text(rates));
+  ASSERT_TRUE(read) << read.error().message;
+  for (const auto trip : {&Rates::core_to_core, &Rates::tcp, &Rates::ucx, &Rates::ucx_across})
+    EXPECT_EQ(*read.*trip, rates.*trip);
+  for (const auto rate : {&Rates::core, &Rates::shared, &Rates::memory, &Rates::plain_slots, &Rates::streamed_slots,
+                          &Rates::tcp_connection, &Rates::ucx_connection, &Rates::ucx_across_connection})
+    EXPECT_DOUBLE_EQ((*read.*rate).value(), (rates.*rate).value());
+  EXPECT_EQ(read->own_cache, rates.own_cache);
+  EXPECT_EQ(read->source, rates.source);
+}
+
+TEST(Rates, OfUcxAreUnknownWhereATextDoesNotSayThem) {
+  std::string text = to_text(typical());
+  text.replace(text.find("\"ucx_us\""), 8, "\"other\"");
+  const auto read = from_text(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->ucx, Duration());
+}
+
+TEST(Rates, OfUcxAreMeasuredWithinAMachineAndAcross) {
+  if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
+  Rates rates = typical();
+  measure_ucx(rates);
+  for (const Duration trip : {rates.ucx, rates.ucx_across}) EXPECT_GT(trip, Duration());
+  for (const BytesPerSecond rate : {rates.ucx_connection, rates.ucx_across_connection}) EXPECT_GT(rate.value(), 0);
+}
+
+}  // namespace
+}  // namespace weft::calibrate

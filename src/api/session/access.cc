@@ -1,0 +1,62 @@
+#include "api/session/access.h"
+
+#include "api/session/session.h"
+
+namespace weft::session {
+
+Ballot& Session::ballot_of(const Request& r) {
+  if (ballots_.empty()) {
+    const std::byte probe{};
+    const bool everywhere = executor_->reaches(&probe, 1);  // its own stack: as ranks that are threads do
+    const bool votes = !everywhere && executor_->capabilities().load_store && !executor_->votes().empty();
+    ballots_.resize(votes ? executor_->votes().size() : 1);
+    if (!votes) ballots_[0] = {.decides = 0, .direct = everywhere};
+  }
+  return ballots_[ballots_.size() == 1 ? 0 : std::hash<std::string>{}(key_of(r, false)) % ballots_.size()];
+}
+
+Access Session::count_call(Ballot& ballot, bool reached) {
+  if (++ballot.calls == ballot.decides) {
+    const auto window = fabric::Votes::window_of(ballot.calls);
+    fabric::Votes& votes = executor_->votes()[static_cast<std::size_t>(&ballot - ballots_.data())];
+    ballot.direct = votes.decide(window, executor_->ranks());
+    ballot.decides = fabric::Votes::end_of(window);
+    if (window >= ballot.votes && reached) votes.vote(window);
+    ballot.votes = window + 1;
+  }
+  return {.direct = ballot.direct, .reached = reached};
+}
+
+bool Session::peers_reach(const Request& r, const Buffers& b) const {
+  return (b.in_bytes == 0 || executor_->reaches(r.in, b.in_bytes)) &&
+         (b.out_bytes == 0 || executor_->reaches(r.out, b.out_bytes)) && (ballots_.size() == 1 || !overwrites_input(r));
+}
+
+Status Copies::make_room(const Buffers& buffers) {
+  const Bytes needed = offset_of_out(buffers) + buffers.out_bytes;
+  if (needed <= bytes_) return {};
+  release();
+  WEFT_TRY(void* const memory, executor_->allocate_beyond(needed));
+  memory_ = static_cast<std::byte*>(memory);
+  bytes_ = needed;
+  return {};
+}
+
+void Copies::release() {
+  if (memory_ != nullptr) executor_->deallocate_beyond(memory_, bytes_);
+  memory_ = nullptr;
+  bytes_ = 0;
+}
+
+Status Session::make_room(const Order& o) {
+  if (!o.prepared->copies) [[likely]]
+    return {};
+  Status made = copies_.make_room(o.prepared->buffers);
+  if (made) return made;
+  made.error().blame = Blame::kCommunicator;  // the others are in the call
+  made.error().message = fmt::format("a copy of memory that peers do not reach: {}", made.error().message);
+  executor_->break_off(executor_->rank(), fabric::Cause::kFailed);
+  return made;
+}
+
+}  // namespace weft::session

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "api/session/request.h"
+#include "base/result.h"
+#include "exec/executor.h"
+
+// Whether peers touch the caller's buffers in a call, and the copies of those that they do not reach (decision 0195).
+namespace weft::session {
+
+// How peers reach the buffers of a call.
+struct Access {
+  bool direct = false;   // those of all ranks, or copies of them: decided alike on all ranks, see fabric::Votes
+  bool reached = false;  // this rank's own, without a copy
+  bool operator==(const Access&) const = default;
+};
+
+// The calls of some shapes: on all ranks alike.
+struct Ballot {
+  std::uint64_t calls = 0;    // so far
+  std::uint64_t decides = 1;  // the number of the call that decides anew
+  bool direct = false;        // until then
+  int votes = 0;              // windows in which this rank has had its vote
+};
+
+// Memory that peers reach, for copies of a call's buffers. One call at a time uses it.
+class Copies {
+ public:
+  explicit Copies(exec::Executor* executor) : executor_(executor) {}
+  ~Copies() { release(); }
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  // Errors: kNoResources.
+  Status make_room(const Buffers& buffers);
+  std::byte* in() const { return memory_; }
+  std::byte* out(const Buffers& buffers) const { return memory_ + offset_of_out(buffers); }
+
+ private:
+  static Bytes offset_of_out(const Buffers& buffers) { return (buffers.in_bytes + 4095) / 4096 * 4096; }
+  void release();
+
+  exec::Executor* executor_;
+  std::byte* memory_ = nullptr;
+  Bytes bytes_ = 0;
+};
+
+}  // namespace weft::session

@@ -1,0 +1,225 @@
+#include "weft/communicator.h"
+
+#include <utility>
+
+#include "api/session/session.h"
+#include "base/result.h"
+
+namespace weft {
+
+using Turn = session::Session::Turn;
+
+namespace {
+
+tl::unexpected<Error> no_communicator() {
+  return bad_input("the communicator is empty: it was moved from, or split gave this rank no color");
+}
+tl::unexpected<Error> no_operation() { return bad_input("the work is empty: no operation was started with it"); }
+
+}  // namespace
+
+Result<bool> Work::test() {
+  if (!pending_) return no_operation();
+  const Turn turn(*session_);
+  session_->poll(*pending_);
+  if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
+  return pending_->done;
+}
+
+Status Work::wait() {
+  if (!pending_) return no_operation();
+  const Turn turn(*session_);
+  return session_->wait(*pending_);
+}
+
+Result<bool> Message::test() {
+  if (!operation_) return no_operation();
+  const Turn turn(*session_);
+  return session_->test(operation_);
+}
+
+Result<Received> Message::wait() {
+  if (!operation_) return no_operation();
+  const Turn turn(*session_);
+  WEFT_CHECK(session_->wait(operation_));
+  return operation_->received;
+}
+
+Memory::Memory(Memory&& other) noexcept
+    : session_(std::move(other.session_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(session_, other.session_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Memory::~Memory() {
+  if (data_ != nullptr) session_->executor().deallocate(data_);
+}
+
+Rank Communicator::rank() const { return !session_ ? -1 : session_->executor().rank(); }
+Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().ranks(); }
+
+Status Communicator::run(const Request& request) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->run(request);
+}
+
+Result<Work> Communicator::start(const Request& request) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Work work;
+  WEFT_TRY(work.pending_, session_->start(request));
+  work.session_ = session_;
+  return work;
+}
+
+Result<Work> Communicator::start(std::span<const Transfer> transfers,
+                                 std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Work work;
+  WEFT_TRY(work.pending_, session_->start(transfers, timeout));
+  work.session_ = session_;
+  return work;
+}
+
+Status Communicator::exchange(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->run(transfers, timeout);
+}
+
+Result<Message> Communicator::start_send(const void* data, std::size_t count, DataType type, Rank peer,
+                                         std::int32_t tag, std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Message message;
+  auto* const bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // only read
+  WEFT_TRY(
+      message.operation_,
+      session_->start(session::TaggedOperation{
+          .sends = true, .data = bytes, .count = count, .type = type, .peer = peer, .tag = tag, .timeout = timeout}));
+  message.session_ = session_;
+  return message;
+}
+
+Result<Message> Communicator::start_receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
+                                            std::optional<std::chrono::milliseconds> timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  Message message;
+  WEFT_TRY(message.operation_, session_->start(session::TaggedOperation{.data = static_cast<std::byte*>(data),
+                                                                        .count = count,
+                                                                        .type = type,
+                                                                        .peer = source,
+                                                                        .tag = tag,
+                                                                        .timeout = timeout}));
+  message.session_ = session_;
+  return message;
+}
+
+Status Communicator::send(const void* data, std::size_t count, DataType type, Rank peer, std::int32_t tag,
+                          std::optional<std::chrono::milliseconds> timeout) {
+  WEFT_TRY(Message message, start_send(data, count, type, peer, tag, timeout));
+  const auto sent = message.wait();
+  return sent ? Status{} : tl::make_unexpected(sent.error());
+}
+
+Result<Received> Communicator::receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
+                                       std::optional<std::chrono::milliseconds> timeout) {
+  WEFT_TRY(Message message, start_receive(data, count, type, source, tag, timeout));
+  return message.wait();
+}
+
+Result<Memory> Communicator::allocate(std::size_t bytes) {
+  if (!session_) return no_communicator();
+  if (bytes > session::kAddressSpace)
+    return failure(Code::kNoResources, Blame::kOperation, "allocate: {} bytes are more than a process can have", bytes);
+  Memory memory;
+  WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
+  memory.session_ = session_;
+  memory.size_ = bytes;
+  return memory;
+}
+
+Status Communicator::barrier() { return run({.collective = Collective::kBarrier}); }
+
+Result<Communicator> Communicator::split(int color, int key) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->split(color, key));
+  return Communicator(std::move(session));
+}
+
+Result<Communicator> Communicator::shrink() {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->shrink());
+  return Communicator(std::move(session));
+}
+
+Result<Agreement> Communicator::agree(std::uint64_t bits) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->agree(bits);
+}
+
+Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  WEFT_TRY(auto session, session_->grow(id, ranks));
+  return Communicator(std::move(session));
+}
+
+Status Communicator::status() {
+  if (!session_) return no_communicator();
+  const session::Session::Visit visit(*session_);
+  return session_->status();
+}
+
+Status Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->set_timeout(timeout);
+}
+
+void Communicator::set_interrupt(std::function<bool()> interrupted) {
+  if (!session_) return;
+  const Turn turn(*session_);
+  session_->executor().interrupt_by(session::without_throwing(std::move(interrupted)));
+}
+
+void Communicator::abort(std::string_view why) {
+  if (session_) session_->abort(why);
+}
+
+Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->monitored_barrier(timeout);
+}
+
+Status Communicator::finalize() {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  return session_->finalize();
+}
+
+Communicator::Choice Communicator::last_choice() const {
+  const session::Prepared* last = session_ ? session_->last() : nullptr;
+  if (last == nullptr) return {};
+  return {std::string(last->plan.algorithm->name), std::string(protocol::traits(last->plan.protocol).name),
+          last->plan.channels};
+}
+
+Status Communicator::size_mismatch(std::size_t in, std::size_t out) {
+  return bad_input("input of {} and output of {} elements do not fit each other", in, out);
+}
+
+}  // namespace weft

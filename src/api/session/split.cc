@@ -1,0 +1,105 @@
+// New communicators from one that works: split, and grow.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "api/session/session.h"
+#include "base/check.h"
+
+namespace weft::session {
+namespace {
+
+// The colour and key that every rank sends every other.
+struct Wish {
+  std::int64_t color, key;
+  std::array<std::uint32_t, 4> nonce;  // the leader's makes its group's secret
+  Groups::Card card;
+};
+static_assert(std::is_trivially_copyable_v<Wish>);
+
+}  // namespace
+
+Status Session::gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  return run({.collective = Collective::kAllGather,
+              .in = mine.data(),
+              .out = all.data(),
+              .count = mine.size(),
+              .type = DataType::kUint8});
+}
+
+Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t key) {
+  if (color < Communicator::kNoColor) return bad_input("split: color {} is negative", color);
+  if (!groups_) return unsupported("split");
+  Wish mine{.color = color, .key = key};
+  WEFT_TRY(mine.card, groups_->offer());
+  // Not std::random_device: each one asks the processor what it can, which costs a virtual machine 20 us.
+  WEFT_ASSERT(getentropy(mine.nonce.data(), sizeof mine.nonce) == 0, "no random bytes");
+  std::vector<Wish> all(static_cast<std::size_t>(executor_->ranks()));
+  if (Status met = gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))); !met) {
+    groups_->withdraw();
+    return tl::make_unexpected(std::move(met.error()));
+  }
+  ++children_;
+  if (color == Communicator::kNoColor) return nullptr;
+
+  std::vector<Rank> members;
+  for (Rank r = 0; r < executor_->ranks(); ++r)
+    if (all[static_cast<std::size_t>(r)].color == color) members.push_back(r);
+  std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) {
+    return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key;
+  });
+  std::vector<Groups::Card> cards;
+  for (const Rank r : members) cards.push_back(all[static_cast<std::size_t>(r)].card);
+  const auto self = std::find(members.begin(), members.end(), executor_->rank()) - members.begin();
+  const auto& nonce = all[static_cast<std::size_t>(members.front())].nonce;
+  auto joined = groups_->join({.name = fmt::format("split {} color {}", children_, color),
+                               .rank = static_cast<Rank>(self),
+                               .cards = cards,
+                               .secret = fmt::format("{:08x}", fmt::join(nonce, ""))});
+  if (!joined) return tl::make_unexpected(not_split(std::move(joined.error())));
+  return joined;
+}
+
+// A member that has ended or left breaks this communicator, too: ranks that still wait here learn of it at once.
+Error Session::not_split(Error error) {
+  error.message = fmt::format("rank {}: split: {}", executor_->rank(), error.message);
+  const bool died = error.code == Code::kPeerDied;
+  if (error.ranks.empty() || failure_ || (!died && error.code != Code::kPeerLeft)) return error;
+  executor_->break_off(error.ranks.front(), died ? fabric::Cause::kDied : fabric::Cause::kLeft);
+  (void)fail(tl::make_unexpected(error));
+  return error;
+}
+
+Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
+  WEFT_CHECK(check_ranks("grow", ranks));
+  if (ranks <= executor_->ranks()) return bad_input("grow: {} ranks are not more than {}", ranks, executor_->ranks());
+  if (!groups_) return unsupported("grow");
+  WEFT_CHECK(run({.collective = Collective::kBroadcast,
+                  .in = id.bytes.data(),
+                  .out = id.bytes.data(),
+                  .count = id.bytes.size(),
+                  .type = DataType::kUint8}));
+  return groups_->meet(id, executor_->rank(), ranks);
+}
+
+Result<std::shared_ptr<Session>> Session::shrink() {
+  if (!groups_) return unsupported("shrink");
+  executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
+  if (!failure_)
+    (void)fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
+  return groups_->survivors();
+}
+
+Result<Agreement> Session::agree(std::uint64_t bits) {
+  if (!groups_) return unsupported("agree");
+  return groups_->agree(bits);
+}
+
+tl::unexpected<Error> Session::unsupported(const char* what) const {
+  return failure(Code::kUnsupported, Blame::kOperation, "{}: this communicator was made without a way to make others",
+                 what);
+}
+
+}  // namespace weft::session

@@ -1,0 +1,256 @@
+#include "apps/cli/bench.h"
+
+#include "apps/cli/bench_kv.h"
+#include "apps/cli/bench_one_sided.h"
+#include "apps/cli/bench_transfer.h"
+#include "base/env.h"
+#include "base/text.h"
+#include "plan/tune/nccl/choice.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+The table has nccl-tests' columns: time of one operation, algbw = size / time, busbw = algbw times the collective's factor
+(2(n-1)/n for all_reduce), #wrong elements. Then what weft chose, what its cost model estimated, and how near the time is
+to the least that this machine allows, and what sets that limit. On modelled machines `measured` stands for #wrong where
+nothing is checked: 8 of 10 published measurements of such machines and sizes would lie there (weft accuracy).
+
+Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
+all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
+One-sided: put, get, put_signal, atomic; beside the same by plain loads and stores of the mapped memory (here only).
+Transfers: transfer, between the agents of two processes, beside memcpy of the same blocks (docs/transfers.md).
+Caches: kv, prompts of 16 tokens and more into and out of a store in another process, beside Redis.
+`bench all` tries every one with every algorithm and protocol that serves it.
+
+Examples:
+  weft bench all_reduce                                   two processes here, 8 B to 64 MiB
+  weft bench all_reduce --ranks 4 --check                 and look at every element
+  weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
+  weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
+  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
+  weft bench all_reduce --on hgx-b200:nodes=4 --tuner nccl-2.27 what that release of NCCL would choose
+  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl --algo Tree --proto LL128     as NCCL_ALGO, NCCL_PROTO
+  weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
+  weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
+  weft bench all --check --ranks 2,3,4,5,7,8              everything there is
+  weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
+  weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
+  weft bench put_signal                                   against put, quiet, put, and against plain stores
+  weft bench transfer --block 4K --blocks 15000           a list of 15,000 scattered pages of another process
+  weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
+  weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
+  weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
+  weft bench kv --block 256K --check                      blocks of 16 tokens, 16 KiB a token
+  weft bench all_reduce --json results.json               the rows as weft.bench/3
+)";
+
+// "2,3,8". Errors (bad input).
+Result<std::vector<Rank>> parse_ranks(const std::string& text) {
+  std::vector<Rank> ranks;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    WEFT_TRY(const auto n, parse_integer("--ranks", text.substr(at, comma - at), -1, 1 << 30));
+    ranks.push_back(static_cast<Rank>(n));
+    at = comma + 1;
+  }
+  return ranks;
+}
+
+// "flow", "packet" or "packet:KEY=VALUE,...". Errors (bad input).
+Status set_level(BenchSpec& spec) {
+  constexpr std::string_view kPacket = "packet";
+  const std::string_view level = spec.level;
+  if (level.starts_with(kPacket) && (level.size() == kPacket.size() || level[kPacket.size()] == ':')) {
+    if (spec.on.empty()) return bad_input("--level {} is for machines named by --on", level);
+    WEFT_TRY(spec.packets, sim::PacketOptions::parse(level.substr(std::min(level.size(), kPacket.size() + 1))));
+  } else if (level != "flow") {
+    return bad_input("unknown level '{}'; there are flow and packet, or packet:KEY=VALUE,...", level);
+  }
+  constexpr std::int64_t kMostOfFlows = std::int64_t{1} << 40, kMostOfPackets = 500'000'000;  // minutes of work
+  if (spec.max_events == 0) spec.max_events = spec.packets ? kMostOfPackets : kMostOfFlows;
+  return {};
+}
+
+// Checks the options of a collective other than `all`'s ranks, fills in what follows from them, and loads the machine.
+// Errors (bad input): names the option.
+Result<Machine> settle(BenchSpec& spec) {
+  const bool all = spec.collective_name == "all";
+  if (!all) {
+    WEFT_TRY(spec.collective, schedule::parse_collective(spec.collective_name));
+    spec.collective_name = schedule::name(spec.collective);
+  }
+  if (spec.largest.empty()) spec.largest = all ? "64K" : "64M";
+  WEFT_TRY(spec.type, parse_type(spec.type_name));
+  WEFT_TRY(spec.op, parse_op(spec.op_name));
+  if (!applies(spec.type, spec.op))
+    return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
+  WEFT_TRY(const auto sizes, sizes_of(spec));
+  (void)sizes;
+  if (spec.transport != "threads") WEFT_CHECK(env::check_transport("--transport", spec.transport));
+  if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
+  WEFT_CHECK(check_channels(spec.channels));
+  if (spec.tuner != "weft") {
+    WEFT_CHECK(tune::nccl::release_of(spec.tuner));
+    if (spec.on.empty()) return bad_input("--tuner {} is for machines named by --on", spec.tuner);
+  }
+  if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
+                          !spec.compute.empty() || !spec.timeline.empty()))
+    return bad_input("--fault, --beside, --load, --compute and --timeline are for machines named by --on");
+  if (spec.check && (!spec.beside.empty() || !spec.loads.empty() || !spec.compute.empty()))
+    return bad_input("--check does not go together with --beside, --load and --compute");
+  WEFT_CHECK(set_level(spec));
+  return load_machine(spec.on, spec.calibration);
+}
+
+// Errors (bad input): numbers of ranks or a root that the machine does not have.
+Status settle_ranks(BenchSpec& spec, const Machine& machine, const std::vector<Rank>& counts) {
+  if (counts.size() > 1) return bad_input("--ranks {}: several numbers are for `bench all`", spec.ranks_text);
+  if (!counts.empty()) spec.ranks = counts.front();
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  if (spec.root < 0 || spec.root >= ranks) return bad_input("--root {} is not one of {} ranks", spec.root, ranks);
+  return {};
+}
+
+Result<int> run(BenchSpec& spec) {
+  if (is_one_sided(spec.collective_name)) {
+    if (spec.largest.empty()) spec.largest = "4M";
+    return bench_one_sided(spec);
+  }
+  if (spec.collective_name == "transfer") {
+    if (spec.largest.empty()) spec.largest = "64M";
+    return bench_transfer(spec);
+  }
+  if (spec.collective_name == "kv") return bench_kv(spec);
+  if (!spec.block.empty() || spec.blocks != 0 || spec.verify)
+    return bad_input("--block, --blocks and --verify are for bench transfer");
+  WEFT_TRY(const Machine machine, settle(spec));
+  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
+  if (spec.collective_name == "all") {
+    if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
+    return bench_all(spec, machine, counts.empty() ? std::vector<Rank>{2} : counts);
+  }
+  WEFT_CHECK(settle_ranks(spec, machine, counts));
+  return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
+}
+
+Result<nlohmann::json> answer(BenchSpec& spec) {
+  spec.verbose = true;  // as --json: with the critical path
+  if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all" ||
+      spec.collective_name == "transfer" || spec.collective_name == "kv")
+    return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
+                     spec.collective_name);
+  WEFT_TRY(const Machine machine, settle(spec));
+  if (!machine.simulated) return bad_input("--on {}: this machine is measured by `weft bench`", spec.on);
+  WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
+  WEFT_CHECK(settle_ranks(spec, machine, counts));
+  WEFT_TRY(const report::BenchReport report, simulate_bench(spec, machine));
+  return to_json(report);
+}
+
+}  // namespace
+
+Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
+  WEFT_TRY(const Bytes smallest, parse_message("--min", spec.smallest));
+  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
+  if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
+  if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
+  if (spec.collective == Collective::kBarrier) return std::vector<Bytes>{0};
+  std::vector<Bytes> sizes;
+  for (Bytes b = smallest; b <= largest; b = std::max<Bytes>(1, b) * spec.factor) sizes.push_back(b);
+  return sizes;
+}
+
+Command add_bench(CLI::App& app) {
+  auto spec = std::make_shared<BenchSpec>();
+  CLI::App* sub = app.add_subcommand("bench", "Time a collective, here for real or simulated on another machine");
+  sub->add_option("collective", spec->collective_name,
+                  "all_reduce, all_gather, all_to_all, put, get, … (`weft bench --help` lists them), or all")
+      ->required();
+  sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
+  sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
+  sub->add_option("--ranks,-n", spec->ranks_text,
+                  "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
+  sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();
+  sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
+  sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
+  sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
+  sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
+  sub->add_option(
+         "--tuner", spec->tuner,
+         "with --on: weft, or nccl for what NCCL's own model would choose; nccl-2.27 … nccl-2.30: that release's")
+      ->capture_default_str();
+  sub->add_option("--algo", spec->algorithm,
+                  "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");
+  sub->add_option("--proto", spec->protocol, "use this protocol instead of choosing");
+  sub->add_option("--channels", spec->channels, "use this many channels instead of choosing");
+  sub->add_option("--transport", spec->transport,
+                  "here: shm, tcp, ucx (between processes) or threads; default shm, or what the job has, e.g. shm+ucx");
+  sub->add_option("--iters", spec->iterations,
+                  "operations per run (default here: enough to be measurable; with --on: 1; "
+                  "nccl-tests has 20)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
+  sub->add_flag("--reproducible", spec->reproducible, "sums in rank order: the same bits on any fabric");
+  sub->add_flag("--check", spec->check, "look at every element of every result");
+  sub->add_flag("--in-place", spec->in_place, "output in the input's memory");
+  sub->add_flag("--unregistered", spec->unregistered,
+                "here: ordinary memory instead of shared memory that peers reach");
+  sub->add_option("--fault", spec->faults,
+                  "with --on: nic:3=down|50%, gpu:1/5=down, switch:12=down|50%, link:A-B=down|50%|+5us|flap:10ms,20%, "
+                  "50%@t=2ms: from then on, "
+                  "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--beside", spec->beside,
+                  "with --on: what other ranks do meanwhile, again and again, e.g. all_to_all:bytes=64M,ranks=8-15; "
+                  "also algo=, channels=, class=; may be given several times (docs/simulation.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--load", spec->loads,
+                  "with --on: what others send over the machine's links meanwhile: A-B=40%, A-B=100Gb/s, uniform=30%; "
+                  "also ,flows=, ,seed=, ,class=; may be given several times (docs/simulation.md)")
+      ->allow_extra_args(false);
+  sub->add_option("--compute", spec->compute,
+                  "with --on: a kernel of so long on every GPU meanwhile, e.g. 5ms; also ,by=copy-engine, "
+                  ",multiprocessors= (docs/simulation.md)");
+  sub->add_option("--timeline", spec->timeline, "with --on, one size: what ranks and links did, for Perfetto")
+      ->check(writable);
+  sub->add_flag("--no-fold", spec->no_fold, "with --on: run every rank and every step, also those that are alike");
+  sub->add_option(
+         "--level", spec->level,
+         "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,recovery=selective,"
+         "timeout=320us,alpha=1,ber=1e-9,"
+         "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
+      ->capture_default_str();
+  sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after this number of events")
+      ->check(CLI::PositiveNumber);
+  sub->add_flag(
+      "--verbose", spec->verbose,
+      "with --on: say where the time goes, what was folded, and the busiest link; transfer: predict each list from "
+      "this machine's costs, and say why its path was chosen");
+  sub->add_option(
+      "--block", spec->block,
+      "transfer: cut the message into descriptors of this size, in random order; kv: bytes of a block of 16 "
+      "tokens (default: 2M)");
+  sub->add_option("--model", spec->model, "kv: a block's size follows from this config.json");
+  sub->add_option("--redis", spec->redis,
+                  "kv: the same blocks with the Redis server at HOST:PORT or at a socket's path");
+  sub->add_option("--blocks", spec->blocks, "transfer: as many descriptors, instead of --min and --max");
+  sub->add_flag("--verify", spec->verify, "transfer: compare every page with its writer's checksum; needs --block");
+  sub->add_option(
+      "--from", spec->from,
+      "transfer with --on: every rank's bytes come from dram, from parts of the catalogue below the host's "
+      "processors (nvme-gen5*4, cxl2-x8), from the next GPUs of the node (gpu), or from those of the next node "
+      "(node)");
+  sub->add_option(
+      "--file", spec->file,
+      "transfer: blocks of this file past the page cache, instead of another process's memory; made, with the "
+      "largest size, where it is missing");
+  sub->add_option("--stack", spec->stack,
+                  "transfer with --from node or gpu: weft, or another system's software: mooncake (default: weft)");
+  sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+}
+
+}  // namespace weft::cli

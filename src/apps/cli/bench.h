@@ -1,0 +1,83 @@
+#pragma once
+
+#include "apps/cli/commands.h"
+#include "apps/cli/common.h"
+#include "base/report/bench.h"
+#include "model/sim/packet/options.h"
+
+namespace weft::cli {
+
+// What `weft bench` was asked to do.
+struct BenchSpec {
+  std::string on, calibration;
+  std::string collective_name;
+  Collective collective = Collective::kAllReduce;
+  std::string ranks_text;   // a number; for `all` a list
+  std::int64_t ranks = -1;  // -1: 2 here, all GPUs of a simulated machine
+  std::int64_t root = 0;
+  std::string smallest = "8", largest;  // largest: 64M, for `all` 64K
+  std::int64_t factor = 2;
+  std::string type_name = "float", op_name = "sum";
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice
+  std::string algorithm, protocol;
+  std::int64_t channels = 0;
+  std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
+  std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
+  bool check = false, in_place = false, unregistered = false, reproducible = false;
+  std::vector<std::string> faults;                 // simulated
+  std::vector<std::string> beside;                 // simulated: other jobs
+  std::vector<std::string> loads;                  // simulated: background traffic
+  std::string compute;                             // simulated: a kernel beside
+  std::string timeline;                            // simulated: a file
+  bool no_fold = false, verbose = false;           // simulated
+  std::string level = "flow";                      // simulated: or "packet", "packet:KEY=VALUE,..."
+  std::optional<sim::PacketOptions> packets = {};  // what that means
+  std::int64_t max_events = 0;                     // simulated; 0: as many as the level is good for
+  std::string json;
+  std::string block;         // transfer: bytes of a descriptor; empty: one descriptor
+  std::int64_t blocks = 0;   // transfer: how many, instead of --min and --max
+  bool verify = false;       // transfer: checksums
+  std::string from;          // transfer with --on: the tier; empty: one GPU's memory by another
+  std::string file;          // transfer: instead of another process's memory
+  std::string model, redis;  // kv: a config.json; a Redis server
+  std::string stack;         // transfer with --on --from node: whose software
+};
+
+// The sizes to measure, in bytes of the message. Errors (bad input).
+Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
+
+// Runs the sweep between processes (or threads) of this machine; rank 0 prints. Returns the exit code.
+Result<int> bench_here(const BenchSpec& spec, const Machine& machine);
+// Every collective with every algorithm and protocol that serves it, on each of these numbers of ranks here.
+Result<int> bench_all(const BenchSpec& spec, const Machine& machine, const std::vector<Rank>& ranks);
+// Simulates it. `before`: called before each size; `after`: called when the last row of the report has been added.
+struct BenchProgress {
+  std::function<void(Bytes bytes, Rank ranks)> before = {};
+  std::function<void(const report::BenchReport&)> after = {};
+};
+Result<report::BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine,
+                                           const BenchProgress& progress = {});
+// The same with a table on stdout. Returns the exit code.
+Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine);
+
+// The nccl-tests table, as wide as the terminal allows.
+class BenchTable {
+ public:
+  // `verbose`: after each row, how it was simulated.
+  BenchTable(const report::BenchReport& report, int width, bool verbose = false);
+  void header() const;
+  void row(const report::BenchRow& row) const;
+  void footer(const report::BenchReport& report) const;
+
+ private:
+  const report::BenchReport& report_;
+  bool wide_, verbose_;
+  bool measured_;  // where measurements would lie stands in the place of wrong elements
+};
+
+// Prints the footer, writes the JSON, and gives the exit code: 1 if results were wrong.
+Result<int> finish_bench(const BenchSpec& spec, const report::BenchReport& report, const BenchTable& table);
+
+}  // namespace weft::cli

@@ -1,0 +1,128 @@
+#include "apps/cli/commands.h"
+#include "machine/machine.h"
+#include "plan/collectives/registry.h"
+
+namespace weft::cli {
+namespace {
+
+std::string words(const CLI::App& app) {
+  std::string text;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) text += (text.empty() ? "--" : " --") + name;
+  return text;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
+}
+
+// Commands, options, machines, algorithms and collectives are written as they are.
+std::string bash_script(const CLI::App& app) {
+  std::string presets, algorithms, collectives, commands, cases;
+  for (const auto& p : topology::presets()) presets += p.name + " ";
+  for (const auto& a : collectives::algorithms())
+    if (algorithms.find(std::string(a.name) + " ") == std::string::npos) algorithms += std::string(a.name) + " ";
+  for (const Collective c : schedule::kCollectives) collectives += std::string(schedule::name(c)) + " ";
+  for (const CLI::App* sub : commands_of(app)) {
+    commands += sub->get_name() + " ";
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", sub->get_name(), words(*sub));
+  }
+  return fmt::format(R"(# bash completion for weft:  source <(weft completion)
+_weft() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "{0} --help --version" -- "$current"))
+    return
+  fi
+  case $previous in
+    --on) COMPREPLY=($(compgen -W "{1}" -- "$current") $(compgen -f -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W "{2}" -- "$current")); return ;;
+    --proto) COMPREPLY=($(compgen -W "Simple LL LL64 LL128 Direct" -- "$current")); return ;;
+    --dtype) COMPREPLY=($(compgen -W "{5}" -- "$current")); return ;;
+    --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
+    --transport) COMPREPLY=($(compgen -W "shm threads tcp ucx shm+tcp shm+ucx" -- "$current")); return ;;
+    --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    bench|explain) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
+    verify|schedule) COMPREPLY=($(compgen -W "{3}" -- "$current") $(compgen -f -- "$current")); return ;;
+  esac
+  case ${{COMP_WORDS[1]}} in
+{4}  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -F _weft weft
+)",
+                     commands, presets, algorithms, collectives, cases, schedule::type_names(" "),
+                     schedule::op_names(" "));
+}
+
+// The first line of a description, where shells take a line in quotes.
+std::string brief(std::string text) {
+  text = text.substr(0, text.find('\n'));
+  std::erase_if(text, [](char c) { return c == '\'' || c == '[' || c == ']' || c == ':' || c == '`'; });
+  return text;
+}
+
+// zsh asks for a function of the command's name; options and commands come with their descriptions.
+std::string zsh_script(const CLI::App& app) {
+  std::string commands, cases;
+  for (const CLI::App* sub : commands_of(app)) {
+    commands += fmt::format("    '{}:{}'\n", sub->get_name(), brief(sub->get_description()));
+    std::string options;
+    for (const CLI::Option* option : sub->get_options())
+      for (const std::string& name : option->get_lnames())
+        options += fmt::format(" '--{}[{}]{}'", name, brief(option->get_description()),
+                               option->get_items_expected_max() > 0 ? ":value:_files" : "");
+    cases += fmt::format("    {}) _arguments{} '*:argument:_files' ;;\n", sub->get_name(), options);
+  }
+  return fmt::format(R"(#compdef weft
+# zsh completion for weft:  source <(weft completion zsh), or a file _weft in a folder of fpath
+_weft() {{
+  local -a commands=(
+{}  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+{}    *) _files ;;
+  esac
+}}
+if [ "$funcstack[1]" = _weft ]; then _weft "$@"; else compdef _weft weft; fi
+)",
+                     commands, cases);
+}
+
+std::string fish_script(const CLI::App& app) {
+  std::string text = "# fish completion for weft:  weft completion fish | source\n";
+  for (const CLI::App* sub : commands_of(app)) {
+    text += fmt::format("complete -c weft -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(),
+                        brief(sub->get_description()));
+    for (const CLI::Option* option : sub->get_options())
+      for (const std::string& name : option->get_lnames())
+        text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", sub->get_name(),
+                            name, option->get_items_expected_max() > 0 ? " -r" : "", brief(option->get_description()));
+  }
+  return text;
+}
+
+}  // namespace
+
+Command add_completion(CLI::App& app) {
+  auto shell = std::make_shared<std::string>("bash");
+  CLI::App* sub = app.add_subcommand("completion", "Print a completion script for bash, zsh or fish");
+  sub->add_option("shell", *shell, "bash, zsh or fish")->capture_default_str();
+  sub->footer("\nExamples:\n  source <(weft completion)\n  weft completion fish | source\n");
+  return {
+      sub, [&app, shell]() -> Result<int> {
+        if (*shell != "bash" && *shell != "zsh" && *shell != "fish")
+          return bad_input("completion '{}': there are bash, zsh and fish", *shell);
+        fmt::print("{}", *shell == "zsh" ? zsh_script(app) : *shell == "fish" ? fish_script(app) : bash_script(app));
+        return 0;
+      }};
+}
+
+}  // namespace weft::cli

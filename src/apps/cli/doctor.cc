@@ -1,0 +1,156 @@
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/doctor_costs.h"
+#include "apps/doctor/diagnosis.h"
+#include "apps/doctor/probes.h"
+#include "base/text.h"
+
+namespace weft::cli {
+namespace {
+
+using report::DoctorFinding;
+using report::DoctorReport;
+
+struct Spec {
+  std::vector<std::string> paths;
+  std::string on, json, bytes = "1G", workload;
+  double price = 0;
+  bool verbose = false;
+};
+
+constexpr const char* kExamples = R"(
+Says what is wrong with a job from its logs, or with this machine, in at most three root findings, each with its evidence,
+a remedy and a command that verifies it. Reads NCCL_DEBUG logs, PyTorch's watchdog lines and flight recorder dumps (JSON),
+nccl-tests tables, dmesg, ibstat, nvidia-smi text: files, or folders of them. With --on, a fault that can be replayed is
+replayed on that machine, and its cost for an all_reduce is printed. Exit 1 if a root was found.
+
+Examples:
+  weft doctor logs/                              all files in a folder
+  weft doctor nccl.log dmesg.txt --on dgx-h100:nodes=4
+  weft doctor logs/ --on dgx-h100:nodes=16 --workload llama3-70b:tp=8,pp=2,global-batch=512 --price 2
+  weft doctor                                    this machine
+)";
+
+// "0-7 9": ranks, with runs of neighbours in short.
+std::string ranges(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i;
+    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", ranks[i]);
+    if (end > i) text += fmt::format("-{}", ranks[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+void print(const DoctorFinding& f, std::size_t number, bool verbose) {
+  const bool colours = isatty(STDOUT_FILENO) != 0;
+  const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
+  fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
+             f.confidence,
+             f.ranks.empty() ? "" : fmt::format(", rank{} {}", f.ranks.size() == 1 ? "" : "s", ranges(f.ranks)),
+             f.peer.empty() ? "" : fmt::format(", names {}", shown(f.peer)));
+  const std::size_t lines = verbose ? f.evidence.size() : std::min<std::size_t>(2, f.evidence.size());
+  for (std::size_t i = 0; i < lines; ++i)
+    fmt::print("   {}{}: {}\n", f.evidence[i].file,
+               f.evidence[i].line > 0 ? fmt::format(":{}", f.evidence[i].line) : "",
+               shown(f.evidence[i].text.substr(0, 160)));
+  if (f.facts > lines) fmt::print("   and {} more\n", f.facts - lines);
+  if (!f.cost.empty()) fmt::print("   cost:    {}\n", f.cost);
+  fmt::print("   remedy:  {}\n   verify:  {}\n", f.remedy, f.verify);
+  if (!f.refuted.empty()) fmt::print("   refuted if {}\n", f.refuted);
+}
+
+void print(const DoctorReport& report, bool verbose) {
+  fmt::print("{}.\n", report.verdict);
+  std::size_t number = 0;
+  for (const auto& f : report.roots) print(f, ++number, verbose);
+  for (const auto& f : report.slow) print(f, ++number, verbose);
+  if (!report.unknown.empty()) {
+    fmt::print("\nreported and not known to any rule, the first of each rank in time order ({} line{} in all):\n",
+               report.unknown_lines, report.unknown_lines == 1 ? "" : "s");
+    for (const auto& one : report.unknown)
+      fmt::print("   {}{}{}: {}: {}\n", one.fact.file, one.fact.line > 0 ? fmt::format(":{}", one.fact.line) : "",
+                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity,
+                 shown(std::string_view(one.fact.text).substr(0, 160)));
+  }
+  if (!report.next.empty()) fmt::print("\n{}\n", report.next);
+  if (!report.folded.empty()) {
+    fmt::print("\nfolded: ");
+    for (const auto& f : report.folded) fmt::print("{} x {} ({}); ", f.facts, f.finding, f.role);
+    fmt::print("\n");
+    if (verbose)
+      for (const auto& f : report.folded) print(f, ++number, verbose);
+  }
+  for (const auto& note : report.notes) fmt::print("{}\n", note);
+  for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
+  if (report.files > 0)
+    fmt::print("\n{} lines of {} files read, {} not understood\n", report.lines, report.files, report.not_understood);
+}
+
+Result<DoctorReport> examine(const Spec& spec) {
+  DoctorReport report;
+  if (spec.paths.empty()) {
+    if (!spec.on.empty()) return bad_input("--on needs logs: a machine that is not here cannot be examined");
+    report = doctor::examine(doctor::real_probes());
+  } else {
+    WEFT_TRY(auto rules, doctor::shipped_rules());
+    doctor::Evidence evidence(std::move(rules));
+    for (const std::string& path : spec.paths) WEFT_CHECK(evidence.add_path(path));
+    evidence.finish();
+    report = diagnose(evidence);
+    if (spec.on.empty() && !spec.workload.empty()) return bad_input("--workload needs --on: the machine of the job");
+    if (spec.on.empty() && spec.price != 0) return bad_input("--price needs --on: the machine of the job");
+    if (spec.price < 0) return bad_input("--price {}: at least 0", spec.price);
+    if (!spec.on.empty()) {
+      WEFT_TRY(Machine machine, load_machine(spec.on));
+      WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+      DoctorCosts costs(std::move(machine), bytes, spec.price);
+      if (!spec.workload.empty()) WEFT_CHECK(costs.train(spec.workload));
+      for (auto* list : {&report.roots, &report.slow})
+        for (DoctorFinding& f : *list)
+          if (const auto rule = std::ranges::find(evidence.rules(), f.id, &doctor::Rule::id);
+              rule != evidence.rules().end())
+            f.cost = costs.of(*rule, f);
+    }
+  }
+  return report;
+}
+
+Result<int> run(const Spec& spec) {
+  WEFT_TRY(const DoctorReport report, examine(spec));
+  if (spec.json != "-") print(report, spec.verbose);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
+  const bool reported = std::ranges::any_of(report.unknown, [](const auto& one) { return one.severity != "warning"; });
+  return report.roots.empty() && !reported ? 0 : kBadAnswer;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  WEFT_TRY(const DoctorReport report, examine(spec));
+  return to_json(report);
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("doctor", "What is wrong with a job, from its logs, or with this machine");
+  sub->add_option("paths", spec->paths, "logs, dumps, tables: files or folders; none: this machine");
+  sub->add_option("--on", spec->on, "the machine of the job, to say what a fault costs");
+  sub->add_option("--workload", spec->workload,
+                  "what the job trains, e.g. llama3-70b:tp=8,pp=2,global-batch=512: costs are those of a step");
+  sub->add_option("--price", spec->price,
+                  "of a GPU-hour: what a fault costs a day of training, and what a job costs while it stands");
+  sub->add_option("--bytes", spec->bytes, "message of that all_reduce")->capture_default_str();
+  sub->add_flag("--verbose", spec->verbose, "all evidence, and what was folded");
+  sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text")
+      ->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+}
+
+}  // namespace weft::cli

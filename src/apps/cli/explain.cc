@@ -1,0 +1,281 @@
+#include "api/stream/path.h"
+#include "apps/cli/commands.h"
+#include "apps/cli/explain_access.h"
+#include "apps/cli/explain_nccl.h"
+#include "apps/cli/measured.h"
+#include "apps/cli/on_interrupt.h"
+#include "apps/cli/progress.h"
+#include "base/env.h"
+#include "base/text.h"
+#include "model/predict/predict.h"
+#include "plan/cost/limit.h"
+#include "plan/tune/nccl/table.h"
+
+namespace weft::cli {
+namespace {
+
+struct Spec {
+  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
+                          largest = "16G";
+  std::int64_t ranks = -1, channels = 0;
+  AccessSpec access;
+  std::vector<int> gpus;
+  bool processes = false;
+};
+
+constexpr const char* kExamples = R"(
+Every algorithm and protocol that the collective has, with its best number of channels, the time that weft's cost model
+predicts, and why it was chosen or lost. Latency is what an empty message takes; transfer is the rest.
+
+Examples:
+  weft explain all_reduce --bytes 1M --on dgx-h100
+  weft explain all_reduce --bytes 64K --on dgx-h100:nodes=16,net=ib-ndr
+  weft explain all_reduce --bytes 8 --ranks 2             for processes on this machine
+  weft explain all_reduce --on dgx-h100:nodes=4 --table tuner.csv
+
+Machines with NVIDIA GPUs: also what NCCL's own model would choose, what it predicts, and what that choice takes by
+weft's. --table writes the best of what NCCL can do, by weft's cost model, for every size: a table that the example
+tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
+
+`weft explain access`: shall a rank use a peer's array through a pointer, or get it once and use the copy?
+  weft explain access --bytes 64M --reuse 3 --on dgx-h100               all of it, three times
+  weft explain access --bytes 64M --reuse 3 --fraction 0.01 --on dgx-h100
+
+`weft explain devices`: how ranks on these GPUs of this machine reach each other, and why so
+  weft explain devices --gpus 0,0,1                       three ranks of one process, two of them on GPU 0
+  weft explain devices --gpus 0,0 --processes             two ranks, each a process
+)";
+
+struct Explained {
+  std::vector<tune::Candidate> all;
+  std::optional<predict::Answer> answer;  // on modelled machines: the one that is chosen, simulated
+  std::optional<NcclView> nccl;
+  cost::Limit limit;
+  std::optional<report::Measured> measured;  // beside the simulated time
+};
+
+nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
+  const auto& [all, answer, nccl, limit, measured] = e;
+  nlohmann::json candidates = nlohmann::json::array();
+  for (const tune::Candidate& c : all) {
+    nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
+                            {"protocol", protocol::traits(c.plan.protocol).name},
+                            {"channels", c.plan.channels},
+                            {"predicted_us", nullptr},
+                            {"chosen", c.chosen},
+                            {"reason", c.reason}};
+    if (c.possible) {
+      entry["predicted_us"] = c.estimate.total.us();
+      entry["latency_us"] = c.estimate.latency.us();
+    }
+    candidates.push_back(std::move(entry));
+  }
+  nlohmann::json json = {
+      {"schema", "weft.explain/1"},    {"machine", machine.name},
+      {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
+      {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
+      {"candidates", candidates}};
+  if (answer) {
+    json["simulated"] = {{"time_us", answer->outcome.time.us()},
+                         {"low_us", answer->outcome.low.us()},
+                         {"high_us", answer->outcome.high.us()},
+                         {"method", simulate::name(answer->outcome.method)},
+                         {"plans_simulated", answer->tried},
+                         {"busiest_link", answer->outcome.busiest_link},
+                         {"busiest_share", answer->outcome.busiest_share}};
+    if (measured) json["simulated"]["measured"] = report::to_json(*measured);
+  }
+  if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
+  return json;
+}
+
+void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
+  const auto& [all, answer, nccl, limit, measured] = e;
+  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective,
+             format_bytes(task.elements * task.element_bytes), task.ranks, machine.name, format_duration(limit.time),
+             limit.resource);
+  fmt::print("  {:<9} {:<7} {:>3} {:>12}  {}\n", "algo", "proto", "ch", "predicted", "why");
+  for (const tune::Candidate& c : all)
+    fmt::print("{} {:<9} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name,
+               protocol::traits(c.plan.protocol).name, c.plan.channels,
+               c.possible ? format_duration(c.estimate.total) : "-", c.reason);
+  for (const tune::Candidate& c : all)
+    if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
+  if (answer)
+    fmt::print("# simulated: {} ({}), busiest {}, {:.0f} % used\n", format_duration(answer->outcome.time),
+               simulate::name(answer->outcome.method), answer->outcome.busiest_link,
+               100 * answer->outcome.busiest_share);
+  if (measured)
+    fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
+               format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
+}
+
+// Writes the tuning table instead of explaining one size.
+Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Question& question) {
+  if (!machine.simulated) return bad_input("--table needs --on MACHINE: NCCL runs on GPUs");
+  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
+  WEFT_TRY(const tune::nccl::System system, tune::nccl::system_of(*machine.view, question.task.ranks));
+  WEFT_TRY(const auto table, tune::nccl::tuning_table(*machine.view, system, question, largest));
+  WEFT_CHECK(write_text(spec.table, tune::nccl::to_csv(table, system, question.task.collective)));
+  return 0;
+}
+
+Result<int> explain_devices(const Spec& spec) {
+  if (spec.gpus.empty()) return bad_input("explain devices needs --gpus: the GPU of every rank");
+  WEFT_TRY(const env::Settings settings, env::read());
+  WEFT_TRY(auto runtime, stream::open_runtime(settings.device));
+  WEFT_TRY(const stream::Path path,
+           stream::choose_path(std::move(runtime), spec.gpus, !spec.processes, settings.device_path,
+                               std::chrono::milliseconds(settings.timeout_ms)));
+  if (spec.json != "-")
+    fmt::print("# {} ranks on GPUs {}: {}\n", spec.gpus.size(), fmt::join(spec.gpus, ","), path.why);
+  if (!spec.json.empty())
+    WEFT_CHECK(write_json(spec.json, {{"schema", "weft.explain_devices/1"},
+                                      {"gpus", spec.gpus},
+                                      {"processes", spec.processes},
+                                      {"path", path.way == stream::Way::kHostMemory ? "host memory" : "kernels"},
+                                      {"why", path.why}}));
+  return 0;
+}
+
+// A question about a collective, with what is needed to answer it.
+struct Asked {
+  Machine machine;
+  tune::Question question;
+};
+// Errors (bad input): names the option.
+Result<Asked> ask(const Spec& spec) {
+  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
+  WEFT_TRY(const DataType type, parse_type(spec.type));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+  WEFT_CHECK(check_channels(spec.channels));
+  WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  tune::Question question{
+      .task = task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type),
+      .can = capabilities_of(machine),
+      .algorithm = spec.algorithm,
+      .protocol = spec.protocol,
+      .channels = static_cast<int>(spec.channels)};
+  return Asked{std::move(machine), std::move(question)};
+}
+
+// The simulator decides between plans of nearly equal estimates; its choice comes first.
+void mark_chosen(std::vector<tune::Candidate>& all, const predict::Answer& answer) {
+  const tune::Candidate& choice = answer.choice;
+  const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {
+    return c.plan.algorithm == choice.plan.algorithm && c.plan.protocol == choice.plan.protocol;
+  });
+  if (found == all.end()) return;
+  if (found != all.begin()) {
+    all.front().chosen = false;
+    all.front().reason =
+        fmt::format("the least estimate; {}",
+                    choice.reason.starts_with("fastest of") ? "simulated, it takes longer" : "not simulated");
+  }
+  *found = choice;
+  std::rotate(all.begin(), found, found + 1);
+}
+
+// `publish`: called with the estimates, before anything is simulated; may be empty.
+Result<Explained> explain(const Asked& asked, const std::function<void(const Explained&)>& publish) {
+  WEFT_TRY(auto all, tune::candidates(*asked.machine.view, asked.question));
+  std::optional<NcclView> nccl;
+  if (asked.machine.simulated && all.front().possible) nccl = ask_nccl(*asked.machine.view, asked.question);
+  Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task),
+              std::nullopt};
+  if (asked.machine.simulated && e.all.front().possible) {
+    predict::Query query{.question = asked.question};
+    if (publish) {
+      publish(e);
+      query.progress = [](int tried, int plans) {
+        Progress::show(fmt::format("simulating plan {} of {} …", tried + 1, plans));
+      };
+    }
+    WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
+    mark_chosen(e.all, *e.answer);
+    const schedule::Task& task = asked.question.task;
+    WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks,
+                                         task.elements * task.element_bytes));
+  }
+  return e;
+}
+
+Status emit(const Spec& spec, const Asked& asked, const Explained& e) {
+  const schedule::Task& task = asked.question.task;
+  if (spec.json != "-") print(spec, asked.machine, task, e);
+  if (spec.json != "-" && e.nccl) print_nccl(*e.nccl, e.all.front());
+  if (spec.json.empty()) return {};
+  return write_json(spec.json, to_json(spec, asked.machine, task, e));
+}
+
+Result<int> run(const Spec& spec) {
+  if (spec.collective == "devices") return explain_devices(spec);
+  if (spec.collective == "access") {
+    WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+    WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
+    return explain_access(spec.access, machine, bytes, spec.json);
+  }
+  WEFT_TRY(const Asked asked, ask(spec));
+  if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
+  std::optional<Explained> estimated;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {}\n",
+               estimated ? "the least estimate is marked, no choice was simulated" : "nothing is done");
+    if (!estimated) return;
+    if (const auto written = emit(spec, asked, *estimated); !written) report_error(written.error());
+  });
+  Progress line;
+  Progress::show("estimating …");
+  WEFT_TRY(const Explained e, explain(asked, [&](const Explained& so_far) {
+             const std::lock_guard lock(interrupted.mutex());
+             estimated = so_far;
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(spec, asked, e));
+  return e.all.front().possible ? 0 : kBadAnswer;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (spec.collective == "devices" || spec.collective == "access" || !spec.table.empty())
+    return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
+  WEFT_TRY(const Asked asked, ask(spec));
+  WEFT_TRY(const Explained e, explain(asked, {}));
+  return to_json(spec, asked.machine, asked.question.task, e);
+}
+
+}  // namespace
+
+Command add_explain(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub =
+      app.add_subcommand("explain", "Say which algorithm and protocol is chosen, and why each other one lost");
+  sub->add_option("collective", spec->collective,
+                  "all_reduce, broadcast, … (weft algorithms lists them), access, or devices")
+      ->required();
+  sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
+  sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
+  sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
+  sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
+  sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
+  sub->add_option("--proto", spec->protocol, "only this protocol");
+  sub->add_option("--channels", spec->channels, "with this many channels");
+  sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead")
+      ->check(writable);
+  sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
+  sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
+  sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
+      ->capture_default_str();
+  sub->add_option("--peer", spec->access.peer, "access: the array's rank; rank 0 uses it")->capture_default_str();
+  sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
+  sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
+  sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+}
+
+}  // namespace weft::cli

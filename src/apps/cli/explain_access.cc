@@ -1,0 +1,82 @@
+#include "apps/cli/explain_access.h"
+
+#include "base/text.h"
+#include "plan/cost/access.h"
+
+namespace weft::cli {
+namespace {
+
+std::string uses(std::int64_t n) { return n == 1 ? "one use" : fmt::format("{} uses", n); }
+
+// Why the winner wins, in terms of what was counted.
+std::string reason(const cost::AccessAdvice& a, const cost::Access& access) {
+  if (!a.pointer_possible) return a.path;
+  if (a.get_wins)
+    return fmt::format("{} by pointer take {}, the copy {} and {} of it {}", uses(access.reuse),
+                       format_duration(a.pointer), format_duration(a.copy), uses(access.reuse),
+                       format_duration(a.use_here * static_cast<double>(access.reuse)));
+  if (!a.from_uses) return "the peer's memory is as near as one's own";
+  if (access.fraction < 1 && *a.from_uses > 3)
+    return fmt::format("only {:.3g} % are used; a copy moves everything", access.fraction * 100);
+  if (access.reuse == 1) return "a copy that is used once is one step more";
+  return "the call of a get costs more than what the copy saves";
+}
+
+void print(const cost::AccessAdvice& a, const cost::Access& access, const Machine& machine, std::int64_t peer) {
+  fmt::print("# rank 0 uses {} of {}, an array of rank {} of {} ({})\n",
+             access.fraction < 1 ? fmt::format("{:.3g} %", access.fraction * 100) : "all", format_bytes(access.bytes),
+             peer, machine.name, a.path);
+  fmt::print("  {:<8} {:>12} {:>14}  total for {}\n", "way", "beforehand", "each use", uses(access.reuse));
+  if (a.pointer_possible)
+    fmt::print("{} {:<8} {:>12} {:>14}  {}\n", a.get_wins ? ' ' : '*', "pointer", "-", format_duration(a.use_there),
+               format_duration(a.pointer));
+  fmt::print("{} {:<8} {:>12} {:>14}  {}\n", a.get_wins ? '*' : ' ', "get", format_duration(a.copy),
+             format_duration(a.use_here), format_duration(a.get));
+  fmt::print("{}: {}\n", a.get_wins ? "get" : "pointer", reason(a, access));
+  if (!a.pointer_possible) return;
+  fmt::print("break-even at {}: {}; at {}: {}\n", format_bytes(access.bytes),
+             a.from_uses ? fmt::format("get wins from {} on", uses(*a.from_uses)) : "get never wins",
+             uses(access.reuse),
+             a.from_bytes ? fmt::format("get wins from about {} on", format_bytes(*a.from_bytes)) : "get never wins");
+}
+
+nlohmann::json to_json(const cost::AccessAdvice& a, const cost::Access& access, const Machine& machine,
+                       std::int64_t peer) {
+  nlohmann::json json = {{"schema", "weft.explain_access/1"},
+                         {"machine", machine.name},
+                         {"peer", peer},
+                         {"bytes", access.bytes},
+                         {"fraction", access.fraction},
+                         {"reuse", access.reuse},
+                         {"path", a.path},
+                         {"choice", a.get_wins ? "get" : "pointer"},
+                         {"pointer_us", nullptr},
+                         {"get_us", a.get.us()},
+                         {"copy_us", a.copy.us()},
+                         {"use_of_copy_us", a.use_here.us()},
+                         {"get_from_uses", nullptr},
+                         {"get_from_bytes", nullptr},
+                         {"reason", reason(a, access)}};
+  if (a.pointer_possible) json["pointer_us"] = a.pointer.us();
+  if (a.from_uses) json["get_from_uses"] = *a.from_uses;
+  if (a.from_bytes) json["get_from_bytes"] = *a.from_bytes;
+  return json;
+}
+
+}  // namespace
+
+Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes bytes, const std::string& json) {
+  if (bytes < 1) return bad_input("--bytes {}: at least 1", bytes);
+  if (spec.reuse < 1) return bad_input("--reuse {}: at least 1", spec.reuse);
+  if (!(spec.fraction > 0 && spec.fraction <= 1)) return bad_input("--fraction {}: above 0, at most 1", spec.fraction);
+  if (spec.peer < 1 || spec.peer >= machine.view->endpoints())
+    return bad_input("--peer {}: {} has ranks 1 to {} besides rank 0", spec.peer, machine.name,
+                     machine.view->endpoints() - 1);
+  const cost::Access access{.bytes = bytes, .fraction = spec.fraction, .reuse = spec.reuse};
+  WEFT_TRY(const auto advice, cost::advise(*machine.view, 0, static_cast<Rank>(spec.peer), access));
+  if (json != "-") print(advice, access, machine, spec.peer);
+  if (!json.empty()) WEFT_CHECK(write_json(json, to_json(advice, access, machine, spec.peer)));
+  return 0;
+}
+
+}  // namespace weft::cli

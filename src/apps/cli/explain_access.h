@@ -1,0 +1,17 @@
+#pragma once
+
+#include "apps/cli/common.h"
+
+namespace weft::cli {
+
+// The question of `weft explain access` besides the machine and the size.
+struct AccessSpec {
+  std::int64_t reuse = 1, peer = 1;
+  double fraction = 1;
+};
+
+// Pointer or get, and where the break-even lies; as text, and as weft.explain_access/1 in `json` if that names a file.
+// Errors (bad input): a reuse, fraction or peer that cannot be; see cost::advise.
+Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes bytes, const std::string& json);
+
+}  // namespace weft::cli

@@ -1,0 +1,23 @@
+#include "apps/cli/measured.h"
+
+#include "model/accuracy/spread.h"
+
+namespace weft::cli {
+
+Result<std::optional<report::Measured>> measured_beside(Duration time, const cost::MachineView& machine, Rank ranks,
+                                                        Bytes bytes) {
+  WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
+  const auto spread = ratios.spread(accuracy::class_of(machine, ranks), bytes);
+  if (!spread) return std::nullopt;
+  return report::Measured{.low = time * spread->low,
+                          .high = time * spread->high,
+                          .inside = accuracy::kInside,
+                          .tables = spread->tables,
+                          .of = spread->of};
+}
+
+std::string rows_inside(const report::Measured& measured) {
+  return fmt::format("{:.0f} of 10 published rows", 10 * measured.inside);
+}
+
+}  // namespace weft::cli

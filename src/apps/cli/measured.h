@@ -1,0 +1,15 @@
+#pragma once
+
+#include "base/report/bench.h"
+#include "plan/cost/machine_view.h"
+
+namespace weft::cli {
+
+// Where published measurements of machines like this one would lie beside a simulated time of `bytes` on `ranks`;
+// nothing where too few tables of such machines are known. Errors: the shipped ratios cannot be read.
+Result<std::optional<report::Measured>> measured_beside(Duration time, const cost::MachineView& machine, Rank ranks,
+                                                        Bytes bytes);
+// "8 of 10 published rows"
+std::string rows_inside(const report::Measured& measured);
+
+}  // namespace weft::cli

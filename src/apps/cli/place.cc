@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/on_interrupt.h"
+#include "apps/cli/progress.h"
+#include "base/text.h"
+#include "machine/import/hostlist.h"
+#include "machine/import/network_tree.h"
+#include "machine/place.h"
+#include "model/predict/predict.h"
+#include "model/sim/flow/flow_fabric.h"
+
+namespace weft::cli {
+namespace {
+
+using Nodes = std::vector<std::int32_t>;
+
+struct Spec {
+  std::string on, free, given, bytes = "1G", json;
+  std::int64_t nodes = 0, seed = 1;
+};
+
+constexpr const char* kExamples = R"(
+Chooses nodes of a cluster that are close to each other, and says what an all-reduce over all their GPUs takes there, and
+over the nodes that were given, or over nodes drawn at random (--seed). Both are simulated on the whole network with only
+this job on it.
+
+Examples:
+  weft place --on topology.conf:node=dgx-h100,net=ib-ndr --nodes 8
+  weft place --on topology.conf:node=dgx-h100,net=ib-ndr,oversub=4 --nodes 4 --free "tux[0-31]" --given "tux[1,9,17,25]"
+  weft place --on dgx-h100:nodes=64,wires=fat-tree,oversub=2 --nodes 16 --bytes 64M
+)";
+
+// Names to node numbers. Errors (bad input): a name that is not there, or twice.
+Result<Nodes> find_nodes(std::string_view option, const std::vector<std::string>& names, const std::string& list) {
+  const auto wanted = topology::expand_hostlist(list);
+  if (!wanted) return bad_input("{} '{}': {}", option, list, wanted.error().message);
+  std::map<std::string_view, std::int32_t> number;
+  for (std::size_t n = 0; n < names.size(); ++n) number[names[n]] = static_cast<std::int32_t>(n);
+  Nodes found;
+  for (const std::string& name : *wanted) {
+    const auto at = number.find(name);
+    if (at == number.end()) return bad_input("{} '{}': there is no node '{}'", option, list, name);
+    if (std::ranges::find(found, at->second) != found.end())
+      return bad_input("{} '{}': node '{}' is there twice", option, list, name);
+    found.push_back(at->second);
+  }
+  return found;
+}
+
+struct Outcome {
+  Nodes nodes;
+  Duration time;
+  std::string algorithm;
+  std::size_t groups = 0;   // lowest switches that the nodes hang at
+  std::string method = {};  // how the simulator found the time: "full", "symmetric", "extrapolated"
+};
+
+// Time of the best all-reduce over all GPUs of these nodes.
+Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes,
+                        const char* label) {
+  const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
+  const Rank ranks = view.endpoints();
+  const schedule::Task task =
+      task_of(Collective::kAllReduce, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  const auto progress = [&](int tried, int plans) {
+    Progress::show(fmt::format("simulating the {} nodes, plan {} of {} …", label, tried + 1, plans));
+  };
+  WEFT_TRY(const predict::Answer answer,
+           predict::predict(view, {.question = {.task = task, .can = sim::flow_capabilities(view.topology())},
+                                   .progress = progress}));
+  Outcome outcome{.nodes = std::move(nodes),
+                  .time = answer.outcome.time,
+                  .algorithm = std::string(answer.choice.plan.algorithm->name),
+                  .method = std::string(simulate::name(answer.outcome.method))};
+  std::vector<std::int32_t> used;
+  for (const std::int32_t n : outcome.nodes) used.push_back(groups[0][static_cast<std::size_t>(n)]);
+  std::ranges::sort(used);
+  outcome.groups = static_cast<std::size_t>(std::ranges::unique(used).begin() - used.begin());
+  return outcome;
+}
+
+std::string list_of(const std::vector<std::string>& names, const Nodes& nodes) {
+  std::vector<std::string> own;
+  for (const std::int32_t n : nodes) own.push_back(names[static_cast<std::size_t>(n)]);
+  return topology::compress_hostlist(own);
+}
+
+nlohmann::json to_json(const std::vector<std::string>& names, const Outcome& o) {
+  return {{"nodes", list_of(names, o.nodes)},
+          {"time_us", o.time.us()},
+          {"algorithm", o.algorithm},
+          {"leaf_groups", o.groups},
+          {"method", o.method}};
+}
+
+// What is done of the comparison.
+struct Compared {
+  std::optional<Outcome> chosen, other;
+  const char* label = "";  // of the others
+};
+
+Status emit(const Spec& spec, const Machine& machine, const std::vector<std::string>& names, Bytes bytes,
+            const Compared& c) {
+  nlohmann::json json = {{"schema", "weft.place/1"}, {"machine", machine.name}, {"bytes", bytes}};
+  if (c.chosen) json["chosen"] = to_json(names, *c.chosen);
+  if (c.other) {
+    json[c.label] = to_json(names, *c.other);
+    json["slowdown"] = c.other->time / c.chosen->time;
+  }
+  if (!spec.json.empty() && c.chosen) WEFT_CHECK(write_json(spec.json, json));
+  if (spec.json == "-" || !c.chosen) return {};
+  fmt::print("# all_reduce of {} over {} nodes of {}, simulated\n", format_bytes(bytes), c.chosen->nodes.size(),
+             machine.name);
+  for (const auto& [label, o] : {std::pair("chosen", &c.chosen), std::pair(c.label, &c.other)})
+    if (*o)
+      fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
+                 (*o)->groups, (*o)->groups == 1 ? "" : "s", list_of(names, (*o)->nodes));
+  if (c.other) fmt::print("slowdown of the {} nodes: {:.2f}x\n", c.label, c.other->time / c.chosen->time);
+  return {};
+}
+
+Result<int> run(const Spec& spec) {
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  const topology::Topology& cluster = machine.view->topology();
+  WEFT_TRY(const topology::NodeGroups groups, topology::node_groups(cluster));
+  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+  const std::vector<std::string> names = topology::host_names(cluster);
+  Nodes free(names.size());
+  std::iota(free.begin(), free.end(), 0);
+  if (!spec.free.empty()) {
+    WEFT_TRY(free, find_nodes("--free", names, spec.free));
+  }
+  Nodes other;
+  if (!spec.given.empty()) {
+    WEFT_TRY(other, find_nodes("--given", names, spec.given));
+  }
+  const std::int64_t count = spec.nodes > 0 ? spec.nodes : static_cast<std::int64_t>(other.size());
+  if (count < 1 || count > cluster.nodes())
+    return bad_input("--nodes {}: '{}' has {} nodes", count, machine.name, cluster.nodes());
+  if (!other.empty() && static_cast<std::int64_t>(other.size()) != count)
+    return bad_input("--given names {} nodes, --nodes is {}", other.size(), count);
+  WEFT_TRY(Nodes best, topology::choose_nodes(groups, free, static_cast<std::int32_t>(count)));
+  if (other.empty()) {
+    WEFT_TRY(other,
+             topology::scatter_nodes(free, static_cast<std::int32_t>(count), static_cast<std::uint64_t>(spec.seed)));
+  }
+  Compared done{.label = spec.given.empty() ? "scattered" : "given"};
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {}\n",
+               done.chosen ? "the chosen nodes are simulated, the others are not" : "nothing is done");
+    if (const auto emitted = emit(spec, machine, names, bytes, done); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes, "chosen"));
+  {
+    const std::lock_guard lock(interrupted.mutex());
+    done.chosen = std::move(chosen);
+  }
+  WEFT_TRY(Outcome compared, time_on(*machine.view, groups, std::move(other), bytes, done.label));
+  const std::lock_guard lock(interrupted.mutex());
+  done.other = std::move(compared);
+  Progress::show("");
+  WEFT_CHECK(emit(spec, machine, names, bytes, done));
+  return 0;
+}
+
+}  // namespace
+
+Command add_place(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("place", "Choose nodes for a job, and say what a worse choice costs");
+  sub->add_option("--on", spec->on, "a cluster: topology.conf:node=PRESET, ibnetdiscover output, or a preset")
+      ->required();
+  sub->add_option("--nodes", spec->nodes, "nodes of the job (default: as many as --given)");
+  sub->add_option("--free", spec->free, "nodes to choose from, as Slurm writes lists (default: all)");
+  sub->add_option("--given", spec->given, "nodes to compare with, in rank order");
+  sub->add_option("--seed", spec->seed, "draws the scattered nodes when none are given");
+  sub->add_option("--bytes", spec->bytes, "message per rank (default 1G)");
+  sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }};
+}
+
+}  // namespace weft::cli

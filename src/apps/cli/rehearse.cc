@@ -1,0 +1,133 @@
+#include "apps/cli/rehearse.h"
+
+#include <algorithm>
+
+#include "apps/rehearsal/answer.h"
+#include "base/text.h"
+#include "base/text_file.h"
+
+namespace weft::cli {
+namespace {
+
+using rehearsal::Answer;
+using rehearsal::Job;
+
+constexpr double kGiB = 1073741824.0;
+constexpr std::uintmax_t kLargestRecording = std::uintmax_t{1} << 31;
+
+constexpr const char* kExamples = R"(
+What a PyTorch script does on a machine that is not here. The Python package weft-comm-torch runs the script and records
+some of its ranks; this command matches and times the recordings:
+  weftcomm rehearse --on dgx-h100:nodes=2 --keep recorded train.py
+  weft rehearse recorded/*.jsonl --on dgx-h100:nodes=2,net=ib-ndr      another machine, without running the script again
+
+Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that does not fit), 2 bad input.
+)";
+
+struct Spec {
+  std::vector<std::string> files;
+  std::string on, json;
+  bool describe = false;
+};
+
+std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
+
+std::string list_of(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", ranks[i]);
+  return ranks.size() > kShown ? text + ", …" : text;
+}
+
+void print_sites(const rehearsal::RankTime& rank) {
+  std::vector<std::pair<std::pair<std::string, std::string>, rehearsal::CallSite>> sites(rank.sites.begin(),
+                                                                                         rank.sites.end());
+  std::ranges::stable_sort(sites, [](const auto& a, const auto& b) {
+    return std::pair(a.second.exposed, a.second.seconds) > std::pair(b.second.exposed, b.second.seconds);
+  });
+  if (sites.empty()) return;
+  fmt::print("\n{:<28} {:<18} {:>6} {:>11} {:>11} {:>11}\n", "communication of rank " + std::to_string(rank.rank), "",
+             "calls", "MB", "time", "exposed");
+  constexpr std::size_t kShown = 12;
+  for (std::size_t i = 0; i < std::min(sites.size(), kShown); ++i) {
+    const auto& [where, site] = sites[i];
+    fmt::print("  {:<26} {:<18} {:>6} {:>11.1f} {:>11} {:>11}\n", where.first, where.second, site.calls,
+               site.bytes / 1e6, as_time(site.seconds), as_time(site.exposed));
+  }
+  if (sites.size() > kShown) fmt::print("  … and {} more lines (--json has all)\n", sites.size() - kShown);
+}
+
+void print(const Job& job, const Answer& answer, const std::string& machine) {
+  std::vector<Rank> rehearsed;
+  for (const auto& rank : job.ranks) rehearsed.push_back(rank.rank);
+  fmt::print("{} on {}: {} ranks of {} kind{}, rehearsed: {}\n", job.ranks.front().script, machine, job.world,
+             answer.kinds.size(), answer.kinds.size() == 1 ? "" : "s", list_of(rehearsed));
+  if (!answer.missing.empty())
+    fmt::print("not rehearsed yet: a rank of each kind needs rank{} {}\n", answer.missing.size() == 1 ? "" : "s",
+               list_of(answer.missing));
+  const rehearsal::RankTime& rank = *answer.slowest;
+  if (rank.step > 0)
+    fmt::print("step {} on rank {}: computing {}, exposed communication {}; MFU {:.1f} %\n", as_time(rank.step),
+               rank.rank, as_time(rank.step_compute), as_time(rank.step_exposed), 100 * answer.mfu);
+  else
+    fmt::print("run {} on rank {}: computing {}, exposed communication {} (no two optimizer steps)\n",
+               as_time(rank.total), rank.rank, as_time(rank.compute), as_time(rank.exposed));
+  fmt::print("memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
+             static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
+             answer.capacity / kGiB);
+  print_sites(rank);
+  if (!answer.notes.empty()) fmt::print("\n");
+  for (const auto& note : answer.notes)
+    fmt::print("note: {}{}{}\n", note.line, note.line.empty() ? "" : ": ", note.text);
+  fmt::print("\n");
+  for (const auto& finding : answer.outcome.findings) fmt::print("{}: {}\n", finding.rule, finding.text);
+  if (answer.outcome.findings.empty())
+    fmt::print("nothing found: calls match, nobody waits without end, memory fits\n");
+}
+
+Result<Job> read(const std::vector<std::string>& files) {
+  Job job;
+  for (const std::string& file : files) {
+    WEFT_TRY(const std::string text, read_text_file(file, kLargestRecording));
+    WEFT_CHECK(rehearsal::add_recording(job, file, text));
+  }
+  return job;
+}
+
+Result<int> rehearse(const Spec& spec) {
+  if (spec.describe != spec.files.empty())
+    return bad_input(
+        "{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
+  WEFT_TRY(const Job job, read(spec.files));
+  WEFT_TRY(const Machine machine, load_machine(spec.on));
+  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
+  if (spec.describe) {
+    const nlohmann::json said = {{"gpus", prices.gpus()},
+                                 {"gpus_per_node", prices.gpus_per_node()},
+                                 {"memory", static_cast<std::int64_t>(prices.card().memory)}};
+    WEFT_CHECK(write_json(spec.json.empty() ? "-" : spec.json, said));
+    return 0;
+  }
+  WEFT_TRY(const Answer answer, rehearsal::answer(job, prices));
+  if (spec.json != "-") print(job, answer, machine.name);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, rehearsal::to_json(job, answer, machine.name)));
+  return answer.outcome.findings.empty() ? 0 : kBadAnswer;
+}
+
+}  // namespace
+
+Command add_rehearse(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub =
+      app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
+  sub->add_option("recordings", spec->files, "weft.rehearsal/1, one file per rehearsed rank");
+  sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
+  sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");
+  sub->add_option("--json", spec->json, "write weft.rehearsed/1 to this file; - is stdout instead of the text")
+      ->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return rehearse(*spec); }};
+}
+
+}  // namespace weft::cli

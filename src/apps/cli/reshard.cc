@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <chrono>
+
+#include "apps/cli/bench_transfer.h"
+#include "apps/cli/commands.h"
+#include "apps/cli/reshard_here.h"
+#include "base/report/reshard.h"
+#include "base/text.h"
+#include "base/text_file.h"
+#include "move/reshard/layout_json.h"
+#include "move/reshard/modelled.h"
+#include "move/reshard/prove.h"
+#include "move/reshard/safetensors.h"
+#include "move/reshard/tensor_parallel.h"
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kExamples = R"(
+Two layouts (weft.layout/1, see docs/reshard.md) become one plan of moves, which is proved: every byte that a rank of --to
+wants is written exactly once, from a rank of --from that has it. Without --on the plan runs here: another process
+has the memory of all ranks of --from, and the ranks of --to read from it; --check compares every byte.
+  weft reshard --from trainer.json --to inference.json
+  weft reshard --from trainer.json --to inference.json --check
+  weft reshard --from trainer.json --to inference.json --on dgx-h100:nodes=2
+  weft reshard --from trainer.json --to inference.json --same-ranks --json -
+A checkpoint, or the tensors of any layout, as vLLM or Megatron splits them:
+  weft reshard --from model.safetensors.index.json --to vllm:tp=2,kv_heads=8 --check
+Ranks of --to are other processes than those of --from and follow them on the machine; with --same-ranks rank r is one process.
+)";
+
+struct Spec {
+  std::string from, to, on, transport, json;
+  bool same_ranks = false, check = false;
+};
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+Result<reshard::Layout> read_layout(const std::string& file) {
+  if (reshard::is_safetensors(file)) return reshard::read_safetensors(file);
+  WEFT_TRY(const std::string text, read_text_file(file, std::uintmax_t{1} << 30));
+  return reshard::parse_layout(file, text);
+}
+
+// Layouts by a system's names have the tensors of the other layout.
+Result<std::pair<reshard::Layout, reshard::Layout>> read_layouts(const Spec& spec) {
+  const bool from_named = reshard::is_tensor_parallel(spec.from), to_named = reshard::is_tensor_parallel(spec.to);
+  if (from_named && to_named)
+    return bad_input("--from {} --to {}: one of them must be a file, which says what tensors there are", spec.from,
+                     spec.to);
+  std::pair<reshard::Layout, reshard::Layout> layouts;
+  if (!from_named) {
+    WEFT_TRY(layouts.first, read_layout(spec.from));
+  }
+  if (!to_named) {
+    WEFT_TRY(layouts.second, read_layout(spec.to));
+  }
+  if (from_named) {
+    WEFT_TRY(layouts.first, reshard::tensor_parallel(spec.from, layouts.second));
+  }
+  if (to_named) {
+    WEFT_TRY(layouts.second, reshard::tensor_parallel(spec.to, layouts.first));
+  }
+  return layouts;
+}
+
+report::ReshardReport report_of(const reshard::Plan& plan) {
+  report::ReshardReport r{.from = plan.from().name,
+                          .to = plan.to().name,
+                          .from_ranks = plan.from().ranks,
+                          .to_ranks = plan.to().ranks,
+                          .tensors = static_cast<std::int64_t>(plan.to().tensors.size()),
+                          .patterns = plan.patterns(),
+                          .unwanted = plan.unwanted(),
+                          .same_ranks = plan.options().same_ranks};
+  r.sent.resize(static_cast<std::size_t>(r.from_ranks));
+  r.received.resize(static_cast<std::size_t>(r.to_ranks));
+  for (const reshard::PairTotal& p : plan.pairs()) {
+    r.pieces += p.pieces;
+    if (plan.stays(p.sender, p.receiver)) {
+      r.stays += p.bytes;
+      continue;
+    }
+    ++r.pairs;
+    r.bytes += p.bytes;
+    r.sent[static_cast<std::size_t>(p.sender)] += p.bytes;
+    r.received[static_cast<std::size_t>(p.receiver)] += p.bytes;
+  }
+  return r;
+}
+
+void print_spread(const char* what, const std::vector<std::int64_t>& bytes) {
+  if (bytes.empty()) return;
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  const auto least = std::min_element(bytes.begin(), bytes.end());
+  fmt::print("{:<14} {} (rank {}) to {} (rank {}) per rank\n", what, format_bytes(*least), least - bytes.begin(),
+             format_bytes(*most), most - bytes.begin());
+}
+
+void print(const report::ReshardReport& r) {
+  fmt::print("# {} on {} ranks -> {} on {}{}: {} tensors, {} patterns\n", r.from, r.from_ranks, r.to, r.to_ranks,
+             r.same_ranks ? " of the same ranks" : " other ranks", r.tensors, r.patterns);
+  fmt::print("must move      {} in {} pieces between {} pairs of ranks\n", format_bytes(r.bytes), r.pieces, r.pairs);
+  if (r.same_ranks) fmt::print("stays          {}\n", format_bytes(r.stays));
+  if (r.unwanted > 0) fmt::print("not wanted     {} tensors of {}\n", r.unwanted, r.from);
+  print_spread("sent", r.sent);
+  print_spread("received", r.received);
+  fmt::print("planned in     {:.3f} s\n", r.plan_seconds);
+  fmt::print("proved         {} moves of {} tensors, one per pattern, in {:.3f} s\n", r.proved_moves, r.proved_tensors,
+             r.prove_seconds);
+  if (r.here) {
+    const auto& h = *r.here;
+    fmt::print("run here       {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
+               static_cast<double>(r.bytes + r.stays) / h.seconds * 1e-9, h.path, h.copy_seconds * 1e3);
+    if (h.wrong >= 0) fmt::print("wrong bytes    {}\n", h.wrong);
+  }
+  if (!r.machine) return;
+  const auto& m = *r.machine;
+  fmt::print("on {} (simulated): {}, {:.1f} GB/s together\n", m.name, format_duration(m.time), r.gb_per_second());
+  if (!m.busiest_link.empty()) fmt::print("limited by     {}, busy {:.0f} %\n", m.busiest_link, 100 * m.busiest_share);
+  constexpr std::size_t kShown = 16;
+  if (!m.nics.empty()) fmt::print("# {:<24} {:>14} {:>14}\n", "NIC", "out (B)", "in (B)");
+  for (std::size_t i = 0; i < std::min(kShown, m.nics.size()); ++i)
+    fmt::print("  {:<24} {:>14} {:>14}\n", m.nics[i].name, m.nics[i].out, m.nics[i].in);
+  if (m.nics.size() > kShown) fmt::print("  … and {} more (--json has all)\n", m.nics.size() - kShown);
+}
+
+Result<int> reshard_command(const Spec& spec) {
+  WEFT_TRY(auto layouts, read_layouts(spec));
+  reshard::PlanOptions options{.same_ranks = spec.same_ranks};
+  if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
+    return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);
+  WEFT_TRY(const auto network, network_of("reshard", spec.transport));
+  std::optional<Machine> machine;
+  if (!spec.on.empty()) {
+    WEFT_TRY(machine, load_machine(spec.on));
+    options.per_node = machine->view->ranks_per_node(machine->view->endpoints());
+  }
+  if (!machine) WEFT_CHECK(check_fits_here(layouts.first, layouts.second));
+  auto begin = Clock::now();
+  WEFT_TRY(const auto plan, reshard::Plan::make(std::move(layouts.first), std::move(layouts.second), options));
+  report::ReshardReport report = report_of(plan);
+  report.plan_seconds = seconds_since(begin);
+  begin = Clock::now();
+  WEFT_TRY(const auto proof, reshard::prove(plan));
+  report.prove_seconds = seconds_since(begin);
+  report.proved_moves = proof.moves, report.proved_tensors = proof.tensors;
+  if (machine) {
+    WEFT_TRY(auto modelled, reshard::model(*machine->view, plan));
+    report.machine = report::ReshardReport::OnMachine{
+        machine->name, modelled.outcome.total, modelled.outcome.busiest_link, modelled.outcome.busiest_share, {}};
+    for (auto& nic : modelled.nics) report.machine->nics.push_back({std::move(nic.name), nic.out, nic.in});
+  }
+  if (!machine) {
+    WEFT_TRY(report.here, reshard_here(plan, network, spec.check));
+  }
+  if (spec.json != "-") print(report);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
+  return report.here && report.here->wrong > 0 ? kBadAnswer : 0;
+}
+
+}  // namespace
+
+Command add_reshard(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("reshard", "Plan, prove and time the moves from one layout of tensors to another");
+  sub->add_option(
+         "--from", spec->from,
+         "the layout that is there: a file of weft.layout/1, *.safetensors or its index, or the names of a system: "
+         "vllm:tp=N,kv_heads=K, megatron:tp=N")
+      ->required();
+  sub->add_option("--to", spec->to, "the layout that is wanted: as --from")->required();
+  sub->add_option("--on", spec->on, "simulate it on this machine: a preset, a preset with options, or a file");
+  sub->add_option("--transport", spec->transport, "here: shm (default), tcp or ucx");
+  sub->add_flag("--check", spec->check, "here: compare every byte that has arrived");
+  sub->add_flag("--same-ranks", spec->same_ranks, "rank r of both layouts is one process; what it holds already stays");
+  sub->add_option("--json", spec->json, "write weft.reshard/1 to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return reshard_command(*spec); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,95 @@
+#include "apps/cli/commands.h"
+#include "apps/cli/schedule_source.h"
+#include "plan/schedule/exchange/msccl_xml.h"
+#include "plan/schedule/exchange/schedule_json.h"
+#include "plan/schedule/render/space_time.h"
+
+namespace weft::cli {
+namespace {
+
+struct Spec {
+  ScheduleSource source;
+  std::string xml, json, svg;
+  std::int64_t rank = -1;
+};
+
+constexpr const char* kExamples = R"(
+Without --xml, --json or --svg: the steps of every rank. A file is read, not proved; weft verify proves it.
+
+Examples:
+  weft schedule all_reduce --algo ring --ranks 4
+  weft schedule all_reduce --algo tree --ranks 8 --svg tree.svg          a space-time diagram
+  weft schedule all_gather --algo pat --ranks 8 --xml pat.xml            MSCCL XML, for algorithms of messages only
+  weft schedule all_reduce --algo nvls --ranks 4 --json nvls.json        weft.schedule/1, without loss
+  weft schedule allreduce.xml --rank 2                                   one rank's steps of a file
+)";
+
+std::string title_of(const schedule::Document& d) {
+  const schedule::Shape& shape = d.schedule.shape;
+  return fmt::format("{} by {}, {} ranks{}", schedule::name(shape.collective), d.name, shape.ranks,
+                     schedule::rooted(shape.collective) ? fmt::format(", root {}", shape.root) : "");
+}
+
+void print(const schedule::Document& d, std::int64_t only) {
+  const schedule::Schedule& s = d.schedule;
+  fmt::print("{}: {} chunks, {} scratch slots, {} lane{}\n", title_of(d), s.shape.chunks, s.scratch, s.lanes,
+             s.lanes == 1 ? "" : "s");
+  auto order = s.orders.begin();
+  for (std::size_t strand = 0; strand < s.strands.size(); ++strand) {
+    const std::int64_t rank = static_cast<std::int64_t>(strand) / s.lanes,
+                       lane = static_cast<std::int64_t>(strand) % s.lanes;
+    const bool shown = (only < 0 || only == rank) && (s.lanes == 1 || !s.strands[strand].empty());
+    if (shown) fmt::print("rank {}{}\n", rank, s.lanes == 1 ? "" : fmt::format(" lane {}", lane));
+    for (std::size_t i = 0; i < s.strands[strand].size(); ++i) {
+      std::string after;
+      for (; order != s.orders.end() && order->strand == static_cast<std::int32_t>(strand) &&
+             order->step == static_cast<std::int32_t>(i);
+           ++order)
+        after += fmt::format("{} {} of lane {}", after.empty() ? ", after step" : ",", order->after, order->lane);
+      if (shown) fmt::print("  {:>3}  {}{}\n", i, to_string(s.strands[strand][i]), after);
+    }
+  }
+}
+
+Result<int> run(const Spec& spec) {
+  WEFT_TRY(const schedule::Document document, spec.source.load());
+  if (spec.rank >= document.schedule.shape.ranks)
+    return bad_input("--rank {}: there are {} ranks", spec.rank, document.schedule.shape.ranks);
+  if (!spec.xml.empty()) {
+    WEFT_TRY(const std::string text, schedule::to_msccl_xml(document));
+    WEFT_CHECK(write_text(spec.xml, text));
+  }
+  if (!spec.json.empty()) WEFT_CHECK(write_text(spec.json, schedule::to_schedule_json(document)));
+  if (!spec.svg.empty()) {
+    WEFT_TRY(const std::string text, schedule::space_time_svg(document.schedule, title_of(document)));
+    WEFT_CHECK(write_text(spec.svg, text));
+  }
+  if (spec.xml.empty() && spec.json.empty() && spec.svg.empty()) print(document, spec.rank);
+  return 0;
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  WEFT_TRY(const schedule::Document document, spec.source.load());
+  return nlohmann::json::parse(schedule::to_schedule_json(document));
+}
+
+Result<std::string> picture(const Spec& spec) {
+  WEFT_TRY(const schedule::Document document, spec.source.load());
+  return schedule::space_time_svg(document.schedule, title_of(document));
+}
+
+}  // namespace
+
+Command add_schedule(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("schedule", "Show a schedule: steps, picture, or file");
+  spec->source.add_options(*sub);
+  sub->add_option("--rank", spec->rank, "only this rank's steps");
+  sub->add_option("--xml", spec->xml, "write MSCCL XML to this file; - is stdout")->check(writable);
+  sub->add_option("--json", spec->json, "write weft.schedule/1 to this file; - is stdout")->check(writable);
+  sub->add_option("--svg", spec->svg, "draw a space-time diagram into this file")->check(writable);
+  sub->footer(kExamples);
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }, [spec] { return picture(*spec); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,49 @@
+#include "apps/cli/tiers.h"
+
+#include "base/report/transfer.h"
+#include "base/text.h"
+#include "model/replay/hand_over.h"
+#include "plan/cost/reload.h"
+
+namespace weft::cli {
+
+Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& from, const std::string& stack,
+                           Rank ranks, Bytes rank_bytes) {
+  if (from == "gpu" || from == "node") {
+    WEFT_TRY(auto over, replay::hand_over(machine, {.ranks = ranks,
+                                                    .within_node = from == "gpu",
+                                                    .rank_bytes = rank_bytes,
+                                                    .stack = stack.empty() ? "weft" : stack}));
+    return Fetched{over.time, std::move(over.busiest_link)};
+  }
+  if (!stack.empty()) return bad_input("--stack {}: goes with --from gpu or node", stack);
+  WEFT_TRY(const cost::Tier tier, cost::parse_tier(from));
+  WEFT_TRY(auto reloaded, cost::reload(machine, tier, ranks, rank_bytes));
+  return Fetched{reloaded.time, std::move(reloaded.bound)};
+}
+
+Result<int> bench_tier(const BenchSpec& spec) {
+  if (spec.op_name == "write") return bad_input("--from {}: is read, not written", spec.from);
+  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
+  const std::string ranks_text = spec.ranks_text.empty() ? "1" : spec.ranks_text;
+  WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", ranks_text, 1, 1 << 20));
+  WEFT_TRY(const auto sizes, sizes_of(spec));
+  report::TierReport r{
+      .machine = machine.name, .from = spec.from, .stack = spec.stack, .ranks = static_cast<Rank>(ranks)};
+  for (const Bytes bytes : sizes) {
+    WEFT_TRY(auto fetched, fetch_from(*machine.view, spec.from, spec.stack, r.ranks, bytes));
+    r.rows.push_back({bytes, fetched.time, std::move(fetched.bound)});
+  }
+  if (spec.json != "-") {
+    fmt::print("# {} (simulated), {} rank{} from {}{}\n", r.machine, r.ranks, r.ranks == 1 ? "" : "s", r.from,
+               r.stack.empty() ? "" : " by " + r.stack);
+    fmt::print("# {:>12} {:>14} {:>12} {:>9}  {}\n", "a rank (B)", "all (B)", "time (us)", "GB/s", "bound by");
+    for (const auto& row : r.rows)
+      fmt::print("{:>14} {:>14} {:>12.1f} {:>9.1f}  {}\n", row.rank_bytes, r.bytes(row), row.time.us(),
+                 r.gb_per_second(row), row.bound);
+  }
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(r)));
+  return 0;
+}
+
+}  // namespace weft::cli

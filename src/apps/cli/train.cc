@@ -1,0 +1,481 @@
+#include <functional>
+#include <optional>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/on_interrupt.h"
+#include "apps/cli/progress.h"
+#include "apps/training/answer.h"
+#include "apps/training/best.h"
+#include "apps/training/compare.h"
+#include "apps/training/config/config.h"
+#include "apps/training/pictures.h"
+#include "base/report/train.h"
+#include "base/text.h"
+#include "base/text_file.h"
+
+namespace weft::cli {
+namespace {
+
+using training::Step;
+
+constexpr double kGiB = 1073741824.0;
+
+struct Spec {
+  training::Words words{.model = "", .on = ""};
+  std::string json, timeline, compare, config, svg, curves, cards;
+  std::function<bool(const char* option)> given;  // on the command line
+  std::int64_t shown = 10, vocab = 0;
+  bool best = false, sensitivity = false;
+};
+
+constexpr const char* kExamples = R"(
+How long a training step takes on a machine, whether it fits into memory, and what limits it. Communication is chosen and
+simulated as `weft bench --on` does; computing comes from data/training/cards.json. MODEL is a config.json of Hugging Face
+(file or folder) or a name: )";
+
+constexpr const char* kMoreExamples = R"(
+
+Examples:
+  weft train llama3-70b --on dgx-h100:nodes=8 --tp 4 --pp 4 --vp 5 --global-batch 128 --seq 8192
+  weft train llama3-8b --on dgx-h100 --zero 3 --global-batch 16 --timeline step.json    open it in Perfetto
+  weft train llama3-70b --on dgx-h100:nodes=8 --tp 4 --pp 4 --svg step.svg --curves scaling.svg    lanes, memory, MFU
+  weft train llama3-70b --on dgx-h100:nodes=16 --global-batch 512 --seq 4096 --best     all plans, ranked
+  weft train llama3-70b --on dgx-h100:nodes=16 --tp 8 --global-batch 512 --fault nic:0/3=down    what a dead NIC costs
+  weft train llama3-405b --on dgx-h100:nodes=2048 --tp 8 --pp 16 --global-batch 2048 --seq 8192 \
+      --tokens 15.6e12 --price 2 --failures 6.5 --checkpoint-time 30 --spares 16
+  weft train --config pretrain_gpt.sh --on dgx-h100:nodes=16       a run's own file
+  weft train --compare steps.csv                           published or own steps against the model
+  weft train llama3-70b --on dgx-h100:nodes=8 --tp 8 --cards mine.json    by weft calibrate --train runs.csv --out mine.json
+)";
+
+// Of a file that names no length: fine-tuning rarely uses all that a model can.
+constexpr std::int64_t kUsualSequence = 4096;
+
+std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
+
+void print_budget(const report::TrainRun& run, const report::TrainBudget& b) {
+  fmt::print("\n{:<18} {:>10}\n", "run", "");
+  const auto line = [](const char* what, const std::string& value) { fmt::print("{:<18} {:>10}\n", what, value); };
+  if (run.tokens > 0) {
+    line("days", fmt::format("{:.1f}", b.days));
+    line("GPU-hours", fmt::format("{:.4g}", b.gpu_hours));
+    if (run.price > 0) line("money", fmt::format("{:.4g}", b.money));
+  }
+  if (run.failures <= 0) return;
+  line("goodput %", fmt::format("{:.2f}", 100 * b.goodput));
+  line("a failure every", as_time(b.mttf_s));
+  if (b.interval_s > 0) line("checkpoint every", as_time(b.interval_s));
+  for (const auto& [what, share] : {std::pair{"  checkpoints %", b.checkpoints},
+                                    {"  lost work %", b.lost},
+                                    {"  restarts %", b.restarts},
+                                    {"  no node left %", b.waiting}})
+    line(what, fmt::format("{:.2f}", 100 * share));
+}
+
+void print_step(const report::TrainReport& report) {
+  const report::TrainRow& row = report.rows.front();
+  fmt::print("{}\n", in_a_sentence(report));
+  fmt::print("plan: {}; {} on {}, software of {}{}\n", row.plan, report.precision, report.card, report.software,
+             report.fitted.empty() ? "" : "; rates of computing " + report.fitted);
+  for (const std::string& key : report.not_modelled) fmt::print("left out: {} of the model's config\n", key);
+  fmt::print("\n{:<18} {:>10} {:>7}\n", "part of the step", "time s", "share %");
+  for (const auto& [name, seconds] : row.parts)
+    if (seconds > 0) fmt::print("{:<18} {:>10.4f} {:>7.1f}\n", name, seconds, 100 * seconds / row.seconds);
+  fmt::print("\n{:<18} {:>10}\n", "memory", "GiB");
+  for (const auto& [name, bytes] : row.memory) fmt::print("{:<18} {:>10.2f}\n", name, bytes / kGiB);
+  if (row.stage_memory.size() > 1)
+    fmt::print("{:<18} {:>10.2f}\n{:<18} {:>10.2f}\n", "first stage", row.stage_memory.front() / kGiB, "last stage",
+               row.stage_memory.back() / kGiB);
+  if (report.budget) print_budget(report.run, *report.budget);
+  if (!report.what_if.empty()) fmt::print("\n{:<42} {:>10} {:>8}\n", "what if", "step s", "change");
+  for (const auto& w : report.what_if)
+    if (w.refused.empty())
+      fmt::print("{:<42} {:>10.4f} {:>+7.1f}%\n", w.what, w.seconds, 100 * w.change);
+    else
+      fmt::print("{:<42} {}\n", w.what, w.refused);
+  fmt::print("\nMFU counts {} per token, {:.0f} TFLOP/s per GPU.\n", report.flops_formula, row.tflops);
+}
+
+// Chrome's trace format: a lane per stage for passes, another for the communication of gradients.
+nlohmann::json timeline_of(const Step& step) {
+  nlohmann::json events = nlohmann::json::array();
+  const auto add = [&](std::string name, std::size_t stage, int lane, double begin, double end) {
+    events.push_back({{"name", std::move(name)},
+                      {"ph", "X"},
+                      {"pid", stage},
+                      {"tid", lane},
+                      {"ts", begin * 1e6},
+                      {"dur", (end - begin) * 1e6}});
+  };
+  for (std::size_t s = 0; s < step.data_begin.size(); ++s) {
+    for (const auto& [lane, name] : {std::pair{0, "computing"}, {1, "data-parallel communication"}})
+      events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", s}, {"tid", lane}, {"args", {{"name", name}}}});
+    events.push_back(
+        {{"name", "process_name"}, {"ph", "M"}, {"pid", s}, {"args", {{"name", fmt::format("stage {}", s)}}}});
+    if (step.data_end[s] > step.data_begin[s]) add("gradients", s, 1, step.data_begin[s], step.data_end[s]);
+    add("optimizer", s, 0, step.data_end[s], step.data_end[s] + step.parts.optimizer);
+  }
+  for (const auto& p : step.pipeline.pieces)
+    add(fmt::format("{} {}.{}",
+                    p.pass == 'F'   ? "forward"
+                    : p.pass == 'B' ? "backward"
+                                    : "weights",
+                    p.micro_batch, p.chunk),
+        static_cast<std::size_t>(p.stage), 0, p.begin, p.end);
+  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+}
+
+// The question that the command line and a run's own file ask.
+struct Asked {
+  training::Words words;
+  training::Model model;
+  Machine machine;
+};
+
+struct Best {
+  training::Plans plans;
+  training::Card card;
+  report::TrainReport report;  // rows: the plans that fit, ranked, then the others
+};
+
+Best report_of(const Asked& asked, const training::Question& question, std::int64_t gpus, training::Plans plans) {
+  Best found{std::move(plans), question.card, training::report_of(asked.model, asked.words, question, gpus)};
+  for (const auto& ranked : found.plans.ranked) {
+    found.report.rows.push_back(training::row_of(ranked.plan, ranked.step, found.card));
+    found.report.rows.back().reason = ranked.reason;
+  }
+  for (const auto& refused : found.plans.refused) {
+    report::TrainRow row{.plan = describe(refused.plan), .fits = false, .reason = refused.reason};
+    row.capacity = found.card.memory;
+    found.report.rows.push_back(std::move(row));
+  }
+  return found;
+}
+
+using PlansProgress = std::function<void(const training::Plans& so_far, std::int64_t all)>;
+// `progress`: see training::best_plans; may be empty.
+Result<Best> best(const Asked& asked, const PlansProgress& progress) {
+  const cost::MachineView& machine = *asked.machine.view;
+  training::Traffic traffic(machine);
+  WEFT_TRY(const auto question, training::understand(asked.model, machine, asked.words));
+  WEFT_TRY(training::Plans plans, training::best_plans(asked.model, question.plan, question.card, traffic,
+                                                       training::kSimulatedPlans, progress));
+  return report_of(asked, question, traffic.gpus(), std::move(plans));
+}
+
+// `simulated`: are the first ones? Requires: a plan that fits.
+void print_best(const Best& found, std::int64_t shown, bool simulated) {
+  const training::Plans& plans = found.plans;
+  const report::TrainRow& first = found.report.rows.front();
+  fmt::print(
+      "The best of {} plans for {} on {} GPUs of {} is {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} "
+      "of {:.0f} GiB.\n",
+      plans.tried, found.report.model, found.report.gpus, found.report.machine, first.plan, as_time(first.seconds),
+      100 * first.mfu, first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, found.card.memory / kGiB);
+  fmt::print("{} plans fit, {} need too much memory. {}.\n\n", plans.ranked.size(), plans.refused.size(),
+             simulated ? fmt::format("The first {} are simulated, the others estimated",
+                                     std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()))
+                       : "All are estimated");
+  fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
+  for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < shown; ++i) {
+    const auto& r = plans.ranked[i];
+    fmt::print("{:>4} {:>10.4f} {:>7.1f} {:>8.1f}  {:<58} {}\n", i + 1, r.step.seconds, 100 * r.step.mfu,
+               r.step.peak.total() / kGiB, describe(r.plan), r.reason);
+  }
+  for (std::size_t i = 0; i < plans.refused.size() && static_cast<std::int64_t>(i) < std::min<std::int64_t>(3, shown);
+       ++i)
+    fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "-", "", "", "", describe(plans.refused[i].plan),
+               plans.refused[i].reason);
+}
+
+Result<training::OwnCards> own_cards(const Spec& spec) {
+  training::OwnCards own;
+  if (spec.cards.empty()) return own;
+  WEFT_TRY(own.text, read_text_file(spec.cards));
+  own.file = spec.cards;
+  WEFT_CHECK(training::check_cards(own));
+  return own;
+}
+
+Result<int> compare(const Spec& spec) {
+  WEFT_TRY(const training::OwnCards cards, own_cards(spec));
+  const auto emit = [&](const training::Comparison& found) -> Status {
+    if (spec.json != "-") fmt::print("{}", training::in_words(found, spec.shown < 0));
+    return spec.json.empty() ? Status() : write_json(spec.json, training::to_json(found));
+  };
+  training::Comparison done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the rows are done\n", done.rows.size());
+    if (done.rows.empty()) return;
+    training::conclude(done);
+    if (const auto emitted = emit(done); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(const training::Comparison found,
+           training::compare_file(
+               spec.compare,
+               [&](const training::Comparison& so_far, std::int64_t rows) {
+                 const std::lock_guard lock(interrupted.mutex());
+                 done.rows.insert(done.rows.end(), so_far.rows.begin() + std::ssize(done.rows), so_far.rows.end());
+                 Progress::show(fmt::format("row {} of {} …", so_far.rows.size() + 1, rows));
+               },
+               cards));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(found));
+  return 0;
+}
+
+void print_config(const std::string& file, const training::Config& config) {
+  static constexpr std::size_t kShown = 12;
+  const auto list = [](std::string_view what, const std::vector<std::string>& items) {
+    if (items.empty()) return std::string();
+    const std::size_t shown = std::min(kShown, items.size());
+    return fmt::format("; {}: {}{}", what,
+                       fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                       items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "");
+  };
+  fmt::print(stderr, "weft: {}: {}{}{}{}\n", file, config.format, list("left out", config.not_modelled),
+             list("not known", config.unread), list("assumed", config.assumed));
+}
+
+// Takes from a framework's file what the command line does not say. `accumulate`: micro-batches of one rank where the
+// file gives them instead of a global batch; 0 where it says neither.
+Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model,
+                   std::optional<std::int64_t>& accumulate, bool quiet) {
+  // FILE, or FILE:FUNCTION of a Python file with several configurations.
+  std::string file = spec.config;
+  training::ConfigHints hints;
+  if (const std::size_t colon = file.rfind(':'); colon != std::string::npos && file.substr(0, colon).ends_with(".py")) {
+    hints.function = file.substr(colon + 1);
+    file.resize(colon);
+  }
+  if (spec.vocab != 0) hints.vocab = spec.vocab;
+  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(training::Config config, training::parse_config(file, text, hints));
+  for (const auto& [name, value] : config.numbers)
+    if (!spec.given(name.c_str())) set_number(words, name, value);
+  if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
+  if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
+  if (!config.numbers.contains("global-batch") && !spec.given("global-batch"))
+    accumulate = config.accumulate.value_or(0);
+  if (words.model.empty()) words.model = config.model_name;
+  if (words.model.empty() && config.model) {
+    model = std::move(config.model);
+    words.model = model->name;
+  }
+  if (words.model.empty())
+    return bad_input("{}: {} names no model: give one, e.g. weft train llama3-8b --config {}", spec.config,
+                     config.format, spec.config);
+  if (!quiet) print_config(spec.config, config);
+  return {};
+}
+
+Result<Asked> ask(const Spec& spec, bool quiet) {
+  training::Words words = spec.words;
+  WEFT_TRY(words.cards, own_cards(spec));
+  std::optional<training::Model> own;
+  std::optional<std::int64_t> accumulate;
+  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, accumulate, quiet));
+  if (words.model.empty())
+    return bad_input(
+        "weft train needs a MODEL: a config.json, or a name such as llama3-70b (weft train --help lists them)");
+  if (words.on.empty() || words.on == "this")
+    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
+  WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
+  WEFT_TRY(Machine machine, load_machine(words.on));
+  words.on = machine.name;
+  if (!spec.config.empty() && words.plan.seq == 0) words.plan.seq = std::min(model.seq, kUsualSequence);
+  if (accumulate) {
+    const auto& p = words.plan;
+    const std::int64_t dp =
+        words.dp > 0
+            ? words.dp
+            : std::max<std::int64_t>(1, machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp));
+    words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
+  }
+  return Asked{std::move(words), std::move(model), std::move(machine)};
+}
+
+// `publish`: called with the answer before it is asked what would change it; may be empty.
+Result<training::Answer> step_of(const Spec& spec, const Asked& asked,
+                                 const std::function<void(const training::Answer&)>& publish) {
+  WEFT_TRY(training::Answer answer, training::answer(asked.model, *asked.machine.view, asked.words));
+  if (publish) publish(answer);
+  if (spec.sensitivity)
+    answer.report.what_if = training::sensitivity(asked.model, *asked.machine.view, asked.words, answer);
+  return answer;
+}
+
+// All plans, ranked. Interrupted: those that were estimated.
+Result<int> run_best(const Spec& spec, const Asked& asked) {
+  const auto emit = [&](const Best& found, bool simulated) -> Status {
+    if (spec.json != "-") print_best(found, spec.shown, simulated);
+    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(found.report)));
+    return spec.svg.empty() ? Status() : write_text(spec.svg, training::front_svg(found.plans, found.report));
+  };
+  training::Plans done;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted; {} of the plans are estimated, none is simulated\n", done.tried);
+    const auto question = training::understand(asked.model, *asked.machine.view, asked.words);
+    if (done.ranked.empty() || !question) return;
+    std::ranges::stable_sort(done.ranked, {}, [](const training::Ranked& r) { return r.step.seconds; });
+    const Rank gpus = asked.machine.view->endpoints();
+    if (const auto emitted = emit(report_of(asked, *question, gpus, std::move(done)), false); !emitted)
+      report_error(emitted.error());
+  });
+  Progress line;
+  WEFT_TRY(const Best found, best(asked, [&](const training::Plans& so_far, std::int64_t all) {
+             const std::lock_guard lock(interrupted.mutex());
+             for (const auto& [own, theirs] :
+                  {std::pair(&done.ranked, &so_far.ranked), std::pair(&done.refused, &so_far.refused)})
+               own->insert(own->end(), theirs->begin() + std::ssize(*own), theirs->end());
+             done.tried = so_far.tried;
+             if (so_far.tried % 16 == 0) Progress::show(fmt::format("plan {} of {} …", so_far.tried, all));
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(found, true));
+  return 0;
+}
+
+// One plan's step. Interrupted while it is asked what would change it: without that.
+Result<int> run_step(const Spec& spec, const Asked& asked) {
+  const auto emit = [&](const training::Answer& answer) -> Status {
+    if (spec.json != "-") print_step(answer.report);
+    if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(answer.report)));
+    if (!spec.timeline.empty()) WEFT_CHECK(write_json(spec.timeline, timeline_of(answer.step)));
+    if (!spec.svg.empty()) WEFT_CHECK(write_text(spec.svg, training::step_svg(answer)));
+    if (spec.curves.empty()) return {};
+    WEFT_TRY(const auto points, training::scaling(asked.model, *asked.machine.view, answer));
+    return write_text(spec.curves, training::scaling_svg(points, answer.report));
+  };
+  std::optional<training::Answer> step;
+  OnInterrupt interrupted([&] {
+    Progress::show("");
+    fmt::print(stderr, "weft: interrupted{}\n", step ? "; the step is simulated, what would change it is not" : "");
+    if (!step) return;
+    if (const auto emitted = emit(*step); !emitted) report_error(emitted.error());
+  });
+  Progress line;
+  Progress::show("simulating the step …");
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked, [&](const training::Answer& so_far) {
+             const std::lock_guard lock(interrupted.mutex());
+             step = so_far;
+             if (spec.sensitivity) Progress::show("simulating what would change it …");
+           }));
+  const std::lock_guard lock(interrupted.mutex());
+  Progress::show("");
+  WEFT_CHECK(emit(answer));
+  return 0;
+}
+
+Result<int> run(const Spec& spec) {
+  if (!spec.compare.empty()) return compare(spec);
+  WEFT_TRY(const Asked asked, ask(spec, false));
+  return spec.best ? run_best(spec, asked) : run_step(spec, asked);
+}
+
+Result<nlohmann::json> answer(const Spec& spec) {
+  if (!spec.compare.empty()) {
+    WEFT_TRY(const training::OwnCards cards, own_cards(spec));
+    WEFT_TRY(const training::Comparison found, training::compare_file(spec.compare, {}, cards));
+    return training::to_json(found);
+  }
+  WEFT_TRY(const Asked asked, ask(spec, true));
+  if (spec.best) {
+    WEFT_TRY(const Best found, best(asked, {}));
+    return to_json(found.report);
+  }
+  WEFT_TRY(const training::Answer answer, step_of(spec, asked, {}));
+  return to_json(answer.report);
+}
+
+}  // namespace
+
+Command add_train(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  training::Plan& plan = spec->words.plan;
+  CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
+  sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
+  sub->add_option(
+      "--config", spec->config,
+      "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
+      "LLaMA-Factory, "
+      "axolotl or accelerate, TOML of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
+      "given here count more");
+  sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));
+  spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };
+  sub->add_option("--on", spec->words.on, "the machine, as for weft bench");
+  sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
+  sub->add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
+  sub->add_option("--vp", plan.vp, "chunks of layers per stage (interleaved 1F1B)")->capture_default_str();
+  sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
+  sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
+  sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
+  sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
+  sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
+  sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's, at most 8192)");
+  sub->add_option(
+      "--bucket", plan.bucket,
+      "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");
+  sub->add_option("--eager", plan.eager, "1: a kernel per operation, as PyTorch runs a model that is not compiled")
+      ->capture_default_str();
+  sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
+      ->capture_default_str();
+  sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
+  sub->add_option("--schedule", spec->words.schedule, "1f1b, zb-1p or zb-2p")->capture_default_str();
+  sub->add_option(
+         "--compress", spec->words.compress,
+         "gradients, as DDP's hooks do with --zero 0: none, fp16, powersgd:RANK or topk:SHARE%; encoding is charged")
+      ->capture_default_str();
+  sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
+  sub->add_option(
+         "--optimizer-bytes", plan.optimizer_bytes,
+         "of the optimizer's state per parameter: 12 for Adam with FP32 weights, 8 for Muon, 6 for BF16 states")
+      ->check(CLI::Range(0, 32))
+      ->capture_default_str();
+  sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
+      ->check(CLI::IsMember({2, 4}))
+      ->capture_default_str();
+  sub->add_option("--software", plan.software,
+                  "year of the framework: fused attention from 2023, overlapped TP from 2024")
+      ->capture_default_str();
+  sub->add_option("--cards", spec->cards, "rates of computing that weft calibrate --train fitted to your own runs");
+  report::TrainRun& run_asked = spec->words.run;
+  sub->add_option("--fault", spec->words.faults,
+                  "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/faults.md)");
+  sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");
+  sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15e12: days, GPU-hours, money");
+  sub->add_option("--price", run_asked.price, "of a GPU-hour, in your currency");
+  sub->add_option("--failures", run_asked.failures,
+                  "that end the job, per 1000 node-days; Meta's research clusters had 6.5 (arXiv 2410.21680)");
+  sub->add_option("--checkpoint-time", run_asked.checkpoint_s, "seconds that training stands still for one");
+  sub->add_option("--checkpoint-every", run_asked.checkpoint_every_s,
+                  "seconds between checkpoints (default: what loses least)");
+  sub->add_option("--restart-time", run_asked.restart_s, "seconds from a failure to the next step, with a spare node")
+      ->capture_default_str();
+  sub->add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
+  sub->add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
+  sub->add_flag("--best", spec->best, "all plans that use the whole machine, ranked");
+  sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
+      ->capture_default_str();
+  sub->add_option("--compare", spec->compare, "a CSV of measured steps: error, order of pairs, memory");
+  sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table")
+      ->check(writable);
+  sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
+  sub->add_option("--svg", spec->svg,
+                  "draw the step into this file: a lane per stage, what is exposed, memory; with --best the plans")
+      ->check(writable);
+  sub->add_option("--curves", spec->curves, "draw MFU and the bubble against the number of GPUs into this file")
+      ->check(writable);
+  sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
+  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,259 @@
+#include "apps/doctor/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "apps/doctor/diagnosis.h"
+
+// Flight recorder dumps of jobs with tensor and data parallel groups, with one fault each, drawn from a printed seed.
+// The rank and the call that the doctor blames are compared with the fault's.
+namespace weft::doctor {
+namespace {
+
+using nlohmann::json;
+
+struct Call {
+  std::string name, sizes, type, state;
+};
+// Calls of one rank, by group.
+using Calls = std::map<std::string, std::vector<Call>>;
+
+struct Job {
+  int ranks, tensor;
+  std::vector<Calls> calls;  // by rank
+  // Groups of a rank and their members: tensor parallel neighbours, data parallel ranks, all.
+  std::map<std::string, std::vector<int>> groups(int rank) const {
+    std::map<std::string, std::vector<int>> all;
+    for (int r = 0; r < ranks; ++r) {
+      all["0"].push_back(r);
+      if (r / tensor == rank / tensor) all["tp" + std::to_string(rank / tensor)].push_back(r);
+      if (r % tensor == rank % tensor) all["dp" + std::to_string(rank % tensor)].push_back(r);
+    }
+    return all;
+  }
+};
+
+Job healthy(std::mt19937& random) {
+  Job job{.ranks = 0, .tensor = 4, .calls = {}};
+  job.ranks = job.tensor * std::uniform_int_distribution<>(3, 6)(random);
+  job.calls.resize(static_cast<std::size_t>(job.ranks));
+  const int steps = std::uniform_int_distribution<>(3, 12)(random);
+  for (int rank = 0; rank < job.ranks; ++rank)
+    for (const auto& [name, members] : job.groups(rank))
+      for (int i = 0; i < steps; ++i)
+        job.calls[static_cast<std::size_t>(rank)][name].push_back(
+            {name[0] == 't' ? (i % 2 == 0 ? "nccl:all_reduce" : "nccl:_all_gather_base")
+                            : (i % 3 == 0 ? "nccl:all_reduce" : "nccl:_reduce_scatter_base"),
+             "[[" + std::to_string(1024 * (i + 1)) + "]]", "Float", "completed"});
+  return job;
+}
+
+std::string dump_of(const Job& job, int rank, int first_kept) {
+  json entries = json::array(), config = json::object();
+  int record = 0;
+  for (const auto& [name, members] : job.groups(rank)) {
+    config[name] = {{"name", name}, {"desc", name}, {"ranks", json(members).dump()}};
+    int sequence = 0;
+    for (const Call& call : job.calls[static_cast<std::size_t>(rank)].at(name)) {
+      if (++sequence <= first_kept) continue;  // the ring buffer has lost it
+      entries.push_back({{"record_id", record++},
+                         {"pg_id", 0},
+                         {"process_group", {name, "desc"}},
+                         {"collective_seq_id", sequence},
+                         {"p2p_seq_id", 0},
+                         {"op_id", sequence},
+                         {"profiling_name", call.name},
+                         {"input_sizes", json::parse(call.sizes)},
+                         {"output_sizes", json::parse(call.sizes)},
+                         {"input_dtypes", {call.type}},
+                         {"state", call.state},
+                         {"retired", call.state == "completed"},
+                         {"is_p2p", false}});
+    }
+  }
+  return json({{"version", "2.5"}, {"rank", rank}, {"pg_config", config}, {"entries", entries}}).dump();
+}
+
+struct Injected {
+  std::string rule, group;
+  int rank = -1;
+  std::int64_t call = 0;  // counted from 1
+  bool no_dump = false;
+};
+
+// One rank does not join call `at` of a group; the others wait there, but for `hung`, which is nowhere.
+void stall(Job& job, const std::string& group, int guilty, std::size_t at, int hung = -1) {
+  const auto groups = job.groups(guilty);
+  for (const int rank : groups.at(group)) {
+    auto& calls = job.calls[static_cast<std::size_t>(rank)][group];
+    if (rank == guilty || rank == hung) {
+      calls.resize(at);
+      continue;
+    }
+    calls.resize(at + 1);
+    calls.back().state = "started";
+  }
+}
+
+Injected inject(Job& job, std::mt19937& random) {
+  const auto pick = [&](int n) { return std::uniform_int_distribution<>(0, n - 1)(random); };
+  Injected fault{.rule = "", .group = "", .rank = pick(job.ranks)};
+  auto groups = job.groups(fault.rank);
+  fault.group = std::next(groups.begin(), pick(static_cast<int>(groups.size())))->first;
+  auto& calls = job.calls[static_cast<std::size_t>(fault.rank)][fault.group];
+  const auto at = static_cast<std::size_t>(pick(static_cast<int>(calls.size())));
+  fault.call = static_cast<std::int64_t>(at) + 1;
+  switch (pick(6)) {
+    case 0:
+      fault.rule = "F065";
+      calls[at].name = "nccl:broadcast";
+      break;
+    case 1:
+      fault.rule = "F066";
+      for (int rank = 0; rank < job.ranks; ++rank)  // gathers and scatters may differ in size
+        if (auto& all = job.calls[static_cast<std::size_t>(rank)]; all.contains(fault.group))
+          all[fault.group][at].name = "nccl:all_reduce";
+      calls[at].sizes = "[[7]]";
+      break;
+    case 2:
+      fault.rule = "F067";
+      calls[at].type = "BFloat16";
+      break;
+    case 3:  // the rank hangs before the call
+      fault.rule = "F068";
+      stall(job, fault.group, fault.rank, at);
+      break;
+    case 4:  // it hangs before the call, and ranks of the group wait there and are behind in their other groups
+      fault.rule = "F068";
+      stall(job, fault.group, fault.rank, at);
+      for (int rank : groups.at(fault.group)) {
+        if (rank == fault.rank) continue;
+        for (auto& [name, own] : job.calls[static_cast<std::size_t>(rank)])
+          if (name != fault.group && !own.empty() && own.size() > 1) {
+            stall(job, name, rank, own.size() - 1, fault.rank);
+            break;
+          }
+        break;
+      }
+      break;
+    default:  // it died and left no dump
+      fault.rule = "F068";
+      fault.no_dump = true;
+      stall(job, fault.group, fault.rank, at);
+      break;
+  }
+  return fault;
+}
+
+TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) {
+  const unsigned seed = 37;
+  std::mt19937 random(seed);
+  const auto rules = shipped_rules();
+  ASSERT_TRUE(rules);
+  constexpr int kCases = 300;
+  int right = 0;
+  for (int i = 0; i < kCases; ++i) {
+    Job job = healthy(random);
+    const Injected fault = inject(job, random);
+    const int lost = std::uniform_int_distribution<>(0, 1)(random);  // calls that every ring buffer has lost
+    Evidence evidence(*rules);
+    for (int rank = 0; rank < job.ranks; ++rank)
+      if (!fault.no_dump || rank != fault.rank)
+        evidence.add_text("comm_lib_trace_rank_" + std::to_string(rank),
+                          dump_of(job, rank, fault.call > lost ? lost : 0));
+    evidence.finish();
+    const auto report = diagnose(evidence);
+    const bool found = !report.roots.empty() && report.roots[0].id == fault.rule && !report.roots[0].evidence.empty() &&
+                       report.roots[0].ranks == std::vector<int>{fault.rank} &&
+                       (fault.no_dump || report.roots[0].evidence[0].text.find("call " + std::to_string(fault.call) +
+                                                                               " ") != std::string::npos);
+    right += found ? 1 : 0;
+    if (!found)
+      std::printf(
+          "case %d: %s of rank %d in %s call %lld: %s %s\n", i, fault.rule.c_str(), fault.rank, fault.group.c_str(),
+          static_cast<long long>(fault.call), report.verdict.c_str(),
+          report.roots.empty() || report.roots[0].evidence.empty() ? "" : report.roots[0].evidence[0].text.c_str());
+  }
+  std::printf("seed %u: the right rank and call in %d of %d (%.1f %%)\n", seed, right, kCases, 100.0 * right / kCases);
+  EXPECT_GE(right, kCases * 95 / 100);
+}
+
+TEST(Recorder, HealthyDumpsHaveNoRoot) {
+  std::mt19937 random(38);
+  const auto rules = shipped_rules();
+  ASSERT_TRUE(rules);
+  for (int i = 0; i < 20; ++i) {
+    const Job job = healthy(random);
+    Evidence evidence(*rules);
+    for (int rank = 0; rank < job.ranks; ++rank)
+      evidence.add_text("rank_" + std::to_string(rank), dump_of(job, rank, 0));
+    evidence.finish();
+    EXPECT_TRUE(diagnose(evidence).roots.empty());
+  }
+}
+
+// A dump of one rank of a pipeline whose group is {3, 7, 11, 15}: peers are counted within it.
+std::string pipeline_dump(int rank, const std::vector<std::string>& calls, bool batched) {
+  json entries = json::array();
+  std::int64_t number = 0;
+  for (const std::string& call : calls) {
+    ++number;
+    entries.push_back({{"record_id", number},
+                       {"process_group", {"52", "PIPELINE"}},
+                       {"collective_seq_id", 26},
+                       {"p2p_seq_id", batched ? 1 : number},
+                       {"profiling_name", call},
+                       {"state", "scheduled"},
+                       {"is_p2p", true}});
+  }
+  return json({{"rank", rank},
+               {"pg_config", {{"52", {{"name", "52"}, {"ranks", "[3, 7, 11, 15]"}}}}},
+               {"entries", entries}})
+      .dump();
+}
+std::vector<std::string> findings_of(const std::vector<std::string>& dumps) {
+  Evidence evidence(shipped_rules().value());
+  for (std::size_t i = 0; i < dumps.size(); ++i) evidence.add_text("dump" + std::to_string(i), dumps[i]);
+  evidence.finish();
+  std::vector<std::string> texts;
+  for (const auto& root : diagnose(evidence).roots)
+    for (const auto& fact : root.evidence) texts.push_back(root.id + " " + fact.text);
+  return texts;
+}
+
+TEST(Recorder, PeersOfAGroupAreRanksOfTheJob) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, false),
+                                  pipeline_dump(15, {"nccl:send 3->0", "nccl:recv 3<-0"}, false),
+                                  pipeline_dump(7, {}, false), pipeline_dump(11, {}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{"F070 ranks 3 and 15 both send to each other first"});
+}
+
+TEST(Recorder, AWaitThatEndsAtARankWithoutADumpSaysSo) {
+  EXPECT_EQ(findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, false)}),
+            std::vector<std::string>{"F068 rank 3 waits in send to rank 15 (group 52), which has left no dump"});
+}
+
+TEST(Recorder, MessagesOfOneBatchBlockNobody) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->3", "nccl:recv 0<-3"}, true),
+                                  pipeline_dump(15, {"nccl:send 3->0", "nccl:recv 3<-0"}, true),
+                                  pipeline_dump(7, {}, true), pipeline_dump(11, {}, true)});
+  EXPECT_TRUE(found.empty()) << found[0];
+}
+
+TEST(Recorder, ACircleOfWaitsOfAnyLengthIsNamed) {
+  const auto found =
+      findings_of({pipeline_dump(3, {"nccl:recv 0<-1"}, false), pipeline_dump(7, {"nccl:recv 1<-2"}, false),
+                   pipeline_dump(11, {"nccl:recv 2<-3"}, false), pipeline_dump(15, {"nccl:recv 3<-0"}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{
+                       "F070 ranks 3, 7, 11, 15 wait for each other in a circle, each waits for the next first"});
+}
+
+TEST(Recorder, ASendWhoseReceiveWasNeverCalledBlamesTheReceiver) {
+  const auto found = findings_of({pipeline_dump(3, {"nccl:send 0->2"}, false), pipeline_dump(11, {}, false),
+                                  pipeline_dump(7, {}, false), pipeline_dump(15, {}, false)});
+  EXPECT_EQ(found, std::vector<std::string>{"F068 rank 3 sends message 1 to rank 11, which has received 0"});
+}
+
+}  // namespace
+}  // namespace weft::doctor

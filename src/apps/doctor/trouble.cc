@@ -1,0 +1,98 @@
+#include "apps/doctor/trouble.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace weft::doctor {
+namespace {
+
+constexpr std::string_view kWords[] = {"WARN",
+                                       "ERROR",
+                                       "Error",
+                                       "error:",
+                                       "ERR ",
+                                       "FATAL",
+                                       "Fatal",
+                                       "fatal:",
+                                       "CRITICAL",
+                                       "xception",
+                                       "Traceback",
+                                       "abort",
+                                       "Abort",
+                                       "SIG",
+                                       "core dumped",
+                                       "Segmentation",
+                                       "terminate called",
+                                       "panic",
+                                       "Assertion",
+                                       "assertion failed",
+                                       "[E",
+                                       "Killed",
+                                       "OOM"};
+
+bool has(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
+
+// `word` as a word of its own: no letter beside it.
+bool has_word(std::string_view line, std::string_view word) {
+  for (auto at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {
+    const auto letter = [&](std::size_t i) {
+      return i < line.size() &&
+             (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_' || line[i] == '=');
+    };
+    if ((at == 0 || !letter(at - 1)) && !letter(at + word.size())) return true;
+  }
+  return false;
+}
+
+// "RuntimeError: …", "torch.distributed.DistBackendError: …", "java.io.IOException: …" at the start of a line or
+// behind a blank.
+bool raises(std::string_view line) {
+  for (const std::string_view end : {"Error:", "Exception:", "Exception(", "Error("})
+    for (auto at = line.find(end); at != std::string_view::npos; at = line.find(end, at + 1)) {
+      std::size_t begin = at;
+      while (begin > 0 && (std::isalnum(static_cast<unsigned char>(line[begin - 1])) != 0 || line[begin - 1] == '.' ||
+                           line[begin - 1] == '_'))
+        --begin;
+      if (begin < at && std::isupper(static_cast<unsigned char>(
+                            line[line.rfind('.', at) != std::string_view::npos && line.rfind('.', at) >= begin
+                                     ? line.rfind('.', at) + 1
+                                     : begin])) != 0)
+        return true;
+    }
+  return false;
+}
+
+// Lines with such words that report nothing.
+bool everyday(std::string_view line) {
+  constexpr std::array kEveryday = {
+      " 0 errors",          "no error",    "No error",      "error_handling", "ErrorHandling",    "error handling",
+      "errors=0",           "errors: 0",   "without error", "ERROR_IF",       "NCCL_ASYNC_ERROR", "FutureWarning",
+      "DeprecationWarning", "UserWarning", "log_level",     "LOGLEVEL",       "DEBUG=WARN",       "Error rate",
+      "error rate",         "on_error",    "WARNING level"};
+  return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
+}
+
+}  // namespace
+
+std::span<const std::string_view> trouble_words() { return kWords; }
+
+Trouble trouble_of(std::string_view line) {
+  if (everyday(line)) return Trouble::kNone;
+  for (const std::string_view word :
+       {"FATAL", "Fatal Python error", "CRITICAL", "Segmentation fault", "core dumped", "terminate called",
+        "panic:", "kernel panic", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL", "Aborted", "Assertion `",
+        "Assertion failed", "assertion failed", "OOMKilled", "Fatal error", "fatal:"})
+    if (has(line, word)) return Trouble::kFatal;
+  if (raises(line)) return Trouble::kFatal;
+  for (const std::string_view word : {"ERROR", "ERR", "Error", "error:"})
+    if (word == "error:" ? has(line, word) : has_word(line, word)) return Trouble::kError;
+  // glog's and PyTorch's severity: "[E1126 13:55:49.…" and "E0429 …".
+  for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
+    if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
+  for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
+    if (has_word(line, word)) return Trouble::kWarning;
+  return Trouble::kNone;
+}
+
+}  // namespace weft::doctor

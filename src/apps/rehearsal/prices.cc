@@ -1,0 +1,69 @@
+#include "apps/rehearsal/prices.h"
+
+#include <algorithm>
+
+#include "machine/catalog/catalog.h"
+#include "plan/schedule/collective.h"
+
+namespace weft::rehearsal {
+namespace {
+
+constexpr Bytes kSmallest = 8;  // of a call without a tensor
+
+double peak_of(const topology::Part* part, const char* key, double otherwise) {
+  const auto* figure = part == nullptr ? nullptr : part->figure(key);
+  return figure == nullptr ? otherwise : figure->value * 1e12;
+}
+
+}  // namespace
+
+Prices::Prices(const cost::MachineView& machine, training::Card card) : traffic_(machine), card_(std::move(card)) {}
+
+Result<Prices> Prices::of(const cost::MachineView& machine) {
+  if (!machine.costs().gpu()) return bad_input("a rehearsal needs a machine with GPUs: --on dgx-h100 (weft catalog)");
+  WEFT_TRY(training::Card card, training::load_card(machine.topology().device(machine.device(0)).model, "bf16"));
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const topology::Part* part = catalog.find(card.name);
+  Prices prices(machine, std::move(card));
+  // Where the catalogue has no figure: TF32 at half of the 16-bit peak, as on A100 and H100, and float at no more.
+  prices.tf32_peak_ = peak_of(part, "tf32", prices.card_.peak16 / 2);
+  prices.float_peak_ = std::min(peak_of(part, "fp32", prices.tf32_peak_), prices.tf32_peak_);
+  return prices;
+}
+
+Result<double> Prices::call(const Call& call, const std::vector<Rank>& ranks, Rank self) {
+  std::vector<Rank> members = ranks;
+  Collective collective = Collective::kAllReduce;
+  Bytes bytes = std::max(call.bytes, kSmallest);
+  if (call.message()) {
+    members = {std::min(self, call.peer), std::max(self, call.peer)};
+    collective = Collective::kSendReceive;
+  } else if (const auto known = schedule::parse_collective(call.op); known && !call.type.empty()) {
+    collective = *known;
+  }
+  std::ranges::sort(members);
+  if (members.size() < 2 || members.front() == members.back()) return 0.0;
+  const auto n = static_cast<Rank>(members.size());
+  const Rank stride = std::max<Rank>(1, (members.back() - members.front()) / (n - 1));
+  for (Rank i = 0; i < n; ++i) {
+    if (members[static_cast<std::size_t>(i)] == members.front() + i * stride) continue;
+    ++irregular_;
+    break;
+  }
+  WEFT_TRY(const auto cost, traffic_(collective, {n, stride}, bytes));
+  return cost.seconds;
+}
+
+double Prices::kernel(const Kernel& kernel) const {
+  training::Card card = card_;
+  if (kernel.type == "float" || kernel.type == "tf32" || kernel.type == "double")
+    card.peak = card.peak16 = kernel.type == "tf32" ? tf32_peak_ : float_peak_;
+  if (kernel.kind == "gemm") return card.grouped_gemm_time(kernel.groups, kernel.m, kernel.n, kernel.k);
+  const double memory = card.memory_time(kernel.bytes);
+  if (kernel.kind == "attention") return kernel.flops / (card.peak16 * card.attention_forward) + card.launch;
+  if (kernel.kind == "attention_backward") return kernel.flops / (card.peak16 * card.attention_backward) + card.launch;
+  if (kernel.kind == "flops") return std::max(memory, kernel.flops / (card.peak * card.gemm) + card.launch);
+  return memory;
+}
+
+}  // namespace weft::rehearsal

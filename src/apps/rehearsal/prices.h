@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "apps/rehearsal/recording.h"
+#include "apps/training/card.h"
+#include "apps/training/traffic.h"
+
+namespace weft::rehearsal {
+
+// How long calls and kernels take on a machine: weft's choice and simulator as training asks them, and training's
+// model of cards. Answers are kept. Thread: one at a time. The machine must outlive it.
+class Prices {
+ public:
+  // Errors (bad input): a machine without GPUs, or with GPUs that the table of cards does not have.
+  static Result<Prices> of(const cost::MachineView& machine);
+
+  // Seconds, once all members have come. Objects and barriers take the time of an all-reduce of 8 bytes.
+  Result<double> call(const Call& call, const std::vector<Rank>& ranks, Rank self);
+  double kernel(const Kernel& kernel) const;
+
+  const training::Card& card() const { return card_; }
+  Rank gpus() const { return traffic_.gpus(); }
+  Rank gpus_per_node() const { return traffic_.gpus_per_node(); }
+  // Groups whose members are not a stride apart are taken as if they were; how many calls were.
+  int irregular() const { return irregular_; }
+
+ private:
+  Prices(const cost::MachineView& machine, training::Card card);
+
+  training::Traffic traffic_;
+  training::Card card_;
+  double float_peak_ = 0, tf32_peak_ = 0;  // FLOP/s
+  int irregular_ = 0;
+};
+
+}  // namespace weft::rehearsal

@@ -1,0 +1,219 @@
+#include "apps/serving/answer.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "apps/serving/best.h"
+#include "base/text.h"
+
+namespace weft::serving {
+namespace {
+
+report::ServeSpread in_ms(const Quantiles& q) { return {q.mean * 1e3, q.median * 1e3, q.p90 * 1e3, q.p99 * 1e3}; }
+
+// "2:tp=4,ep=4" or "auto:tp=1".
+Status read_prefill(const std::string& text, Question& q) {
+  const auto colon = text.find(':');
+  const std::string engines = text.substr(0, colon);
+  if (engines == "auto") {
+    q.prefills = 0;
+  } else {
+    WEFT_TRY(const std::int64_t n, parse_integer("--prefill", engines, 1, 4096));
+    q.prefills = static_cast<int>(n);
+  }
+  Plan plan{.precision = q.plan.precision, .cache = q.plan.cache};
+  for (std::size_t at = colon; at != std::string::npos && at < text.size();) {
+    const std::size_t next = text.find(',', at + 1);
+    const std::string word = text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
+    const auto equal = word.find('=');
+    const std::string name = word.substr(0, equal);
+    Rank* value = name == "tp"             ? &plan.tp
+                  : name == "pp"           ? &plan.pp
+                  : name == "ep"           ? &plan.ep
+                  : name == "dp-attention" ? &plan.dp
+                                           : nullptr;
+    if (value == nullptr || equal == std::string::npos)
+      return bad_input("--prefill {}: '{}' is none of tp=, pp=, ep=, dp-attention=", text, word);
+    WEFT_TRY(const std::int64_t n, parse_integer(fmt::format("--prefill {}", name), word.substr(equal + 1), 1, 4096));
+    *value = static_cast<Rank>(n);
+    at = next;
+  }
+  q.prefill = plan;
+  return {};
+}
+
+Status check_load(const Words& words) {
+  const Load& l = words.load;
+  const int given = (l.concurrency != 0 ? 1 : 0) + (l.rate != 0 ? 1 : 0) + (words.trace.empty() ? 0 : 1);
+  if (given != 1) return bad_input("weft serve needs one of --concurrency, --rate and --trace");
+  if (l.concurrency < 0 || l.concurrency > 1'000'000)
+    return bad_input("--concurrency {}: 1 to 1000000 clients", l.concurrency);
+  if (!(l.rate >= 0) || l.rate > 1e6) return bad_input("--rate {}: above 0 requests/s, at most 1000000", l.rate);
+  if (l.input < 1 || l.input > 100'000'000) return bad_input("--isl {}: a number of tokens from 1", l.input);
+  if (l.output < 1 || l.output > 100'000'000) return bad_input("--osl {}: a number of tokens from 1", l.output);
+  if (!(l.spread > 0 && l.spread <= 1)) return bad_input("--spread {}: above 0 and at most 1", l.spread);
+  if (l.requests < 0 || l.requests > 10'000'000) return bad_input("--requests {}: 1 to 10000000", l.requests);
+  if (!(words.trace_scale > 0)) return bad_input("--trace-rate {}: a factor above 0", words.trace_scale);
+  if (!(words.price >= 0) || !std::isfinite(words.price))
+    return bad_input("--price {}: of a GPU-hour, not below 0", words.price);
+  if (words.replicas < 1) return bad_input("--replicas {}: a number from 1", words.replicas);
+  return {};
+}
+
+}  // namespace
+
+std::string describe(const Load& load) {
+  if (!load.trace.empty()) return fmt::format("a trace of {} requests", load.trace.size());
+  return load.concurrency > 0 ? fmt::format("{} client{}", load.concurrency, load.concurrency == 1 ? "" : "s")
+                              : fmt::format("{:.4g} requests/s", load.rate);
+}
+
+Result<Question> understand(const Words& words) {
+  WEFT_CHECK(check_load(words));
+  Question q;
+  WEFT_TRY(q.shape, load_shape(words.model));
+  WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark, !words.prefill.empty()));
+  q.plan = words.plan;
+  q.replicas = words.replicas;
+  q.load = words.load;
+  if (!words.prefill.empty()) {
+    if (words.replicas > 1)
+      return bad_input("--replicas {}: engines apart have --prefill and --decode-engines", words.replicas);
+    WEFT_CHECK(read_prefill(words.prefill, q));
+    q.decodes = words.decodes;
+    if (q.decodes < 1) return bad_input("--decode-engines {}: a number from 1", q.decodes);
+  } else if (words.decodes != 1) {
+    return bad_input("--decode-engines {}: needs --prefill", words.decodes);
+  }
+  if (!words.trace.empty()) {
+    WEFT_TRY(q.load.trace, read_trace(words.trace, words.trace_scale));
+    double input = 0, output = 0;  // means, for the cache's share of windows and states
+    for (const Request& r : q.load.trace)
+      input += static_cast<double>(r.input), output += static_cast<double>(r.output);
+    const auto n = static_cast<double>(q.load.trace.size());
+    q.load.input = std::max<std::int64_t>(1, std::llround(input / n));
+    q.load.output = std::max<std::int64_t>(1, std::llround(output / n));
+  }
+  return q;
+}
+
+report::ServeRow row_of(const Question& q, const Point& p, double price) {
+  report::ServeRow row{.plan = describe(q.plan), .load = describe(q.load), .gpus = p.gpus};
+  if (q.prefill)
+    row.plan = fmt::format("{} x ({}) for prefill, {} x ({}) for decode", q.prefills, describe(*q.prefill), q.decodes,
+                           describe(q.plan));
+  else if (q.replicas > 1)
+    row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
+  row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
+  row.ttft_parts = {{"queue", p.queue * 1e3},
+                    {"prefill", p.reading * 1e3},
+                    {"KV transfer", p.moving * 1e3},
+                    {"first response", p.response * 1e3}};
+  const Parts& d = p.decode;
+  row.step_parts = {{"dense GEMMs", d.dense * 1e3},      {"attention", d.attention * 1e3},
+                    {"experts", d.experts * 1e3},        {"small kernels", d.small * 1e3},
+                    {"tensor parallel", d.tensor * 1e3}, {"expert exchange", d.exchange * 1e3},
+                    {"pipeline", d.pipeline * 1e3},      {"waiting for the host", d.host * 1e3}};
+  row.step = p.step * 1e3, row.batch = p.batch;
+  row.tokens_per_gpu = p.tokens_per_gpu, row.input_per_gpu = p.input_per_gpu, row.tokens_per_user = p.tokens_per_user;
+  row.requests_per_second = p.requests_per_second;
+  row.memory = {{"weights", p.memory.weights},
+                {"activations", p.memory.activations},
+                {"reserve", p.memory.reserved},
+                {"keys and values", p.memory.cache()}};
+  row.capacity = p.memory.capacity;
+  row.cache_tokens = p.cache_tokens, row.cache_used = p.cache_used;
+  row.requests = static_cast<std::int64_t>(p.requests), row.preemptions = p.preemptions;
+  row.stable_rate = p.stable_rate;
+  if (price > 0 && p.tokens_per_gpu > 0) row.money = price / 3600 / p.tokens_per_gpu * 1e6;
+  return row;
+}
+
+namespace {
+
+Result<report::ServeReport> head_of(Place& place, const Question& q, const Words& words) {
+  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
+  WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
+  return report::ServeReport{.model = q.shape.name,
+                             .machine = words.on,
+                             .card = place.part(),
+                             .engine = q.engine.name,
+                             .precision = std::string(kernels::name(q.shape.experts() ? types.experts : types.dense)),
+                             .cache = types.cache_bytes == 1 ? "fp8" : "bf16",
+                             .input = q.load.input,
+                             .output = q.load.output,
+                             .kernels = kernels->measured_part()};
+}
+
+}  // namespace
+
+Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words) {
+  WEFT_TRY(Question q, understand(words));
+  WEFT_TRY(Place place, Place::open(machine));
+  if (q.prefill && q.prefills == 0) {
+    WEFT_CHECK(check_plan(q.shape, *q.prefill));
+    WEFT_CHECK(check_plan(q.shape, q.plan));
+    WEFT_TRY(q.prefills, matching_prefills(place, q));
+  }
+  WEFT_TRY(const Point p, answer(place, q));
+  WEFT_TRY(report::ServeReport report, head_of(place, q, words));
+  report.rows.push_back(row_of(q, p, words.price));
+  return report;
+}
+
+Result<report::ServeReport> best_words(const cost::MachineView& machine, const Words& asked,
+                                       const std::function<void(std::size_t, std::size_t)>& progress) {
+  Words words = asked;
+  if (words.load.concurrency != 0 || words.load.rate != 0 || !words.trace.empty())
+    return bad_input("--best looks for the load itself: no --concurrency, --rate or --trace");
+  if (!words.prefill.empty()) return bad_input("--best compares plans of one pool: no --prefill");
+  if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
+  if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
+    return bad_input("--percentile {}: 50, 90 or 99", words.percentile);
+  if (words.most < 1 || words.most > 65536)
+    return bad_input("--max-concurrency {}: 1 to 65536 clients per engine", words.most);
+  words.load.concurrency = 1;
+  WEFT_TRY(const Question q, understand(words));
+  WEFT_TRY(Place place, Place::open(machine));
+  WEFT_TRY(const BestPlans best,
+           best_serving(place, q, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
+                        words.most, progress));
+  WEFT_TRY(report::ServeReport report, head_of(place, q, words));
+  report.tried = best.tried;
+  report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
+  for (const RankedPlan& r : best.ranked) {
+    report.rows.push_back(row_of(r.question, r.point, words.price));
+    report.rows.back().reason = r.reason;
+  }
+  for (const RankedPlan& r : best.lost) {
+    report::ServeRow row{
+        .plan = describe(r.question.plan), .gpus = r.question.gpus(), .reason = r.reason, .fits = false};
+    report.rows.push_back(std::move(row));
+  }
+  for (const Frontier& f : best.frontier) report.frontier.push_back(row_of(f.question, f.point, words.price));
+  return report;
+}
+
+nlohmann::json to_json(const ServingComparison& c) {
+  nlohmann::json rows = nlohmann::json::array(), errors = nlohmann::json::array();
+  for (const ComparedRow& r : c.rows)
+    rows.push_back({{"id", r.id},
+                    {"ttft_ms", r.said_ttft},
+                    {"tpot_ms", r.said_tpot},
+                    {"measured_ttft_ms", r.ttft},
+                    {"measured_tpot_ms", r.tpot},
+                    {"reason", r.reason}});
+  for (const ErrorOf& e : c.errors())
+    errors.push_back({{"of", e.name},
+                      {"rows", e.rows},
+                      {"answered", e.answered},
+                      {"tpot_median", e.tpot_median},
+                      {"tpot_mean", e.tpot_mean},
+                      {"tpot_bias", e.tpot_bias},
+                      {"ttft_median", e.ttft_median},
+                      {"ttft_mean", e.ttft_mean},
+                      {"ttft_bias", e.ttft_bias}});
+  return {{"schema", "weft.serve-compare/1"}, {"errors", errors}, {"rows", rows}};
+}
+
+}  // namespace weft::serving

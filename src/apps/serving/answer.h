@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+
+#include "apps/serving/compare.h"
+#include "apps/serving/point.h"
+#include "base/report/serve.h"
+
+namespace weft::serving {
+
+// A question about serving as it is typed.
+struct Words {
+  std::string model, on, engine = "vllm", trace;
+  Plan plan;
+  int replicas = 1;
+  double trace_scale = 1;
+  Load load;
+  double price = 0;  // of a GPU-hour, in the asker's currency; 0: not asked
+  // Prefill engines apart from those of `plan`: "2:tp=4,ep=4", "auto:tp=1" (as many as decoding needs); empty:
+  // together.
+  std::string prefill;
+  int decodes = 1;               // decode engines, where they are apart
+  double ttft = 0, tpot = 0;     // ms that --best must hold; 0: not asked
+  std::int64_t percentile = 50;  // of them
+  std::int64_t most = 512;       // clients per engine that --best goes up to
+  bool benchmark = false;        // the engines' intervals as published benchmarks set them
+};
+
+// Errors (bad input): an unknown model or engine, no load or several, lengths and rates that are none, an empty trace.
+Result<Question> understand(const Words& words);
+
+// One plan's answer. Errors (bad input): those of understand and answer.
+Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words);
+
+// Every plan that fills the machine: the ranked ones first, then the others with their reason; the frontier's rows are
+// marked and stand behind. Errors (bad input): those of understand and best_serving.
+Result<report::ServeReport> best_words(const cost::MachineView& machine, const Words& words,
+                                       const std::function<void(std::size_t plan, std::size_t plans)>& progress);
+
+report::ServeRow row_of(const Question& question, const Point& point, double price);
+std::string describe(const Load& load);
+nlohmann::json to_json(const ServingComparison& comparison);  // weft.serve-compare/1
+
+}  // namespace weft::serving

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/serving/point.h"
+
+namespace weft::serving {
+
+// What users must get: a percentile of TTFT and TPOT below these. 0: not asked.
+struct Goal {
+  double ttft = 0, tpot = 0;  // s
+  int percentile = 50;        // 50, 90 or 99
+};
+
+// One plan on the whole machine, and its point with most output tokens/s per GPU that holds the goal.
+struct RankedPlan {
+  Question question;  // with the replicas that fill the machine, and the concurrency of the point
+  Point point;
+  std::string reason;  // why it lost; of the first: empty
+};
+struct Frontier {
+  Question question;
+  Point point;
+};
+
+struct BestPlans {
+  std::vector<RankedPlan> ranked;  // those that hold the goal, most tokens/s per GPU first
+  std::vector<RankedPlan> lost;    // those that do not, or do not fit, with the reason
+  std::vector<Frontier> frontier;  // no other point has more tokens/s per GPU and per user
+  int tried = 0;                   // points
+};
+
+// All plans that fill the machine: tp, attention-DP and EP in powers of two, two pipeline stages where nothing else
+// fits, each with 1, 2, 4, … clients per engine up to `most`. `question`: the model, engine, precision and lengths; its
+// plan's sizes and load are not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no
+// plan fits, with the reason.
+Result<BestPlans> best_serving(Place& place, const Question& question, const Goal& goal, std::int64_t most,
+                               const std::function<void(std::size_t plan, std::size_t plans)>& progress);
+
+}  // namespace weft::serving

@@ -1,0 +1,311 @@
+#include "apps/serving/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+
+namespace weft::serving {
+namespace {
+
+double d(std::int64_t n) { return static_cast<double>(n); }
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, double, bool ready) {
+  incoming_.push_back({id, input, ready ? 0 : input, output, ready});
+}
+
+// The last sequence to start computes again later what it had.
+void Scheduler::preempt() {
+  auto last = decoding_.begin();
+  for (auto at = decoding_.begin(); at != decoding_.end(); ++at)
+    if (at->second.born >= last->second.born) last = at;
+  const Sequence s = last->second;
+  const std::int64_t made = iteration_ - s.born, length = s.length + made;
+  context_ -= d(length), held_ -= d(length);
+  waiting_.push_front({s.id, length, length, s.output - made, false});
+  decoding_.erase(last);
+  ++preemptions_;
+}
+
+// Takes what fits of prompts into the iteration. True: something was taken.
+bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out) {
+  const Engine& engine = step_.engine();
+  double budget = engine.token_budget * d(step_.plan().dp) - (engine.mixed ? d(running()) : 0);
+  bool taken = false;
+  const auto read = [&](Prompt& p) {
+    const double chunk = std::min(budget, d(p.left));
+    work.prefills += 1;
+    work.prefill_tokens += chunk;
+    work.prefill_past += d(p.tokens - p.left);
+    p.left -= static_cast<std::int64_t>(chunk);
+    budget -= chunk;
+    taken = true;
+  };
+  for (Prompt& p : reading_)
+    if (budget >= 1) read(p);
+  if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
+    waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
+    incoming_.clear();
+    look_ = iteration_ + interval();
+  }
+  while (!waiting_.empty() && (reading_.empty() || reading_.back().left == 0)) {
+    Prompt p = waiting_.front();
+    if (!p.ready && budget < 1) break;
+    if (held_ + d(p.tokens) + d(running()) + 1 > tokens_) break;
+    waiting_.pop_front();
+    held_ += d(p.tokens);
+    out.started.push_back({p.id, now});
+    if (!p.ready) read(p);
+    if (p.ready) taken = true;
+    reading_.push_back(p);
+  }
+  for (auto p = reading_.begin(); p != reading_.end();)
+    if (p->left == 0)
+      complete.push_back(*p), p = reading_.erase(p);
+    else
+      ++p;
+  return taken;
+}
+
+void Scheduler::decode_for(double iterations, double end, Outcome& out) {
+  iteration_ += static_cast<std::int64_t>(iterations);
+  const double added = iterations * d(running());
+  context_ += added, held_ += added;
+  most_ = std::max(most_, held_);
+  while (!decoding_.empty() && decoding_.begin()->first <= iteration_) {
+    const Sequence& s = decoding_.begin()->second;
+    const double length = d(s.length + iteration_ - s.born);
+    context_ -= length, held_ -= length;
+    out.finished.push_back({s.id, end});
+    decoding_.erase(decoding_.begin());
+  }
+}
+
+Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double most) {
+  Outcome out{.end = now};
+  while (held_ + d(running()) > tokens_ && running() > 1) preempt();
+  std::vector<Prompt> complete;
+  Work work;
+  const bool taken = take_prompts(work, complete, now, out);
+  // Sequences that come with their caches join without any work.
+  for (const Prompt& p : complete)
+    if (p.ready) {
+      decoding_.emplace(iteration_ + p.output, Sequence{p.id, p.tokens, p.output, iteration_});
+      context_ += d(p.tokens);
+    }
+  std::erase_if(complete, [](const Prompt& p) { return p.ready; });
+  const bool decodes = running() > 0 && (step_.engine().mixed || work.prefills == 0);
+  if (!decodes && work.prefills == 0) {
+    if (!taken && !waiting_.empty())
+      return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens", waiting_.front().tokens,
+                       tokens_);
+    return out;
+  }
+  if (decodes) work.decodes = d(running()), work.context = context_;
+  work.outputs = work.decodes + d(std::ssize(complete));
+  WEFT_TRY(Parts parts, step_(work));
+  if (work.prefills > 0) {
+    out.end = now + parts.total();
+    prefill_seconds_ += parts.total();
+    iterations_ += 1;
+    if (decodes) batch_ += work.decodes, decode_for(1, out.end, out);
+    for (const Prompt& p : complete) {
+      out.first.push_back({p.id, out.end});
+      if (p.output <= 1) {
+        held_ -= d(p.tokens);
+        out.finished.push_back({p.id, out.end});
+        continue;
+      }
+      decoding_.emplace(iteration_ + p.output - 1, Sequence{p.id, p.tokens, p.output - 1, iteration_});
+      context_ += d(p.tokens);
+    }
+    most_ = std::max(most_, held_);
+    return out;
+  }
+  // Decoding alone: until a sequence finishes, the cache is full or `until` has come, at most.
+  double n = d(decoding_.begin()->first - iteration_);
+  n = std::min(n, std::max(1.0, std::floor((tokens_ - held_) / work.decodes)));
+  n = std::min(n, most);
+  if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
+  double each = parts.total();
+  if (n > 1) {
+    Work last = work;
+    last.context += (n - 1) * work.decodes;
+    WEFT_TRY(const Parts then, step_(last));
+    each = (parts.total() + then.total()) / 2;
+    if (until < kNever && now + n * each > until) {
+      n = std::clamp(std::ceil((until - now) / each), 1.0, n);
+      last.context = work.context + (n - 1) * work.decodes;
+      WEFT_TRY(const Parts sooner, step_(last));
+      each = (parts.total() + sooner.total()) / 2;
+      parts += sooner;
+      parts = parts * 0.5;
+    } else {
+      parts += then;
+      parts = parts * 0.5;
+    }
+  }
+  out.end = now + n * each;
+  decode_seconds_ += n * each, iterations_ += n, decode_iterations_ += n;
+  batch_ += n * work.decodes;
+  decode_parts_ += parts * n;
+  decode_for(n, out.end, out);
+  return out;
+}
+
+void Scheduler::account(Run& run) const {
+  run.preemptions += preemptions_;
+  run.cache_used = std::max(run.cache_used, cache_used());
+  run.decode += decode_parts_;
+  run.decode_seconds += decode_seconds_, run.prefill_seconds += prefill_seconds_;
+  run.iterations += iterations_, run.decode_iterations += decode_iterations_;
+  run.batch += batch_;
+}
+
+Result<Run> serve(StepModel& step, double cache_tokens, const Load& load) {
+  return serve_apart({.decode = &step, .prefills = 0, .decodes = 1, .decode_tokens = cache_tokens}, load);
+}
+
+namespace {
+
+// Engines side by side in virtual time, requests between them.
+class Cluster {
+ public:
+  Cluster(const Pools& pools, const Load& load) : pools_(pools), load_(load), source_(load) {
+    for (int i = 0; i < pools.prefills; ++i) engines_.push_back({Scheduler(*pools.prefill, pools.prefill_tokens)});
+    for (int i = 0; i < pools.decodes; ++i) engines_.push_back({Scheduler(*pools.decode, pools.decode_tokens)});
+    requests_.reserve(static_cast<std::size_t>(source_.count()));
+  }
+
+  Result<Run> run() {
+    const bool closed = load_.concurrency > 0;
+    if (closed)
+      for (std::int64_t i = 0; i < load_.concurrency && i < source_.count(); ++i) asking_.push(0);
+    for (;;) {
+      // The engine that is free first, or the next arrival.
+      double now = kNever;
+      std::size_t next = 0;
+      for (std::size_t e = 0; e < engines_.size(); ++e)
+        if (!engines_[e].scheduler.idle() && engines_[e].free < now) now = engines_[e].free, next = e;
+      const double arrival = !source_.more()   ? kNever
+                             : !closed         ? source_.next_arrival()
+                             : asking_.empty() ? kNever
+                                               : asking_.top();
+      const double moved = moving_.empty() ? kNever : moving_.top().first;
+      if (now == kNever && arrival == kNever && moved == kNever) break;
+      if (arrival <= now && arrival <= moved) {
+        if (closed) asking_.pop();
+        arrive(arrival);
+        continue;
+      }
+      if (moved <= now) {
+        const std::int64_t id = moving_.top().second;
+        moving_.pop();
+        const Request& r = requests_[static_cast<std::size_t>(id)];
+        give(decode_engine(), id, r.input + 1, r.output - 1, moved, true);
+        continue;
+      }
+      // Engines beside this one may send it requests: it does not run far ahead of them.
+      // A cache that is not on its way yet leaves a prefill engine after that engine's next iteration at the earliest.
+      double until = std::min(arrival, moved);
+      if (apart() && next >= prefill_engines())
+        for (std::size_t e = 0; e < prefill_engines(); ++e)
+          if (!engines_[e].scheduler.idle()) until = std::min(until, engines_[e].free);
+      WEFT_CHECK(step(next, now, until));
+    }
+    run_.seconds = 0;
+    for (const Request& r : run_.done) run_.seconds = std::max(run_.seconds, r.finished);
+    for (const auto& e : engines_) e.scheduler.account(run_);
+    if (run_.iterations > 0) run_.batch /= run_.iterations;
+    return std::move(run_);
+  }
+
+ private:
+  struct Running {
+    Scheduler scheduler;
+    double free = 0;
+    std::int64_t load = 0;  // requests that it has
+  };
+  bool apart() const { return pools_.prefills > 0; }
+  std::size_t prefill_engines() const { return static_cast<std::size_t>(pools_.prefills); }
+
+  // The engine with the fewest requests of those from `begin` to `end`.
+  std::size_t least(std::size_t begin, std::size_t end) const {
+    std::size_t best = begin;
+    for (std::size_t e = begin; e < end; ++e)
+      if (engines_[e].load < engines_[best].load) best = e;
+    return best;
+  }
+  std::size_t decode_engine() const { return least(prefill_engines(), engines_.size()); }
+
+  void give(std::size_t engine, std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready) {
+    Running& e = engines_[engine];
+    if (e.scheduler.idle()) e.free = std::max(e.free, now);
+    ++e.load;
+    e.scheduler.add(id, input, output, now, ready);
+  }
+  void arrive(double now) {
+    Request r = source_.next(now);
+    const auto id = std::ssize(requests_);
+    requests_.push_back(r);
+    // A prefill engine makes the first token; the others are made where the cache goes.
+    if (apart())
+      give(least(0, prefill_engines()), id, r.input, 1, now, false);
+    else
+      give(decode_engine(), id, r.input, r.output, now, false);
+  }
+  void finish(std::int64_t id, double time) {
+    Request& r = requests_[static_cast<std::size_t>(id)];
+    r.finished = time;
+    run_.done.push_back(r);
+    if (load_.concurrency > 0) asking_.push(time);
+  }
+  Status step(std::size_t engine, double now, double until) {
+    Running& e = engines_[engine];
+    const bool reads = apart() && engine < prefill_engines();
+    WEFT_TRY(const Scheduler::Outcome out, e.scheduler.advance(now, until, engines_.size() > 1 ? kAhead : 1e9));
+    e.free = out.end;
+    for (const auto& s : out.started)
+      if (Request& r = requests_[static_cast<std::size_t>(s.id)]; r.started < 0) r.started = s.time;
+    for (const auto& f : out.first) {
+      Request& r = requests_[static_cast<std::size_t>(f.id)];
+      if (r.prefilled < 0) r.prefilled = f.time;
+      if (!reads && r.first < 0) r.first = f.time;
+    }
+    for (const auto& f : out.finished) {
+      --e.load;
+      if (!reads) {
+        finish(f.id, f.time);
+        continue;
+      }
+      Request& r = requests_[static_cast<std::size_t>(f.id)];
+      WEFT_TRY(r.moved, pools_.move(d(r.input)));
+      r.first = f.time + r.moved;
+      if (r.output <= 1)
+        finish(f.id, r.first);
+      else
+        moving_.emplace(r.first, f.id);
+    }
+    return {};
+  }
+
+  static constexpr double kAhead = 16;  // iterations
+  const Pools& pools_;
+  const Load& load_;
+  Source source_;
+  std::vector<Running> engines_;
+  std::vector<Request> requests_;
+  std::priority_queue<std::pair<double, std::int64_t>, std::vector<std::pair<double, std::int64_t>>, std::greater<>>
+      moving_;
+  std::priority_queue<double, std::vector<double>, std::greater<>> asking_;  // when clients ask again
+  Run run_;
+};
+
+}  // namespace
+
+Result<Run> serve_apart(const Pools& pools, const Load& load) { return Cluster(pools, load).run(); }
+
+}  // namespace weft::serving

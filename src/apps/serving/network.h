@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+
+#include "apps/training/traffic.h"
+
+namespace weft::serving {
+
+// Collectives of a step, answered at a grid of sizes, one per factor of two, linearly between: small all-reduces by
+// weft's own choice, which is what engines' own kernels do, all others by what NCCL's tuner takes where it models them;
+// both timed by weft's simulator (training::Traffic). Answers are kept. Thread: one at a time.
+class Network {
+ public:
+  using Group = training::Traffic::Group;
+
+  explicit Network(const cost::MachineView& machine) : traffic_(machine) {}
+  // Seconds. `bytes`: of the larger side of the collective. Errors: those of training::Traffic.
+  Result<double> operator()(Collective collective, Group group, double bytes);
+  Rank gpus() const { return traffic_.gpus(); }
+  const cost::MachineView& machine() const { return traffic_.machine(); }
+
+ private:
+  Result<double> at(Collective collective, Group group, Bytes bytes);
+  training::Traffic traffic_;
+  std::map<std::tuple<Collective, Group, Bytes>, double> known_;
+};
+
+}  // namespace weft::serving

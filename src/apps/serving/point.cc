@@ -1,0 +1,231 @@
+#include "apps/serving/point.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::serving {
+namespace {
+
+constexpr double kGiB = 1073741824.0;
+
+Quantiles quantiles(std::vector<double> values, double mean) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  const auto at = [&](double q) {
+    return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
+  };
+  return {mean, at(0.5), at(0.9), at(0.99)};
+}
+
+// Benchmarks send ten requests per client, all clients at once in the beginning. A run with fewer rounds counts its
+// first round for a tenth, as they have it.
+template <class Value>
+double mean_of(const std::vector<Request>& done, const Load& load, Value&& value) {
+  constexpr double kFirstRound = 0.1;
+  double first = 0, later = 0, firsts = 0, laters = 0;
+  for (const Request& r : done)
+    if (load.concurrency > 0 && r.arrival <= 0)
+      first += value(r), ++firsts;
+    else
+      later += value(r), ++laters;
+  if (firsts == 0 || laters == 0) return (first + later) / std::max(1.0, firsts + laters);
+  const double share = std::min(firsts / (firsts + laters), kFirstRound);
+  return share * first / firsts + (1 - share) * later / laters;
+}
+
+template <class Value>
+Quantiles spread_of(const std::vector<Request>& done, const Load& load, Value&& value) {
+  std::vector<double> values;
+  values.reserve(done.size());
+  for (const Request& r : done) values.push_back(value(r));
+  return quantiles(std::move(values), mean_of(done, load, value));
+}
+
+struct Ready {
+  Memory memory;
+  double tokens = 0;
+  std::unique_ptr<StepModel> step;
+};
+
+Result<Ready> prepare(Place& place, const Question& q, const Plan& plan) {
+  WEFT_CHECK(check_plan(q.shape, plan));
+  WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
+  WEFT_TRY(const Types types, types_of(q.shape, plan, q.engine, *kernels));
+  Ready ready;
+  ready.memory = memory_of(q.shape, plan, q.engine, types, *kernels);
+  const double length = static_cast<double>(q.load.input + q.load.output);
+  ready.tokens = std::min(ready.memory.tokens(length, plan.dp), 1e15);
+  ready.step = std::make_unique<StepModel>(q.shape, plan, q.engine, types, *kernels, place.network());
+  return ready;
+}
+
+Status refuse(Place& place, const Question& q, const Plan& plan, const Ready& ready) {
+  const double length = static_cast<double>(q.load.input + q.load.output);
+  const std::string fits = what_fits(place, q);
+  const std::string would = fits.empty() ? "; nothing on this machine makes it fit" : "; it fits with " + fits;
+  const Memory& m = ready.memory;
+  if (m.cache() <= 0)
+    return bad_input(
+        "{} with {} does not fit on {}: weights {:.1f} GiB and {:.1f} GiB of activations and reserve, {:.1f} GiB "
+        "usable{}",
+        q.shape.name, describe(plan), place.part(), m.weights / kGiB, (m.activations + m.reserved) / kGiB,
+        m.usable / kGiB, would);
+  return bad_input("{} with {} on {}: a request of {:.0f} tokens does not fit into a cache of {:.0f} tokens{}",
+                   q.shape.name, describe(plan), place.part(), length, ready.tokens, would);
+}
+
+}  // namespace
+
+Result<Place> Place::open(const cost::MachineView& view) {
+  Place place;
+  if (view.endpoints() == 0) return bad_input("the machine has no GPU");
+  place.part_ = view.topology().device(view.device(0)).model;
+  if (place.part_.empty()) return bad_input("the machine's GPU is not named, so its rates are unknown");
+  WEFT_TRY(const Engine engine, load_engine("vllm"));  // the same for all
+  place.view_ = std::make_unique<cost::MachineView>(
+      view.topology(), view.costs().with_launches(Duration::seconds(engine.graph_launch)), view.caches());
+  place.network_ = std::make_unique<Network>(*place.view_);
+  return place;
+}
+
+Result<const kernels::Kernels*> Place::kernels(const Engine& engine) {
+  if (const auto found = kernels_.find(engine.name); found != kernels_.end()) return &found->second;
+  WEFT_TRY(kernels::Kernels loaded, kernels::Kernels::load(part_, engine.kernels));
+  loaded.set_launch_share(engine.launch_share);
+  return &kernels_.emplace(engine.name, std::move(loaded)).first->second;
+}
+
+std::string what_fits(Place& place, const Question& q) {
+  const auto fits = [&](const Plan& plan) {
+    if (plan.gpus() > place.gpus()) return false;
+    const auto ready = prepare(place, q, plan);
+    return ready && ready->memory.cache() > 0 && ready->tokens >= static_cast<double>(q.load.input + q.load.output);
+  };
+  for (Rank tp = q.plan.tp; tp <= place.gpus(); tp *= 2) {
+    Plan more = q.plan;
+    more.tp = tp;
+    if (more.ep > 1) more.ep = more.stage();
+    if (tp > q.plan.tp && fits(more)) return describe(more);
+  }
+  for (const char* precision : {"fp8", "fp4"}) {
+    Plan smaller = q.plan;
+    smaller.precision = precision;
+    smaller.experts.clear();
+    if (fits(smaller)) return precision;
+  }
+  for (Rank pp = 2; pp <= 16; pp *= 2) {
+    Plan more = q.plan;
+    more.pp = pp;
+    if (fits(more)) return describe(more);
+  }
+  return "";
+}
+
+Result<int> matching_prefills(Place& place, const Question& q) {
+  WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
+  WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
+  const auto input = static_cast<double>(q.load.input), output = static_cast<double>(q.load.output);
+  // A prefill engine reads full iterations; a decode engine has its share of the clients, half through their answers.
+  const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp / input));
+  WEFT_TRY(const Parts reading,
+           (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
+  double rate = q.load.rate;
+  if (rate <= 0) {
+    const double clients = static_cast<double>(q.load.concurrency) / q.decodes;
+    WEFT_TRY(const Parts step,
+             (*decode.step)({.decodes = clients, .context = clients * (input + output / 2), .outputs = clients}));
+    rate = static_cast<double>(q.load.concurrency) / (output * step.total() + reading.total());
+  }
+  constexpr double kMost = 64;  // engines
+  return static_cast<int>(std::clamp(std::round(rate * reading.total() / prompts), 1.0, kMost));
+}
+
+Result<Point> answer(Place& place, const Question& asked) {
+  Question q = asked;
+  if (q.prefill && q.prefills == 0) {
+    WEFT_TRY(q.prefills, matching_prefills(place, q));
+  }
+  if (q.gpus() > place.gpus()) return bad_input("the plan needs {} GPUs, the machine has {}", q.gpus(), place.gpus());
+  WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
+  const double length = static_cast<double>(q.load.input + q.load.output);
+  if (decode.memory.cache() <= 0 || (q.load.trace.empty() && decode.tokens < length))
+    return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
+  Run run;
+  Load share = q.load;  // of one engine, where several do the same
+  if (!q.prefill && q.replicas > 1) {
+    if (share.concurrency > 0)
+      share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
+    share.rate /= q.replicas;
+    std::erase_if(share.trace, [&, n = 0](const Request&) mutable { return n++ % q.replicas != 0; });
+  }
+  if (!q.prefill) {
+    WEFT_TRY(run, serve(*decode.step, decode.tokens, share));
+  } else {
+    WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
+    if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
+      return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
+    Pools pools{prefill.step.get(), decode.step.get(), q.prefills, q.decodes, prefill.tokens, decode.tokens, {}};
+    // Each GPU of the prefill engine sends its part to one of the decode engine, over its own way.
+    const Rank pairs = std::min(q.prefill->tp, q.plan.tp);
+    const Network::Group apart{2, std::max(1, std::min(place.gpus() / 2, q.prefill->gpus() * q.prefills))};
+    const double token = prefill.memory.token * static_cast<double>(q.prefill->tp * q.prefill->pp);
+    const bool latent = q.shape.latent();  // every GPU has all of it: one copy is sent in parts
+    pools.move = [&place, apart, pairs, token, latent, tp = q.prefill->tp](double tokens) -> Result<double> {
+      const double bytes = token * tokens / (latent ? static_cast<double>(tp) : 1.0) / static_cast<double>(pairs);
+      return place.network()(Collective::kSendReceive, apart, bytes);
+    };
+    WEFT_TRY(run, serve_apart(pools, share));
+  }
+  Point p;
+  const double response = q.engine.first_response;
+  // Clients see tokens in groups: the first group when its last token is made.
+  const double group = static_cast<double>(q.engine.stream_interval - 1);
+  const auto grouped = [&](const Request& r) { return std::min(group, static_cast<double>(r.output - 1)) * r.tpot(); };
+  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response; });
+  std::vector<Request> longer;
+  for (const Request& r : run.done)
+    if (r.output > 1) longer.push_back(r);
+  p.tpot = spread_of(longer, share, [&](const Request& r) {
+    return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
+  });
+  p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response; });
+  p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
+  p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
+  p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });
+  p.response = response + mean_of(run.done, share, grouped);
+  double outputs = 0, inputs = 0;
+  for (const Request& r : run.done) outputs += static_cast<double>(r.output), inputs += static_cast<double>(r.input);
+  const double engines = q.prefill ? 1 : q.replicas;
+  p.gpus = q.gpus();
+  if (run.seconds > 0) {
+    p.tokens_per_gpu = outputs * engines / run.seconds / p.gpus;
+    p.input_per_gpu = inputs * engines / run.seconds / p.gpus;
+    p.requests_per_second = static_cast<double>(run.done.size()) * engines / run.seconds;
+  }
+  p.tokens_per_user = p.tpot.mean > 0 ? 1 / p.tpot.mean : 0;
+  p.requests = static_cast<double>(run.done.size());
+  if (run.decode_iterations > 0) {
+    p.decode = run.decode * (1 / run.decode_iterations);
+    p.step = run.decode_seconds / run.decode_iterations;
+  }
+  p.batch = run.batch;
+  p.cache_used = run.cache_used;
+  p.preemptions = run.preemptions;
+  p.memory = decode.memory;
+  p.cache_tokens = decode.tokens;
+  // Above capacity the queue grows as long as requests come: the last ones wait longest.
+  if (q.load.rate > 0 && run.done.size() > 100) {
+    const double span = static_cast<double>(run.done.size()) / share.rate;
+    if (run.seconds > 1.15 * span + p.end_to_end.median) {
+      // Requests per second between the middle half's ends.
+      std::vector<double> ends;
+      for (const Request& r : run.done) ends.push_back(r.finished);
+      std::ranges::sort(ends);
+      const std::size_t a = ends.size() / 4, b = ends.size() * 3 / 4;
+      if (ends[b] > ends[a]) p.stable_rate = engines * static_cast<double>(b - a) / (ends[b] - ends[a]);
+    }
+  }
+  return p;
+}
+
+}  // namespace weft::serving

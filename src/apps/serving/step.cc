@@ -1,0 +1,234 @@
+#include "apps/serving/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::serving {
+namespace {
+
+double d(std::int64_t n) { return static_cast<double>(n); }
+
+}  // namespace
+
+// Of one replica of attention, the fullest one.
+struct StepModel::Rows {
+  double tokens = 0;                   // decoded and read
+  kernels::Sequences decode, prefill;  // heads are filled in per layer
+  double all = 0;                      // tokens of all replicas
+};
+
+Parts& Parts::operator+=(const Parts& o) {
+  dense += o.dense, attention += o.attention, experts += o.experts, small += o.small;
+  tensor += o.tensor, exchange += o.exchange, pipeline += o.pipeline, host += o.host;
+  return *this;
+}
+
+Parts Parts::operator*(double f) const {
+  return {dense * f, attention * f, experts * f, small * f, tensor * f, exchange * f, pipeline * f, host * f};
+}
+
+// Every query scores all cached keys of one narrow head (DeepSeek Sparse Attention).
+void StepModel::index(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  if (k.index_heads == 0) return;
+  const double from = d(k.q_rank > 0 ? k.q_rank : shape_.hidden);
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.index_heads * k.index_dim), from);
+  for (kernels::Sequences s : {rows.decode, rows.prefill}) {
+    s.heads = d(k.index_heads), s.kv_heads = 1, s.head_dim = d(k.index_dim) / 2;  // keys alone
+    s.past /= d(k.compress);
+    parts.attention += kernels_.attention(s, 1);
+  }
+  parts.small += 2 * small(rows.tokens * d(k.index_top_k) * 4);  // the largest scores
+}
+
+void StepModel::attend(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  const double tp = d(plan_.tp), h = d(shape_.hidden);
+  const double q = d(k.query_width()) / tp, kv = d(k.kv_heads) / tp;
+  const double kv_heads = std::max(1.0, kv);
+  const double kv_width = kv_heads * d(k.one_tensor || k.one_projection ? k.head_dim : k.head_dim + k.value_dim);
+  const double queries = q * (k.output_gate ? 2 : 1);
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, (k.q_rank > 0 ? d(k.q_rank) : queries) + kv_width, h);
+  if (k.q_rank > 0) parts.dense += kernels_.gemm(types_.attention, rows.tokens, queries, d(k.q_rank));
+  parts.small += small(rows.tokens * (q + kv_width) * 4);  // rotary embedding, write to the cache
+  index(k, rows, parts);
+  for (kernels::Sequences s : {rows.decode, rows.prefill}) {
+    s.heads = std::max(1.0, d(k.heads) / tp);
+    s.kv_heads = kv_heads;
+    s.head_dim = d(k.head_dim);
+    s.window = d(k.window);
+    if (k.compress > 1) {  // entries of compressed tokens beside the window, of a query in the middle
+      const double entries = (s.past + s.tokens / 2) / d(k.compress);
+      s.window += k.index_heads > 0 ? std::min(entries, d(k.index_top_k)) : entries;
+    }
+    if (!k.one_tensor) {
+      parts.attention += kernels_.attention(s, types_.cache_bytes);
+      continue;
+    }
+    // One tensor for all heads is what latent attention reads, whose prefill's table has 192 + 128 dimensions.
+    if (s.tokens > 1) s.heads *= d(k.head_dim + k.value_dim) / 320;
+    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
+  }
+  if (k.out_rank > 0) {
+    parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.out_rank), d(k.value_width()) / tp);
+    parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, d(k.out_groups * k.out_rank) / tp);
+    return;
+  }
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, d(k.value_width()) / tp);
+}
+
+void StepModel::latent(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  const double tp = d(plan_.tp), h = d(shape_.hidden), heads = d(k.heads) / tp, rank = d(k.kv_rank);
+  const double query = heads * d(k.head_dim), value = heads * d(k.value_dim);
+  // One GEMM for the compressed queries, keys and values.
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.q_rank + k.kv_rank + k.rope_dim), h);
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, query, d(k.q_rank > 0 ? k.q_rank : shape_.hidden));
+  parts.small += 2 * small(rows.tokens * (d(k.q_rank) + rank + query) * 4);  // norms; rotary embedding and cache
+  const double index_keys = d(k.index_top_k);
+  index(k, rows, parts);
+  if (rows.decode.count > 0) {
+    kernels::Sequences s = rows.decode;
+    s.heads = heads;
+    if (k.index_heads > 0) s.window = index_keys;
+    // Queries into the latent space and values out of it, head by head.
+    parts.dense += kernels_.gemm(kernels::Precision::kBf16, s.count, heads * rank, d(k.nope_dim));
+    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
+    parts.dense += kernels_.gemm(kernels::Precision::kBf16, s.count, value, rank);
+  }
+  if (rows.prefill.count > 0) {
+    kernels::Sequences s = rows.prefill;
+    s.heads =
+        heads * (d(k.head_dim) + d(k.value_dim)) / 320;  // of DeepSeek's 192 + 128 dimensions, which the table has
+    if (k.index_heads > 0) s.window = index_keys;
+    parts.dense +=
+        kernels_.gemm(types_.attention, s.count * (s.tokens + s.past), heads * d(k.nope_dim + k.value_dim), rank);
+    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
+  }
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, value);
+}
+
+// A state per sequence instead of a cache: linear attention, Mamba, short convolutions.
+void StepModel::recur(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  const double tp = d(plan_.tp), h = d(shape_.hidden);
+  const double values = d(k.recurrent.value_width()) / tp, mixed = d(k.recurrent.mixed_width()) / tp;
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.recurrent_inputs(shape_.hidden)) / tp, h);
+  parts.small += 3 * small(rows.tokens * mixed * 4);  // short convolution, gates, norm with the output's gate
+  if (k.recurrent.state > 0) {
+    // The recurrence reads and writes each sequence's state, in 32 bits; a prefill does so once per chunk of 64 tokens.
+    const double state = d(k.recurrent.state) / tp * 4;
+    const double chunks = rows.prefill.count * std::ceil(rows.prefill.tokens / 64);
+    parts.attention += small(2 * state * rows.decode.count);
+    if (chunks > 0) parts.attention += 4 * small(2 * state * chunks);
+  }
+  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, values);
+}
+
+void StepModel::mixer(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  if (k.attention == Attention::kHeads) attend(k, rows, parts);
+  if (k.attention == Attention::kLatent) latent(k, rows, parts);
+  if (k.recurs) recur(k, rows, parts);
+  const double h = d(shape_.hidden);
+  if (k.more_parameters > 0)
+    parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.more_parameters) / h / d(plan_.tp), h);
+}
+
+void StepModel::feed(const LayerKind& k, const Rows& rows, Parts& parts) const {
+  const double tp = d(plan_.tp), h = d(shape_.hidden), matrices = d(shape_.matrices);
+  const auto mlp = [&](double width) {
+    parts.dense += kernels_.gemm(types_.dense, rows.tokens, (matrices - 1) * width / tp, h);
+    parts.small += small(rows.tokens * width / tp * 2 * matrices);
+    parts.dense += kernels_.gemm(types_.dense, rows.tokens, h, width / tp);
+  };
+  if (!k.feeds()) return;
+  if (k.experts == 0) return mlp(d(k.ffn));
+  parts.dense += kernels_.gemm(kernels::Precision::kBf16, rows.tokens, d(k.experts), h);
+  parts.small += small(rows.tokens * d(k.experts) * 4);  // the best experts
+  if (k.shared_ffn > 0) mlp(d(k.shared_ffn));
+  const double width = d(k.expert_hidden);
+  if (width > 0)  // into the experts' width and back
+    parts.dense +=
+        kernels_.gemm(types_.dense, rows.tokens, width, h) + kernels_.gemm(types_.dense, rows.tokens, h, width);
+  parts.experts += kernels_.experts(types_.experts, {.tokens = rows.all,
+                                                     .hidden = width > 0 ? width : h,
+                                                     .width = d(k.expert_ffn),
+                                                     .experts = d(k.experts),
+                                                     .top_k = d(k.top_k),
+                                                     .matrices = matrices,
+                                                     .tensor = d(plan_.moe_tp()),
+                                                     .expert_parallel = d(plan_.ep)});
+}
+
+// What the GPUs of a stage exchange in a layer.
+Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
+  Parts parts;
+  const double h = d(shape_.hidden);
+  const Network::Group tensor{plan_.tp, 1}, stage{plan_.stage(), 1};
+  WEFT_TRY(const double reduced, network_(Collective::kAllReduce, tensor, rows.tokens * h * 2));
+  if (k.mixes()) parts.tensor = reduced;
+  if (plan_.dp == 1 || k.experts == 0) {
+    if (k.feeds()) parts.tensor += reduced;
+    return parts;
+  }
+  // Replicas of attention bring their tokens to the experts and take the sums back: all of them to everybody, or each
+  // to the GPUs of its experts, whichever is faster. Activations go in 16 bits and come back in 16 bits.
+  const double sent = k.expert_hidden > 0 ? d(k.expert_hidden) : h;
+  WEFT_TRY(const double gathered, network_(Collective::kAllGather, stage, rows.all * sent * 2));
+  WEFT_TRY(const double scattered, network_(Collective::kReduceScatter, stage, rows.all * sent * 2));
+  parts.exchange = gathered + scattered;
+  if (plan_.ep == plan_.stage()) {
+    const double copies = std::min(d(k.top_k), d(plan_.ep)) * rows.tokens / d(plan_.tp);
+    WEFT_TRY(const double there,
+             network_(Collective::kAllToAll, stage, copies * sent * kernels::activation_bytes(types_.experts)));
+    WEFT_TRY(const double back, network_(Collective::kAllToAll, stage, copies * sent * 2));
+    parts.exchange = std::min(parts.exchange, there + back);
+  }
+  return parts;
+}
+
+Result<Parts> StepModel::operator()(const Work& work) {
+  // The batch is cut into as many parts as there are stages, which work on them in turn.
+  const double pp = d(plan_.pp), dp = d(plan_.dp);
+  Rows rows;
+  rows.decode.count = std::ceil(work.decodes / dp) / pp;
+  rows.decode.past = work.decodes > 0 ? work.context / work.decodes : 0;
+  // A sequence is read by one replica: the fullest has at least one.
+  const double sequences = work.prefills > 0 ? std::max(work.prefills / dp, 1.0) / pp : 0;
+  if (sequences > 0)
+    rows.prefill = {.count = sequences,
+                    .tokens = std::max(2.0, work.prefill_tokens / work.prefills),
+                    .past = work.prefill_past / work.prefills};
+  rows.tokens = rows.decode.count + rows.prefill.count * rows.prefill.tokens;
+  if (rows.prefill.count == 0) rows.tokens = rows.decode.count;
+  rows.all = std::max(work.tokens() / pp, rows.tokens);
+  Parts total;
+  double layers = 0;
+  for (const LayerKind& kind : shape_.kinds) {
+    Parts parts;
+    const double norms = (kind.mixes() ? 1 : 0) + (kind.feeds() ? 1 : 0);
+    parts.small += norms * small(rows.tokens * d(shape_.hidden) * 6);  // with the residual sum
+    mixer(kind, rows, parts);
+    feed(kind, rows, parts);
+    WEFT_TRY(const Parts sent, between(kind, rows));
+    parts += sent;
+    total += parts * d(kind.count);
+    layers += d(kind.count);
+  }
+  const double outputs = std::ceil(work.outputs / dp) / pp;
+  if (outputs > 0) {
+    total.dense += kernels_.gemm(kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
+    WEFT_TRY(const double gathered, network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
+    total.tensor += gathered;
+    total.small += small(outputs * d(shape_.vocab) * 8);  // sampling
+  }
+  if (plan_.pp > 1) {
+    WEFT_TRY(const double hop,
+             network_(Collective::kSendReceive, {2, plan_.stage()}, rows.tokens * d(shape_.hidden) * 2 / d(plan_.tp)));
+    total.pipeline = (pp - 1) * hop;
+  }
+  double host = engine_.host + engine_.host_per_sequence * work.outputs;
+  const double gpu = total.gpu();
+  // Outside CUDA graphs the host launches each layer's kernels.
+  if (work.prefills > 0) host = std::max(host, engine_.prefill_host_per_layer * layers);
+  total.host = engine_.overlapped ? std::max(0.0, host - gpu) : host;
+  return total;
+}
+
+}  // namespace weft::serving

@@ -1,0 +1,226 @@
+#include "apps/training/answer.h"
+
+#include <algorithm>
+
+#include "apps/training/trouble.h"
+#include "base/text.h"
+
+namespace weft::training {
+namespace {
+
+// Models can read far longer sequences than they are trained with; longer ones have to be asked for.
+constexpr std::int64_t kLongestUnasked = 8192;
+
+}  // namespace
+
+report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
+  report::TrainRow row{.plan = describe(plan),
+                       .seconds = step.seconds,
+                       .tokens_per_gpu = step.tokens_per_gpu,
+                       .tflops = step.tflops,
+                       .mfu = step.mfu};
+  const auto& p = step.parts;
+  row.parts = {{"gemm", p.gemm},
+               {"attention", p.attention},
+               {"memory_bound", p.memory_bound},
+               {"tensor_exposed", p.tensor},
+               {"context_exposed", p.context},
+               {"expert_exposed", p.expert},
+               {"bubble", p.bubble},
+               {"data_exposed", p.data},
+               {"optimizer", p.optimizer}};
+  const auto& m = step.peak;
+  row.memory = {{"parameters", m.parameters},   {"gradients", m.gradients}, {"optimizer", m.optimizer},
+                {"activations", m.activations}, {"logits", m.logits},       {"other", m.other}};
+  for (const auto& stage : step.stages) row.stage_memory.push_back(stage.total());
+  row.capacity = card.memory;
+  row.fits = step.fits;
+  row.limit = step.limit();
+  return row;
+}
+
+report::TrainReport report_of(const Model& model, const Words& words, const Question& question, std::int64_t gpus) {
+  return {.model = model.name,
+          .machine = words.on,
+          .card = question.card.name,
+          .precision = words.precision,
+          .flops_formula = kFlopsFormula,
+          .gpus = gpus,
+          .software = question.plan.software,
+          .fitted = question.card.fitted,
+          .not_modelled = model.not_modelled,
+          .rows = {}};
+}
+
+bool set_number(Words& words, std::string_view name, std::int64_t value) {
+  std::string plain(name);
+  std::ranges::replace(plain, '_', '-');
+  Plan& plan = words.plan;
+  for (const auto& [known, number] : {std::pair<std::string_view, std::int64_t*>{"tp", &plan.tp},
+                                      {"pp", &plan.pp},
+                                      {"vp", &plan.vp},
+                                      {"dp", &words.dp},
+                                      {"ep", &plan.ep},
+                                      {"cp", &plan.cp},
+                                      {"zero", &plan.zero},
+                                      {"micro-batch", &plan.micro_batch},
+                                      {"global-batch", &plan.global_batch},
+                                      {"seq", &plan.seq},
+                                      {"bucket", &plan.bucket},
+                                      {"overlap", &plan.overlap},
+                                      {"eager", &plan.eager}})
+    if (plain == known) return *number = value, true;
+  if (plain == "software") return plan.software = static_cast<int>(value), true;
+  if (plain == "gradient-bytes") return plan.gradient_bytes = static_cast<int>(value), true;
+  if (plain == "optimizer-bytes") return plan.optimizer_bytes = static_cast<int>(value), true;
+  return false;
+}
+
+Result<Words> parse_words(std::string_view text) {
+  Words words;
+  const std::size_t colon = text.find(':');
+  words.model = std::string(text.substr(0, colon));
+  if (words.model.empty()) return bad_input("'{}': a model is expected, e.g. llama3-70b:tp=8,pp=2", shown(text));
+  for (std::size_t at = colon == std::string_view::npos ? text.size() : colon + 1; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view option = text.substr(at, comma - at);
+    at = comma + 1;
+    const std::size_t equals = option.find('=');
+    if (equals == std::string_view::npos)
+      return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
+    const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
+    if (key == "recompute" || key == "schedule" || key == "precision" || key == "compress") {
+      (key == "recompute"  ? words.recompute
+       : key == "schedule" ? words.schedule
+       : key == "compress" ? words.compress
+                           : words.precision) = value;
+      continue;
+    }
+    if (!set_number(words, key, 0))
+      return bad_input(
+          "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
+          "eager, software, recompute, schedule, compress, precision",
+          shown(text), shown(key));
+    WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
+    set_number(words, key, number);
+  }
+  return words;
+}
+
+Result<Question> understand(const Model& model, const cost::MachineView& machine, const Words& words) {
+  if (!machine.costs().gpu()) return bad_input("--on {}: it has no GPUs", words.on);
+  Question question{words.plan, {}};
+  WEFT_TRY(question.card, load_card(machine.topology().device(machine.device(0)).model, words.precision, words.cards));
+  Plan& plan = question.plan;
+  plan.precision = words.precision;
+  WEFT_TRY(plan.recompute, parse_recompute(words.recompute));
+  WEFT_TRY(plan.schedule, parse_schedule(words.schedule));
+  WEFT_TRY(plan.compression, parse_compression(words.compress));
+  if (plan.seq == 0) plan.seq = std::min(model.seq, kLongestUnasked);
+  return question;
+}
+
+namespace {
+
+// Fills in what is left of the machine, and checks the plan.
+Status complete(Plan& plan, const Model& model, std::int64_t gpus, const Words& words) {
+  const std::int64_t others = plan.tp * plan.pp * plan.cp;
+  if (others <= 0) return bad_input("--tp, --pp and --cp are at least 1");
+  if (words.dp == 0 && others > gpus)
+    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {}), {} has {}", others, plan.tp, plan.pp, plan.cp,
+                     words.on, gpus);
+  if (words.dp == 0 && gpus % others != 0)
+    return bad_input("{} GPUs of {} do not divide by tp {} x pp {} x cp {}", gpus, words.on, plan.tp, plan.pp, plan.cp);
+  plan.dp = words.dp > 0 ? words.dp : gpus / others;
+  return check_plan(model, plan);
+}
+
+Result<Step> step_with(const Model& model, const Plan& plan, const Card& card, const cost::MachineView& machine,
+                       const std::vector<std::string>& faults) {
+  WEFT_TRY(const Trouble trouble, trouble_of(machine, faults));
+  Traffic traffic(trouble.machine, trouble.nodes);
+  return simulate_step(model, plan, card, traffic, trouble.slow_rank);
+}
+
+}  // namespace
+
+Result<Answer> answer(const Model& model, const cost::MachineView& machine, const Words& words) {
+  WEFT_TRY(Question question, understand(model, machine, words));
+  Traffic traffic(machine);
+  Plan& plan = question.plan;
+  WEFT_CHECK(complete(plan, model, traffic.gpus(), words));
+  Answer answer{question, report_of(model, words, question, plan.ranks()), {}};
+  WEFT_TRY(answer.step, simulate_step(model, plan, question.card, traffic));
+  if (!words.faults.empty()) {
+    answer.report.faults = words.faults;
+    answer.report.healthy_seconds = answer.step.seconds;
+    WEFT_TRY(answer.step, step_with(model, plan, question.card, machine, words.faults));
+  }
+  report::TrainRow row = row_of(plan, answer.step, question.card);
+  if (!answer.step.fits) row.remedy = what_would_fit(model, plan, question.card);
+  answer.report.rows.push_back(std::move(row));
+  if (words.run.tokens > 0 || words.run.failures > 0) {
+    const std::int64_t nodes = std::max<std::int64_t>(1, plan.ranks() / std::max<Rank>(1, traffic.gpus_per_node()));
+    answer.report.run = words.run;
+    WEFT_TRY(answer.report.budget, budget_of(words.run, answer.step.tokens_per_gpu, plan.ranks(), nodes));
+  }
+  return answer;
+}
+
+namespace {
+
+// The machine with its network at another rate, or with all links between its GPUs.
+topology::Topology scaled(const topology::Topology& machine, bool network, double factor) {
+  topology::Topology other;
+  other.title = machine.title;
+  other.routing = machine.routing;
+  for (const topology::Device& d : machine.devices()) other.add(d);
+  for (topology::Link l : machine.links()) {
+    if (network ? l.kind == topology::LinkKind::kNetwork : topology::is_scale_up(l.kind))
+      l.rate_ab = l.rate_ab * factor, l.rate_ba = l.rate_ba * factor;
+    other.connect(l);
+  }
+  return other;
+}
+
+}  // namespace
+
+std::vector<report::TrainReport::WhatIf> sensitivity(const Model& model, const cost::MachineView& machine,
+                                                     const Words& words, const Answer& answer) {
+  const Plan& plan = answer.question.plan;
+  std::vector<report::TrainReport::WhatIf> all;
+  const double own = answer.step.seconds;
+  const auto add = [&](std::string what, const Result<Step>& step) {
+    if (step)
+      all.push_back({std::move(what), step->seconds, step->seconds / own - 1, ""});
+    else
+      all.push_back({std::move(what), 0, 0, step.error().message});
+  };
+  const auto on = [&](topology::Topology other, const Card& card) {
+    return step_with(model, plan, card, cost::MachineView(std::move(other), machine.costs(), machine.caches()),
+                     words.faults);
+  };
+  const auto with = [&](const char* fault) {
+    std::vector<std::string> faults = words.faults;
+    faults.emplace_back(fault);
+    return step_with(model, plan, answer.question.card, machine, faults);
+  };
+  const bool several = machine.topology().nodes() > 1;
+  if (several) add("network 10 % faster", on(scaled(machine.topology(), true, 1.1), answer.question.card));
+  add("links between GPUs 10 % faster", on(scaled(machine.topology(), false, 1.1), answer.question.card));
+  Card faster = answer.question.card;
+  faster.gemm *= 1.1, faster.attention_forward *= 1.1, faster.attention_backward *= 1.1;
+  add("GPUs compute 10 % faster", on(machine.topology(), faster));
+  faster = answer.question.card;
+  faster.bandwidth *= 1.1;
+  add("GPU memory 10 % faster", on(machine.topology(), faster));
+  add("one GPU 10 % slower (rank:0=slow:1.1x)", with("rank:0=slow:1.1x"));
+  if (several) {
+    add("one NIC less (nic:0/0=down)", with("nic:0/0=down"));
+    add("one NIC at half its rate (nic:0/0=50%)", with("nic:0/0=50%"));
+    add("one leaf switch less (switch:0=down)", with("switch:0=down"));
+  }
+  return all;
+}
+
+}  // namespace weft::training

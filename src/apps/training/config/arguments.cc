@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "apps/training/config/settings.h"
+#include "apps/training/config/shell.h"
+#include "base/text_file.h"
+
+namespace weft::training {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Arguments that only programs that train have.
+bool trains(const Words& words) {
+  static constexpr std::string_view kMarks[] = {"--num-layers",
+                                                "--tensor-model-parallel-size",
+                                                "--micro-batch-size",
+                                                "--global-batch-size",
+                                                "--per_device_train_batch_size",
+                                                "--per-device-train-batch-size",
+                                                "--model_name_or_path",
+                                                "--finetuning_type",
+                                                "--train-iters"};
+  return std::ranges::any_of(words, [](const std::string& word) {
+    return std::ranges::any_of(kMarks, [&](std::string_view mark) {
+      return word == mark || (word.starts_with(mark) && word[mark.size()] == '=');
+    });
+  });
+}
+
+// "--key value", "--key=value", "--flag", and Hydra's "path.key=value".
+void read_words(const Words& words, Settings& settings) {
+  std::string key;
+  for (const std::string& word : words) {
+    if (word.starts_with("--") && word.size() > 2) {
+      const std::size_t equals = word.find('=');
+      key = key_of(word.substr(0, equals));
+      settings.set(key, equals == std::string::npos ? "true" : word.substr(equals + 1));
+      if (equals != std::string::npos) key.clear();
+    } else if (!key.empty()) {
+      settings.set(key, word);
+      key.clear();
+    } else if (const std::size_t equals = word.find('=');
+               equals != std::string::npos && equals > 0 && !word.starts_with('-')) {
+      settings.set(key_of(word.substr(0, equals)), word.substr(equals + 1));
+    }
+  }
+}
+
+}  // namespace
+
+Settings shell_settings(const std::string& file, std::string_view text, std::vector<std::string>& notes) {
+  constexpr std::size_t kMostSourced = 1 << 20;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::set<std::string> sourced;
+  const auto source = [&](const std::string& name) -> std::optional<std::string> {
+    std::error_code none;
+    // Where the script's own folder is named by a command ("$(dirname $0)/x.sh"), only the file's name is sure.
+    for (const std::filesystem::path& path : {folder / name, folder / std::filesystem::path(name).filename()}) {
+      if (!std::filesystem::is_regular_file(path, none) || !sourced.insert(path.string()).second) continue;
+      if (auto other = read_text_file(path, kMostSourced)) return std::move(*other);
+    }
+    return std::nullopt;
+  };
+  const ShellRun run = run_shell(text, source);
+  notes = run.notes;
+  Settings settings;
+  bool found = false;
+  for (const Words& words : run.commands)
+    if (trains(words)) {
+      found = true;
+      read_words(words, settings);
+    }
+  if (found) return settings;
+  // A file of arguments for others to source has variables only.
+  for (const std::string& name : run.order) {
+    Words words;
+    for (const std::string& value : run.variables.at(name)) {
+      std::istringstream blanks(value);
+      for (std::string word; blanks >> word;) words.push_back(word);
+    }
+    read_words(words, settings);
+  }
+  // Or one argument a line, with no command in front.
+  if (settings.all().empty())
+    for (const Words& words : run.commands) read_words(words, settings);
+  return settings;
+}
+
+}  // namespace weft::training

@@ -1,0 +1,252 @@
+#include "apps/training/layer.h"
+
+#include <algorithm>
+
+namespace weft::training {
+namespace {
+
+double d(std::int64_t n) { return static_cast<double>(n); }
+
+// Counts the kernels of one layer.
+class Layer {
+ public:
+  Layer(const Model& m, const Plan& plan, const Card& card, Traffic& traffic)
+      : m_(m), plan_(plan), card_(card), traffic_(traffic), tokens_(d(plan.micro_batch * plan.seq) / d(plan.cp)) {}
+
+  LayerTime time;
+
+  // A GEMM of `rows` tokens: forward, gradient of its input, gradient of its weights.
+  void gemm(double rows, double n, double k, double groups = 1) {
+    time.forward.gemm += card_.grouped_gemm_time(groups, rows, n, k);
+    const double weight = card_.grouped_gemm_time(groups, n, k, rows);
+    time.backward.gemm += card_.grouped_gemm_time(groups, rows, k, n) + weight;
+    time.weight += weight;
+    if (card_.precision == "bf16") return;
+    // Inputs are quantised and transposed: BF16 read, two 8-bit forms written.
+    time.forward.memory += card_.memory_time(4 * groups * rows * k);
+    time.backward.memory += card_.memory_time(4 * groups * rows * n);
+  }
+  // Memory-bound kernels by bytes read and written per token in the forward pass; backward has twice as many.
+  void kernel(double bytes_per_token) {
+    time.forward.memory += card_.memory_time(tokens_ * bytes_per_token);
+    time.backward.memory += card_.memory_time(2 * tokens_ * bytes_per_token);
+  }
+
+  // The same as a chain of `kernels` kernels that pass their results through memory.
+  void chain(double bytes_per_token, double kernels) {
+    kernel(bytes_per_token);
+    time.forward.memory += (kernels - 1) * card_.launch;
+    time.backward.memory += 2 * (kernels - 1) * card_.launch;
+  }
+
+  void attention() {
+    const double s = d(plan_.seq), tp = d(plan_.tp), b = d(plan_.micro_batch);
+    const double widths = d(m_.query_width() + m_.value_width()) / tp;
+    const double share = m_.attention_share(plan_.seq);
+    if (plan_.flash_attention()) {
+      // 2 FLOP per product of two GEMMs, half of it below the causal mask
+      const double flops = tokens_ * s * widths * share + recurrent_flops() / tp;
+      const double peak = card_.peak16 * (plan_.software < 2024 ? card_.attention_before_2024 : 1);
+      core_.forward.attention = flops / (peak * card_.attention_forward) + card_.launch;
+      core_.backward.attention = 2.5 * flops / (peak * card_.attention_backward) + card_.launch;
+    } else {
+      Card at16 = card_;
+      at16.peak = card_.peak16;
+      at16.precision = "bf16";
+      const double groups = b * d(m_.heads) / tp, rows = s / d(plan_.cp), depth = d(m_.head_dim);
+      const double both =
+          at16.grouped_gemm_time(groups, rows, s, depth) + at16.grouped_gemm_time(groups, rows, depth, s);
+      // Softmax with its mask, and dropout, read and write the scores; the GEMMs' own traffic is counted with them.
+      const double scores = groups * rows * s;
+      core_.forward.attention = share * (both + card_.memory_time(9 * scores));
+      core_.backward.attention = share * (2 * both + card_.memory_time(11 * scores));
+    }
+    time.forward += core_.forward;
+    time.backward += core_.backward;
+  }
+
+  // Of the mean layer: a recurrent mixer writes and reads its state with every token, 2 FLOP per number each (arXiv
+  // 2405.21060, section 6).
+  double recurrent_flops() const { return 4 * tokens_ * d(m_.recurrent_state) * d(m_.recurrent_layers) / d(m_.layers); }
+
+  double per_shard() const { return plan_.sequence_parallel ? d(plan_.tp) : 1; }
+
+  Status tensor_communication(double times) {
+    if (plan_.tp == 1) return {};
+    const Traffic::Group group{static_cast<Rank>(plan_.tp), 1};
+    const auto bytes = static_cast<Bytes>(tokens_ * d(m_.hidden) * 2);
+    double each = 0;
+    if (plan_.sequence_parallel) {
+      WEFT_TRY(const auto gather, traffic_(Collective::kAllGather, group, bytes));
+      WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, bytes));
+      each = gather.seconds + scatter.seconds;
+    } else {
+      WEFT_TRY(const auto reduce, traffic_(Collective::kAllReduce, group, bytes));
+      each = reduce.seconds;
+    }
+    time.forward.tensor += hidden_part(times * each, time.forward.gemm);
+    // Sequence parallelism gathers the input once more for the gradient of the weights.
+    time.backward.tensor += hidden_part(times * each * (plan_.sequence_parallel ? 1.5 : 1), time.backward.gemm);
+    return {};
+  }
+
+  // Keys and values pass around the ring while attention computes on those that are there.
+  Status context_communication() {
+    if (plan_.cp == 1) return {};
+    const Traffic::Group group{static_cast<Rank>(plan_.cp), static_cast<Rank>(plan_.tp)};
+    const double width = m_.mla() ? d(m_.query_width() + m_.value_width()) : 2 * d(m_.kv_width());
+    WEFT_TRY(const auto step,
+             traffic_(Collective::kSendReceive, group, static_cast<Bytes>(tokens_ * 2 * width / d(plan_.tp))));
+    const double ring = d(plan_.cp - 1) * step.seconds;
+    time.forward.context += std::max(0.0, ring - core_.forward.attention);
+    time.backward.context += std::max(0.0, 2 * ring - core_.backward.attention);
+    return {};
+  }
+
+  Status expert_communication() {
+    if (plan_.ep == 1) return {};
+    // Every rank sends its tokens' copies to the ranks of their experts, evenly, and gets them back.
+    const auto bytes = static_cast<Bytes>(expert_rows() * d(m_.hidden) * 2);
+    WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {static_cast<Rank>(plan_.ep), 1}, bytes));
+    time.forward.expert += 2 * all.seconds;
+    time.backward.expert += 2 * all.seconds;
+    return {};
+  }
+  // Copies of tokens that a rank's experts get. Sequence parallelism spreads the tokens over tp.
+  double expert_rows() const { return tokens_ * d(m_.top_k) / per_shard(); }
+
+  void experts() {
+    const double rows = expert_rows(), h = d(m_.expert_hidden), f = d(m_.moe_ffn), groups = d(m_.experts / plan_.ep);
+    gemm(tokens_ / per_shard(), d(m_.experts), d(m_.hidden));
+    if (m_.expert_hidden != m_.hidden) {
+      gemm(tokens_ / per_shard(), h, d(m_.hidden));
+      gemm(tokens_ / per_shard(), d(m_.hidden), h);
+    }
+    const double each = rows / groups;
+    gemm(each, (m_.gated ? 2 : 1) * f, h, groups);
+    gemm(each, h, f, groups);
+    const double copies = rows / tokens_;
+    kernel(copies * h * 8);  // permuting tokens and back
+    activation(copies * f);
+    if (m_.shared_ffn > 0) mlp(d(m_.shared_ffn));
+  }
+  void mlp(double width) {
+    if (width == 0) return;
+    const double f = width / d(plan_.tp), h = d(m_.hidden);
+    gemm(tokens_, (m_.gated ? 2 : 1) * f, h);
+    gemm(tokens_, h, f);
+    activation(f);
+  }
+  // Fused, a gated activation reads both halves and writes their product. Otherwise SiLU writes one half for the
+  // product.
+  void activation(double width) {
+    if (m_.gated && plan_.eager != 0)
+      chain(width * 2 * 5, 2);
+    else
+      kernel(width * 2 * (m_.gated ? 3 : 2));
+  }
+  void projections() {
+    const double tp = d(plan_.tp), h = d(m_.hidden), q = d(m_.query_width()), v = d(m_.value_width());
+    if (m_.mla()) {
+      const double rank = d(m_.kv_rank);
+      if (m_.q_rank > 0)
+        gemm(tokens_, d(m_.q_rank), h), gemm(tokens_, q / tp, d(m_.q_rank));
+      else
+        gemm(tokens_, q / tp, h);
+      gemm(tokens_, rank + d(m_.rope_dim), h);
+      gemm(tokens_, d(m_.heads * (m_.nope_dim + m_.v_dim)) / tp, rank);
+    } else {
+      gemm(tokens_, (q + 2 * d(m_.kv_width())) / tp, h);
+    }
+    gemm(tokens_, h, v / tp);
+    // Layers may differ: the mean mixer has as many GEMMs more or less as parameters.
+    const double share = m_.projection_share();
+    time.forward = time.forward * share;
+    time.backward = time.backward * share;
+    time.weight *= share;
+    if (m_.positions != 0) return;
+    // Rotary embedding. Not fused, it is a complex product in FP32: to FP32 (2 + 4 bytes), times the phase (4 + 4),
+    // back (4 + 2); torchtitan's apply_rotary_emb.
+    const double rotated = (q + d(m_.kv_width())) / tp;
+    if (plan_.eager != 0)
+      chain(20 * rotated, 3);
+    else
+      kernel(4 * rotated);
+  }
+  // Two norms and two residual sums; frameworks before 2023 do not fuse biases, dropout and the sum.
+  void norms() {
+    const double each = d(m_.hidden) * 2 / per_shard();
+    // PyTorch has a kernel for LayerNorm. RMSNorm is composed of others (torch 2.5,
+    // aten/src/ATen/native/layer_norm.cpp, rms_norm): to FP32 (2 + 4 bytes per element), square (4 + 4), mean (4),
+    // product with the inverse root (4 + 4), to BF16 (4 + 2), weight (2 + 2); the root of one number per token is the
+    // seventh kernel.
+    if (m_.gated && plan_.eager != 0)
+      for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
+    else
+      kernel(2 * 2 * each);
+    kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
+  }
+  void recompute() {
+    PassTime again;
+    if (plan_.recompute == Recompute::kFull)
+      again = time.forward;
+    else if (plan_.recompute == Recompute::kSelective)
+      again = plan_.flash_attention() ? PassTime{.memory = time.forward.memory / 2} : core_.forward;
+    time.backward += again;
+  }
+
+ private:
+  // What remains exposed of communication beside GEMMs that are cut into four parts, of which one cannot overlap.
+  double hidden_part(double communication, double beside) const {
+    constexpr double kParts = 4;
+    if (!plan_.overlaps_tensor()) return communication;
+    return std::max(communication / kParts, communication - beside * (1 - 1 / kParts));
+  }
+
+  const Model& m_;
+  const Plan& plan_;
+  const Card& card_;
+  Traffic& traffic_;
+  double tokens_;
+  LayerTime core_;
+};
+
+}  // namespace
+
+PassTime& PassTime::operator+=(const PassTime& o) {
+  gemm += o.gemm, attention += o.attention, memory += o.memory;
+  tensor += o.tensor, context += o.context, expert += o.expert;
+  return *this;
+}
+
+PassTime operator*(const PassTime& p, double f) {
+  return {p.gemm * f, p.attention * f, p.memory * f, p.tensor * f, p.context * f, p.expert * f};
+}
+
+Result<LayerTime> layer_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic, bool moe) {
+  Layer layer(model, plan, card, traffic);
+  layer.projections();
+  layer.attention();
+  layer.norms();
+  if (moe)
+    layer.experts();
+  else
+    layer.mlp(static_cast<double>(model.ffn));
+  WEFT_CHECK(layer.tensor_communication(moe && model.shared_ffn == 0 ? 1 : 2));
+  WEFT_CHECK(layer.context_communication());
+  if (moe) WEFT_CHECK(layer.expert_communication());
+  layer.recompute();
+  return layer.time;
+}
+
+Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
+  Layer layer(model, plan, card, traffic);
+  const double share = static_cast<double>(model.vocab) / static_cast<double>(plan.tp);
+  layer.gemm(static_cast<double>(plan.micro_batch * plan.seq) / static_cast<double>(plan.cp), share,
+             static_cast<double>(model.hidden));
+  layer.kernel(share * 14);  // BF16 logits become FP32; maximum, sum and loss read them
+  WEFT_CHECK(layer.tensor_communication(0.5));
+  return layer.time;
+}
+
+}  // namespace weft::training

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "apps/training/card.h"
+#include "apps/training/plan.h"
+
+namespace weft::training {
+
+// Bytes on one GPU of a stage.
+struct StageMemory {
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0, other = 0;
+  double total() const { return parameters + gradients + optimizer + activations + logits + other; }
+};
+
+// Parameters on a GPU of the stage: of layers without experts, embedding and output; of experts.
+struct StageParameters {
+  double dense = 0, expert = 0;
+};
+StageParameters parameters_of_stage(const Model& model, const Plan& plan, std::int64_t stage);
+
+StageMemory memory_of_stage(const Model& model, const Plan& plan, const Card& card, std::int64_t stage);
+// The stage that needs most.
+StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card);
+inline bool fits(const StageMemory& memory, const Card& card) { return memory.total() <= card.memory; }
+
+// The least change after which the plan fits, in words; empty: none of those that were tried.
+std::string what_would_fit(const Model& model, const Plan& plan, const Card& card);
+
+}  // namespace weft::training

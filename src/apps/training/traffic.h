@@ -1,0 +1,64 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plan/cost/machine_view.h"
+#include "plan/tune/nccl/choice.h"
+#include "weft/types.h"
+
+namespace weft::training {
+
+// Times of the collectives of a step: weft's own choice (tune) and simulator (simulate) on the part of the machine that
+// a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
+class Traffic {
+ public:
+  // `troubled`: nodes that are worse than the others. Of up to 16 groups that touch one the slowest counts, as all
+  // groups wait for each other; without any, all groups of a kind are alike and the first one stands for them.
+  explicit Traffic(const cost::MachineView& machine, std::vector<int> troubled = {})
+      : machine_(&machine), troubled_(std::move(troubled)) {}
+
+  // `ranks` GPUs, `stride` apart. All other groups of that kind run at the same time: NICs that several of them need
+  // are shared.
+  struct Group {
+    Rank ranks = 1, stride = 1;
+    auto operator<=>(const Group&) const = default;
+  };
+  struct Cost {
+    double seconds = 0;
+    int channels = 0;  // each occupies a multiprocessor while it runs
+    std::string algorithm;
+    bool simulated = false;  // otherwise the cost model's estimate, which the choice was made by
+  };
+  // The message is the larger side of the collective. A group of one costs nothing.
+  Result<Cost> operator()(Collective collective, Group group, Bytes bytes);
+
+  // From here on what NCCL's own tuner takes, where it models the collective; weft's own choice otherwise.
+  void choose_as_nccl(bool nccl) { as_nccl_ = nccl; }
+  // Estimates only: for comparing many plans.
+  void estimate_only(bool only) { estimate_only_ = only; }
+  Rank gpus() const { return machine_->endpoints(); }
+  Rank gpus_per_node() const;
+  const cost::MachineView& machine() const { return *machine_; }
+
+ private:
+  Result<const cost::MachineView*> part_for(Group group, Rank first);
+  // The first ranks of the groups that are looked at.
+  std::vector<Rank> firsts(Group group) const;
+  Result<tune::Candidate> choose(const cost::MachineView& view, Group group, Rank first,
+                                 const tune::Question& question);
+  Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
+
+  const cost::MachineView* machine_;
+  std::vector<int> troubled_;
+  bool estimate_only_ = false, as_nccl_ = false;
+  std::map<std::pair<Group, Rank>, std::unique_ptr<cost::MachineView>> parts_;
+  std::map<std::tuple<Collective, Group, Bytes, bool, bool>, Cost> known_;
+  std::map<std::pair<Group, Rank>, tune::nccl::System> systems_;
+};
+
+}  // namespace weft::training

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <array>
+
+#include "base/models/files.h"
+#include "base/models/keys.h"
+#include "base/models/layers.h"
+#include "base/models/model.h"
+#include "base/text.h"
+
+namespace weft::models {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMostLayers = 4096;
+constexpr double kMostParameters = 1e15;
+
+const json& families() {
+  static const json all = json::parse(embedded::model_files().front().text);
+  return all;
+}
+
+// Python's json writes Infinity, -Infinity and NaN, which are no JSON: they become null outside of strings.
+std::string without_infinities(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    bool replaced = false;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+      if (!quoted && text.substr(i).starts_with(word)) {
+        out += "null";
+        i += word.size() - 1;
+        replaced = true;
+        break;
+      }
+    if (!replaced) out += text[i];
+  }
+  return out;
+}
+
+// Models of several modalities keep the language model in a section of its own.
+const json& language_model(const json& whole) {
+  for (const char* path : {"/text_config", "/llm_config", "/language_config", "/thinker_config/text_config"}) {
+    const json::json_pointer at(path);
+    if (whole.contains(at) && whole[at].is_object()) return whole[at];
+  }
+  return whole;
+}
+
+Attention read_attention(Keys& keys) {
+  Attention a;
+  a.kv_rank = keys.count_or({"kv_lora_rank"}, 0);
+  const std::initializer_list<const char*> heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"};
+  a.heads = std::max<std::int64_t>(1, a.kv_rank > 0 ? keys.need_of_model(heads) : keys.need(heads));
+  if (keys.flag("multi_query", false) && !keys.flag("new_decoder_architecture", false))
+    a.kv_heads = 1;
+  else
+    a.kv_heads = keys.count_or({"num_key_value_heads", "num_query_groups", "multi_query_group_num", "num_kv_heads",
+                                "n_head_kv", "attn_config.kv_n_heads"},
+                               a.heads);
+  if (a.kv_heads == 0 || (keys.has("multi_query_attention") && !keys.flag("multi_query_attention", true)))
+    a.kv_heads = a.heads;
+  if (const auto width = keys.count({"head_dim", "kv_channels", "attention_head_dim"}); width && *width > 0) {
+    a.head_dim = *width;
+  } else if (a.kv_rank == 0) {
+    const std::int64_t hidden = keys.need({"hidden_size", "n_embd", "d_model", "n_embed"});
+    a.head_dim = hidden / a.heads;
+    if (hidden % a.heads != 0)
+      keys.fail(fmt::format("{}: hidden_size {} is no multiple of {} heads", keys.file(), hidden, a.heads));
+  }
+  a.value_dim = a.head_dim;
+  a.output_gate = keys.flag("attn_output_gate", false);
+  a.q_rank = keys.count_or({"q_lora_rank"}, 0);
+  if (a.kv_rank > 0) {
+    a.rope_dim = keys.need({"qk_rope_head_dim"});
+    a.nope_dim = keys.need_of_model({"qk_nope_head_dim"});
+    a.value_dim = keys.need_of_model({"v_head_dim"});
+    a.head_dim = a.nope_dim + a.rope_dim;
+  } else if (a.kv_heads > 0 && a.heads % a.kv_heads != 0) {
+    keys.fail(fmt::format("{}: {} attention heads are no multiple of num_key_value_heads {}", keys.file(), a.heads,
+                          a.kv_heads));
+  }
+  a.out_rank = keys.count_or({"o_lora_rank"}, 0);
+  a.out_groups = keys.count_or({"o_groups"}, 1);
+  if (keys.has("index_topk")) {
+    a.index_heads = keys.need({"index_n_heads"});
+    a.index_dim = keys.need({"index_head_dim"});
+    a.index_top_k = keys.need({"index_topk"});
+  }
+  return a;
+}
+
+std::int64_t read_ffn(Keys& keys, const Family& family, const Model& model) {
+  if (family.hybrid == "mamba1_only" || family.hybrid == "mamba2_only" || keys.has("block_configs")) return 0;
+  std::int64_t ffn = 0;
+  if (const auto value = keys.count({"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "block_ff_dim"}))
+    ffn = *value;
+  else if (const auto times = keys.count({"expansion_ratio"}))
+    ffn = *times * model.hidden;
+  else if (!model.gated)
+    ffn = 4 * model.hidden;  // what GPT-2 and its successors take
+  else if (!keys.has("moe_intermediate_size") && !keys.has("ffn_config.ffn_hidden_size"))
+    ffn = keys.need_of_model({"intermediate_size"});
+  if (keys.flag("block_auto_adjust_ff_dim", false)) {  // LFM2: two thirds, rounded up
+    const std::int64_t multiple = std::max<std::int64_t>(1, keys.count_or({"block_multiple_of"}, 1));
+    ffn = (2 * ffn / 3 + multiple - 1) / multiple * multiple;
+  }
+  return family.half_ffn ? ffn / 2 : ffn;
+}
+
+// Whether an MLP has three matrices, where neither the file nor its family says.
+bool gated_by_activation(const Keys& keys) {
+  const std::string act = keys.word({"hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act"});
+  for (const char* plain : {"relu", "relu2", "gelu", "gelu_new"})
+    if (act == plain) return false;
+  return true;
+}
+
+void name_left_out(const json& whole, Keys& keys, Model& model) {
+  for (const char* key : {"vision_config", "audio_config", "speech_config", "encoder_layers"})
+    if (whole.contains(key) && !whole[key].is_null()) model.left_out.emplace_back(key);
+  if (keys.count_or({"hidden_size_per_layer_input"}, 0) > 0) model.left_out.emplace_back("hidden_size_per_layer_input");
+  if (model.predict_layers > 0) model.left_out.emplace_back("num_nextn_predict_layers");
+}
+
+std::int64_t read_layer_count(Keys& keys) {
+  if (const auto count = keys.count({"num_hidden_layers", "n_layer", "n_layers", "num_layers"})) return *count;
+  if (const std::string pattern = keys.word({"hybrid_override_pattern"}); !pattern.empty())
+    return static_cast<std::int64_t>(pattern.size());
+  for (const char* list : {"layers_block_type", "layer_types", "block_configs"})
+    if (const auto* at = keys.find({list}); at != nullptr && at->is_array())
+      return static_cast<std::int64_t>(at->size());
+  return keys.need({"num_hidden_layers"});
+}
+
+// The weights' types of a quantization_config, in the section of the language model or around it.
+void read_quantization(const json& whole, const json& section, Model& model) {
+  const json* q = nullptr;
+  for (const json* from : {&section, &whole})
+    if (const auto at = from->find("quantization_config"); q == nullptr && at != from->end() && at->is_object())
+      q = &*at;
+  if (q == nullptr) return;
+  const auto word = [&](const char* key) {
+    const auto at = q->find(key);
+    return at != q->end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  const auto four = [&](const char* key) { return !q->contains(key) || (*q)[key] == 4; };
+  const std::string method = word("quant_method"), algorithm = word("quant_algo");
+  if (method == "fp8") model.quantization = q->contains("weight_block_size") ? "fp8_block" : "fp8";
+  if (method == "mxfp4") model.quantization = "mxfp4";
+  if (method == "modelopt") model.quantization = algorithm == "NVFP4" ? "nvfp4" : "fp8";
+  if (method == "compressed-tensors" && four("num_bits")) model.quantization = "int4";
+  if ((method == "awq" || method == "gptq") && four("bits")) model.quantization = "int4";
+  if (model.quantization.empty()) model.left_out.push_back(fmt::format("quantization_config ({})", shown(method)));
+  for (const char* list : {"modules_to_not_convert", "ignore", "exclude_modules"})
+    if (const auto at = q->find(list); at != q->end() && at->is_array())
+      for (const json& module : *at)
+        if (module.is_string() && module.get<std::string>().find("self_attn") != std::string::npos &&
+            module.get<std::string>().find("norm") == std::string::npos)
+          model.attention_unquantized = true;
+}
+
+Model read_model(Keys& keys, const Family& family, const std::string& type, const json& description) {
+  Model m;
+  m.type = type;
+  m.name = keys.word({"name"});
+  m.source = keys.word({"source"});
+  if (m.name.empty()) m.name = type.empty() ? "model" : type;
+  m.dtype = keys.word({"torch_dtype", "dtype"});
+  if (m.dtype.empty()) m.dtype = "bfloat16";
+  m.hidden = keys.need_of_model({"hidden_size", "n_embd", "d_model", "n_embed"});
+  m.vocab = keys.need_of_model({"vocab_size", "padded_vocab_size"});
+  m.seq = keys.count_or({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length"},
+                        4096);
+  m.tied = keys.flag("tie_word_embeddings", description.value("tied", false));
+  m.gated = keys.flag("gated_mlp",
+                      description.contains("gated") ? description["gated"].get<bool>() : gated_by_activation(keys));
+  if (description.value("learned_positions", false)) m.positions = m.seq;
+  if (const std::int64_t width = keys.count_or({"word_embed_proj_dim"}, m.hidden); width != m.hidden)
+    m.embedding = width;
+  m.predict_layers = keys.count_or({"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}, 0);
+  Shared shared;
+  shared.layers = read_layer_count(keys);
+  if (shared.layers < 1 || shared.layers > kMostLayers)
+    keys.fail(
+        fmt::format("{}: num_hidden_layers: {} is no count between 1 and {}", keys.file(), shared.layers, kMostLayers));
+  if (keys.error().empty() && family.hybrid != "mamba1_only" && family.hybrid != "mamba2_only")
+    shared.attention = read_attention(keys);
+  shared.ffn = read_ffn(keys, family, m);
+  if (keys.error().empty()) read_layers(keys, family, shared, m);
+  return m;
+}
+
+}  // namespace
+
+Result<Model> parse_config(std::string_view file, std::string_view text, Need need) {
+  json whole = json::parse(text, nullptr, false);
+  if (whole.is_discarded()) whole = json::parse(without_infinities(text), nullptr, false);
+  if (!whole.is_object()) return bad_input("{}: no JSON object; a config.json of Hugging Face is expected", file);
+  const json& section = language_model(whole);
+  std::string type;
+  for (const json* object : {&section, static_cast<const json*>(&whole)})
+    if (type.empty() && object->contains("model_type") && (*object)["model_type"].is_string())
+      type = (*object)["model_type"].get<std::string>();
+  const json& all = families();
+  if (const auto refused = all["refused"].find(type); refused != all["refused"].end())
+    return bad_input("{}: model_type {} is {}", file, type, refused->get<std::string>());
+  const auto known = all["families"].find(type);
+  const json description = known != all["families"].end() ? *known : json::object();
+  const json defaults = description.value("defaults", json::object());
+  const Family family{description.value("window", ""), description.value("hybrid", ""),
+                      description.value("half_ffn", false)};
+  Keys keys(file, section, whole, defaults, need);
+  Model model = read_model(keys, family, type, description);
+  if (!keys.error().empty()) return bad_input("{}", keys.error());
+  double parameters = 0;
+  for (const Layer& layer : model.layers)
+    parameters +=
+        static_cast<double>(model.mixer_parameters(layer)) + static_cast<double>(model.feed_parameters(layer));
+  if (parameters > kMostParameters)
+    return bad_input("{}: {:.3g} parameters; at most {:.0e} are counted", file, parameters, kMostParameters);
+  read_quantization(whole, section, model);
+  name_left_out(whole, keys, model);
+  if (known == all["families"].end() && !type.empty())
+    model.left_out.push_back(
+        fmt::format("model_type {} (read as a decoder with {} MLPs)", type, model.gated ? "gated" : "plain"));
+  return model;
+}
+
+std::vector<std::string> family_types() {
+  std::vector<std::string> types;
+  for (const auto& [type, description] : families()["families"].items()) types.push_back(type);
+  std::ranges::sort(types);
+  return types;
+}
+
+}  // namespace weft::models

@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/models/model.h"
+#include "base/text_file.h"
+
+namespace weft::models {
+namespace {
+
+using nlohmann::json;
+
+Model parsed(const json& config) {
+  auto model = parse_config("config.json", config.dump());
+  EXPECT_TRUE(model) << model.error().message;
+  return model ? *model : Model{};
+}
+std::string error_of(const std::string& text) {
+  const auto model = parse_config("c", text);
+  return model ? "" : model.error().message;
+}
+
+TEST(Models, ParametersOfFamiliesAgreeWithPublishedCounts) {
+  const std::string text = read_text_file(std::filesystem::path(WEFT_MODELS_SOURCE) / "published_counts.json").value();
+  const json all = json::parse(text);
+  for (const json& one : all["models"]) {
+    const double billions = static_cast<double>(parsed(one["config"]).parameters()) * 1e-9;
+    EXPECT_NEAR(billions / one["billions"].get<double>(), 1, 0.005) << one["name"];
+  }
+  EXPECT_GE(all["models"].size(), 40U);
+}
+
+// Counts that the names or model cards of current models give, without multi-token prediction and vision towers.
+TEST(Models, CurrentModelsAreReadAndHaveTheirPublishedParameters) {
+  const std::filesystem::path folder = WEFT_MODEL_CONFIGS;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not here";
+  const std::map<std::string, double> published = {{"MiniMaxAI--MiniMax-M2.5", 228.7},
+                                                   {"Qwen--Qwen3-8B", 8.19},
+                                                   {"Qwen--Qwen3-235B-A22B", 235.09},
+                                                   {"Qwen--Qwen3-Coder-480B-A35B-Instruct", 480.2},
+                                                   {"deepseek-ai--DeepSeek-V3", 671.03},
+                                                   {"meta-llama--Meta-Llama-3.1-405B", 405.85},
+                                                   {"meta-llama--Llama-4-Maverick-17B-128E-Instruct", 400.7},
+                                                   {"openai--gpt-oss-120b", 116.8},
+                                                   {"openai--gpt-oss-20b", 20.91},
+                                                   {"nvidia--Llama-3_3-Nemotron-Super-49B-v1", 49.87},
+                                                   {"nvidia--Nemotron-H-56B-Base-8K", 56.3},
+                                                   {"nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4", 31.58}};
+  std::size_t read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string file = entry.path().filename().string(), name = file.substr(0, file.rfind("_config.json"));
+    const auto model = parse_config(file, read_text_file(entry.path()).value());
+    ASSERT_TRUE(model) << model.error().message;
+    ++read;
+    if (const auto at = published.find(name); at != published.end()) {
+      EXPECT_NEAR(static_cast<double>(model->parameters()) * 1e-9 / at->second, 1, 0.005) << name;
+    }
+  }
+  EXPECT_GE(read, 70U);
+}
+
+// Qwen3-Next: 12 of 48 layers attend, with 2 heads of 256: 12 * 2 * 2 * 256 = 12,288 elements per token. 32 heads keep
+// a state of 128 * 128, and a convolution over 2 * 16 * 128 + 32 * 128 = 8,192 inputs its last 3.
+TEST(Models, OnlyAttendingLayersOfAHybridGrowWithEveryToken) {
+  const Model model = parsed({{"model_type", "qwen3_next"},
+                              {"hidden_size", 2048},
+                              {"num_hidden_layers", 48},
+                              {"num_attention_heads", 16},
+                              {"num_key_value_heads", 2},
+                              {"head_dim", 256},
+                              {"linear_num_value_heads", 32},
+                              {"linear_num_key_heads", 16},
+                              {"linear_key_head_dim", 128},
+                              {"linear_value_head_dim", 128},
+                              {"num_experts", 512},
+                              {"num_experts_per_tok", 10},
+                              {"moe_intermediate_size", 512},
+                              {"shared_expert_intermediate_size", 512},
+                              {"vocab_size", 151936}});
+  const CacheShape cache = model.cache();
+  EXPECT_EQ(cache.growing_layers, 12);
+  EXPECT_EQ(cache.recurrent_layers, 36);
+  EXPECT_EQ(cache.token_elements, 12288);
+  EXPECT_EQ(cache.state_elements, 36 * (32 * 128 * 128 + 3 * 8192));
+  // Four ranks share 2 heads: each keeps one.
+  EXPECT_EQ(model.cache(4).token_elements, 6144);
+}
+
+// Gemma 2: every second layer sees 4,096 tokens only. 2 layers, 1 head of 256: 512 elements per token and layer.
+TEST(Models, AWindowIsFullAfterItsTokens) {
+  const Model model = parsed({{"model_type", "gemma2"},
+                              {"hidden_size", 256},
+                              {"num_hidden_layers", 2},
+                              {"num_attention_heads", 1},
+                              {"num_key_value_heads", 1},
+                              {"intermediate_size", 512},
+                              {"vocab_size", 100},
+                              {"max_position_embeddings", 8192}});
+  const CacheShape cache = model.cache();
+  EXPECT_EQ(cache.token_elements, 512);
+  EXPECT_EQ(cache.window_layers(), 1);
+  EXPECT_EQ(cache.elements(1), 1024);
+  EXPECT_EQ(cache.elements(10000), 10000 * 512 + 4096 * 512);
+}
+
+TEST(Models, NumbersThatPythonWritesAndJsonDoesNotKnowAreRead) {
+  const auto model = parse_config("c", R"({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10, "time_step_limit": [0.0, Infinity],
+    "x": -Infinity, "y": NaN, "note": "Infinity stays"})");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers.size(), 1U);
+}
+
+TEST(Models, WhatCannotBeReadIsNamed) {
+  EXPECT_EQ(error_of("[]"), "c: no JSON object; a config.json of Hugging Face is expected");
+  EXPECT_EQ(error_of(R"({"model_type": "bert"})"), "c: model_type bert is an encoder");
+  const std::string start = R"({"model_type": "llama", "num_attention_heads": 4, "num_hidden_layers": 2, )";
+  EXPECT_EQ(error_of(start + R"("vocab_size": 5})"), "c: key hidden_size is missing");
+  EXPECT_EQ(error_of(start + R"("hidden_size": 6, "vocab_size": 5, "intermediate_size": 8})"),
+            "c: hidden_size 6 is no multiple of 4 heads");
+  EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": 5, "num_key_value_heads": 3, "intermediate_size": 8})"),
+            "c: 4 attention heads are no multiple of num_key_value_heads 3");
+  EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": -5})"),
+            "c: vocab_size: -5 is no count between 0 and 268435456");
+  EXPECT_EQ(error_of(start + R"("hidden_size": 8, "vocab_size": 5, "intermediate_size": 8, "num_experts": 4})"),
+            "c: key num_experts_per_tok is missing");
+  EXPECT_EQ(error_of(R"({"model_type": "nemotron_h", "hidden_size": 8, "vocab_size": 5, "num_attention_heads": 2,
+                         "num_hidden_layers": 3, "intermediate_size": 8, "hybrid_override_pattern": "**"})"),
+            "c: hybrid_override_pattern has 2 letters, but there is a layer 2");
+}
+
+// An unknown model_type with a decoder's keys is read as one, and says so.
+TEST(Models, AnUnknownFamilyIsReadAsADecoderAndNamed) {
+  const Model model = parsed({{"model_type", "llama9"},
+                              {"hidden_size", 8},
+                              {"num_hidden_layers", 1},
+                              {"num_attention_heads", 2},
+                              {"intermediate_size", 16},
+                              {"vocab_size", 10}});
+  ASSERT_EQ(model.left_out.size(), 1U);
+  EXPECT_EQ(model.left_out[0], "model_type llama9 (read as a decoder with gated MLPs)");
+}
+
+TEST(Models, SizesThatOverflowAreRefused) {
+  const std::string start = R"({"model_type": "llama", "num_attention_heads": 1048576, "num_hidden_layers": 4096,
+    "head_dim": 1048576, "hidden_size": 1048576, "vocab_size": 5, "intermediate_size": )";
+  EXPECT_EQ(error_of(start + "8}").substr(0, 3), "c: ");
+  EXPECT_EQ(error_of(start + "18446744073709551615}"),
+            "c: intermediate_size: 18446744073709551615 is no count between 0 and 1048576");
+}
+
+TEST(Models, TheCatalogueIsFoundByTheNamesOfOthers) {
+  for (const std::string& name : catalog_names()) EXPECT_TRUE(load(name)) << name;
+  EXPECT_GE(catalog_names().size(), 100U);
+  EXPECT_EQ(catalog_name("Qwen/Qwen3-30B-A3B"), "qwen3-30b-a3b");
+  EXPECT_EQ(catalog_name("meta-llama/Meta-Llama-3-8B-Instruct"), "llama3-8b");
+  EXPECT_EQ(catalog_name("meta-llama/Llama-3.1-70B-Instruct"), "llama-3.1-70b");
+  EXPECT_EQ(catalog_name("google/gemma-2-9b-it"), "gemma-2-9b");
+  EXPECT_EQ(catalog_name("llama"), "");
+  EXPECT_EQ(catalog_name("/"), "");
+}
+
+TEST(Models, EveryFamilyHasAName) { EXPECT_GE(family_types().size(), 100U); }
+
+}  // namespace
+}  // namespace weft::models

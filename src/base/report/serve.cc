@@ -1,0 +1,144 @@
+#include "base/report/serve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weft::report {
+namespace {
+
+constexpr double kGiB = 1073741824.0;
+
+nlohmann::json json_of(const ServeSpread& s) {
+  return {{"mean", s.mean}, {"median", s.median}, {"p90", s.p90}, {"p99", s.p99}};
+}
+nlohmann::json named(const std::vector<std::pair<std::string, double>>& values) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : values) json[name] = value;
+  return json;
+}
+
+nlohmann::json json_of(const ServeRow& row) {
+  nlohmann::json json = {{"plan", row.plan},
+                         {"load", row.load},
+                         {"gpus", row.gpus},
+                         {"fits", row.fits},
+                         {"reason", row.reason},
+                         {"ttft_ms", json_of(row.ttft)},
+                         {"tpot_ms", json_of(row.tpot)},
+                         {"end_to_end_ms", json_of(row.end_to_end)},
+                         {"ttft_parts_ms", named(row.ttft_parts)},
+                         {"step_parts_ms", named(row.step_parts)},
+                         {"step_ms", row.step},
+                         {"batch", row.batch},
+                         {"output_tokens_per_s_per_gpu", row.tokens_per_gpu},
+                         {"input_tokens_per_s_per_gpu", row.input_per_gpu},
+                         {"output_tokens_per_s_per_user", row.tokens_per_user},
+                         {"requests_per_s", row.requests_per_second},
+                         {"memory_bytes", named(row.memory)},
+                         {"capacity_bytes", row.capacity},
+                         {"cache_tokens", row.cache_tokens},
+                         {"cache_used", row.cache_used},
+                         {"requests", row.requests},
+                         {"preemptions", row.preemptions},
+                         {"money_per_million_tokens", row.money}};
+  if (row.stable_rate) json["stable_rate"] = *row.stable_rate;
+  return json;
+}
+
+}  // namespace
+
+std::string in_words(const ServeReport& report) {
+  const ServeRow& row = report.rows.front();
+  std::string text = fmt::format(
+      "{} ({}, cache {}) by {} on {} of {}, {}: TTFT {:.0f} ms, TPOT {:.2f} ms, {:.0f} output tokens/s per GPU, {:.0f} "
+      "per "
+      "user.\n",
+      report.model, report.precision, report.cache, report.engine,
+      row.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", row.gpus), report.machine, row.load, row.ttft.mean,
+      row.tpot.mean, row.tokens_per_gpu, row.tokens_per_user);
+  if (row.stable_rate)
+    text += fmt::format("Unstable: the queue grows as long as requests come. {:.3g} requests/s are stable.\n",
+                        *row.stable_rate);
+  text += fmt::format("plan: {}; {} input and {} output tokens; kernels as measured on {}\n\n", row.plan, report.input,
+                      report.output, report.kernels);
+  text += fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", "ms", "mean", "median", "90 %", "99 %");
+  for (const auto& [name, s] : {std::pair{"TTFT", &row.ttft}, {"TPOT", &row.tpot}, {"whole answer", &row.end_to_end}})
+    text += fmt::format("{:<22} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, s->mean, s->median, s->p90, s->p99);
+  text += fmt::format("\n{:<22} {:>10} {:>7}\n", "part of TTFT", "ms", "share %");
+  for (const auto& [name, ms] : row.ttft_parts)
+    text += fmt::format("{:<22} {:>10.2f} {:>7.1f}\n", name, ms, row.ttft.mean > 0 ? 100 * ms / row.ttft.mean : 0);
+  text += fmt::format("\n{:<22} {:>10} {:>7}   {:.1f} sequences on average\n", "part of a decode step", "ms", "share %",
+                      row.batch);
+  for (const auto& [name, ms] : row.step_parts)
+    if (ms > 0) text += fmt::format("{:<22} {:>10.3f} {:>7.1f}\n", name, ms, row.step > 0 ? 100 * ms / row.step : 0);
+  text += fmt::format("\n{:<22} {:>10}\n", "memory of a GPU", "GiB");
+  for (const auto& [name, bytes] : row.memory) text += fmt::format("{:<22} {:>10.2f}\n", name, bytes / kGiB);
+  text += fmt::format(
+      "\nThe cache of an engine holds {:.0f} tokens; at most {:.1f} % were used; {} preemption{} in {} requests.\n",
+      row.cache_tokens, 100 * row.cache_used, row.preemptions, row.preemptions == 1 ? "" : "s", row.requests);
+  if (row.money > 0) text += fmt::format("A million output tokens cost {:.3f}.\n", row.money);
+  return text;
+}
+
+std::string best_in_words(const ServeReport& report, std::size_t shown) {
+  const auto line = [](const ServeRow& r, std::string_view rank) {
+    return fmt::format("{:>4} {:>11.0f} {:>9.1f} {:>9.0f} {:>9.2f} {:>8} {:<30} {:<14} {}\n", rank, r.tokens_per_gpu,
+                       r.tokens_per_user, r.ttft.mean, r.tpot.mean, r.money > 0 ? fmt::format("{:.3f}", r.money) : "-",
+                       r.plan, r.load, r.reason);
+  };
+  std::string goal;
+  if (report.goal_ttft > 0) goal += fmt::format(" with TTFT up to {:.0f} ms", report.goal_ttft);
+  if (report.goal_tpot > 0)
+    goal += fmt::format("{} TPOT up to {:.4g} ms", goal.empty() ? " with" : " and", report.goal_tpot);
+  if (!goal.empty()) goal += fmt::format(" at {} %", report.percentile);
+  const std::size_t good = static_cast<std::size_t>(
+      std::count_if(report.rows.begin(), report.rows.end(), [](const ServeRow& r) { return r.fits; }));
+  std::string text;
+  if (good == 0) {
+    text = fmt::format("No plan for {} by {} on {}{}.\n\n", report.model, report.engine, report.machine,
+                       goal.empty() ? "" : " holds the goal" + goal);
+  } else {
+    const ServeRow& first = report.rows.front();
+    text = fmt::format(
+        "The best plan for {} ({}) by {} on {}{} is {} with {}: {:.0f} output tokens/s per GPU, {:.0f} per user.\n",
+        report.model, report.precision, report.engine, report.machine, goal, first.plan, first.load,
+        first.tokens_per_gpu, first.tokens_per_user);
+    text += fmt::format("{} points tried; {} input and {} output tokens; {} plans hold the goal, {} do not.\n\n",
+                        report.tried, report.input, report.output, good, report.rows.size() - good);
+  }
+  const std::string head = fmt::format("{:>4} {:>11} {:>9} {:>9} {:>9} {:>8} {:<30} {:<14} {}\n", "rank", "tok/s/GPU",
+                                       "tok/s/usr", "TTFT ms", "TPOT ms", "price/M", "plan", "load", "why it lost");
+  text += head;
+  for (std::size_t i = 0; i < good && i < shown; ++i) text += line(report.rows[i], fmt::format("{}", i + 1));
+  for (std::size_t i = good; i < report.rows.size() && i < good + shown; ++i)
+    text += fmt::format("{:>4} {:>11} {:>9} {:>9} {:>9} {:>8} {:<30} {:<14} {}\n", "-", "", "", "", "", "",
+                        report.rows[i].plan, "", report.rows[i].reason);
+  text += "\nfrontier: no other point has more tokens/s per GPU and per user\n" + head;
+  for (const ServeRow& r : report.frontier) text += line(r, "");
+  return text;
+}
+
+nlohmann::json to_json(const ServeReport& report) {
+  nlohmann::json rows = nlohmann::json::array(), frontier = nlohmann::json::array();
+  for (const ServeRow& row : report.rows) rows.push_back(json_of(row));
+  for (const ServeRow& row : report.frontier) frontier.push_back(json_of(row));
+  return {{"schema", "weft.serve/1"},
+          {"model", report.model},
+          {"machine", report.machine},
+          {"card", report.card},
+          {"engine", report.engine},
+          {"precision", report.precision},
+          {"cache", report.cache},
+          {"input_tokens", report.input},
+          {"output_tokens", report.output},
+          {"kernels", report.kernels},
+          {"rows", rows},
+          {"frontier", frontier},
+          {"goal_ttft_ms", report.goal_ttft},
+          {"goal_tpot_ms", report.goal_tpot},
+          {"percentile", report.percentile},
+          {"tried", report.tried}};
+}
+
+}  // namespace weft::report

@@ -1,0 +1,54 @@
+#include "machine/import/machine_file.h"
+
+#include "base/text_file.h"
+#include "machine/import/ibnetdiscover.h"
+#include "machine/import/nccl_graph.h"
+#include "machine/import/nccl_xml.h"
+#include "machine/import/nvidia_smi.h"
+#include "machine/import/rocm_smi.h"
+#include "machine/import/slurm.h"
+#include "machine/import/text_lines.h"
+#include "machine/topology_json.h"
+
+namespace weft::topology {
+
+Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view name, std::string_view text,
+                                       std::string_view topology) {
+  const auto machine = [](Result<Topology> topology) -> Result<MachineFile> {
+    if (!topology) return tl::make_unexpected(topology.error());
+    return MachineFile{std::move(*topology), {}, {}};
+  };
+  if (is_slurm_yaml(text)) {
+    WEFT_TRY(NetworkTree tree, parse_slurm_yaml(name, text, topology));
+    return MachineFile{{}, std::move(tree), {}};
+  }
+  if (!topology.empty()) return bad_input("topology={}: only Slurm's topology.yaml has several topologies", topology);
+  const std::string_view start = trimmed(text);
+  const bool xml = start.starts_with('<') || name.ends_with(".xml"),
+             json = start.starts_with('{') || name.ends_with(".json");
+  if (json) return machine(from_json(name, text));
+  if (xml)
+    return machine(is_nccl_graph(text) ? machine_of_graphs(catalog, name, text) : parse_nccl_xml(catalog, name, text));
+  if (is_ibnetdiscover(text)) {
+    WEFT_TRY(IbFabric fabric, parse_ibnetdiscover(name, text));
+    return MachineFile{{}, std::move(fabric.tree), std::move(fabric.network)};
+  }
+  if (is_slurm_topology(text)) {
+    WEFT_TRY(NetworkTree tree, parse_slurm(name, text));
+    return MachineFile{{}, std::move(tree), {}};
+  }
+  if (is_rocm_smi(text)) return machine(parse_rocm_smi(catalog, name, text));
+  if (is_nvidia_smi(text)) return machine(parse_nvidia_smi(catalog, name, text));
+  return bad_input(
+      "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
+      "hwloc XML, Slurm topology.conf and topology.yaml, ibnetdiscover",
+      name);
+}
+
+Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file,
+                                      std::string_view topology) {
+  WEFT_TRY(const std::string text, read_text_file(file));
+  return parse_machine_file(catalog, file.filename().string(), text, topology);
+}
+
+}  // namespace weft::topology

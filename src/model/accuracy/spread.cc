@@ -1,0 +1,178 @@
+#include "model/accuracy/spread.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/embedded.h"
+#include "plan/cost/shipped.h"
+
+namespace weft::embedded {
+std::span<const File> measured_files();
+}
+
+namespace weft::accuracy {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "data/measured/ratios.json";
+constexpr const char* kBandKeys[kBands] = {"below_64KiB", "below_16MiB", "from_16MiB"};
+constexpr const char* kBandNames[kBands] = {"below 64 KiB", "64 KiB to 16 MiB", "from 16 MiB"};
+
+std::string_view generation(int sm) {
+  if (sm >= 100) return "Blackwell";
+  if (sm >= 90) return "Hopper";
+  if (sm == 89) return "Ada";
+  if (sm >= 80) return "Ampere";
+  return sm >= 70 ? "Volta" : "Pascal";
+}
+
+std::string_view maker(std::string_view gpus) { return gpus.substr(0, gpus.find(' ')); }
+
+std::size_t band_of(Bytes bytes) { return static_cast<std::size_t>(band(bytes)); }
+
+struct Weighted {
+  double ratio, weight;
+};
+
+// The ratio below which `part` of the weight lies.
+double quantile(const std::vector<Weighted>& sorted, double part) {
+  double all = 0, so_far = 0;
+  for (const Weighted& w : sorted) all += w.weight;
+  for (const Weighted& w : sorted)
+    if ((so_far += w.weight) >= part * all) return w.ratio;
+  return sorted.back().ratio;
+}
+
+double rounded(double ratio) { return std::round(ratio * 1000) / 1000; }
+
+}  // namespace
+
+MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
+  MachineClass found{.gpus = {}, .several_nodes = machine.nodes(ranks) > 1};
+  const auto conditions = cost::conditions_of(machine.topology());
+  if (!machine.costs().gpu() || !conditions) return found;
+  constexpr std::string_view kNvidia = "sm", kAmd = "gcn";  // as costs name the generations of GPUs
+  for (const std::string& c : *conditions) {
+    if (c.starts_with(kNvidia))
+      found.gpus = fmt::format("NVIDIA {}", generation(std::atoi(c.c_str() + kNvidia.size())));
+    if (c.starts_with(kAmd)) found.gpus = fmt::format("AMD {}", c.substr(kAmd.size()));
+  }
+  return found;
+}
+
+Ratios Ratios::of(const std::vector<Scored>& all) {
+  Ratios ratios;
+  for (const Scored& s : all) {
+    if (s.table.use == Use::kShow || s.predictions.empty()) continue;
+    OfTable& table = ratios.tables_.emplace_back(OfTable{s.table.name, s.machine, {}});
+    for (std::size_t i = 0; i < s.predictions.size(); ++i)
+      table.ratios[band_of(s.table.points[i].bytes)].push_back(rounded(s.table.points[i].time / s.predictions[i].time));
+  }
+  return ratios;
+}
+
+Result<Ratios> Ratios::parse(std::string_view name, std::string_view text) {
+  Ratios ratios;
+  try {
+    const json root = json::parse(text);
+    if (root.value("schema", "") != "weft.ratios/1") return bad_input("{}: schema is not weft.ratios/1", name);
+    for (const json& entry : root.at("tables")) {
+      OfTable& table = ratios.tables_.emplace_back();
+      table.name = entry.at("name");
+      table.machine = {entry.at("gpus"), entry.at("several_nodes")};
+      for (std::size_t b = 0; b < kBands; ++b) table.ratios[b] = entry.value(kBandKeys[b], std::vector<double>());
+    }
+  } catch (const json::exception& problem) {
+    return bad_input("{}: {}", name, problem.what());
+  }
+  return ratios;
+}
+
+Result<Ratios> Ratios::shipped() {
+  for (const embedded::File& file : embedded::measured_files())
+    if (file.path == kFile) return parse(kFile, file.text);
+  return failure(Code::kInternal, Blame::kProcess, "{} is not compiled in", kFile);
+}
+
+json Ratios::to_json() const {
+  json tables = json::array();
+  for (const OfTable& table : tables_) {
+    json entry = {{"name", table.name}, {"gpus", table.machine.gpus}, {"several_nodes", table.machine.several_nodes}};
+    for (std::size_t b = 0; b < kBands; ++b)
+      if (!table.ratios[b].empty()) entry[kBandKeys[b]] = table.ratios[b];
+    tables.push_back(std::move(entry));
+  }
+  return {{"schema", "weft.ratios/1"},
+          {"about", "measured / predicted of every row of the tables beside, as weft accuracy --ratios FILE writes it"},
+          {"tables", tables}};
+}
+
+std::optional<Spread> Ratios::spread(const MachineClass& machine, Bytes bytes, std::string_view without) const {
+  if (machine.gpus.empty()) return std::nullopt;
+  const std::size_t b = band_of(bytes);
+  const std::string_view where = machine.several_nodes ? "over several nodes" : "within a node";
+  // A narrow class errs alike, but three tables must be there.
+  struct Level {
+    std::string name;
+    std::function<bool(const MachineClass&)> holds;
+  };
+  const Level levels[] = {
+      {machine.gpus, [&](const MachineClass& m) { return m == machine; }},
+      {fmt::format("{} GPUs", maker(machine.gpus)),
+       [&](const MachineClass& m) {
+         return m.several_nodes == machine.several_nodes && maker(m.gpus) == maker(machine.gpus);
+       }},
+      {"all GPUs", [&](const MachineClass& m) { return m.several_nodes == machine.several_nodes; }},
+  };
+  for (const Level& level : levels) {
+    std::vector<Weighted> points;
+    int tables = 0;
+    for (const OfTable& table : tables_) {
+      if (table.name == without || table.ratios[b].empty() || !level.holds(table.machine)) continue;
+      ++tables;
+      for (const double ratio : table.ratios[b])
+        points.push_back({ratio, 1.0 / static_cast<double>(table.ratios[b].size())});
+    }
+    if (tables < kLeastTables) continue;
+    std::ranges::sort(points, {}, &Weighted::ratio);
+    return Spread{.low = quantile(points, (1 - kInside) / 2),
+                  .high = quantile(points, (1 + kInside) / 2),
+                  .tables = tables,
+                  .points = static_cast<int>(points.size()),
+                  .of = fmt::format("{} {}, {}", level.name, where, kBandNames[b])};
+  }
+  return std::nullopt;
+}
+
+Ratios::Coverage Ratios::left_out() const {
+  constexpr Bytes kOfBand[kBands] = {1, kMedium, kLarge};
+  Coverage coverage;
+  for (const OfTable& table : tables_)
+    for (std::size_t b = 0; b < kBands; ++b) {
+      const auto others = spread(table.machine, kOfBand[b], table.name);
+      if (!others) continue;
+      coverage.points += static_cast<int>(table.ratios[b].size());
+      coverage.inside += static_cast<int>(std::ranges::count_if(
+          table.ratios[b], [&](double ratio) { return ratio >= others->low && ratio <= others->high; }));
+    }
+  return coverage;
+}
+
+bool Ratios::near(const Ratios& other) const {
+  constexpr double kRounding = 0.01;
+  if (tables_.size() != other.tables_.size()) return false;
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const OfTable &a = tables_[t], &b = other.tables_[t];
+    if (a.name != b.name || !(a.machine == b.machine)) return false;
+    for (std::size_t i = 0; i < kBands; ++i)
+      if (!std::ranges::equal(a.ratios[i], b.ratios[i],
+                              [](double x, double y) { return std::abs(x - y) <= kRounding * y; }))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace weft::accuracy

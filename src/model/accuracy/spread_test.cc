@@ -1,0 +1,85 @@
+#include "model/accuracy/spread.h"
+
+#include <gtest/gtest.h>
+
+#include "machine/machine.h"
+#include "plan/cost/shipped.h"
+
+namespace weft::accuracy {
+namespace {
+
+MachineClass class_on(const std::string& machine) {
+  const auto view = cost::shipped_view(topology::load_machine(machine).value());
+  return class_of(*view, view->endpoints());
+}
+
+Ratios ratios_of(std::string_view tables) {
+  return Ratios::parse("test", R"({"schema": "weft.ratios/1", "tables": [)" + std::string(tables) + "]}").value();
+}
+
+constexpr const char* kThree = R"(
+  {"name": "a", "gpus": "NVIDIA Hopper", "several_nodes": true, "from_16MiB": [0.9, 1.0, 1.1, 1.2]},
+  {"name": "b", "gpus": "NVIDIA Hopper", "several_nodes": true, "from_16MiB": [1.5]},
+  {"name": "c", "gpus": "NVIDIA Hopper", "several_nodes": true, "from_16MiB": [2.0]},
+  {"name": "d", "gpus": "NVIDIA Ampere", "several_nodes": true, "from_16MiB": [3.0]},
+  {"name": "e", "gpus": "AMD gfx942", "several_nodes": true, "from_16MiB": [4.0]})";
+
+TEST(Ratios, AMachineIsOfItsGpusGenerationAndOfOneNodeOrSeveral) {
+  EXPECT_EQ(class_on("dgx-h100:nodes=2"), (MachineClass{"NVIDIA Hopper", true}));
+  EXPECT_EQ(class_on("dgx-a100"), (MachineClass{"NVIDIA Ampere", false}));
+  EXPECT_EQ(class_on("gb200-nvl72"), (MachineClass{"NVIDIA Blackwell", false}));
+  EXPECT_EQ(class_on("mi300x"), (MachineClass{"AMD gfx942", false}));
+}
+
+// Each table weighs as much as another: the four points of one are a third of the whole.
+TEST(Ratios, TablesCountAlike) {
+  const auto spread = ratios_of(kThree).spread({"NVIDIA Hopper", true}, 64 << 20);
+  ASSERT_TRUE(spread.has_value());
+  EXPECT_EQ(spread->tables, 3);
+  EXPECT_EQ(spread->points, 6);
+  EXPECT_EQ(spread->low, 1.0);  // 1/12 of the weight is at 0.9, 2/12 at 1.0 and below
+  EXPECT_EQ(spread->high, 2.0);
+  EXPECT_EQ(spread->of, "NVIDIA Hopper over several nodes, from 16 MiB");
+}
+
+TEST(Ratios, AClassOfFewTablesIsWidened) {
+  const Ratios ratios = ratios_of(kThree);
+  const auto ampere = ratios.spread({"NVIDIA Ampere", true}, 64 << 20),
+             amd = ratios.spread({"AMD gfx942", true}, 64 << 20);
+  ASSERT_TRUE(ampere.has_value() && amd.has_value());
+  EXPECT_EQ(ampere->tables, 4);
+  EXPECT_EQ(ampere->of, "NVIDIA GPUs over several nodes, from 16 MiB");
+  EXPECT_EQ(amd->tables, 5);
+  EXPECT_EQ(amd->of, "all GPUs over several nodes, from 16 MiB");
+  EXPECT_FALSE(ratios.spread({"NVIDIA Hopper", true}, 8).has_value()) << "no table has such sizes";
+  EXPECT_FALSE(ratios.spread({"", true}, 64 << 20).has_value()) << "these GPUs are not known";
+}
+
+TEST(Ratios, ATableIsJudgedByTheOthersOnly) {
+  const auto without = ratios_of(kThree).spread({"NVIDIA Hopper", true}, 64 << 20, "c");
+  ASSERT_TRUE(without.has_value());
+  EXPECT_EQ(without->of, "NVIDIA GPUs over several nodes, from 16 MiB") << "two tables of Hopper are left";
+  EXPECT_EQ(without->high, 3.0);
+}
+
+// The shipped ratios: four of five points shall lie inside, of tables that were left out some fewer do.
+TEST(Ratios, ShippedSpreadsHoldForTablesThatWereLeftOut) {
+  const auto shipped = Ratios::shipped();
+  ASSERT_TRUE(shipped.has_value());
+  const auto [inside, points] = shipped->left_out();
+  EXPECT_GT(points, 500);
+  EXPECT_GT(inside, 0.7 * points);
+  const auto again = Ratios::parse("test", shipped->to_json().dump());
+  ASSERT_TRUE(again.has_value());
+  EXPECT_TRUE(again->near(*shipped));
+  EXPECT_FALSE(again->near(ratios_of(kThree)));
+}
+
+TEST(Ratios, AFileOfAnotherKindIsRefused) {
+  EXPECT_EQ(Ratios::parse("x.json", R"({"schema": "weft.bench/3"})").error().message,
+            "x.json: schema is not weft.ratios/1");
+  EXPECT_NE(Ratios::parse("x.json", "[").error().message.find("x.json: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::accuracy

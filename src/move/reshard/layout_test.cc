@@ -1,0 +1,191 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "move/reshard/layout_json.h"
+#include "move/reshard/plan.h"
+#include "move/reshard/prove.h"
+#include "move/reshard/safetensors.h"
+#include "move/reshard/tensor_parallel.h"
+#include "move/reshard/test_layouts.h"
+
+namespace weft::reshard {
+namespace {
+
+TEST(Layout, ShardsHaveTorchChunksSizes) {
+  // 10 rows over 4 ranks: chunks of ceil(10 / 4) = 3 rows, so 3, 3, 3, 1.
+  const Layout l = with(line(4), {.name = "w", .shape = {10}, .splits = {{.axis = 0, .dim = 0}}});
+  ASSERT_TRUE(check(l));
+  EXPECT_EQ(rows(holding(l, l.tensors[0], 2).dims[0]), (Rows{{6, 3}}));
+  EXPECT_EQ(rows(holding(l, l.tensors[0], 3).dims[0]), (Rows{{9, 1}}));
+  // 5 rows over 4 ranks: 2, 2, 1, 0.
+  const Layout few = with(line(4), {.name = "w", .shape = {5}, .splits = {{.axis = 0, .dim = 0}}});
+  EXPECT_EQ(holding(few, few.tensors[0], 3).elements(), 0);
+}
+
+TEST(Layout, InterleavedPartsAreShardedEachForItselfAndCopiesShareAPart) {
+  // q: 8 rows over 4 ranks; k: 2 rows with 2 copies: ranks 0 and 1 hold row 8, ranks 2 and 3 row 9.
+  const Layout l =
+      with(line(4), {.name = "qk",
+                     .shape = {10},
+                     .splits = {{.axis = 0, .dim = 0, .kind = Split::Kind::kInterleaved, .parts = {{8, 1}, {2, 2}}}}});
+  ASSERT_TRUE(check(l));
+  EXPECT_EQ(rows(holding(l, l.tensors[0], 1).dims[0]), (Rows{{2, 2}, {8, 1}}));
+  EXPECT_EQ(rows(holding(l, l.tensors[0], 2).dims[0]), (Rows{{4, 2}, {9, 1}}));
+}
+
+TEST(Layout, PaddingHasRowsWithoutData) {
+  // 5 rows padded to 8 over 2 ranks: 4 rows each, of which rank 1 has data in one.
+  const Layout l = with(line(2), {.name = "w", .shape = {5}, .splits = {{.axis = 0, .dim = 0}}, .padded = {8}});
+  ASSERT_TRUE(check(l));
+  const Holding h = holding(l, l.tensors[0], 1);
+  EXPECT_EQ(h.elements(), 1);
+  EXPECT_EQ(h.local_elements(), 4);
+}
+
+std::string error_of(const std::string& text) {
+  const auto layout = parse_layout("a.json", text);
+  return layout ? "" : layout.error().message;
+}
+
+std::string layout_text(const std::string& tensor) {
+  return R"({"schema": "weft.layout/1", "ranks": 2, "meshes": [{"name": "all", "axes": [{"name": "tp", "size": 2}]}], "tensors": [)" +
+         tensor + "]}";
+}
+
+TEST(Layout, ErrorsNameFileTensorAndWhatIsWrong) {
+  EXPECT_EQ(error_of("{"), error_of("{"));
+  EXPECT_EQ(error_of(R"({"schema": "weft.layout/1", "ranks": 0, "tensors": []})"),
+            "a.json: \"ranks\": 0: 1 to 1048576");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "type": "bf15"})")).substr(0, 31),
+            "a.json: tensor w: type bf15: fl");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "element_bytes": 2, "shards": 1})")).substr(0, 40),
+            "a.json: tensor w: unknown key \"shards\"; ");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "splits": [{"axis": "tp", "dim": 0, "even": true}]})")),
+      "a.json: tensor w: 5 rows of dimension 0 do not divide evenly over 2 ranks of axis tp");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 0, "offset": [0], "shape": [3]}, {"rank": 1, "offset": [2], "shape": [3]}]})")),
+      "a.json: tensor w: the boxes of ranks 0 and 1 overlap in part");
+  EXPECT_EQ(
+      error_of(layout_text(
+          R"({"name": "w", "shape": [5], "element_bytes": 2, "boxes": [{"rank": 1, "offset": [3], "shape": [3]}]})")),
+      "a.json: tensor w: rank 1: rows 3 to 6 of dimension 0, which has 5");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4611686018427387904, 4], "element_bytes": 2})")),
+            "a.json: tensor w: more than 2^62 bytes");
+}
+
+TEST(Layout, WrittenAndReadAgainItIsTheSame) {
+  const std::string text = layout_text(
+      R"({"name": "qkv", "shape": [10, 4], "type": "BF16", "holds": [{"name": "q", "size": 8}, {"name": "k", "size": 2}],
+          "splits": [{"axis": "tp", "dim": 0, "as": "interleaved"}]},
+         {"name": "c", "shape": [7], "element_bytes": 4, "padded": [8], "splits": [{"axis": "tp", "as": "block_cyclic", "block": 2}]},
+         {"name": "o", "shape": [], "type": "float32", "owners": [1]})");
+  const auto layout = parse_layout("a.json", text);
+  ASSERT_TRUE(layout) << layout.error().message;
+  const auto again = parse_layout("a.json", to_json(*layout).dump());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(layout->tensors, again->tensors);
+  EXPECT_EQ(layout->meshes, again->meshes);
+}
+
+TEST(Layout, DtensorPlacementsAreRead) {
+  const std::string text =
+      R"J({"schema": "weft.layout/1", "ranks": 4, "meshes": [{"name": "m", "axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 2}]}],
+    "tensors": [{"name": "w", "shape": [8, 4], "type": "torch.bfloat16", "placements": ["_StridedShard(dim=0, sf=2)", "Shard(dim=0)"]},
+                {"name": "v", "shape": [8, 4], "type": "torch.bfloat16", "placements": ["Replicate()", "S(-1)"]}]})J";
+  const auto layout = parse_layout("a.json", text);
+  ASSERT_TRUE(layout) << layout.error().message;
+  // tp first: rank (dp 0, tp 1) has rows 4 to 7, and of these dp 0 has the first two.
+  EXPECT_EQ(rows(holding(*layout, layout->tensors[0], 1).dims[0]), (Rows{{4, 2}}));
+  EXPECT_EQ(rows(holding(*layout, layout->tensors[0], 2).dims[0]), (Rows{{2, 2}}));
+  EXPECT_EQ(rows(holding(*layout, layout->tensors[1], 3).dims[1]), (Rows{{2, 2}}));
+}
+
+void write_file(const std::filesystem::path& file, const std::string& header, std::uint64_t says) {
+  std::ofstream out(file, std::ios::binary);
+  for (int i = 0; i < 8; ++i) out.put(static_cast<char>(says >> 8 * i));
+  out << header;
+}
+
+TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/weft_safetensors";
+  std::filesystem::create_directories(folder);
+  const std::string one =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[4,2],"data_offsets":[0,16]}})";
+  const std::string two = R"({"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})";
+  write_file(folder / "1.safetensors", one, one.size());
+  write_file(folder / "2.safetensors", two, two.size());
+  const auto index = folder / "model.safetensors.index.json";
+  std::ofstream(index) << R"({"metadata":{"total_size":20},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
+  const auto layout = read_safetensors(index);
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(layout->ranks, 2);
+  EXPECT_EQ(layout->tensors,
+            (std::vector<Tensor>{{.name = "a", .shape = {4, 2}, .element_bytes = 2, .boxes = {{0, {0, 0}, {4, 2}}}},
+                                 {.name = "b", .element_bytes = 4, .boxes = {{1, {}, {}}}}}));
+  std::ofstream(index) << R"({"weight_map":{"c":"1.safetensors"}})";
+  EXPECT_EQ(read_safetensors(index).error().message,
+            (folder / "1.safetensors").string() + ": tensor c: the index says it is here");
+  std::ofstream(index) << R"({"weight_map":{"c":"../1.safetensors"}})";
+  EXPECT_EQ(read_safetensors(index).error().message, index.string() + ": tensor c: its file is none beside the index");
+  write_file(folder / "2.safetensors", two, two.size() + 1);
+  EXPECT_NE(read_safetensors(folder / "2.safetensors").error().message.find("ends within its header"),
+            std::string::npos);
+  write_file(folder / "2.safetensors", two, std::uint64_t{1} << 63);
+  EXPECT_NE(read_safetensors(folder / "2.safetensors").error().message.find("at most 100000000"), std::string::npos);
+}
+
+TEST(TensorParallel, NamesSayHowVllmSplitsTensors) {
+  Layout of = line(1);
+  of.tensors = {{.name = "model.layers.0.self_attn.q_proj.weight", .shape = {64, 32}, .element_bytes = 2},
+                {.name = "model.layers.0.self_attn.k_proj.weight", .shape = {16, 32}, .element_bytes = 2},
+                {.name = "model.layers.0.mlp.down_proj.weight", .shape = {32, 96}, .element_bytes = 2},
+                {.name = "model.embed_tokens.weight", .shape = {100, 32}, .element_bytes = 2},
+                {.name = "model.norm.weight", .shape = {32}, .element_bytes = 2}};
+  const auto layout = tensor_parallel("vllm:tp=4,kv_heads=2", of);
+  ASSERT_TRUE(layout) << layout.error().message;
+  const auto part = [&](std::size_t t, Rank r, std::size_t d) {
+    return rows(holding(*layout, layout->tensors[t], r).dims[d]);
+  };
+  EXPECT_EQ(part(0, 1, 0), (Rows{{16, 16}}));
+  EXPECT_EQ(part(1, 1, 0), (Rows{{0, 8}}));  // 2 heads of 8 rows on 4 ranks: ranks 0 and 1 hold the first
+  EXPECT_EQ(part(2, 3, 1), (Rows{{72, 24}}));
+  EXPECT_EQ(part(3, 3, 0), (Rows{{96, 4}}));  // 100 rows padded to 128, 32 each
+  EXPECT_EQ(holding(*layout, layout->tensors[3], 3).dims[0].extent, 32);
+  EXPECT_EQ(part(4, 2, 0), (Rows{{0, 32}}));
+  const auto plan = Plan::make(of, *layout);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(prove(*plan));
+}
+
+TEST(TensorParallel, NamesSayHowMegatronSplitsTensors) {
+  Layout of = line(1);
+  of.tensors = {{.name = "decoder.layers.0.mlp.linear_fc1.weight", .shape = {16, 4}},
+                {.name = "embedding.word_embeddings.weight", .shape = {300, 4}}};
+  const auto layout = tensor_parallel("megatron:tp=2", of);
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(rows(holding(*layout, layout->tensors[0], 1).dims[0]),
+            (Rows{{4, 4}, {12, 4}}));                                      // of gate and up each a half
+  EXPECT_EQ(holding(*layout, layout->tensors[1], 1).dims[0].extent, 256);  // 300 padded to 2 * 256
+}
+
+TEST(TensorParallel, WhatDoesNotFitIsNamed) {
+  const auto error = [](std::string_view text, const std::string& name, std::vector<std::int64_t> shape) {
+    const auto layout = tensor_parallel(text, with(line(1), {.name = name, .shape = std::move(shape)}));
+    return layout ? "" : layout.error().message;
+  };
+  EXPECT_EQ(error("vllm:tp=4", "x.k_proj.weight", {16, 4}), "vllm:tp=4: tensor x.k_proj.weight: needs kv_heads=K");
+  EXPECT_EQ(error("vllm:tp=3", "x.q_proj.weight", {16, 4}),
+            "vllm:tp=3: tensor x.q_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
+  EXPECT_EQ(error("vllm:tp=2", "x.router", {16}),
+            "vllm:tp=2: tensor x.router: no row of data/reshard/tensor_parallel.tsv matches");
+  EXPECT_EQ(error("vllm:kv_heads=2", "x", {16}), "vllm:kv_heads=2: has no tp=N");
+  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp and kv_heads");
+}
+
+}  // namespace
+}  // namespace weft::reshard

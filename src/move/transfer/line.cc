@@ -1,0 +1,169 @@
+#include "move/transfer/line.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "move/transfer/copy.h"
+#include "net/bootstrap/dial.h"
+#include "net/bootstrap/meeting.h"
+#include "net/tcp/crc32c.h"
+
+namespace weft::transfer {
+
+namespace bootstrap = net::bootstrap;
+using Clock = std::chrono::steady_clock;
+
+Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const bootstrap::Key& key, const Nonce& peer,
+                                         const std::string& self, std::chrono::milliseconds timeout,
+                                         std::shared_ptr<net::ucx::Context> ucx) {
+  const auto deadline = Clock::now() + timeout;
+  auto dialled = bootstrap::dial({.to = to, .key = key, .claim = {.purpose = kPurpose}, .timeout = timeout});
+  if (!dialled) {
+    const Error& e = dialled.error();
+    if (e.code == Code::kTimeout) return failure(e.code, Blame::kOperation, "{} does not answer", to.text());
+    const bool refused = e.code == Code::kInvalidArgument;
+    return failure(refused ? Code::kPeerDied : e.code, refused ? Blame::kOperation : e.blame, "{}: {}", to.text(),
+                   e.message);
+  }
+  auto line = over(std::move(dialled->fd));
+  std::vector<std::byte> hello(sizeof peer + self.size());
+  std::memcpy(hello.data(), peer.data(), sizeof peer);
+  std::memcpy(hello.data() + sizeof peer, self.data(), self.size());
+  WEFT_TRY(const Verdict said, line->answer_to({.ask = Ask::kHello, .bytes = static_cast<std::int64_t>(hello.size())},
+                                               hello, nullptr, deadline, to.text()));
+  if (said != Verdict::kGood)
+    return failure(Code::kNotFound, Blame::kOperation, "another agent answers at {}: it has restarted", to.text());
+  if (ucx != nullptr) WEFT_CHECK(line->join_ucx(std::move(ucx), deadline, to.text()));
+  return line;
+}
+
+Result<Verdict> Line::answer_to(Question question, std::span<const std::byte> data, Into into,
+                                Clock::time_point deadline, const std::string& peer) {
+  std::optional<Verdict> said;
+  ask(question, data, std::move(into),
+      [&](const Answer& answer, bool whole) { said = whole ? answer.verdict : Verdict::kDamaged; });
+  std::vector<pollfd> list;
+  for (;;) {
+    WEFT_CHECK(advance());
+    if (said) return *said;
+    if (Clock::now() > deadline) {
+      close();  // the answer must not come to a place that is gone
+      return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", peer);
+    }
+    list.clear();
+    if (watch(list)) ::poll(list.data(), list.size(), 2);
+  }
+}
+
+Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point deadline, const std::string& peer) {
+  WEFT_TRY(auto stream, net::ucx::open_stream(std::move(ucx)));
+  const auto address = stream->address();
+  UcxJoin mine{.bytes = static_cast<std::uint32_t>(address.size())};
+  const bootstrap::Digest here = bootstrap::machine_identity();
+  static_assert(sizeof here == sizeof mine.machine);
+  std::memcpy(mine.machine, here.data(), sizeof here);
+  std::vector<std::byte> said(sizeof mine + address.size());
+  std::memcpy(said.data(), &mine, sizeof mine);
+  std::memcpy(said.data() + sizeof mine, address.data(), address.size());
+  std::vector<std::byte> answer(sizeof(UcxJoin) + static_cast<std::size_t>(kMostUcxAddress));
+  WEFT_TRY(Verdict verdict, answer_to(
+                                {.ask = Ask::kUcx, .bytes = static_cast<std::int64_t>(said.size())}, said,
+                                [&] { return answer.data(); }, deadline, peer));
+  UcxJoin theirs;
+  std::memcpy(&theirs, answer.data(), sizeof theirs);
+  const auto came = std::span(answer)
+                        .subspan(sizeof theirs)
+                        .first(std::min<std::size_t>(theirs.bytes, answer.size() - sizeof theirs));
+  if (verdict != Verdict::kGood || came.empty())
+    return failure(Code::kUnsupported, Blame::kOperation, "{} does not go on over UCX: {}", peer,
+                   std::string_view(reinterpret_cast<const char*>(came.data()), came.size()));
+  if (const Status joined = stream->connect(came, theirs.near != 0); !joined)
+    return failure(Code::kUnsupported, Blame::kOperation, "{}", joined.error().message);
+  channel_ = over_ucx(std::move(channel_), std::move(stream));
+  WEFT_TRY(verdict, answer_to({.ask = Ask::kUcx}, {}, nullptr, deadline, peer));
+  if (verdict != Verdict::kGood)
+    return failure(Code::kUnsupported, Blame::kOperation, "{} does not answer by UCX", peer);
+  return {};
+}
+
+std::uint32_t Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {
+  std::byte* const place = out_.grow(sizeof question + data.size());
+  if (question.ask == Ask::kWrite || question.ask == Ask::kUcx)
+    question.checksum = copy_with_checksum(place + sizeof question, data.data(), data.size(), question.before);
+  else if (!data.empty())
+    std::memcpy(place + sizeof question, data.data(), data.size());
+  std::memcpy(place, &question, sizeof question);
+  const std::int64_t bytes = question.bytes + static_cast<std::int64_t>(sizeof question);
+  under_way_ += bytes;
+  const std::int64_t wanted = question.ask == Ask::kRead  ? question.bytes
+                              : question.ask == Ask::kUcx ? static_cast<std::int64_t>(sizeof(UcxJoin)) + kMostUcxAddress
+                                                          : 0;
+  waiting_.push_back({bytes, wanted, std::move(into), std::move(done)});
+  return question.checksum;
+}
+
+Status Line::advance() {
+  if (broken_) return failure(Code::kPeerDied, Blame::kOperation, "the connection has broken");
+  const Status sent = channel_->send(out_);
+  broken_ = !sent;
+  WEFT_CHECK(sent);
+  for (;;) {
+    WEFT_TRY(const bool more, receive());
+    if (!more) return {};
+  }
+}
+
+// One answer. False: it has not come yet.
+Result<bool> Line::receive() {
+  for (;;) {
+    if (have_answer_ && got_ == static_cast<std::size_t>(answer_.bytes)) {
+      const bool whole =
+          answer_.bytes == 0 || into_ == scratch_.data() || net::tcp::crc32c(0, into_, got_) == answer_.checksum;
+      finish(whole);
+      return true;
+    }
+    // A request that has ended since must not have its memory touched any more.
+    if (have_answer_ && into_ != scratch_.data() && waiting_.front().into() == nullptr) {
+      scratch_.resize(static_cast<std::size_t>(answer_.bytes) + 1);
+      into_ = scratch_.data();
+    }
+    std::byte* const to = have_answer_ ? into_ : reinterpret_cast<std::byte*>(&answer_);
+    const std::size_t wanted = have_answer_ ? static_cast<std::size_t>(answer_.bytes) : sizeof answer_;
+    const auto n = channel_->receive(to + got_, wanted - got_);
+    if (!n) {
+      broken_ = true;
+      return tl::make_unexpected(n.error());
+    }
+    if (*n == 0) return false;
+    got_ += *n;
+    bool nonsense = waiting_.empty();
+    if (!nonsense && !have_answer_ && got_ == sizeof answer_) {
+      nonsense = answer_.bytes < 0 || answer_.bytes > waiting_.front().wanted;
+      if (!nonsense) {
+        have_answer_ = true;
+        got_ = 0;
+        into_ = answer_.bytes > 0 && waiting_.front().into ? waiting_.front().into() : nullptr;
+        if (into_ == nullptr) {
+          scratch_.resize(static_cast<std::size_t>(answer_.bytes) + 1);
+          into_ = scratch_.data();
+        }
+      }
+    }
+    if (nonsense) {
+      broken_ = true;
+      return failure(Code::kPeerDied, Blame::kOperation, "the connection has ended");
+    }
+  }
+}
+
+void Line::finish(bool whole) {
+  const Waiting front = std::move(waiting_.front());
+  waiting_.pop_front();
+  under_way_ -= front.bytes;
+  have_answer_ = false;
+  got_ = 0;
+  if (front.done) front.done(answer_, whole);
+}
+
+}  // namespace weft::transfer

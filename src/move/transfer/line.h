@@ -1,0 +1,76 @@
+#pragma once
+
+#include <deque>
+
+#include "move/transfer/channel.h"
+#include "move/transfer/segment.h"
+#include "move/transfer/wire.h"
+#include "net/bootstrap/handshake.h"
+#include "net/ucx/ucx.h"
+
+namespace weft::transfer {
+
+// The asking side of a connection to one peer; never blocks after open(). Thread: one at a time.
+class Line {
+ public:
+  // Called with the answer to a question, and whether its data arrived whole.
+  using Done = std::function<void(const Answer& answer, bool whole)>;
+  // Where the data of a read goes, asked when it arrives; null: it is thrown away.
+  using Into = std::function<std::byte*()>;
+
+  // `ucx`: goes on over UCX once both have greeted each other; null: stays with TCP. Errors: kPeerDied, kTimeout,
+  // kNotFound (another agent answers there), a refused key, kUnsupported (not over UCX).
+  static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
+                                            const Nonce& peer, const std::string& self,
+                                            std::chrono::milliseconds timeout,
+                                            std::shared_ptr<net::ucx::Context> ucx = nullptr);
+  // Over a connection whose both ends have greeted each other.
+  static std::unique_ptr<Line> over(net::bootstrap::UniqueFd fd) {
+    return std::unique_ptr<Line>(new Line(over_socket(std::move(fd))));
+  }
+  // Whether there is room for another question.
+  bool has_room() const { return under_way_ < kMostUnderWay; }
+  // `data`: copied here, and for a write summed up in the question. Returns that checksum.
+  std::uint32_t ask(Question question, std::span<const std::byte> data, Into into, Done done);
+  // Adds what a caller that has nothing else to do may wait for. False: there is something to do at once.
+  bool watch(std::vector<pollfd>& list) const {
+    return channel_ != nullptr && channel_->watch(list, true, out_.waiting() > 0);
+  }
+  // Forgets what is under way, without answers: the requests that wait for them hold the peer, and it holds this line.
+  void close() {
+    broken_ = true;
+    channel_.reset();
+    const auto forgotten = std::exchange(waiting_, {});
+  }
+  // Sends and receives as far as it goes without waiting. Errors: the connection has broken; it stays so.
+  Status advance();
+
+ private:
+  struct Waiting {
+    std::int64_t bytes = 0;   // of the question and its data, as under_way_ counts
+    std::int64_t wanted = 0;  // of data that the answer may have
+    Into into;
+    Done done;
+  };
+  static constexpr std::int64_t kMostUnderWay = 8 << 20;
+  explicit Line(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  Result<Verdict> answer_to(Question question, std::span<const std::byte> data, Into into,
+                            std::chrono::steady_clock::time_point deadline, const std::string& peer);
+  Status join_ucx(std::shared_ptr<net::ucx::Context> ucx, std::chrono::steady_clock::time_point deadline,
+                  const std::string& peer);
+  Result<bool> receive();
+  void finish(bool whole);
+
+  std::unique_ptr<Channel> channel_;  // null: closed
+  Outbox out_;
+  std::vector<std::byte> scratch_;
+  std::size_t got_ = 0;
+  Answer answer_;
+  bool have_answer_ = false;
+  std::byte* into_ = nullptr;
+  std::deque<Waiting> waiting_;
+  std::int64_t under_way_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace weft::transfer

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "base/free_list.h"
+#include "move/transfer/gpu.h"
+#include "move/transfer/segment.h"
+#include "weft/transfer.h"
+
+namespace weft::transfer {
+
+// What an agent has registered. Its PageWords lie in the agent's segment.
+struct Region {
+  std::uint32_t id = 0;
+  std::byte* data = nullptr;  // null: a file
+  Bytes bytes = 0, page_bytes = 0;
+  std::uint64_t first_page = 0, pages = 1;
+  std::uint64_t generation = 0;           // not fenced: of its one page
+  SharedMemory memory;                    // of allocate()
+  std::shared_ptr<Gpu> copier;            // of a GPU's memory: copies it
+  int gpu = -1;                           // its GPU
+  std::shared_ptr<void> gpu_memory;       // of allocate_gpu()
+  net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
+
+  // The rest: by the agent's mutex.
+  struct Draining {
+    std::uint32_t page = 0;
+    Grace grace;
+  };
+  std::vector<std::uint32_t> free;
+  std::deque<Draining> draining;
+  std::optional<Grace> closing;  // deregister() has begun
+
+  bool fenced() const { return page_bytes > 0; }
+};
+
+// The agent and its server look regions up. Thread: any.
+class Regions {
+ public:
+  std::shared_ptr<Region> find(std::uint32_t id) const {
+    const std::lock_guard guard(mutex_);
+    const auto found = regions_.find(id);
+    return found == regions_.end() ? nullptr : found->second;
+  }
+  void add(std::shared_ptr<Region> region) {
+    const std::lock_guard guard(mutex_);
+    const std::uint32_t id = region->id;
+    regions_[id] = std::move(region);
+  }
+  void remove(std::uint32_t id) {
+    const std::lock_guard guard(mutex_);
+    regions_.erase(id);
+  }
+  std::vector<std::shared_ptr<Region>> all() const {
+    const std::lock_guard guard(mutex_);
+    std::vector<std::shared_ptr<Region>> list;
+    for (const auto& [id, region] : regions_) list.push_back(region);
+    return list;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Region>> regions_;  // by mutex_
+};
+
+}  // namespace weft::transfer

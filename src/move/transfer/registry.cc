@@ -1,0 +1,289 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "move/transfer/state.h"
+#include "net/tcp/crc32c.h"
+
+// What an agent has registered: regions, and the pages of those that are fenced.
+namespace weft::transfer {
+namespace {
+
+constexpr std::uint64_t kCount = (std::uint64_t{1} << 48) - 1;  // of a generation; above it stands the owner's tag
+
+std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
+  const std::uint64_t next = tag << 48 | ((page.generation.load() + 1) & kCount);
+  page.generation.store(next);
+  return next;
+}
+
+}  // namespace
+
+namespace detail {
+
+Result<std::shared_ptr<Gpu>> AgentState::gpus() {
+  if (gpu == nullptr) {
+    WEFT_TRY(gpu, Gpu::open());
+  }
+  return gpu;
+}
+
+Status AgentState::check_new(const void* data, Bytes bytes, Bytes page_bytes) const {
+  if (bytes <= 0 || page_bytes < 0 || (page_bytes > 0 && bytes % page_bytes != 0))
+    return bad_input("{} bytes in pages of {}: both must be positive, and the pages whole", bytes, page_bytes);
+  if (next_region >= kMostRegions) return bad_input("this agent has registered {} regions", kMostRegions);
+  if (data == nullptr) return {};
+  const auto begin = reinterpret_cast<std::uintptr_t>(data), end = begin + static_cast<std::uintptr_t>(bytes);
+  if (end < begin) return bad_input("{} bytes at {} leave the address space", bytes, data);
+  for (const auto& r : regions.all()) {
+    const auto first = reinterpret_cast<std::uintptr_t>(r->data), last = first + static_cast<std::uintptr_t>(r->bytes);
+    if (r->data != nullptr && begin < last && first < end)
+      return bad_input("{} bytes at {} overlap region {} of {} bytes at {}", bytes, data, r->id, r->bytes,
+                       static_cast<const void*>(r->data));
+  }
+  return {};
+}
+
+Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
+  r->pages = r->fenced() ? static_cast<std::uint64_t>(r->bytes / r->page_bytes) : 1;
+  const auto place = page_words.allocate(static_cast<Bytes>(r->pages));
+  if (!place)
+    return failure(Code::kNoResources, Blame::kInput, "{} pages: this agent has been opened for {} in all regions",
+                   r->pages, options.pages);
+  r->first_page = static_cast<std::uint64_t>(*place);
+  r->id = next_region++;
+  if (!r->fenced()) {
+    r->generation = next_generation(segment.page(r->first_page), 0xffff);
+  } else {
+    for (std::uint64_t i = r->pages; i-- > 0;) r->free.push_back(static_cast<std::uint32_t>(i));
+  }
+  auto target = std::make_shared<Target>();
+  target->region = r->id;
+  target->path = r->data == nullptr ? Path::kFile : r->copier != nullptr ? Path::kGpu : Path::kDirect;
+  target->copier = r->copier;
+  target->gpu = r->gpu;
+  target->base = r->data;
+  target->address = reinterpret_cast<std::uint64_t>(r->data);
+  target->fd = r->file.get();
+  target->direct_fd = r->direct.open() ? r->direct.get() : -1;
+  target->io = file_io.get();
+  target->bytes = r->bytes;
+  target->page_bytes = r->page_bytes;
+  target->generation = r->generation;
+  target->pages = &segment.page(r->first_page);
+  target->why_not.fill("the memory is this agent's own");
+  target->why_not[static_cast<std::size_t>(target->path)].clear();
+  target->why = r->copier != nullptr ? fmt::format("gpu memory: this agent's, of GPU {}", r->gpu)
+                : r->data != nullptr ? "direct: this agent's memory"
+                                     : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
+  self->targets[r->id] = std::move(target);
+  regions.add(r);
+  return Registration{r->id, r->data, r->bytes, r->page_bytes, r->gpu};
+}
+
+void AgentState::drain(Region& region) const {
+  while (!region.draining.empty() && over(region.draining.front().grace)) {
+    region.free.push_back(region.draining.front().page);
+    region.draining.pop_front();
+  }
+}
+
+// Places of peers that have left or ended become free again, when their notifications have been taken.
+void AgentState::sweep() const {
+  for (std::uint32_t i = kOwnSlot + 1; i < kSlots; ++i) {
+    Slot& slot = segment.slot(i);
+    const std::uint64_t owner = slot.owner.load();
+    if (owner == 0 || slot.head.load() != slot.tail.load()) continue;
+    if (slot.left.load() == 0 && !process_ended(owner)) continue;
+    if (slot.head.load() != slot.tail.load()) continue;  // the last words before it left
+    if ((slot.pin.load() & 0xffff) != 0) unpin(slot.pin);
+    slot.left.store(0);
+    slot.owner.store(0);
+  }
+}
+
+}  // namespace detail
+
+Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  WEFT_TRY(region->memory, make_shared_memory(bytes, true));
+  region->data = region->memory.mapping.data();
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  if (data == nullptr) return bad_input("memory at address 0");
+  WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  region->data = static_cast<std::byte*>(data);
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  WEFT_TRY(region->copier, state_->gpus());
+  WEFT_TRY(region->gpu_memory, region->copier->allocate(gpu, bytes));
+  region->gpu = gpu;
+  region->data = static_cast<std::byte*>(region->gpu_memory.get());
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes, int gpu) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  if (data == nullptr) return bad_input("memory at address 0");
+  WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
+  auto region = std::make_shared<Region>();
+  WEFT_TRY(region->copier, state_->gpus());
+  WEFT_CHECK(region->copier->check(gpu, data));
+  region->gpu = gpu;
+  region->data = static_cast<std::byte*>(data);
+  region->bytes = bytes;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
+                                     bool past_cache) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  auto region = std::make_shared<Region>();
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NONBLOCK;
+  region->file = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags));
+  struct stat known {};
+  if (!region->file.open() || fstat(region->file.get(), &known) != 0)
+    return bad_input("file {}: {}", path, std::strerror(errno));
+  if (!S_ISREG(known.st_mode)) return bad_input("file {} is not a regular file", path);
+  const std::int64_t size = std::max<std::int64_t>(known.st_size, bytes);
+  WEFT_CHECK(state_->check_new(nullptr, size, page_bytes));
+  if (known.st_size < size && ftruncate(region->file.get(), size) != 0)
+    return failure(Code::kNoResources, Blame::kInput, "file {} cannot grow to {} bytes: {}", path, size,
+                   std::strerror(errno));
+  if (past_cache) region->direct = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags | O_DIRECT));
+  if (state_->file_io == nullptr) {
+    WEFT_TRY(state_->file_io, FileIo::open());
+  }
+  region->bytes = size;
+  region->page_bytes = page_bytes;
+  return state_->add(std::move(region));
+}
+
+Status Agent::deregister(const Registration& registration, std::chrono::milliseconds limit) {
+  if (state_ == nullptr) return detail::no_agent();
+  std::unique_lock guard(state_->mutex);
+  WEFT_TRY(const auto region, state_->region(registration));
+  if (!region->closing) {
+    for (std::uint64_t i = 0; i < region->pages; ++i) next_generation(state_->segment.page(region->first_page + i), 0);
+    region->closing = state_->begin_grace(region->id);
+  }
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24 * 365 * 100);
+  if (limit.count() < 0 || limit > kMost)
+    return bad_input("deregister: a limit of {} ms: it is 0 to {} ms (100 years)", limit.count(), kMost.count());
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!state_->over(*region->closing)) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      const std::uint64_t owner = state_->segment.slot(region->closing->seen().front().slot).owner.load();
+      return failure(Code::kTimeout, Blame::kOperation, "region {}: process {} is still copying", region->id,
+                     pid_of(owner));
+    }
+    guard.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    guard.lock();
+  }
+  state_->self->targets.erase(region->id);
+  state_->regions.remove(region->id);
+  state_->page_words.release(static_cast<Bytes>(region->first_page));
+  return {};
+}
+
+Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_TRY(const auto region, state_->region(registration));
+  if (!region->fenced() || region->closing || tag == 0)
+    return bad_input("region {}: pages are of fenced regions that are open, for owners from 1", region->id);
+  if (region->free.empty()) state_->drain(*region);
+  if (region->free.empty())
+    return failure(Code::kNoResources, Blame::kOperation, "region {}: no page is free, {} are still being copied",
+                   region->id, region->draining.size());
+  const std::uint32_t index = region->free.back();
+  region->free.pop_back();
+  PageWord& page = state_->segment.page(region->first_page + index);
+  page.sealed.store(0);
+  return Page{index, next_generation(page, tag)};
+}
+
+Status Agent::release(const Registration& registration, Page page) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_TRY(const auto region, state_->region(registration));
+  if (!region->fenced() || page.index >= region->pages)
+    return bad_input("region {} has no page {}", region->id, page.index);
+  PageWord& word = state_->segment.page(region->first_page + page.index);
+  if (page.generation >> 48 == 0 || word.generation.load() != page.generation)
+    return bad_input("page {} of region {} is not out with this generation", page.index, region->id);
+  next_generation(word, 0);
+  region->draining.push_back({page.index, state_->begin_grace(region->id)});
+  state_->drain(*region);
+  return {};
+}
+
+std::int64_t Agent::free_pages(const Registration& registration) {
+  if (state_ == nullptr) return 0;
+  const std::lock_guard guard(state_->mutex);
+  const auto region = state_->regions.find(registration.region);
+  if (region == nullptr) return 0;
+  state_->drain(*region);
+  return static_cast<std::int64_t>(region->free.size());
+}
+
+Status Agent::seal(const Registration& registration, Page page) {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_TRY(const auto region, state_->region(registration));
+  if (!region->fenced() || page.index >= region->pages || region->data == nullptr)
+    return bad_input("region {} has no page {} in memory", region->id, page.index);
+  PageWord& word = state_->segment.page(region->first_page + page.index);
+  if (word.generation.load() != page.generation)
+    return bad_input("page {} of region {} is not out with this generation", page.index, region->id);
+  const auto size = static_cast<std::size_t>(region->page_bytes);
+  const std::byte* const data = region->data + size * page.index;
+  std::uint32_t sum = 0;
+  if (region->copier != nullptr) {
+    WEFT_TRY(sum, region->copier->checksum(region->gpu, data, region->page_bytes));
+  } else {
+    sum = net::tcp::crc32c(0, data, size);
+  }
+  word.checksum.store(sum);
+  word.sealed.store(1);
+  return {};
+}
+
+bool Agent::sealed(const Registration& registration, Page page) const {
+  if (state_ == nullptr) return false;
+  const std::lock_guard guard(state_->mutex);
+  const auto region = state_->regions.find(registration.region);
+  if (region == nullptr || !region->fenced() || page.index >= region->pages) return false;
+  const PageWord& word = state_->segment.page(region->first_page + page.index);
+  return word.generation.load() == page.generation && word.sealed.load() != 0;
+}
+
+}  // namespace weft::transfer

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "move/transfer/peer.h"
+#include "move/transfer/server.h"
+#include "move/transfer/work.h"
+
+namespace weft::transfer::detail {
+
+// What an agent has. Calls of the agent hold `mutex`; the server's thread sees `regions` and `segment` only.
+struct AgentState {
+  Options options;
+  MeetOptions meeting;
+  net::bootstrap::Digest layout{};
+  net::bootstrap::UniqueFd control_fd;
+  Segment segment;
+  FreeList page_words{0, 0, 1};
+  Regions regions;
+  std::unique_ptr<FileIo> file_io;  // from the first file on
+  std::shared_ptr<Gpu> gpu;         // from the first memory of a GPU on
+  std::uint32_t next_region = 0;
+  std::unique_ptr<Server> server;  // ends before what stands above it
+  std::shared_ptr<Peer> self;
+  std::map<std::string, std::shared_ptr<Peer>> peers;
+  std::vector<std::weak_ptr<Work>> works;
+  std::mutex mutex;
+
+  PinWord& pin_of(std::uint32_t slot) const { return segment.slot(slot).pin; }
+  bool ended(std::uint32_t slot) const {
+    const std::uint64_t owner = segment.slot(slot).owner.load();
+    return slot > kOwnSlot && (owner == 0 || process_ended(owner));
+  }
+  Grace begin_grace(std::uint32_t region) const {
+    return Grace::begin(kSlots, region, [this](std::uint32_t slot) -> PinWord& { return pin_of(slot); });
+  }
+  bool over(Grace& grace) const {
+    return grace.over([this](std::uint32_t slot) -> PinWord& { return pin_of(slot); },
+                      [this](std::uint32_t slot) { return ended(slot); });
+  }
+  Result<std::shared_ptr<Region>> region(const Registration& known) const {
+    auto found = regions.find(known.region);
+    if (found == nullptr) return bad_input("region {} is not registered", known.region);
+    return found;
+  }
+  Result<std::shared_ptr<Peer>> peer(const std::string& name) const {
+    if (name.empty()) return self;
+    const auto found = peers.find(name);
+    if (found == peers.end())
+      return failure(Code::kNotFound, Blame::kInput, "no peer is called '{}': load its metadata first", name);
+    return found->second;
+  }
+  Result<std::shared_ptr<Gpu>> gpus();
+  Status check_new(const void* data, Bytes bytes, Bytes page_bytes) const;
+  Result<Registration> add(std::shared_ptr<Region> region);
+  void drain(Region& region) const;
+  void sweep() const;
+};
+
+// What a method of an agent without a state returns.
+inline tl::unexpected<Error> no_agent() { return bad_input("the agent is empty: it was moved from"); }
+
+}  // namespace weft::transfer::detail

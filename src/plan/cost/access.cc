@@ -1,0 +1,102 @@
+#include "plan/cost/access.h"
+
+#include <algorithm>
+
+#include "machine/catalog/catalog.h"
+#include "machine/peer_access.h"
+#include "plan/cost/access_costs.h"
+
+namespace weft::cost {
+namespace {
+
+using protocol::Protocol;
+using topology::PathType;
+
+// The cost of reading at each of the two places.
+struct Reading {
+  const MachineView& machine;
+  Duration here, there, call;  // one load, one load from the peer, the call of a get
+  BytesPerSecond memory;       // GPUs: the reader's own, for reading
+  BytesPerSecond link;         // the most that comes over the path
+
+  // Time to read `touched` of `all` bytes, which lie in the reader's memory.
+  Duration local(Bytes touched) const {
+    return here + touched / (memory.value() > 0 ? memory : machine.level_of(touched, 1).rate);
+  }
+  Duration remote(Bytes touched) const {
+    return there + touched / (memory.value() > 0 ? link : std::min(link, machine.level_of(touched, 1).rate));
+  }
+  // A CPU's core reads and writes what it copies; a GPU writes while the link delivers.
+  Duration copy(Bytes all) const {
+    const Duration written = memory.value() > 0 ? Duration() : all / machine.level_of(2 * all, 1).rate;
+    return call + remote(all) + written;
+  }
+};
+
+Result<Reading> reading_of(const MachineView& machine, Rank reader, const topology::Path& path) {
+  const bool gpu = machine.costs().gpu();
+  Reading r{.machine = machine,
+            .here = load_latency(gpu, PathType::kLoc),
+            .there = path.type == PathType::kNet ? path.latency * 2 : load_latency(gpu, path.type),
+            .call = call_time(gpu),
+            .memory = {},
+            .link = path.rate};
+  const Protocol protocol = path.type == PathType::kNet ? Protocol::kSimple : Protocol::kDirect;
+  if (const protocol::HopCost* hop = machine.costs().find(name(path.type), protocol)) {
+    r.link = r.link * hop->efficiency;
+    if (path.type == PathType::kNet) r.call += hop->least;
+  }
+  if (!gpu) return r;
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const std::string& model = machine.topology().device(machine.device(reader)).model;
+  const topology::Part* part = catalog.find(model);
+  const topology::Figure* rate = part != nullptr ? part->figure("memory_rate") : nullptr;
+  if (rate == nullptr)
+    return bad_input("the catalogue has no memory_rate of '{}', which reading a copy depends on", model);
+  r.memory = rate_of(*rate) * read_efficiency(true);
+  return r;
+}
+
+void weigh(AccessAdvice& advice, const Reading& reading, const Access& access) {
+  const auto touched = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * access.fraction));
+  const auto uses = static_cast<double>(access.reuse);
+  advice.use_there = reading.remote(touched);
+  advice.copy = reading.copy(access.bytes);
+  advice.use_here = reading.local(touched);
+  advice.pointer = advice.use_there * uses;
+  advice.get = advice.copy + advice.use_here * uses;
+  advice.get_wins = !advice.pointer_possible || advice.get < advice.pointer;
+}
+
+}  // namespace
+
+Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner, const Access& access) {
+  const topology::Path path = machine.path(reader, owner);
+  if (path.type == PathType::kDis) return bad_input("ranks {} and {} are not connected", reader, owner);
+  WEFT_TRY(const Reading reading, reading_of(machine, reader, path));
+  AccessAdvice advice;
+  advice.path = fmt::format("{}, {:.0f} GB/s", name(path.type), reading.link.gb());
+  if (path.type == PathType::kNet) {
+    advice.path += ": no loads across a network";
+  } else if (machine.costs().gpu() && path.type != PathType::kNvl) {
+    const auto wires = machine.routes().wire_path(machine.device(reader), machine.device(owner));
+    const auto peer = peer_access(machine.topology(), machine.device(reader), machine.device(owner), wires);
+    advice.pointer_possible = peer.possible;
+    if (!peer.possible) advice.path += ": no loads, " + peer.why;
+  } else {
+    advice.pointer_possible = true;
+  }
+  weigh(advice, reading, access);
+  if (!advice.pointer_possible) return advice;
+  if (advice.use_there > advice.use_here)
+    advice.from_uses = static_cast<std::int64_t>(advice.copy / (advice.use_there - advice.use_here)) + 1;
+  constexpr Bytes kMost = Bytes{1} << 40;
+  for (Bytes bytes = 1; bytes <= kMost && !advice.from_bytes; bytes *= 2) {
+    AccessAdvice at = advice;
+    weigh(at, reading, {bytes, access.fraction, access.reuse});
+    if (at.get_wins) advice.from_bytes = bytes;
+  }
+  return advice;
+}
+
+}  // namespace weft::cost

@@ -1,0 +1,91 @@
+#include "plan/cost/access_costs.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "base/embedded.h"
+#include "plan/cost/shipped.h"
+
+namespace weft::embedded {
+std::span<const File> access_files();
+}
+
+namespace weft::cost {
+namespace {
+
+using nlohmann::json;
+using protocol::HopCosts;
+using protocol::Protocol;
+using topology::PathType;
+
+// The shipped table; plan/cost/access_test.cc looks at every entry.
+const json& table() {
+  static const json loaded = json::parse(embedded::access_files()[0].text);
+  return loaded;
+}
+
+// The entry of `list` for this kind of endpoint (and path); null: there is none.
+const json* find(const char* list, bool gpu, std::string_view path = "") {
+  for (const json& e : table().at(list))
+    if (e.at("endpoint") == (gpu ? "gpu" : "cpu") && e.value("path", "") == path) return &e;
+  return nullptr;
+}
+
+double number(const char* list, const char* field, bool gpu, std::string_view path = "") {
+  const json* found = find(list, gpu, path);
+  WEFT_ASSERT(found != nullptr, "access_costs.json: no {} for {}", field, path);
+  return found->at(field).get<double>();
+}
+
+}  // namespace
+
+Duration load_latency(bool gpu, PathType path) {
+  const json* same = find("same_as", gpu, name(path));
+  const std::string as = same != nullptr ? same->at("as").get<std::string>() : std::string(name(path));
+  return Duration::nanoseconds(number("loads", "load_ns", gpu, as));
+}
+
+Duration call_time(bool gpu) { return Duration::nanoseconds(number("calls", "call_ns", gpu)); }
+
+double read_efficiency(bool gpu) { return number("reads", "read_efficiency", gpu); }
+
+Duration OneSidedView::latency(Rank from, Rank to, Rank ranks) const {
+  if (from == to) return {};
+  const topology::Path path = machine.path(from, to);
+  const protocol::HopCost* hop = costs.find(name(path.type), Protocol::kDirect);
+  return hop == nullptr ? Duration() : costs.latency(*hop, path.latency, machine.sharing(ranks));
+}
+
+Duration OneSidedView::round_trip(Rank from, Rank to, Rank ranks) const {
+  const PathType type = machine.path(from, to).type;
+  return type == PathType::kNet ? latency(from, to, ranks) * 2 : load_latency(costs.gpu(), type);
+}
+
+namespace {
+
+Result<OneSidedView> view_with(const MachineView& machine, const json& paths) {
+  const auto kind = machine.costs().gpu() ? HopCosts::Endpoint::kGpu : HopCosts::Endpoint::kCpu;
+  WEFT_TRY(const auto conditions, conditions_of(machine.topology()));
+  const json over = {
+      {"schema", "weft.calibration/1"}, {"paths", paths}, {"hops", table().at("hops")}, {"local", table().at("local")}};
+  WEFT_TRY(HopCosts costs, HopCosts::calibrated(kind, conditions, "access_costs.json", over.dump()));
+  return OneSidedView{machine, std::move(costs)};
+}
+
+}  // namespace
+
+Result<OneSidedView> one_sided_view(const MachineView& machine) { return view_with(machine, json::array()); }
+
+Result<Stack> stack_view(const MachineView& machine, const std::string& name) {
+  std::string known;
+  for (const json& stack : table().at("stacks")) {
+    if (stack.at("name") == name) {
+      WEFT_TRY(OneSidedView view, view_with(machine, json::array({stack})));
+      return Stack{std::move(view), Duration::microseconds(stack.at("start_us").get<double>())};
+    }
+    known += (known.empty() ? "" : ", ") + stack.at("name").get<std::string>();
+  }
+  return bad_input("there is no stack '{}'; there are weft, {}", name, known);
+}
+
+}  // namespace weft::cost

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "plan/schedule/collective.h"
+
+namespace weft::cost {
+
+// The properties on which the bytes depend that cross a cut of a job's ranks in two. A value.
+struct RankSet {
+  Rank ranks = 0;
+  bool has_root = false;
+  Rank senders = 0;  // send_receive: ranks inside whose message is for a rank outside
+  double own = 0;    // all_gather_v, reduce_scatter_v: bytes of the parts that belong to ranks inside
+};
+
+// Bytes that must leave the set, and enter it, whatever the algorithm: those of all blocks that an input inside holds
+// and an output outside wants, and the reverse (plan/schedule/collective.h). What is summed crosses as one partial sum
+// at the least. Of an all_to_all_v, whose counts are known by pairs of ranks only, nothing.
+struct Crossing {
+  double out = 0, in = 0;
+};
+Crossing crossing(Collective collective, Rank ranks, const RankSet& set, double bytes);
+
+}  // namespace weft::cost

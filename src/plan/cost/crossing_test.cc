@@ -1,0 +1,52 @@
+#include "plan/cost/crossing.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::cost {
+namespace {
+
+using schedule::Buffer;
+using schedule::ChunkId;
+using schedule::Shape;
+
+// Every block of one byte crosses a cut once if an input on one side holds it and an output on the other wants it.
+TEST(Crossing, IsWhatPreAndPostconditionsSayAboutBothSidesOfACut) {
+  for (const Collective collective : schedule::kCollectives) {
+    if (schedule::uneven(collective) || collective == Collective::kBarrier) continue;
+    for (const Rank n : {2, 3, 5, 8})
+      for (const Rank root : {0, n - 1})
+        for (std::uint32_t members = 0; members < (1u << n); ++members) {
+          const Rank used_root = schedule::rooted(collective) ? root : 0;
+          const ChunkId blocks = schedule::blocks(collective, n);
+          const Shape shape{collective, n, used_root, blocks};
+          const auto inside = [&](Rank r) { return (members >> r & 1) != 0; };
+          const auto any = [&](Buffer buffer, ChunkId block, bool side) {
+            for (Rank r = 0; r < n; ++r)
+              if (inside(r) == side && holds(shape, buffer, block, r)) return true;
+            return false;
+          };
+          RankSet set;
+          for (Rank r = 0; r < n; ++r) {
+            set.ranks += inside(r);
+            set.has_root |= inside(r) && r == used_root;
+            for (ChunkId b = 0; b < blocks && collective == Collective::kSendReceive; ++b)
+              if (inside(r) && holds(shape, Buffer::kIn, b, r) && any(Buffer::kOut, b, false)) ++set.senders;
+          }
+          double out = 0, in = 0;
+          for (ChunkId b = 0; b < blocks; ++b) {
+            out += any(Buffer::kIn, b, true) && any(Buffer::kOut, b, false);
+            in += any(Buffer::kIn, b, false) && any(Buffer::kOut, b, true);
+          }
+          // The message is a rank's larger side: all blocks, but of all_to_all n of n * n, and one of send_receive's n.
+          const double bytes = collective == Collective::kAllToAll      ? static_cast<double>(n)
+                               : collective == Collective::kSendReceive ? 1
+                                                                        : static_cast<double>(blocks);
+          const Crossing crossed = crossing(collective, n, set, bytes);
+          ASSERT_DOUBLE_EQ(crossed.out, out) << schedule::name(collective) << " on " << n << ", ranks " << members;
+          ASSERT_DOUBLE_EQ(crossed.in, in) << schedule::name(collective) << " on " << n << ", ranks " << members;
+        }
+  }
+}
+
+}  // namespace
+}  // namespace weft::cost

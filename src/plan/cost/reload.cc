@@ -1,0 +1,107 @@
+#include "plan/cost/reload.h"
+
+#include <map>
+
+#include "base/embedded.h"
+#include "base/text.h"
+#include "machine/catalog/catalog.h"
+
+namespace weft::cost {
+namespace {
+
+using topology::DeviceId;
+using topology::DeviceKind;
+
+// The device of a kind in the node of a GPU that it reaches by the fastest and shortest path; below 0: none.
+DeviceId nearest(const MachineView& machine, DeviceId gpu, DeviceKind kind) {
+  const topology::Topology& t = machine.topology();
+  DeviceId best = -1;
+  topology::Path best_path;
+  for (const DeviceId id : t.devices_of(kind)) {
+    if (t.device(id).node != t.device(gpu).node) continue;
+    topology::Path path = machine.routes().path(id, gpu);
+    if (path.type == topology::PathType::kDis) continue;
+    if (best >= 0 && std::tuple(path.type, path.hops.size()) >= std::tuple(best_path.type, best_path.hops.size()))
+      continue;
+    best = id;
+    best_path = std::move(path);
+  }
+  return best;
+}
+
+std::string link_name(const topology::Topology& t, const topology::Link& link) {
+  const auto end = [&](DeviceId id) {
+    const topology::Device& d = t.device(id);
+    return fmt::format("{}{}", name(d.kind), d.index);
+  };
+  return fmt::format("{} link {}-{}", name(link.kind), end(link.a), end(link.b));
+}
+
+double payload(const MachineView& machine, topology::PathType type) {
+  const protocol::HopCost* hop = machine.costs().find(name(type), protocol::Protocol::kSimple);
+  return hop == nullptr ? 1 : hop->efficiency;
+}
+
+// The bytes that cross each direction of each link, and the longest latency.
+struct WireLoad {
+  std::map<std::int64_t, double> wire_bytes;  // by 2 * link, + 1 from b to a
+  Duration latency;
+
+  void add(const topology::Path& path, double bytes) {
+    for (const topology::Hop& hop : path.hops) wire_bytes[2 * std::int64_t{hop.link} + (hop.forward ? 0 : 1)] += bytes;
+    latency = std::max(latency, path.latency);
+  }
+};
+
+}  // namespace
+
+Result<Tier> parse_tier(const std::string& text) {
+  if (text == "dram") return Tier{};
+  Tier tier;
+  const auto star = text.find('*');
+  tier.part = text.substr(0, star);
+  if (star != std::string::npos) {
+    WEFT_TRY(const std::int64_t count, parse_integer("tier " + text, text.substr(star + 1), 1, 1024));
+    tier.count = static_cast<int>(count);
+  }
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const topology::Part* part = catalog.find(tier.part);
+  if (part == nullptr || part->kind != "memory" || part->figure("rate") == nullptr)
+    return bad_input("tier '{}': dram, or a part of kind memory of `weft catalog`, e.g. nvme-gen5*4, cxl2-x8", text);
+  return tier;
+}
+
+Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes) {
+  const topology::Topology& t = machine.topology();
+  const Rank per_node = machine.ranks_per_node(machine.endpoints());
+  if (ranks < 1 || ranks > per_node)
+    return bad_input("{} ranks reload in one node; this machine has {} per node", ranks, per_node);
+  const bool from_dram = tier.part.empty();
+  WireLoad load;
+  for (Rank r = 0; r < ranks; ++r) {
+    const DeviceId gpu = machine.device(r);
+    const DeviceId from = nearest(machine, gpu, from_dram ? DeviceKind::kMemory : DeviceKind::kCpu);
+    if (from < 0)
+      return bad_input("{}: no path from host {} to GPU {}", t.title, from_dram ? "memory" : "processors", r);
+    const topology::Path path = machine.routes().path(from, gpu);
+    load.add(path, static_cast<double>(rank_bytes) / payload(machine, path.type));
+  }
+  Reload answer;
+  for (const auto& [direction, bytes] : load.wire_bytes) {
+    const Duration time = Duration::seconds(bytes / machine.rate(direction).value());
+    if (time <= answer.time) continue;
+    answer.time = time;
+    answer.bound = link_name(t, t.link(static_cast<topology::LinkId>(direction / 2)));
+  }
+  if (!from_dram) {
+    WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+    const topology::Part& part = *catalog.find(tier.part);
+    const Duration time = Bytes{ranks} * rank_bytes / (topology::rate_of(*part.figure("rate")) * tier.count);
+    if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, tier.count)};
+    if (const auto* latency = part.figure("latency")) load.latency += topology::duration_of(*latency);
+  }
+  answer.time += load.latency;
+  return answer;
+}
+
+}  // namespace weft::cost

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "plan/cost/machine_view.h"
+
+namespace weft::cost {
+
+// A tier below the GPUs' own memory: the host's DRAM, or `count` parts of the catalogue's kind "memory" per node, below
+// the host's processors (CXL expanders, NVMe drives).
+struct Tier {
+  std::string part;  // empty: the host's DRAM
+  int count = 1;
+};
+// "dram", "nvme-gen5", "cxl2-x8*2". Errors (bad input): no such part, a count below 1.
+Result<Tier> parse_tier(const std::string& text);
+
+struct Reload {
+  Duration time;
+  std::string bound;  // what limits it, e.g. "nvme-gen5*4", "PCIe link of gpu0"
+};
+
+// The first `ranks` GPUs of one node read `rank_bytes` each out of a tier, all at once: the first byte's latency, and
+// the bytes over the link or part with most of them for its rate. Rates are those of the topology and the catalogue,
+// times the share of a path that is payload (hop_costs.json). Errors (bad input): more ranks than a node has, no host
+// memory in the topology.
+Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes);
+
+}  // namespace weft::cost
