@@ -183,13 +183,22 @@ class Agent {
   // request is posted. Peers open memory of cudaMalloc; other memory they reach by the network. Errors: as above; it
   // overlaps a region, or is not memory of a GPU.
   Result<Registration> add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes = 0, int gpu = 0);
-  // A file that exists, for this agent's own requests. A file of less than `bytes` bytes is extended to them. Errors:
-  // it cannot be opened for reading and writing, or extended. `past_cache`: elements whose memory, size and offset are
-  // multiples of 4 KiB go past the page cache, where the file system allows that.
+  // A file that exists, for this agent's own requests. The region has the file's bytes, or `bytes` if these are more:
+  // writes extend the file, reads beyond its end are errors, so that no byte comes out that nobody wrote. Errors: it
+  // cannot be opened for reading and writing. `past_cache`: elements whose memory, size and offset are multiples of
+  // 4 KiB go past the page cache, where the file system allows that.
   Result<Registration> add_file(const std::string& path, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
                                 bool past_cache = false);
-  // From here on no peer begins a copy; waits for those under way. Errors: kTimeout after `limit`, naming the peer: the
-  // region is closed, and the call may be made again; no such region.
+  // The same of an open file, which is read and written as its descriptor allows. The descriptor is duplicated. `name`:
+  // for messages.
+  Result<Registration> add_open_file(int descriptor, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
+                                     bool past_cache = false, const std::string& name = {});
+  // As long as this lives, memory of allocate() stays mapped here, beyond deregister() and this agent's end, for
+  // whoever hands out views of it. Errors: no such region.
+  Result<std::shared_ptr<void>> hold(const Registration& region) const;
+  // From here on no peer begins a copy, and requests of this agent with this region fail; waits for those under way.
+  // Errors: kTimeout after `limit`, naming the peer: the region is closed, and the call may be made again; no such
+  // region.
   Status deregister(const Registration& region, std::chrono::milliseconds limit = std::chrono::seconds(2));
   // The row of registered memory at this address. Errors: part of it is not registered.
   Result<Rows> rows_at(const void* data, std::int64_t bytes) const;
@@ -215,6 +224,9 @@ class Agent {
   // made before fail. Errors: malformed, another key, another layout, another version.
   Result<std::string> load(std::string_view metadata);
   Status forget(const std::string& peer);
+  // Whether the peer is there, as far as can be known without asking it. Errors: kNotFound: no such peer; kPeerDied and
+  // kPeerLeft.
+  Status check(const std::string& peer) const;
   // One line per region of the peer: the path that is taken, and why the others are not.
   Result<std::string> explain(const std::string& peer) const;
 
@@ -239,7 +251,9 @@ class Agent {
   // Until it has ended, or for at most `limit`; moves data meanwhile, and sleeps while a connection brings nothing.
   State wait(Request& request);
   State wait(Request& request, std::chrono::milliseconds limit);
-  // Ends a running request as cancelled: its local memory is not touched afterwards. Errors: it is not running.
+  // Ends a running request as cancelled: no byte of it arrives afterwards, here or there. Errors: it is not running;
+  // kTimeout: the peer has not confirmed what was written so far, and the request runs on until it has, for at most a
+  // second, in which poll() is to be called. Then the connection to the peer is cut.
   Status cancel(Request& request);
 
   // Notifications of one peer arrive in the order of its sends, each once. Errors: no such peer, or its queue is full

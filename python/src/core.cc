@@ -64,6 +64,7 @@ void add_commands(nb::module_& m) {
 }  // namespace weft::python
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // objects of a module's namespace live until the interpreter has ended
   using namespace weft::python;
   add_errors(m);
   add_communicator(m);

@@ -218,6 +218,15 @@ void add_agent(nb::module_& m) {
            [](const Self& s, const std::string& path, std::int64_t page, std::int64_t bytes, bool past_cache) {
              return described(check(s->agent.add_file(path, page, bytes, past_cache), "add_file"));
            })
+      .def("add_open_file",
+           [](const Self& s, int file, std::int64_t page, std::int64_t bytes, bool past_cache, const std::string& name) {
+             return described(check(s->agent.add_open_file(file, page, bytes, past_cache, name), "add_open_file"));
+           })
+      .def("hold",
+           [](const Self& s, std::uint32_t region) {
+             auto* const held = new std::shared_ptr<void>(check(s->agent.hold({region}), "hold"));
+             return nb::capsule(held, [](void* p) noexcept { delete static_cast<std::shared_ptr<void>*>(p); });
+           })
       .def("deregister", &deregister)
       .def("acquire",
            [](const Self& s, std::uint32_t region, std::uint16_t tag) {
@@ -242,6 +251,7 @@ void add_agent(nb::module_& m) {
       .def("load", &load)
       .def("set_costs", [](const Self& s, const transfer::Costs& costs) { s->agent.set_costs(costs); })
       .def("forget", [](const Self& s, const std::string& peer) { check(s->agent.forget(peer), "forget"); })
+      .def("check", [](const Self& s, const std::string& peer) { check(s->agent.check(peer), "check"); })
       .def("explain", [](const Self& s, const std::string& peer) { return check(s->agent.explain(peer), "explain"); })
       .def("prepare", &prepare)
       .def("prepare_addresses", &prepare_addresses)

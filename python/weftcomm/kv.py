@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -128,7 +129,8 @@ class Store:
             agent._core, pages, page_bytes, os.fspath(model), tp, type, block_tokens, policy, os.fspath(tier), tier_blocks,
             layout, write_back, sync, check_tier,
         )  # fmt: skip
-        self.region = Region(*self._core.region)
+        self.region = Region(*self._core.region, _agent=weakref.ref(agent))
+        self._memory = agent._core.hold(self.region.number)
         self.page_bytes = self._core.page_bytes
         self.block_tokens = self._core.block_tokens
 
@@ -143,12 +145,14 @@ class Store:
 
     def array(self, page: Page) -> NDArray[np.uint8]:
         """The bytes of a page: to be read under its lease, to be written before its commit(). It keeps the store's memory,
-        but must not be used after close()."""
+        also beyond close()."""
         if not 0 <= page.number < self.region.bytes // self.page_bytes:
             raise ValueError(f"the store has no page {page.number}")
+        if self._memory is None:
+            raise ValueError("the store has been closed")
         at = self.region.address + page.number * self.page_bytes
         interface = {"data": (at, False), "shape": (self.page_bytes,), "typestr": "|u1", "version": 3}
-        return np.asarray(type("Memory", (), {"__array_interface__": interface, "store": self._core})())
+        return np.asarray(type("Memory", (), {"__array_interface__": interface, "held": self._memory})())
 
     def flush(self) -> None:
         """Written back: writes to the second tier what it has not. Raises: the first error, after all were tried."""
@@ -170,6 +174,7 @@ class Store:
     def close(self) -> None:
         """Written back: flushes. Leases and writings end; clients get an error."""
         self._core.close()
+        self._memory = None
 
     def __enter__(self) -> Self:
         return self

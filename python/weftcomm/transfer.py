@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
@@ -98,19 +99,23 @@ class Region:
     bytes: int
     page_bytes: int
     gpu: int = -1
+    _agent: Any = field(default=None, repr=False, compare=False)  # a weak reference; a view of the memory holds the memory
 
     def _interface(self) -> dict[str, Any]:
         return {"data": (self.address, False), "shape": (self.bytes,), "typestr": "|u1", "version": 3}
 
     def array(self) -> NDArray[np.uint8]:
-        """The memory as bytes. It must not be used after the region's deregistration. Raises: ValueError for a file and
-        for a GPU's memory."""
+        """The memory as bytes. Memory of allocate() stays as long as a view of it; peers see it until deregister(). Raises:
+        ValueError for a file, for a GPU's memory and where the agent has been closed, InvalidArgument after deregister()."""
         if self.address == 0:
             raise ValueError("a file has no memory")
         if self.gpu >= 0:
             raise ValueError(f"the memory of GPU {self.gpu} is not for the host")
-        holder = type("Memory", (), {"__array_interface__": self._interface()})()
-        return np.asarray(holder)
+        agent = self._agent() if self._agent is not None else None
+        if agent is None:
+            raise ValueError("the agent has been closed")
+        held = agent._core.hold(self.number), agent._lent.get(self.number)
+        return np.asarray(type("Memory", (), {"__array_interface__": self._interface(), "held": held})())
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -246,15 +251,18 @@ class Agent:
         self._core = _core.open_transfer_agent(name, key, listen, layout, pages, network, only_network)
         self._lent: dict[int, Any] = {}
 
+    def _region(self, described: tuple[int, int, int, int, int]) -> Region:
+        return Region(*described, weakref.ref(self))
+
     def allocate(self, bytes: int, page_bytes: int = 0) -> Region:
         """Zeroed memory that peers on this machine map; page_bytes > 0: fenced, in pages of this size. Raises:
         InvalidArgument, NoResources."""
-        return Region(*self._core.allocate(bytes, page_bytes))
+        return self._region(self._core.allocate(bytes, page_bytes))
 
     def allocate_gpu(self, bytes: int, page_bytes: int = 0, gpu: int = 0) -> Region:
         """Zeroed memory of a GPU, which peers on this machine open. Raises: Error where there is no GPU, InvalidArgument,
         NoResources."""
-        return Region(*self._core.allocate_gpu(bytes, page_bytes, gpu))
+        return self._region(self._core.allocate_gpu(bytes, page_bytes, gpu))
 
     def add_memory(self, array: Any, page_bytes: int = 0) -> Region:
         """Registers a contiguous writable array of the host or of a GPU (__cuda_array_interface__), which is kept until
@@ -272,16 +280,24 @@ class Agent:
                 raise ValueError("memory to be registered must be contiguous and writable")
             address, size = view.ctypes.data, view.nbytes
         if gpu >= 0:
-            region = Region(*self._core.add_gpu_memory(address, size, page_bytes, gpu))
+            region = self._region(self._core.add_gpu_memory(address, size, page_bytes, gpu))
         else:
-            region = Region(*self._core.add_memory(address, size, page_bytes))
+            region = self._region(self._core.add_memory(address, size, page_bytes))
         self._lent[region.number] = array
         return region
 
     def add_file(self, path: str, page_bytes: int = 0, bytes: int = 0, past_cache: bool = False) -> Region:
-        """A file that exists, for this agent's own requests; a file of less than `bytes` bytes is extended to them.
+        """A file that exists, for this agent's own requests. The region has the file's bytes, or `bytes` if these are more:
+        writes extend the file, reads beyond its end fail.
         past_cache: elements whose address, size and offset are multiples of 4 KiB go past the page cache."""
-        return Region(*self._core.add_file(path, page_bytes, bytes, past_cache))
+        return self._region(self._core.add_file(path, page_bytes, bytes, past_cache))
+
+    def add_open_file(
+        self, file: int, page_bytes: int = 0, bytes: int = 0, past_cache: bool = False, name: str = ""
+    ) -> Region:
+        """The same of an open file, by its descriptor, which is duplicated: what it may do, requests may do.
+        name: for messages."""
+        return self._region(self._core.add_open_file(file, page_bytes, bytes, past_cache, name))
 
     def deregister(self, region: Region, timeout: float = 2.0) -> None:
         """No peer begins a copy from here on; waits for those under way. Raises: Timeout naming the peer that still copies."""
@@ -345,6 +361,10 @@ class Agent:
     def forget(self, peer: str) -> None:
         """Requests to this peer fail from here on."""
         self._core.forget(peer)
+
+    def check(self, peer: str) -> None:
+        """Whether the peer is there, as far as is known without asking it. Raises: NotFound, PeerDied, PeerLeft."""
+        self._core.check(peer)
 
     def explain(self, peer: str) -> str:
         """One line per region of the peer: the path that is taken, and why the others are not."""

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/arguments/draws.h"
 #include "weft/kv.h"
 #include "weft/transfer.h"
@@ -31,12 +33,14 @@ void memory(Draws& d) {
   EXPECT_FALSE(a.allocate_gpu(bytes, page, -1));
   EXPECT_FALSE(a.add_gpu_memory(own.data(), bytes, page, 1 << 20));
   EXPECT_TRUE(refused(a.add_file("/nowhere/at/all")));
+  EXPECT_TRUE(refused(a.add_open_file(d.one_of<int>({-1, 1 << 20, std::numeric_limits<int>::min()}))));
   const auto region = a.add_memory(own.data(), 4096).value();
   EXPECT_TRUE(refused(a.rows_at(own.data(), bytes < 1 || bytes > 4096 ? bytes : 5000)));
   EXPECT_TRUE(refused(a.rows_at(nullptr, 1)));
   EXPECT_TRUE(refused(a.deregister(region, std::chrono::milliseconds::min())));
   EXPECT_TRUE(refused(a.deregister(region, std::chrono::milliseconds::max())));
   EXPECT_TRUE(refused(a.deregister({.region = 99})));
+  EXPECT_FALSE(a.hold({.region = 99}));
   EXPECT_FALSE(a.acquire(region, 1));  // not fenced
   EXPECT_FALSE(a.acquire({.region = 99}, 1));
   EXPECT_FALSE(a.release(region, {}));
@@ -69,6 +73,7 @@ void lists(Draws& d) {
   EXPECT_TRUE(refused(a.load("")));
   EXPECT_TRUE(refused(a.load(std::string(200, '\xff'))));
   EXPECT_FALSE(a.forget("nobody"));
+  EXPECT_FALSE(a.check("nobody"));
   EXPECT_FALSE(a.explain("nobody"));
   EXPECT_FALSE(a.notify("nobody", "x"));
   const Registration unknown{.region = 99};
@@ -101,7 +106,10 @@ void empty_agents(Draws& d) {
   EXPECT_TRUE(refused(a.allocate_gpu(64)));
   EXPECT_TRUE(refused(a.add_gpu_memory(&none, 8)));
   EXPECT_TRUE(refused(a.add_file("/etc/hostname")));
+  EXPECT_TRUE(refused(a.add_open_file(0)));
   EXPECT_TRUE(refused(a.deregister(region)));
+  EXPECT_TRUE(refused(a.hold(region)));
+  EXPECT_TRUE(refused(a.check("b")));
   EXPECT_TRUE(refused(a.rows_at(&none, 8)));
   EXPECT_TRUE(refused(a.acquire(region, 1)));
   EXPECT_TRUE(refused(a.release(region, {})));
@@ -198,9 +206,11 @@ std::vector<Try> tries_of_transfers() {
   return {
       {{"weft::transfer::Agent::open"}, opening, 6},
       {{"weft::transfer::Agent::allocate", "weft::transfer::Agent::add_memory", "weft::transfer::Agent::allocate_gpu",
-        "weft::transfer::Agent::add_gpu_memory", "weft::transfer::Agent::add_file", "weft::transfer::Agent::deregister",
-        "weft::transfer::Agent::rows_at", "weft::transfer::Agent::acquire", "weft::transfer::Agent::release",
-        "weft::transfer::Agent::seal", "weft::transfer::Agent::sealed", "weft::transfer::Agent::free_pages"},
+        "weft::transfer::Agent::add_gpu_memory", "weft::transfer::Agent::add_file",
+        "weft::transfer::Agent::add_open_file", "weft::transfer::Agent::deregister", "weft::transfer::Agent::hold",
+        "weft::transfer::Agent::check", "weft::transfer::Agent::rows_at", "weft::transfer::Agent::acquire",
+        "weft::transfer::Agent::release", "weft::transfer::Agent::seal", "weft::transfer::Agent::sealed",
+        "weft::transfer::Agent::free_pages"},
        memory,
        40},
       {{"weft::transfer::Agent::prepare", "weft::transfer::Agent::prepare_addresses", "weft::transfer::Agent::load",

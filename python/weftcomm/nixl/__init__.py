@@ -13,9 +13,11 @@ import os
 import sys
 
 from . import _api, _bindings, _utils, logging
+from ._agent import nixlAgent
 from ._api import *
 from ._bindings import *
 from ._utils import ba_buf, free_passthru, malloc_passthru, verify_transfer
+from ._handles import nixlAgentConfig
 from .logging import get_logger
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "free_passthru",
     "get_logger",
     "install",
+    "nixlAgent",
+    "nixlAgentConfig",
     "malloc_passthru",
     "path",
     "verify_transfer",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .. import _errors
 from ..transfer import Agent, List, Region, gpus
 from ._bindings import nixl_mem_t, nixlBackendError, nixlNotFoundError, nixlNotSupportedError, nixlRegDList
 
@@ -26,6 +28,14 @@ def memory_of(backend: str) -> list[str]:
     return [*BACKENDS.get(backend, []), *gpu]
 
 
+# As NIXL's POSIX plugin: how the file is opened, then its path.
+_PATH = re.compile(r"(ro|rw)((?:,(?:create|direct|sync))*):(.+)", re.DOTALL)
+
+
+def _text(more: bytes) -> str:
+    return more.decode(errors="replace") or "the open descriptor"
+
+
 @dataclass
 class _Shared:
     """A region, and how many registered descriptors lie within it."""
@@ -33,7 +43,8 @@ class _Shared:
     region: Region
     begin: int
     end: int
-    device: int  # a file's descriptor
+    device: int  # a file's descriptor, or its number
+    more: bytes = b""  # a file's MODES:PATH
     users: int = 0
 
 
@@ -69,6 +80,8 @@ class Registered:
             return
         if kind is not _FILE and address == 0:
             raise nixlBackendError(f"{size} bytes at address 0")
+        if kind is _FILE:
+            self._check_number(device, more)
         if self._counts[key] == 0:
             shared = self._around(kind, address, size, device)
             if shared is None:
@@ -77,6 +90,14 @@ class Registered:
             self._behind[key] = shared
         self._behind[key].users += 1
         self._counts[key] += 1
+
+    def _check_number(self, device: int, more: bytes) -> None:
+        """Lists name a file by its number alone."""
+        for r in self._regions:
+            if r.region.address == 0 and r.device == device and r.more != more:
+                raise nixlBackendError(
+                    f"file {device} is {_text(r.more)} and cannot be {_text(more)}, too: each file needs a device id of its own"
+                )
 
     def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
         for r in self._regions:
@@ -91,14 +112,28 @@ class Registered:
             return _Shared(self._agent.add_memory((address, size)), address, address + size, device)
         if kind is _VRAM:
             return _Shared(self._agent.add_memory((address, size, device)), address, address + size, device)
-        # "MODES:PATH" in the last column, or an open descriptor as the device.
-        named = more.decode().partition(":")[2]
-        path = named or f"/proc/self/fd/{device}"
-        if named and not os.path.exists(named):
-            with open(named, "ab"):
-                pass
-        region = self._agent.add_file(path, bytes=address + size)
-        return _Shared(region, 0, region.bytes, device)
+        region = self._opened_file(device, more.decode(errors="surrogateescape"), address + size)
+        return _Shared(region, 0, region.bytes, device, more)
+
+    def _opened_file(self, device: int, more: str, size: int) -> Region:
+        """A file is named by MODES:PATH in the last column, or is open, with its descriptor as the device."""
+        named = _PATH.fullmatch(more)
+        opened = -1
+        try:
+            if named is None:
+                return self._agent.add_open_file(device if device < 1 << 31 else -1, bytes=size)
+            access, options, path = named.group(1), set(named.group(2).split(",")), named.group(3)
+            flags = (os.O_RDONLY if access == "ro" else os.O_RDWR) | os.O_CLOEXEC | os.O_NONBLOCK
+            flags |= (os.O_CREAT if "create" in options else 0) | (os.O_SYNC if "sync" in options else 0)
+            opened = os.open(path, flags, 0o666)
+            return self._agent.add_open_file(opened, bytes=size, past_cache="direct" in options, name=_text(os.fsencode(path)))
+        except OSError as error:
+            raise nixlBackendError(f"file {more}: {error.strerror}") from error
+        except _errors.Error as error:
+            raise nixlBackendError(str(error)) from error
+        finally:
+            if opened >= 0:
+                os.close(opened)
 
     def remove(self, descs: nixlRegDList) -> None:
         keys = [(descs.getType(), d[0], d[1], d[2]) for d in descs]

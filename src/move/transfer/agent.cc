@@ -104,9 +104,15 @@ Result<Agent> Agent::open(Options options) {
 
 Agent::~Agent() {
   if (state_ == nullptr) return;
-  for (const auto& weak : state_->works)
-    if (const auto work = weak.lock(); work != nullptr && work->state == State::kRunning)
-      work->end(State::kCancelled, {Code::kAborted, Blame::kOperation, "the agent has been closed"});
+  for (const auto& weak : state_->works) {
+    const auto work = weak.lock();
+    if (work == nullptr || work->state != State::kRunning) continue;
+    work->stop(State::kCancelled, {Code::kAborted, Blame::kOperation, "the agent has been closed"});
+    while (work->state == State::kRunning) {
+      step(work, state_->options.name, 0);
+      std::this_thread::yield();
+    }
+  }
   state_->segment.header().closed.store(1);
   for (const auto& region : state_->regions.all()) (void)deregister({region->id}, std::chrono::milliseconds(500));
   const Error closed{Code::kPeerLeft, Blame::kOperation, "the agent has been closed"};
@@ -175,6 +181,17 @@ Status Agent::forget(const std::string& name) {
   if (peer->is_self) return bad_input("an agent cannot forget itself");
   peer->leave({Code::kNotFound, Blame::kOperation, peer->name + " has been forgotten"});
   state_->peers.erase(name);
+  return {};
+}
+
+Status Agent::check(const std::string& name) const {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_TRY(const auto peer, state_->peer(name));
+  if (auto problem = peer->problem()) return tl::make_unexpected(std::move(*problem));
+  if (peer->line == nullptr) return {};
+  if (const Status there = peer->line->advance(); !there)
+    return failure(there.error().code, Blame::kOperation, "{}: {}", peer->name, there.error().message);
   return {};
 }
 
@@ -285,11 +302,20 @@ Status Agent::cancel(Request& request) {
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr || request.work_->state != State::kRunning)
     return bad_input("the request is not running");
-  request.work_->end(State::kCancelled,
-                     {Code::kAborted, Blame::kOperation,
-                      fmt::format("{}: cancelled by its caller after {} of {} bytes", request.work_->remote->peer->name,
-                                  request.work_->moved, request.work_->total)});
-  return {};
+  detail::Work& w = *request.work_;
+  w.stop(State::kCancelled,
+         {Code::kAborted, Blame::kOperation,
+          fmt::format("{}: cancelled by its caller after {} of {} bytes", w.remote->peer->name, w.moved, w.total)});
+  constexpr std::chrono::milliseconds kAtOnce{20};  // a peer that serves has confirmed by then
+  const auto begin = std::chrono::steady_clock::now();
+  while (w.state == State::kRunning && std::chrono::steady_clock::now() - begin < kAtOnce) {
+    step(request.work_, state_->options.name, 0);
+    std::this_thread::yield();
+  }
+  if (w.state != State::kRunning) return {};
+  return failure(Code::kTimeout, Blame::kOperation,
+                 "{}: has not confirmed what was written so far; the request runs until it has, {} s at most",
+                 w.remote->peer->name, kConfirm.count());
 }
 
 Status Agent::notify(const std::string& name, std::string_view bytes) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstring>
 
 #include "net/ucx/ucx.h"
@@ -276,6 +276,30 @@ TEST_P(Pair, CancelledAndExpiredRequestsEndOnceAndCanBePostedAgain) {
   EXPECT_EQ(std::memcmp(large_here.data, large_there.data, static_cast<std::size_t>(large_here.bytes)), 0);
 }
 
+TEST_P(Pair, ARequestWithMemoryOfItsOwnThatIsRegisteredNoMoreFailsAndTouchesNothing) {
+  const Registration gone = *a->allocate(kSize);
+  const auto held = a->hold(gone);
+  ASSERT_TRUE(held);
+  const Prepared l = local({{gone.region, 0, kSize}}), r = remote({{theirs.region, 0, kSize}});
+  auto request = a->make(Op::kRead, l, r);
+  ASSERT_TRUE(request);
+  ASSERT_TRUE(a->deregister(gone));
+  std::memset(gone.data, 7, kSize);  // held, so that the test may look
+  ASSERT_TRUE(a->post(*request));
+  EXPECT_EQ(a->wait(*request), State::kFailed);
+  EXPECT_EQ(request->error().message, fmt::format("region {} is registered no more", gone.region));
+  EXPECT_TRUE(std::all_of(gone.data, gone.data + kSize, [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_FALSE(a->hold(gone));
+}
+
+TEST(TransferMemory, MoreThanTheMachineHasIsRefusedBeforeItIsTaken) {
+  Agent a = agent("a");
+  const auto refused = a.allocate(std::int64_t{1} << 60);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoResources);
+  EXPECT_NE(refused.error().message.find("are more than the"), std::string::npos) << refused.error().message;
+}
+
 TEST_P(Pair, ARegionThatIsRegisteredNoMoreFailsRequestsAndHarmsNoOthers) {
   const Prepared l = local({{mine.region, 0, 4096}}), gone = remote({{theirs.region, 0, 4096}});
   const Registration other = *b->allocate(kSize);
@@ -368,39 +392,6 @@ TEST(TransferInput, AnAddressThatNoPeerCanConnectToIsRefused) {
     ASSERT_FALSE(agent) << listen;
     EXPECT_NE(agent.error().message.find("name one that they can connect to"), std::string::npos);
   }
-}
-
-TEST(TransferFiles, AFileIsReadAndWrittenAsTheRemoteSide) {
-  char path[] = "/tmp/weft-transfer-XXXXXX";
-  const int fd = mkstemp(path);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(ftruncate(fd, kSize), 0);
-  {
-    Agent a = agent("a");
-    const Registration memory = *a.allocate(kSize);
-    const auto file = a.add_file(path);
-    ASSERT_TRUE(file) << file.error().message;
-    fill(memory, 3);
-    const std::vector<std::byte> kept(memory.data, memory.data + kSize);
-    const Prepared l = *a.prepare("", std::vector<Rows>{{memory.region, 0, kPage, kPage, kSize / kPage}});
-    const Prepared f = *a.prepare("", std::vector<Rows>{{file->region, 0, kPage, kPage, kSize / kPage}});
-    auto write = a.make(Op::kWrite, l, f), read = a.make(Op::kRead, l, f);
-    ASSERT_TRUE(write && read);
-    ASSERT_TRUE(a.post(*write));
-    ASSERT_EQ(a.wait(*write), State::kDone) << write->error().message;
-    std::memset(memory.data, 0, kSize);
-    ASSERT_TRUE(a.post(*read));
-    ASSERT_EQ(a.wait(*read), State::kDone);
-    EXPECT_EQ(std::memcmp(kept.data(), memory.data, kSize), 0);
-    ASSERT_EQ(ftruncate(fd, 100), 0);
-    ASSERT_TRUE(a.post(*read));
-    ASSERT_EQ(a.wait(*read), State::kFailed);
-    EXPECT_EQ(read->error().message.find("file region 1: reading "), 0U);
-    EXPECT_NE(read->error().message.find(": the file has become shorter"), std::string::npos) << read->error().message;
-    EXPECT_FALSE(a.add_file("/nonexistent/file"));
-  }
-  close(fd);
-  unlink(path);
 }
 
 }  // namespace

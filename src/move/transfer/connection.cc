@@ -106,6 +106,11 @@ bool Connection::answer() {
     case Ask::kWrite:
       break;
   }
+  // An asker that has gone has given its writes up: see Line::close().
+  if (question_.ask == Ask::kWrite && !asker_is_there()) {
+    close();
+    return true;
+  }
   const std::shared_ptr<Region> region = served_.regions.find(question_.region);
   if (region == nullptr || region->data == nullptr) {
     reply({.verdict = Verdict::kNoRegion});
@@ -115,6 +120,11 @@ bool Connection::answer() {
     move(*region);
   }
   return true;
+}
+
+bool Connection::asker_is_there() const {
+  pollfd one{.fd = channel_->socket(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&one, 1, 0) <= 0;
 }
 
 void Connection::hello() {

@@ -48,6 +48,7 @@ class Connection {
   void answer_join(Verdict verdict, bool near, std::span<const std::byte> bytes);
   void move(const Region& region);
   void reply(const Answer& answer) { out_.put(answer); }
+  bool asker_is_there() const;
   Answer read(const Region& region, PageWord& page, std::byte* into) const;
   Answer write(const Region& region, PageWord& page) const;
   void send_answers();

@@ -150,7 +150,9 @@ Result<Costs> measure_costs(const std::string& folder) {
   std::string file = folder + "/weft-costs-XXXXXX";
   const net::bootstrap::UniqueFd made(mkstemp(file.data()));
   if (!made.open()) return bad_input("folder {}: {}", folder, std::strerror(errno));
-  auto cost = probe.measure(Path::kFile, file);
+  const bool room = posix_fallocate(made.get(), 0, kMost) == 0;
+  auto cost = room ? probe.measure(Path::kFile, file)
+                   : failure(Code::kNoResources, Blame::kInput, "folder {}: no room for {} bytes", folder, kMost);
   unlink(file.c_str());
   if (!cost) return tl::make_unexpected(cost.error());
   costs.of(Path::kFile) = std::move(*cost);

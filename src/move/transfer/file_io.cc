@@ -24,7 +24,7 @@ Error failed(const FileIo::Piece& piece, int code) {
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
   return {full ? Code::kNoResources : Code::kSystem, Blame::kOperation,
           fmt::format("{} {} B at {}: {}", piece.writes ? "writing" : "reading", piece.bytes, piece.offset,
-                      code == 0 ? "the file has become shorter" : std::strerror(code))};
+                      code == 0 ? "the file ends there" : std::strerror(code))};
 }
 
 // What is left of a piece after part of it.

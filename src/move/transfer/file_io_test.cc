@@ -61,7 +61,7 @@ TEST_P(FileIoBy, AFileThatIsTooShortOrAFullDiskIsOneErrorAndTheNextRunIsGood) {
   const FileIo::Piece good{fd, memory.data(), 4096, 0, false}, beyond{fd, memory.data(), 4096, 8192, false};
   const Status read = io->run(std::vector{good, beyond, good});
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "reading 4096 B at 8192: the file has become shorter");
+  EXPECT_EQ(read.error().message, "reading 4096 B at 8192: the file ends there");
   ASSERT_TRUE(io->run(std::vector{good}));
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

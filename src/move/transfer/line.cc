@@ -1,5 +1,7 @@
 #include "move/transfer/line.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -85,6 +87,16 @@ Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point 
   if (verdict != Verdict::kGood)
     return failure(Code::kUnsupported, Blame::kOperation, "{} does not answer by UCX", peer);
   return {};
+}
+
+void Line::close() {
+  broken_ = true;
+  if (channel_ != nullptr && under_way_ > 0) {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(channel_->socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  channel_.reset();
+  const auto forgotten = std::exchange(waiting_, {});
 }
 
 std::uint32_t Line::ask(Question question, std::span<const std::byte> data, Into into, Done done) {

@@ -37,11 +37,8 @@ class Line {
     return channel_ != nullptr && channel_->watch(list, true, out_.waiting() > 0);
   }
   // Forgets what is under way, without answers: the requests that wait for them hold the peer, and it holds this line.
-  void close() {
-    broken_ = true;
-    channel_.reset();
-    const auto forgotten = std::exchange(waiting_, {});
-  }
+  // What has not arrived never does; the peer's server drops what it has not applied.
+  void close();
   // Sends and receives as far as it goes without waiting. Errors: the connection has broken; it stays so.
   Status advance();
 

@@ -21,7 +21,8 @@ struct Target {
   // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
   int fd = -1, direct_fd = -1;
   FileIo* io = nullptr;
-  Mapping mapping;  // mapped
+  std::string file;  // its name, for messages
+  Mapping mapping;   // mapped
   // Of a GPU's memory; null: the host's. `gpu_memory`: a peer's, as it is open here.
   std::shared_ptr<Gpu> copier;
   int gpu = -1;
@@ -31,6 +32,7 @@ struct Target {
   PageWord* pages = nullptr;                // null: by a line, where the server looks
   std::string why;                          // the path, and why not the others
   std::array<std::string, kPaths> why_not;  // by Path; empty: this path is there
+  mutable bool closed = false;              // this agent's region is registered no more; by the agent's mutex
 
   bool by_line() const { return path == Path::kTcp || path == Path::kUcx; }
   bool fenced() const { return page_bytes > 0; }
@@ -52,6 +54,11 @@ struct List {
     const Target* target = nullptr;
     Bytes offset = 0, bytes = 0;
   };
+  // A region of it that is registered no more; null: none.
+  const Target* closed() const {
+    const auto found = std::ranges::find_if(targets, [](const auto& target) { return target->closed; });
+    return found == targets.end() ? nullptr : found->get();
+  }
   // Requires: i < elements. `row`: where to look first; updated.
   Element at(std::int64_t i, std::size_t& row) const {
     if (i < first[row] || i >= first[row] + rows[row].count)

@@ -18,6 +18,7 @@ struct Peer {
   std::uint32_t slot = 0;            // this agent's place in it
   net::bootstrap::UniqueFd process;  // a pidfd
   std::map<std::uint32_t, std::shared_ptr<const Target>> targets;
+  std::uint64_t closings = 0;  // of this agent's own: regions that were deregistered
   std::string no_tcp, no_ucx;  // why not; empty: `line` may use it
   std::unique_ptr<Line> line;
   std::optional<Error> gone;  // replaced or forgotten

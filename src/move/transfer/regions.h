@@ -24,6 +24,7 @@ struct Region {
   int gpu = -1;                           // its GPU
   std::shared_ptr<void> gpu_memory;       // of allocate_gpu()
   net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
+  std::string name;                       // the file's, for messages
 
   // The rest: by the agent's mutex.
   struct Draining {

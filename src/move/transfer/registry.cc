@@ -71,6 +71,7 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->fd = r->file.get();
   target->direct_fd = r->direct.open() ? r->direct.get() : -1;
   target->io = file_io.get();
+  target->file = r->name;
   target->bytes = r->bytes;
   target->page_bytes = r->page_bytes;
   target->generation = r->generation;
@@ -120,6 +121,13 @@ Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes
   return state_->add(std::move(region));
 }
 
+Result<std::shared_ptr<void>> Agent::hold(const Registration& registration) const {
+  if (state_ == nullptr) return detail::no_agent();
+  const std::lock_guard guard(state_->mutex);
+  WEFT_TRY(auto region, state_->region(registration));
+  return std::shared_ptr<void>(std::move(region));
+}
+
 Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
   if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
@@ -161,28 +169,43 @@ Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::
   return state_->add(std::move(region));
 }
 
+namespace {
+
+// Opened again through the descriptor: the same file, whatever has happened to its name.
+net::bootstrap::UniqueFd past_the_cache(int fd) {
+  const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+  return net::bootstrap::UniqueFd(
+      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), access | O_CLOEXEC | O_NONBLOCK | O_DIRECT));
+}
+
+}  // namespace
+
 Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
                                      bool past_cache) {
   if (state_ == nullptr) return detail::no_agent();
+  const net::bootstrap::UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!file.open()) return bad_input("file {}: {}", path, std::strerror(errno));
+  return add_open_file(file.get(), page_bytes, bytes, past_cache, path);
+}
+
+Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_bytes, std::int64_t bytes, bool past_cache,
+                                          const std::string& name) {
+  if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   auto region = std::make_shared<Region>();
-  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NONBLOCK;
-  region->file = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags));
+  region->name = name.empty() ? fmt::format("of descriptor {}", descriptor) : name;
+  region->file = net::bootstrap::UniqueFd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   struct stat known {};
   if (!region->file.open() || fstat(region->file.get(), &known) != 0)
-    return bad_input("file {}: {}", path, std::strerror(errno));
-  if (!S_ISREG(known.st_mode)) return bad_input("file {} is not a regular file", path);
-  const std::int64_t size = std::max<std::int64_t>(known.st_size, bytes);
-  WEFT_CHECK(state_->check_new(nullptr, size, page_bytes));
-  if (known.st_size < size && ftruncate(region->file.get(), size) != 0)
-    return failure(Code::kNoResources, Blame::kInput, "file {} cannot grow to {} bytes: {}", path, size,
-                   std::strerror(errno));
-  if (past_cache) region->direct = net::bootstrap::UniqueFd(::open(path.c_str(), kFlags | O_DIRECT));
+    return bad_input("file {}: {}", region->name, std::strerror(errno));
+  if (!S_ISREG(known.st_mode)) return bad_input("file {} is not a regular file", region->name);
+  region->bytes = std::max<std::int64_t>(known.st_size, bytes);
+  region->page_bytes = page_bytes;
+  WEFT_CHECK(state_->check_new(nullptr, region->bytes, page_bytes));
+  if (past_cache) region->direct = past_the_cache(region->file.get());
   if (state_->file_io == nullptr) {
     WEFT_TRY(state_->file_io, FileIo::open());
   }
-  region->bytes = size;
-  region->page_bytes = page_bytes;
   return state_->add(std::move(region));
 }
 
@@ -193,6 +216,9 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
   if (!region->closing) {
     for (std::uint64_t i = 0; i < region->pages; ++i) next_generation(state_->segment.page(region->first_page + i), 0);
     region->closing = state_->begin_grace(region->id);
+    if (const auto own = state_->self->targets.find(region->id); own != state_->self->targets.end())
+      own->second->closed = true;
+    ++state_->self->closings;
   }
   constexpr std::chrono::milliseconds kMost = std::chrono::hours(24 * 365 * 100);
   if (limit.count() < 0 || limit > kMost)

@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <optional>
+#include <string_view>
 
 #include "base/text_file.h"
 
@@ -66,7 +69,38 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+namespace {
+
+// The number behind `key` in a file, or the file's first; nothing: it is not there.
+std::optional<Bytes> number_in(const char* file, std::string_view key = {}) {
+  std::ifstream in(file);
+  std::string word;
+  while (!key.empty() && in >> word && word != key) {
+  }
+  Bytes value = 0;
+  return in >> value ? std::optional(value) : std::nullopt;
+}
+
+// Bytes of memory that this process may still take, about; of the machine and its control group.
+Bytes memory_left() {
+  Bytes left = std::numeric_limits<Bytes>::max();
+  if (const auto kib = number_in("/proc/meminfo", "MemAvailable:")) left = *kib * 1024;
+  const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+  if (!most || !used) return left;
+  Bytes cache = 0;  // of files; it makes place
+  for (const char* const key : {"inactive_file", "active_file"})
+    cache += number_in("/sys/fs/cgroup/memory.stat", key).value_or(0);
+  left = std::min(left, *most - *used + cache);
+  return std::max<Bytes>(left, 0);
+}
+
+}  // namespace
+
 Result<SharedMemory> make_shared_memory(Bytes bytes, bool touched) {
+  // Reserving it page by page would take all there is first.
+  if (const Bytes left = touched ? memory_left() : bytes; bytes > left)
+    return failure(Code::kNoResources, Blame::kProcess, "{} bytes of shared memory are more than the {} that are free",
+                   bytes, left);
   SharedMemory made;
   made.fd = net::bootstrap::UniqueFd(memfd_create("weft-transfer", MFD_CLOEXEC));
   if (!made.fd.open()) return failure(Code::kNoResources, Blame::kProcess, "memfd_create: {}", std::strerror(errno));

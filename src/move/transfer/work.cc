@@ -137,8 +137,7 @@ std::optional<Error> move_by_file(const Work& w, Batch& batch) {
           {fd, piece.local + at, std::min(kFilePiece, piece.bytes - at), piece.offset + at, w.op == Op::kWrite});
   }
   if (const Status moved = target.io->run(pieces); !moved)
-    return Error{moved.error().code, Blame::kOperation,
-                 fmt::format("file region {}: {}", target.region, moved.error().message)};
+    return Error{moved.error().code, Blame::kOperation, fmt::format("file {}: {}", target.file, moved.error().message)};
   if (w.verify) sum_local(batch);
   return std::nullopt;
 }
@@ -262,6 +261,10 @@ Error answered(const Work& w, const Target& target, std::uint32_t page, Verdict 
   }
 }
 
+Error unregistered(const Target& own) {
+  return {Code::kInvalidArgument, Blame::kOperation, fmt::format("region {} is registered no more", own.region)};
+}
+
 // Asks for as much as the connection takes.
 void ask(const std::shared_ptr<Work>& work, Bytes budget) {
   Work& w = *work;
@@ -303,10 +306,13 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
     const Target* const own = local.target;
     const auto mine = [work, post] { return work->post == post && work->state == State::kRunning; };
     w.sent_sum = line.ask(
-        question, data, [mine, host] { return mine() ? host : nullptr; },
+        question, data, [mine, own, host] { return mine() && !own->closed ? host : nullptr; },
         [mine, work, target, page, bytes, own, at, staging, first, last](const Answer& answer, bool whole) {
           if (!mine()) return;
           --work->unanswered;
+          if (work->op == Op::kWrite) --work->unconfirmed;
+          if (work->ending) return;
+          if (own->closed) return work->end(State::kFailed, unregistered(*own));
           if (answer.verdict != Verdict::kGood || !whole)
             return work->end(State::kFailed, answered(*work, *target, page, answer.verdict, whole));
           if (work->verify && work->op == Op::kRead) {
@@ -324,6 +330,7 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
           work->progressed = Clock::now();
         });
     ++w.unanswered;
+    if (w.op == Op::kWrite) ++w.unconfirmed;
     budget -= bytes;
     w.inside += bytes;
     if (w.inside < remote.bytes) continue;
@@ -355,11 +362,33 @@ void step_by_line(const std::shared_ptr<Work>& work, Bytes budget) {
   if (w.notify.empty() || w.notified) w.end(State::kDone);
 }
 
+// Goes on with the end of a request whose writes the peer has not confirmed.
+void finish(Work& w) {
+  Line& line = *w.remote->peer->line;
+  const Status moved = line.advance();
+  if (w.state != State::kRunning) return;
+  const bool late = Clock::now() - w.ending->since > kConfirm;
+  if (w.unconfirmed > 0 && moved && !late) return;
+  if (w.unconfirmed > 0 && moved) {
+    line.close();
+    w.ending->why.message +=
+        fmt::format("; it has not confirmed the last writes for {} s, so the connection was cut", kConfirm.count());
+  }
+  const detail::Work::Ending ending = std::move(*w.ending);
+  w.end(ending.with, ending.why);
+}
+
 }  // namespace
 
 void detail::Work::end(State with, Error why) {
   state = with;
   error = std::move(why);
+  ending.reset();
+}
+
+void detail::Work::stop(State with, Error why) {
+  if (unconfirmed == 0) return end(with, std::move(why));
+  if (!ending) ending = {with, std::move(why), Clock::now()};
 }
 
 void start(const std::shared_ptr<detail::Work>& work) {
@@ -368,19 +397,27 @@ void start(const std::shared_ptr<detail::Work>& work) {
   w.state = State::kRunning;
   w.error = {};
   w.started = w.progressed = Clock::now();
-  w.next = w.inside = w.moved = w.unanswered = 0;
+  w.next = w.inside = w.moved = w.unanswered = w.unconfirmed = 0;
   w.local_row = w.remote_row = 0;
   w.notified = false;
+  w.closings = 0;
 }
 
 void step(const std::shared_ptr<detail::Work>& work, const std::string& self, Bytes budget) {
   Work& w = *work;
   Peer& peer = *w.remote->peer;
+  if (w.ending) return finish(w);
+  if (const std::uint64_t now = w.local->peer->closings; now != w.closings) {
+    w.closings = now;
+    if (const Target* const own = w.local->closed()) return w.stop(State::kFailed, unregistered(*own));
+  }
   if (auto problem = peer.problem()) return w.end(State::kFailed, std::move(*problem));
   if (w.deadline.count() > 0 && Clock::now() - w.started > w.deadline)
-    return w.end(State::kExpired, {Code::kTimeout, Blame::kOperation,
-                                   fmt::format("{}: {} of {} bytes moved within {} ms", peer.name, w.moved, w.total,
-                                               w.deadline.count())});
+    w.stop(State::kExpired,
+           {Code::kTimeout, Blame::kOperation,
+            fmt::format("{}: {} of {} bytes moved within {} ms", peer.name, w.moved, w.total, w.deadline.count())});
+  if (w.state != State::kRunning) return;
+  if (w.ending) return finish(w);
   thread_local Batch batch;
   while (w.next < w.elements) {
     if (w.remote_at(w.next).target->by_line()) return step_by_line(work, budget);

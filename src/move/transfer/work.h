@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "move/transfer/peer.h"
 
 namespace weft::transfer {
@@ -28,6 +30,16 @@ struct Work {
   Bytes moved = 0;
   std::int64_t unanswered = 0;  // by the peer's line
   bool notified = false;
+  std::uint64_t closings = 0;  // of the local side, when its regions were last looked at
+  // Writes by a line that the peer has not confirmed. While there are any, a request that shall end goes on: see
+  // stop().
+  std::int64_t unconfirmed = 0;
+  struct Ending {
+    State with = State::kCancelled;
+    Error why;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::optional<Ending> ending;
   std::uint32_t sent_sum = 0, read_sum = 0;  // by a line, of the pieces of one element so far, in their order
 
   List::Element local_at(std::int64_t i) {
@@ -37,9 +49,14 @@ struct Work {
     return remote->at(remote_blocks.empty() ? i : remote_blocks[static_cast<std::size_t>(i)], remote_row);
   }
   void end(State with, Error why = {});
+  // Ends it, now or when the peer has confirmed what has been sent, so that no byte arrives after the end.
+  void stop(State with, Error why);
 };
 
 }  // namespace detail
+
+// How long a peer may take to confirm; then the connection to it is cut, and its server drops what it has not applied.
+inline constexpr std::chrono::seconds kConfirm{1};
 
 // Begins a post. Requires: it is not running.
 void start(const std::shared_ptr<detail::Work>& work);
