@@ -99,7 +99,7 @@ class nixl_agent(Descriptors, Exchange):
                 self.create_backend(backend)
             else:
                 logger.warning("Skipping backend registration %s due to the missing plugin.", backend)
-        # The binding's calls for whoever wants these: a view of this agent, which it does not keep.
+        # The binding's calls for callers that want these: a view of this agent, which it does not keep.
         self.agent: Any = bindings.nixlAgent(self.name, config._for_binding(weakref.proxy(self)))  # type: ignore[attr-defined]
         self._key = key
         self._listener = Listener(config.port, key, self) if config.enable_listen else None

@@ -70,7 +70,7 @@ class nixl_xfer_handle:
             message, self._unsent = self._unsent, b""
             try:
                 self._notifications.send(self._peer, message)
-            except Exception as error:  # told to whoever asks for the state
+            except Exception as error:  # for the next question about the state
                 self._error = error
 
     def release(self) -> None:
