@@ -82,8 +82,12 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
     fmt::print("note: {}{}{}\n", note.line, note.line.empty() ? "" : ": ", note.text);
   fmt::print("\n");
   for (const auto& finding : answer.outcome.findings) fmt::print("{}: {}\n", finding.rule, finding.text);
-  if (answer.outcome.findings.empty())
-    fmt::print("nothing found: calls match, nobody waits without end, memory fits\n");
+  if (!answer.outcome.findings.empty()) return;
+  if (job.ranks.size() == 1 && job.world > 1)
+    fmt::print("nothing found in the one rank that was rehearsed; the calls of the others were not seen\n");
+  else
+    fmt::print("nothing found: calls of {} rehearsed ranks match, nobody waits without end, memory fits\n",
+               job.ranks.size());
 }
 
 Result<Job> read(const std::vector<std::string>& files) {

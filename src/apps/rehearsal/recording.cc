@@ -1,7 +1,11 @@
 #include "apps/rehearsal/recording.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
+
+#include "plan/schedule/collective.h"
 
 namespace weft::rehearsal {
 namespace {
@@ -19,18 +23,26 @@ class Fields {
   std::int64_t integer(const char* key, std::int64_t otherwise = 0) { return get<std::int64_t>(key, otherwise); }
   double number(const char* key, double otherwise = 0) {
     const double value = get<double>(key, otherwise);
-    if (!(value >= 0 && value < 1e30)) fail(key);
+    if (!(value >= 0 && value < 1e30)) fail(key, "it is 0 or more");
     return value;
   }
+  bool has(const char* key) const { return object_.contains(key); }
   bool yes(const char* key) { return get<bool>(key, false); }
   std::vector<std::int64_t> integers(const char* key) { return get<std::vector<std::int64_t>>(key, {}); }
 
   Status status() const {
     if (wrong_.empty()) return {};
-    return bad_input("{}:{}: '{}' is missing or has no sensible value", file_, line_, wrong_);
+    return bad_input("{}:{}: {}", file_, line_, wrong_);
   }
-  void fail(const char* key) {
-    if (wrong_.empty()) wrong_ = key;
+  // `why`: what the value should be.
+  void fail(const char* key, const std::string& why) {
+    if (!wrong_.empty()) return;
+    const auto found = object_.find(key);
+    constexpr std::size_t kShown = 60;
+    std::string value =
+        found == object_.end() ? "missing" : found->dump(-1, ' ', false, json::error_handler_t::replace);
+    if (value.size() > kShown) value = value.substr(0, kShown) + " …";
+    wrong_ = fmt::format("'{}' is {}: {}", key, value, why);
   }
 
  private:
@@ -41,10 +53,16 @@ class Fields {
     try {
       return found->template get<T>();
     } catch (const json::exception&) {
-      fail(key);
+      fail(key, fmt::format("it is {}", kind_of(otherwise)));
       return otherwise;
     }
   }
+
+  static const char* kind_of(const std::string&) { return "a text"; }
+  static const char* kind_of(bool) { return "true or false"; }
+  static const char* kind_of(std::int64_t) { return "an integer"; }
+  static const char* kind_of(double) { return "a number"; }
+  static const char* kind_of(const std::vector<std::int64_t>&) { return "a list of integers"; }
 
   const json& object_;
   const std::string& file_;
@@ -65,20 +83,66 @@ int group_of(Job& job, const Recording& recording, const std::vector<Rank>& rank
 void read_group(Job& job, Recording& recording, Fields& in) {
   std::vector<Rank> ranks;
   for (const std::int64_t rank : in.integers("ranks")) {
-    if (rank < 0 || rank >= recording.world) in.fail("ranks");
+    if (rank < 0 || rank >= recording.world)
+      in.fail("ranks", fmt::format("there are ranks 0 to {}", recording.world - 1));
     ranks.push_back(static_cast<Rank>(rank));
   }
-  if (ranks.empty()) in.fail("ranks");
+  std::vector<Rank> sorted = ranks;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) in.fail("ranks", "a rank is a member once");
+  if (ranks.empty()) in.fail("ranks", "a group has members");
+  if (!in.has("group")) in.fail("group", "the group's number");
   if (!in.status()) return;
   const int group = group_of(job, recording, ranks, in.text("line"));
   recording.groups[static_cast<int>(in.integer("group", -1))] = group;
   recording.made.push_back(group);
 }
 
+// Bytes of an element; nothing: no type is called so. torch's names, and weft's.
+std::optional<int> element_bytes(const std::string& type) {
+  static const std::map<std::string, int> kWords = {{"bool", 1}, {"half", 2}, {"float", 4}, {"tf32", 4}, {"double", 8}};
+  if (const auto found = kWords.find(type); found != kWords.end()) return found->second;
+  for (const std::string_view family : {"bfloat", "float", "complex", "uint", "int", "fp", "qint", "quint"}) {
+    if (!type.starts_with(family)) continue;
+    int bits = 0;
+    const char* const end = type.data() + type.size();
+    const auto [after, error] = std::from_chars(type.data() + family.size(), end, bits);
+    if (error == std::errc() && (after == end || *after == '_' || *after == 'f') && bits > 0 && bits <= 128)
+      return std::max(1, bits / 8);
+  }
+  return std::nullopt;
+}
+
+bool known_operation(const Call& call) {
+  return call.message() || call.op.ends_with("_object") || call.op.ends_with("_object_list") ||
+         call.op == "monitored_barrier" || schedule::parse_collective(call.op).has_value();
+}
+
+// The larger side has the elements of one rank at least, and those of all at most.
+void check_size(const Call& call, std::size_t members, Fields& in) {
+  if (!call.sends.empty() && call.sends.size() != members)
+    in.fail("sends", fmt::format("one for each of {} members", members));
+  if (!call.receives.empty() && call.receives.size() != members)
+    in.fail("receives", fmt::format("one for each of {} members", members));
+  if (call.count < 0) in.fail("count", "it is 0 or more");
+  if (call.bytes < 0) in.fail("bytes", "it is 0 or more");
+  if (call.type.empty()) return;
+  const auto size = element_bytes(call.type);
+  if (!size) return in.fail("type", "no type of elements is called so");
+  if (!in.has("count")) in.fail("count", "the elements of this rank");
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  if (call.count > kMost) in.fail("count", "it is 2^50 at most");
+  const Bytes least = call.count * *size;
+  const bool even = call.sends.empty() && call.receives.empty();
+  if (even && call.count <= kMost && (call.bytes < least || call.bytes / static_cast<Bytes>(members) > least))
+    in.fail("bytes", fmt::format("{} {} of {} members have {} to {}", call.count, call.type, members, least,
+                                 static_cast<double>(least) * static_cast<double>(members)));
+}
+
 void read_call(const Job& job, Recording& recording, Fields& in, Event& event) {
   Call call{.op = in.text("op"), .type = in.text("type"), .reduce = in.text("reduce")};
   const auto group = recording.groups.find(static_cast<int>(in.integer("group", -1)));
-  if (group == recording.groups.end()) return in.fail("group");
+  if (group == recording.groups.end()) return in.fail("group", "no group of this file has that number");
   call.group = group->second;
   call.count = in.integer("count");
   call.bytes = in.integer("bytes");
@@ -89,33 +153,50 @@ void read_call(const Job& job, Recording& recording, Fields& in, Event& event) {
   call.sends = in.integers("sends");
   call.receives = in.integers("receives");
   const auto& members = job.groups[static_cast<std::size_t>(call.group)].ranks;
-  if (call.op.empty()) in.fail("op");
-  if (call.count < 0) in.fail("count");
-  if (call.bytes < 0) in.fail("bytes");
-  if (std::ranges::find(members, recording.rank) == members.end()) in.fail("group");
-  if (call.message() && (call.peer < 0 || call.peer >= recording.world)) in.fail("peer");
-  if (!call.sends.empty() && call.sends.size() != members.size()) in.fail("sends");
-  if (!call.receives.empty() && call.receives.size() != members.size()) in.fail("receives");
+  if (!known_operation(call)) in.fail("op", "no operation of torch.distributed is called so");
+  check_size(call, members.size(), in);
+  if (std::ranges::find(members, recording.rank) == members.end())
+    in.fail("group", fmt::format("rank {} is no member of it", recording.rank));
+  if (call.message() && (call.peer < 0 || call.peer >= recording.world))
+    in.fail("peer", fmt::format("there are ranks 0 to {}", recording.world - 1));
   event.kind = Event::Kind::kCall;
   event.number = in.integer("id", -1);
+  if (!in.has("id")) in.fail("id", "the call's number, which its wait names");
+  if (!recording.numbers.insert(event.number).second) in.fail("id", "another call of this file has that number");
   event.index = static_cast<int>(recording.calls.size());
   recording.calls.push_back(std::move(call));
 }
 
+void read_wait(const Recording& recording, Fields& in, Event& event) {
+  event.kind = Event::Kind::kWait;
+  event.number = in.integer("id", -1);
+  if (!recording.numbers.contains(event.number)) in.fail("id", "no call before this line has that number");
+}
+
 void read_kernel(Recording& recording, Fields& in, Event& event) {
   Kernel kernel{.op = in.text("op"), .kind = in.text("class"), .type = in.text("type")};
-  kernel.flops = in.number("flops") * (in.yes("causal") ? 0.5 : 1);  // half of the scores lie above the diagonal
+  kernel.flops = in.number("flops");
   kernel.bytes = in.number("bytes");
   kernel.m = in.number("m");
   kernel.n = in.number("n");
   kernel.k = in.number("k");
   kernel.groups = in.number("groups", 1);
+  constexpr std::string_view kClasses[] = {"gemm", "attention", "attention_backward", "flops", "memory"};
+  if (std::ranges::find(kClasses, kernel.kind) == std::end(kClasses))
+    in.fail("class", "one of gemm, attention, attention_backward, flops and memory");
+  if (!kernel.type.empty() && !element_bytes(kernel.type)) in.fail("type", "no type of elements is called so");
+  const double product = 2 * kernel.m * kernel.n * kernel.k * kernel.groups;
+  constexpr double kFactor = 4;  // operations beside the product, such as a bias, are far from that
+  if (kernel.kind == "gemm" && (kernel.flops > product * kFactor || kernel.flops * kFactor < product))
+    in.fail("flops", fmt::format("m, n, k and groups give {:g}", product));
+  if (in.yes("causal")) kernel.flops *= 0.5;  // half of the scores lie above the diagonal
   event.kind = Event::Kind::kKernel;
   event.index = static_cast<int>(recording.kernels.size());
   recording.kernels.push_back(std::move(kernel));
 }
 
 Status read_event(Job& job, Recording& recording, const json& object, const std::string& name, int number) {
+  if (recording.ended) return bad_input("{}:{}: a line after the recording's end", name, number);
   Fields in(object, name, number);
   const std::string kind = in.text("kind");
   Event event;
@@ -128,7 +209,7 @@ Status read_event(Job& job, Recording& recording, const json& object, const std:
   }
   if (kind == "note" || kind == "end") {
     if (kind == "note") recording.notes.push_back({in.text("text"), event.line});
-    if (kind == "end") recording.error = in.text("error"), recording.error_line = event.line;
+    if (kind == "end") recording.ended = true, recording.error = in.text("error"), recording.error_line = event.line;
     return in.status();
   }
   if (kind == "call") {
@@ -136,8 +217,7 @@ Status read_event(Job& job, Recording& recording, const json& object, const std:
   } else if (kind == "kernel") {
     read_kernel(recording, in, event);
   } else if (kind == "wait") {
-    event.kind = Event::Kind::kWait;
-    event.number = in.integer("id", -1);
+    read_wait(recording, in, event);
   } else if (kind == "record" || kind == "wait_event" || kind == "synchronize") {
     event.kind = kind == "record"       ? Event::Kind::kRecord
                  : kind == "wait_event" ? Event::Kind::kWaitEvent
@@ -159,13 +239,14 @@ Status read_event(Job& job, Recording& recording, const json& object, const std:
 
 Status read_head(const Job& job, Recording& recording, const json& object, const std::string& name) {
   Fields in(object, name, 1);
-  if (in.text("schema") != "weft.rehearsal/1") return bad_input("{}: no weft.rehearsal/1", name);
+  if (in.text("schema") != "weft.rehearsal/1") return bad_input("{}:1: no weft.rehearsal/1", name);
   recording.rank = static_cast<Rank>(in.integer("rank", -1));
   const std::int64_t world = in.integer("world");
   recording.script = in.text("script");
-  if (world < 1 || world > kMostRanks) in.fail("world");
+  if (world < 1 || world > kMostRanks) in.fail("world", fmt::format("1 to {} ranks", kMostRanks));
   recording.world = static_cast<Rank>(world);
-  if (recording.rank < 0 || recording.rank >= recording.world) in.fail("rank");
+  if (recording.rank < 0 || recording.rank >= recording.world)
+    in.fail("rank", fmt::format("there are ranks 0 to {}", recording.world - 1));
   WEFT_CHECK(in.status());
   if (job.world != 0 && job.world != recording.world)
     return bad_input("{}: of {} ranks, the files before it of {}", name, recording.world, job.world);
@@ -198,6 +279,7 @@ Status add_recording(Job& job, const std::string& name, std::string_view text) {
       WEFT_CHECK(read_event(job, recording, object, name, number));
   }
   if (recording.world == 0) return bad_input("{}: no weft.rehearsal/1", name);
+  if (!recording.ended) recording.error = "its recording has no end: the rank was killed, or the file is cut";
   job.world = recording.world;
   job.ranks.push_back(std::move(recording));
   std::ranges::sort(job.ranks, {}, &Recording::rank);

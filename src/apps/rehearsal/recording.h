@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,9 +59,11 @@ struct Recording {
   std::vector<int> made;      // groups of Job::groups in the order in which the script made them
   std::vector<Call> calls;
   std::vector<Kernel> kernels;
+  std::set<std::int64_t> numbers;  // of calls
   std::vector<Event> events;
   std::vector<Note> notes;
   std::string error, error_line;  // why the script ended early
+  bool ended = false;
 };
 
 struct Group {

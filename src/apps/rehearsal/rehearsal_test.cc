@@ -11,6 +11,7 @@ struct Script {
   Rank world = 2;
   std::vector<std::string> groups = {};  // members, "0,1"
   std::map<Rank, std::vector<std::string>> events = {};
+  bool ends = true;
 
   Job job() const {
     Job job;
@@ -26,6 +27,7 @@ struct Script {
         text += fmt::format("\n{{\"kind\":\"group\",\"group\":{},\"ranks\":[{}],\"line\":\"train.py:2\"}}", ++number,
                             members);
       for (const std::string& line : lines) text += "\n" + line;
+      if (ends && text.find("\"end\"") == std::string::npos) text += "\n{\"kind\":\"end\"}";
       const Status added = add_recording(job, fmt::format("rank-{}.jsonl", rank), text);
       EXPECT_TRUE(added) << added.error().message;
     }
@@ -230,16 +232,66 @@ TEST(Recording, BadFilesAreNamedWithLineAndValue) {
     const Status added = add_recording(job, "r.jsonl", text);
     return added ? "" : added.error().message;
   };
-  EXPECT_EQ(said("{}"), "r.jsonl: no weft.rehearsal/1");
+  EXPECT_EQ(said("{}"), "r.jsonl:1: no weft.rehearsal/1");
   EXPECT_EQ(said(""), "r.jsonl: no weft.rehearsal/1");
   EXPECT_EQ(said(head + "\nnonsense"), "r.jsonl:2: no JSON object");
   EXPECT_EQ(said(head + "\n{\"kind\":\"dance\"}"), "r.jsonl:2: no event of weft.rehearsal/1 is called 'dance'");
   EXPECT_EQ(said(head + "\n{\"kind\":\"call\",\"op\":\"all_reduce\",\"group\":3}"),
-            "r.jsonl:2: 'group' is missing or has no sensible value");
+            "r.jsonl:2: 'group' is 3: no group of this file has that number");
   EXPECT_EQ(said(head + "\n{\"kind\":\"group\",\"group\":1,\"ranks\":[0,2]}"),
-            "r.jsonl:2: 'ranks' is missing or has no sensible value");
+            "r.jsonl:2: 'ranks' is [0,2]: there are ranks 0 to 1");
   EXPECT_EQ(said(head + "\n{\"kind\":\"kernel\",\"bytes\":\"many\"}"),
-            "r.jsonl:2: 'bytes' is missing or has no sensible value");
+            "r.jsonl:2: 'bytes' is \"many\": it is a number");
+}
+
+TEST(Rehearsal, ARecordingWithoutItsEndIsAFinding) {
+  Script script;
+  script.ends = false;
+  script.events[0].push_back(kernel(2));
+  script.events[1].push_back(kernel(2));
+  const Outcome outcome = run_of(script);
+  ASSERT_EQ(outcome.findings.size(), 2u);
+  EXPECT_EQ(outcome.findings[0].text, "rank 0: its recording has no end: the rank was killed, or the file is cut");
+}
+
+TEST(Rehearsal, WhatARecordingCannotHaveIsNamedWithItsLineAndValue) {
+  const auto said = [](const std::string& line) {
+    Job job;
+    const std::string text =
+        "{\"schema\":\"weft.rehearsal/1\",\"rank\":0,\"world\":4}\n"
+        "{\"kind\":\"group\",\"group\":1,\"ranks\":[0,1,2,3]}\n"
+        "{\"kind\":\"call\",\"id\":7,\"op\":\"barrier\",\"group\":1}\n" +
+        line + "\n{\"kind\":\"end\"}\n";
+    const Status added = add_recording(job, "r.jsonl", text);
+    return added ? std::string() : added.error().message;
+  };
+  const auto call = [&](const std::string& rest) {
+    return said("{\"kind\":\"call\",\"id\":8,\"group\":1" + rest + "}");
+  };
+  EXPECT_EQ(call(R"(,"op":"all_reduce","type":"float","count":10,"bytes":40)"), "");
+  EXPECT_EQ(call(R"(,"op":"all_gather","type":"float8_e4m3fnuz","count":10,"bytes":40)"), "");
+  EXPECT_EQ(call(R"(,"op":"frobnicate")"),
+            "r.jsonl:4: 'op' is \"frobnicate\": no operation of torch.distributed is called so");
+  EXPECT_EQ(call(R"(,"op":"all_reduce","type":"foo8","count":10,"bytes":40)"),
+            "r.jsonl:4: 'type' is \"foo8\": no type of elements is called so");
+  EXPECT_EQ(call(R"(,"op":"all_reduce","type":"float","bytes":40)"),
+            "r.jsonl:4: 'count' is missing: the elements of this rank");
+  EXPECT_EQ(call(R"(,"op":"all_reduce","type":"float","count":10,"bytes":1099511627776)"),
+            "r.jsonl:4: 'bytes' is 1099511627776: 10 float of 4 members have 40 to 160");
+  EXPECT_EQ(call(R"(,"op":"barrier","host":0)"), "r.jsonl:4: 'host' is 0: it is true or false");
+  EXPECT_EQ(said(R"({"kind":"call","id":7,"op":"barrier","group":1})"),
+            "r.jsonl:4: 'id' is 7: another call of this file has that number");
+  EXPECT_EQ(said("{\"kind\":\"end\"}"), "r.jsonl:5: a line after the recording's end");
+  EXPECT_EQ(said(R"({"kind":"wait","id":9})"), "r.jsonl:4: 'id' is 9: no call before this line has that number");
+  EXPECT_EQ(said(R"({"kind":"group","group":2,"ranks":[0,0,1]})"),
+            "r.jsonl:4: 'ranks' is [0,0,1]: a rank is a member once");
+  EXPECT_EQ(said(R"({"kind":"group","group":2,"ranks":[0,99]})"),
+            "r.jsonl:4: 'ranks' is [0,99]: there are ranks 0 to 3");
+  EXPECT_EQ(said(R"({"kind":"kernel","class":"wizard"})"),
+            "r.jsonl:4: 'class' is \"wizard\": one of gemm, attention, attention_backward, flops and memory");
+  EXPECT_EQ(said(R"({"kind":"kernel","class":"gemm","m":8192,"n":8192,"k":8192,"flops":1e9})"),
+            "r.jsonl:4: 'flops' is 1000000000.0: m, n, k and groups give 1.09951e+12");
+  EXPECT_EQ(said(R"({"kind":"kernel","class":"flops","flops":-1})"), "r.jsonl:4: 'flops' is -1: it is 0 or more");
 }
 
 }  // namespace
