@@ -7,6 +7,7 @@
 #include "base/report/reshard.h"
 #include "base/text.h"
 #include "base/text_file.h"
+#include "machine/catalog/catalog.h"
 #include "move/reshard/layout_json.h"
 #include "move/reshard/modelled.h"
 #include "move/reshard/prove.h"
@@ -112,8 +113,10 @@ void print(const report::ReshardReport& r) {
              r.prove_seconds);
   if (r.here) {
     const auto& h = *r.here;
-    fmt::print("run here       {:.2f} ms, {:.2f} GB/s, by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
-               static_cast<double>(r.bytes + r.stays) / h.seconds * 1e-9, h.path, h.copy_seconds * 1e3);
+    fmt::print("run here       {:.2f} ms, {} by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
+               r.bytes > 0 ? fmt::format("{:.2f} GB/s of what moves,", static_cast<double>(r.bytes) / h.seconds * 1e-9)
+                           : "nothing moves,",
+               h.path, h.copy_seconds * 1e3);
     if (h.wrong >= 0) fmt::print("wrong bytes    {}\n", h.wrong);
   }
   if (!r.machine) return;
@@ -125,6 +128,19 @@ void print(const report::ReshardReport& r) {
   for (std::size_t i = 0; i < std::min(kShown, m.nics.size()); ++i)
     fmt::print("  {:<24} {:>14} {:>14}\n", m.nics[i].name, m.nics[i].out, m.nics[i].in);
   if (m.nics.size() > kShown) fmt::print("  … and {} more (--json has all)\n", m.nics.size() - kShown);
+}
+
+// Errors (bad input): a rank receives more than its GPU's memory.
+Status check_memory(const report::ReshardReport& r, const Machine& machine) {
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const auto& topology = machine.view->topology();
+  const auto most = std::max_element(r.received.begin(), r.received.end());
+  if (most == r.received.end() || machine.view->endpoints() == 0) return {};
+  const auto* const part = catalog.find(topology.device(machine.view->device(0)).model);
+  const auto* const memory = part == nullptr ? nullptr : part->figure("memory");
+  if (memory == nullptr || static_cast<double>(*most) <= memory->value * (1 << 30)) return {};
+  return bad_input("{}: rank {} receives {}, and a {} has {} GiB of memory", r.to, most - r.received.begin(),
+                   format_bytes(*most), part->name, memory->value);
 }
 
 Result<int> reshard_command(const Spec& spec) {
@@ -148,6 +164,7 @@ Result<int> reshard_command(const Spec& spec) {
   report.prove_seconds = seconds_since(begin);
   report.proved_moves = proof.moves, report.proved_tensors = proof.tensors;
   if (machine) {
+    WEFT_CHECK(check_memory(report, *machine));
     WEFT_TRY(auto modelled, reshard::model(*machine->view, plan));
     report.machine = report::ReshardReport::OnMachine{
         machine->name, modelled.outcome.total, modelled.outcome.busiest_link, modelled.outcome.busiest_share, {}};

@@ -34,7 +34,7 @@ nlohmann::json to_json(const ReshardReport& r) {
     value["here"] = {{"path", r.here->path},
                      {"time_s", r.here->seconds},
                      {"memcpy_s", r.here->copy_seconds},
-                     {"wrong_bytes", r.here->wrong}};
+                     {"wrong_bytes", r.here->wrong >= 0 ? nlohmann::json(r.here->wrong) : nlohmann::json()}};
   return value;
 }
 

@@ -79,6 +79,7 @@ Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text)
   };
   if (row.split == "copy") return {};
   const auto d = static_cast<std::size_t>(row.dim);
+  if (row.split == "scale" && (d >= t.shape.size() || t.shape[d] == 1)) return {};
   if (d >= t.shape.size())
     return problem(fmt::format("is split along dimension {} and has {}", row.dim, t.shape.size()));
   Split split{.axis = 0, .dim = row.dim, .even = true};
@@ -116,13 +117,16 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   mesh.ranks.resize(static_cast<std::size_t>(wish.tp));
   std::iota(mesh.ranks.begin(), mesh.ranks.end(), 0);
   layout.meshes.push_back(std::move(mesh));
+  std::vector<std::string> unknown;
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t bytes) -> Status {
     Tensor t{.name = name, .shape = shape, .element_bytes = bytes};
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
       return r.names == wish.names && std::regex_search(name, r.tensor);
     });
-    if (row == table.end())
-      return bad_input("{}: tensor {}: no row of data/reshard/tensor_parallel.tsv matches", text, shown(name));
+    if (row == table.end()) {
+      unknown.push_back(std::string(shown(name)));
+      return {};
+    }
     WEFT_CHECK(apply(*row, wish, t, text));
     layout.tensors.push_back(std::move(t));
     return {};
@@ -135,6 +139,12 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
       WEFT_CHECK(add(c.name, shape, t.element_bytes));
     }
   }
+  constexpr std::size_t kShown = 4;
+  if (unknown.size() > kShown) unknown[kShown - 1] += fmt::format(" and {} more", unknown.size() - kShown);
+  if (const std::size_t n = std::min(unknown.size(), kShown); n > 0)
+    return bad_input(
+        "{}: how {} names and splits tensors is not known of {} (docs/reshard.md has the models that are covered)",
+        text, wish.names, fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(n), ", "));
   WEFT_CHECK(check(layout));
   return layout;
 }
