@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/predict/predict.h"
 #include "model/sim/flow/flow_fabric.h"
-#include "model/simulate/simulate.h"
 #include "plan/schedule/collective.h"
 #include "plan/tune/nccl/search.h"
 #include "plan/tune/tune.h"
@@ -17,15 +17,10 @@ using topology::DeviceId;
 using topology::DeviceKind;
 using topology::Link;
 
-constexpr double kMostMessages = 50'000;  // of a simulation, about; with more the estimate, which then hardly differs
 constexpr Bytes kElement = 2;
-
-double messages_of(const schedule::Task& task, const schedule::Plan& plan) {
-  const schedule::Cut cut = schedule::cut_of(task, plan);
-  const Bytes slices = cut.slice > 0 ? (cut.piece + cut.slice - 1) / cut.slice : 1;
-  const Bytes chunks = plan.algorithm->chunks_for({.ranks = task.ranks, .ranks_per_node = task.ranks_per_node});
-  return static_cast<double>(slices * chunks) * plan.channels * task.ranks;
-}
+// Of the search for weft's own choice, and of one plan: less than one question of `weft bench` may take, as a step has
+// tens. A plan that takes more has its estimate, which then hardly differs.
+constexpr double kSearchSteps = 3e5, kMostSteps = 1e6;
 
 // The machine without GPUs that are not in the group and without nodes that have none of it. Each group of a node uses
 // as many NICs as it has members there; where all groups together need more than there are, each gets its share.
@@ -134,16 +129,12 @@ Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, By
   return slowest;
 }
 
-Result<tune::Candidate> Traffic::choose(const cost::MachineView& view, Group group, Rank first,
-                                        const tune::Question& question) {
-  if (as_nccl_) {
-    const auto key = std::pair(group, first);
-    if (!systems_.contains(key))
-      if (auto system = tune::nccl::system_of(view, group.ranks)) systems_.emplace(key, std::move(*system));
-    if (const auto known = systems_.find(key); known != systems_.end())
-      if (auto choice = tune::nccl::choose(view, known->second, question)) return choice;
-  }
-  return tune::choose(view, question);
+const tune::nccl::System* Traffic::system_of(const cost::MachineView& view, Group group, Rank first) {
+  const auto key = std::pair(group, first);
+  if (!systems_.contains(key))
+    if (auto system = tune::nccl::system_of(view, group.ranks)) systems_.emplace(key, std::move(*system));
+  const auto known = systems_.find(key);
+  return known == systems_.end() ? nullptr : &known->second;
 }
 
 Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank first, Bytes bytes) {
@@ -154,15 +145,23 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
                             .ranks_per_node = view->ranks_per_node(group.ranks),
                             .elements = std::max<Bytes>(1, bytes / kElement / unit) * unit,
                             .element_bytes = kElement};
-  WEFT_TRY(const tune::Candidate choice,
-           choose(*view, group, first, {.task = task, .can = sim::flow_capabilities(view->topology())}));
-  Cost cost{choice.estimate.total.s(), choice.plan.channels, std::string(choice.plan.algorithm->name), false};
-  if (!estimate_only_ && messages_of(task, choice.plan) <= kMostMessages) {
-    WEFT_TRY(const simulate::Outcome outcome, simulate::simulate(*view, task, choice.plan));
-    cost.seconds = outcome.time.s();
-    cost.simulated = true;
-  }
-  return cost;
+  predict::Query query{.question = {.task = task, .can = sim::flow_capabilities(view->topology())},
+                       .search_steps = kSearchSteps};
+  if (as_nccl_) query.nccl = system_of(*view, group, first);
+  // What NCCL's tuner does not model is weft's own choice.
+  if (query.nccl != nullptr && !tune::nccl::choose(*view, *query.nccl, query.question)) query.nccl = nullptr;
+  WEFT_TRY(const tune::Candidate estimated, query.nccl != nullptr
+                                                ? tune::nccl::choose(*view, *query.nccl, query.question)
+                                                : tune::choose(*view, query.question));
+  const Cost estimate{estimated.estimate.total.s(), estimated.plan.channels,
+                      std::string(estimated.plan.algorithm->name), false};
+  if (estimate_only_) return estimate;
+  query.options.most_steps = kMostSteps;
+  const auto answer = predict::predict(*view, query);
+  if (!answer && answer.error().code == Code::kNoResources) return estimate;
+  if (!answer) return tl::make_unexpected(answer.error());
+  const schedule::Plan& plan = answer->choice.plan;
+  return Cost{answer->outcome.time.s(), plan.channels, std::string(plan.algorithm->name), true};
 }
 
 }  // namespace weft::training

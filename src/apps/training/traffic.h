@@ -13,8 +13,8 @@
 
 namespace weft::training {
 
-// Times of the collectives of a step: weft's own choice (tune) and simulator (simulate) on the part of the machine that
-// a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
+// Times of the collectives of a step: weft's own choice and its simulation (model/predict) on the part of the machine
+// that a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
 class Traffic {
  public:
   // `troubled`: nodes that are worse than the others. Of up to 16 groups that touch one the slowest counts, as all
@@ -49,8 +49,7 @@ class Traffic {
   Result<const cost::MachineView*> part_for(Group group, Rank first);
   // The first ranks of the groups that are looked at.
   std::vector<Rank> firsts(Group group) const;
-  Result<tune::Candidate> choose(const cost::MachineView& view, Group group, Rank first,
-                                 const tune::Question& question);
+  const tune::nccl::System* system_of(const cost::MachineView& view, Group group, Rank first);  // null: unknown
   Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
 
   const cost::MachineView* machine_;
