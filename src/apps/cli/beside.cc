@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/predict/predict.h"
 #include "model/sim/flow/flow_fabric.h"
 #include "plan/cost/estimate.h"
-#include "plan/tune/tune.h"
 
 namespace weft::cli {
 namespace {
@@ -83,15 +83,16 @@ Result<std::vector<exec::VirtualJob>> jobs_beside(const BenchSpec& spec, const c
     const Rank count = asked.last - asked.first + 1;
     const schedule::Task task =
         task_of(asked.collective, count, per_node(view, asked.first, count), asked.bytes, spec.type);
-    auto choice = tune::choose(view, {.task = task,
-                                      .can = sim::flow_capabilities(view.topology()),
-                                      .algorithm = asked.algorithm,
-                                      .protocol = std::string(protocol),
-                                      .channels = static_cast<int>(asked.channels)});
-    if (!choice) return bad_input("--beside {}: {}", text, choice.error().message);
-    choice->plan.first = asked.first;
+    const auto answer = predict::predict(view, {.question = {.task = task,
+                                                             .can = sim::flow_capabilities(view.topology()),
+                                                             .algorithm = asked.algorithm,
+                                                             .protocol = std::string(protocol),
+                                                             .channels = static_cast<int>(asked.channels)}});
+    if (!answer) return bad_input("--beside {}: {}", text, answer.error().message);
+    schedule::Plan plan = answer->choice.plan;
+    plan.first = asked.first;
     WEFT_CHECK(check_class(spec, "--beside " + text, asked.service));
-    jobs.push_back({.task = task, .plan = choice->plan, .calls = 0, .service = static_cast<int>(asked.service)});
+    jobs.push_back({.task = task, .plan = std::move(plan), .calls = 0, .service = static_cast<int>(asked.service)});
   }
   return jobs;
 }

@@ -1,6 +1,7 @@
 #include <map>
 #include <tuple>
 
+#include "model/predict/predict.h"
 #include "model/replay/run.h"
 #include "model/sim/flow/flow_fabric.h"
 #include "plan/schedule/collective.h"
@@ -9,7 +10,9 @@
 namespace weft::replay {
 namespace {
 
-// The tuner's prediction for the first ranks of the machine in order.
+constexpr double kSteps = 1e5;  // of a search, and of a plan; beyond that the estimate, as a program may have many
+
+// What `weft bench` would predict for the first ranks of the machine in order.
 Result<Duration> duration_of(const cost::MachineView& machine, const pgas::Event& meet) {
   WEFT_TRY(Collective collective, schedule::parse_collective(meet.collective));
   collective = schedule::even_form(collective);
@@ -23,8 +26,13 @@ Result<Duration> duration_of(const cost::MachineView& machine, const pgas::Event
   const Bytes blocks = schedule::message_parts(collective, ranks);
   if (collective != Collective::kBarrier) task.elements = (meet.bytes + blocks - 1) / blocks * blocks;
   constexpr int kStrands = 64;
-  WEFT_TRY(const tune::Candidate chosen,
-           tune::choose(machine, {.task = task, .can = sim::flow_capabilities(machine.topology(), kStrands)}));
+  predict::Query query{.question = {.task = task, .can = sim::flow_capabilities(machine.topology(), kStrands)},
+                       .search_steps = kSteps};
+  query.options.most_steps = kSteps;
+  const auto answer = predict::predict(machine, query);
+  if (answer) return answer->outcome.time;
+  if (answer.error().code != Code::kNoResources) return tl::make_unexpected(answer.error());
+  WEFT_TRY(const tune::Candidate chosen, tune::choose(machine, query.question));
   return chosen.estimate.total;
 }
 
