@@ -1,4 +1,4 @@
-"""The programs of docs/python.md, one after the other, and the commands of docs/every-line-python.md run."""
+"""The programs of docs/python.md, one after the other, and the commands of tests/evidence/every-line-python.md run."""
 
 import pathlib
 import re
@@ -21,6 +21,6 @@ def test_the_pages_programs_run(capsys):
 
 def test_every_line_has_a_command_that_does_what_the_page_says():
     root = PAGE.parents[1]
-    walk = [sys.executable, root / "tests/walk", root / "docs/every-line-python.md", "--path", sysconfig.get_path("scripts")]
+    walk = [sys.executable, root / "tests/walk", root / "tests/evidence/every-line-python.md", "--path", sysconfig.get_path("scripts")]
     done = subprocess.run(walk, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
