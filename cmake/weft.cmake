@@ -16,6 +16,9 @@ endfunction()
 # What a collective of 8 bytes runs through: checks in its code cost 3 to 6 % of its 160 ns (decision 0132).
 set(weft_unchecked fabric exec session net_memory)
 
+# Where no time is spent: compiled for size, which makes the wheel smaller.
+set(weft_small report models doctor launch rehearsal explore reshard)
+
 # weft_module(NAME DEPS...): one folder = one library weft_NAME, with the tests and benchmarks that stand beside
 # the code. DEPS are other modules or imported targets; they are the only folders NAME may include.
 # A subfolder with a CMakeLists.txt of its own is a module of its own and is left out.
@@ -34,6 +37,9 @@ function(weft_module name)
     target_link_libraries(weft_${name} PUBLIC ${ARGN} weft_options)
     if(WEFT_HARDEN AND name IN_LIST weft_unchecked)
       target_compile_options(weft_${name} PRIVATE -fno-stack-protector -fcf-protection=none -U_GLIBCXX_ASSERTIONS)
+    elseif(name IN_LIST weft_small)
+      target_compile_options(weft_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+      weft_precompiled(weft_${name} weft_small_pch)
     else()  # those are not the options that the precompiled header was made with
       weft_precompiled(weft_${name} weft_pch)
     endif()
@@ -83,6 +89,10 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pch/empty.cc CONTENT "int main() {}\
 add_library(weft_pch OBJECT ${PROJECT_BINARY_DIR}/pch/empty.cc)
 target_link_libraries(weft_pch PRIVATE weft_options fmt::fmt tl::expected Threads::Threads)
 target_precompile_headers(weft_pch PRIVATE ${weft_common_headers})
+add_library(weft_small_pch OBJECT ${PROJECT_BINARY_DIR}/pch/empty.cc)
+target_link_libraries(weft_small_pch PRIVATE weft_options fmt::fmt tl::expected Threads::Threads)
+target_compile_options(weft_small_pch PRIVATE $<$<CONFIG:Release>:-Os>)
+target_precompile_headers(weft_small_pch PRIVATE ${weft_common_headers})
 if(WEFT_TESTS)
   # Tests are compiled at -O1: they check results, and a quarter of their compile time is optimisation. The target is
   # a program because programs are compiled with -fPIE and libraries with -fPIC.
