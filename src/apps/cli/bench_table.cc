@@ -101,15 +101,15 @@ void BenchTable::header() const {
   if (wide_) {
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}  {}\n", "size",
                "count", "type", "op", "time", "algbw", "busbw", measured_ ? "measured" : "#wrong", "algo", "proto",
-               "ch", "estimate", "%limit", "limit");
+               "ch", "estimate", "%least", "limit");
     fmt::print("# {:>12} {:>12} {:>7} {:>5} {:>11} {:>8} {:>8} {:>15}   {:<9} {:<7} {:>3} {:>11} {:>6}\n", "(B)",
                "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", measured_ ? "(us)" : "", "", "", "", "(us)", "");
   } else if (measured_) {
     fmt::print("# {:>11} {:>11} {:>8} {:>15}  {:<9} {:<6} {:>3} {:>6}\n", "size (B)", "time (us)", "busbw",
-               "measured (us)", "algo", "proto", "ch", "%limit");
+               "measured (us)", "algo", "proto", "ch", "%least");
   } else {
     fmt::print("# {:>11} {:>11} {:>8} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>6}\n", "size (B)", "time (us)", "busbw",
-               "#wrong", "algo", "proto", "ch", "estimate", "%limit");
+               "#wrong", "algo", "proto", "ch", "estimate", "%least");
   }
   std::fflush(stdout);
 }

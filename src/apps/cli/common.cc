@@ -112,9 +112,17 @@ Status write_json(const std::string& file, const nlohmann::json& json) {
 }
 
 int terminal_width() {
-  constexpr int kNoTerminal = 200;
+  constexpr int kNoTerminal = 200, kLeast = 40, kMost = 1000;
+  if (const auto given = env::value_of("COLUMNS"))
+    if (const auto columns = parse_integer("COLUMNS", *given, kLeast, kMost)) return static_cast<int>(*columns);
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kNoTerminal;
+}
+
+bool colours_wanted() { return isatty(STDOUT_FILENO) != 0 && env::value_of("NO_COLOR").value_or("").empty(); }
+
+void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options) {
+  for (const char* option : options) sub.get_option(option)->group(heading);
 }
 
 }  // namespace weft::cli

@@ -48,7 +48,7 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 void print(const DoctorFinding& f, std::size_t number, bool verbose) {
-  const bool colours = isatty(STDOUT_FILENO) != 0;
+  const bool colours = colours_wanted();
   const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
   fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
              f.confidence,
