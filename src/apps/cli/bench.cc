@@ -3,6 +3,7 @@
 #include "apps/cli/bench_kv.h"
 #include "apps/cli/bench_one_sided.h"
 #include "apps/cli/bench_transfer.h"
+#include "apps/cli/help.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "plan/tune/nccl/choice.h"
@@ -161,12 +162,13 @@ Result<nlohmann::json> answer(BenchSpec& spec) {
 }
 
 void group(CLI::App& sub) {
-  group_options(sub, "What is timed", {"--ranks", "--bytes", "--min", "--max", "--factor", "--dtype", "--op", "--root",
-                                       "--in-place", "--iters"});
-  group_options(sub, "Instead of what weft chooses",
-                {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
+  group_options(
+      sub, "What is timed",
+      {"--ranks", "--bytes", "--min", "--max", "--factor", "--dtype", "--op", "--root", "--in-place", "--iters"});
+  group_options(sub, "Instead of what weft chooses", {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
   group_options(sub, "Here", {"--transport", "--unregistered", "--check"});
-  group_options(sub, "On another machine, simulated", {"--on", "--calibration", "--level", "--no-fold", "--max-events"});
+  group_options(sub, "On another machine, simulated",
+                {"--on", "--calibration", "--level", "--no-fold", "--max-events"});
   group_options(sub, "What else happens there", {"--fault", "--beside", "--load", "--compute"});
   group_options(sub, "Transfers and caches",
                 {"--block", "--blocks", "--from", "--file", "--stack", "--verify", "--model", "--redis"});

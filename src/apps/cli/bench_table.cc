@@ -156,6 +156,9 @@ void BenchTable::footer(const BenchReport& report) const {
   fmt::print("# {} wrong elements{}, average busbw {:.2f} GB/s\n", wrong,
              unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "",
              report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
+  if (report.world == "simulated")
+    fmt::print(
+        "# %least: the least possible time, as a share of the time; busbw also counts what switches sum on the way\n");
   // A class of machines and sizes is named once, at the last of its rows.
   for (std::size_t i = 0; measured_ && i < report.rows.size(); ++i) {
     const auto& m = report.rows[i].measured;

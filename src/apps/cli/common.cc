@@ -119,10 +119,4 @@ int terminal_width() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kNoTerminal;
 }
 
-bool colours_wanted() { return isatty(STDOUT_FILENO) != 0 && env::value_of("NO_COLOR").value_or("").empty(); }
-
-void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options) {
-  for (const char* option : options) sub.get_option(option)->group(heading);
-}
-
 }  // namespace weft::cli

@@ -66,12 +66,7 @@ Status write_text(const std::string& file, const std::string& text);
 std::string writable(const std::string& file);
 std::string writable_folder(const std::string& folder);
 
-// Columns of stdout: COLUMNS, or those of the terminal; a generous number where there is none.
+// Columns of the terminal on stdout; a generous number where there is none.
 int terminal_width();
-// Standard output is a terminal, and NO_COLOR (no-color.org) is not set.
-bool colours_wanted();
-
-// Puts options of a command below a heading of its help. Requires: it has them.
-void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options);
 
 }  // namespace weft::cli

@@ -4,6 +4,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/doctor_costs.h"
+#include "apps/cli/help.h"
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
 #include "base/text.h"

@@ -104,8 +104,8 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   if (answer)
     fmt::print("# simulated: {} ({}); {}\n# busiest link {}, {:.0f} % of the time at its full rate\n",
                format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
-               cost::share_of_least(limit, task, answer->outcome.time),
-               answer->outcome.busiest_link, 100 * answer->outcome.busiest_share);
+               cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
+               100 * answer->outcome.busiest_share);
   if (measured)
     fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
                format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);

@@ -44,7 +44,8 @@ explore::Words first_words() {
 Result<int> run(const Spec& spec) {
   if (!spec.out.empty() && spec.out != "-") WEFT_CHECK(check_writable(spec.out));
   WEFT_TRY(const env::Settings settings, env::read());
-  WEFT_TRY(const report::Explorer report, explore::answer(spec.alone ? first_words() : spec.words, settings.calibration, topology::read_recorded));
+  WEFT_TRY(const report::Explorer report,
+           explore::answer(spec.alone ? first_words() : spec.words, settings.calibration, topology::read_recorded));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, explore::page(report)));
   if (spec.json == "-" || spec.out == "-") return report.proved || (!report.played && !report.wrong) ? 0 : kBadAnswer;

@@ -1,11 +1,14 @@
 #include "apps/cli/help.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "apps/cli/common.h"
+#include "base/env.h"
 #include "base/nearest_words.h"
 #include "base/text.h"
 
@@ -79,12 +82,12 @@ void add_cut(std::string& out, std::string_view line, std::size_t width) {
 // The kind of an option's value, by its name.
 const std::map<std::string, std::string>& kinds() {
   static const std::map<std::string, std::string> kKinds = {
-      {"on", "MACHINE"},      {"bytes", "SIZE"},     {"min", "SIZE"},       {"max", "SIZE"},     {"block", "SIZE"},
-      {"json", "FILE"},       {"svg", "FILE"},       {"xml", "FILE"},       {"out", "FILE"},     {"curves", "FILE"},
-      {"timeline", "FILE"},   {"calibration", "FILE"}, {"config", "FILE"},  {"compare", "FILE"}, {"cards", "FILE"},
-      {"heat", "FILE"},       {"stairs", "FILE"},    {"table", "FILE"},     {"record", "FILE"},  {"slurm", "FILE"},
-      {"kubernetes", "FILE"}, {"hostfile", "FILE"},  {"file", "FILE"},      {"algo", "ALGORITHM"},
-      {"proto", "PROTOCOL"},  {"fault", "FAULT"},    {"dtype", "TYPE"},     {"load", "LOAD"},    {"beside", "JOB"}};
+      {"on", "MACHINE"},      {"bytes", "SIZE"},       {"min", "SIZE"},    {"max", "SIZE"},       {"block", "SIZE"},
+      {"json", "FILE"},       {"svg", "FILE"},         {"xml", "FILE"},    {"out", "FILE"},       {"curves", "FILE"},
+      {"timeline", "FILE"},   {"calibration", "FILE"}, {"config", "FILE"}, {"compare", "FILE"},   {"cards", "FILE"},
+      {"heat", "FILE"},       {"stairs", "FILE"},      {"table", "FILE"},  {"record", "FILE"},    {"slurm", "FILE"},
+      {"kubernetes", "FILE"}, {"hostfile", "FILE"},    {"file", "FILE"},   {"algo", "ALGORITHM"}, {"proto", "PROTOCOL"},
+      {"fault", "FAULT"},     {"dtype", "TYPE"},       {"load", "LOAD"},   {"beside", "JOB"}};
   return kKinds;
 }
 
@@ -142,6 +145,12 @@ void dress_help(CLI::App& app) {
   }
 }
 
+bool colours_wanted() { return isatty(STDOUT_FILENO) != 0 && env::value_of("NO_COLOR").value_or("").empty(); }
+
+void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options) {
+  for (const char* option : options) sub.get_option(option)->group(heading);
+}
+
 std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv) {
   std::vector<std::string> commands;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
@@ -153,8 +162,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
   const std::string help = parsed.empty() ? "weft --help" : fmt::format("weft {} --help", command.get_name());
-  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr)
-    return fmt::format("{} ({})", problem.what(), help);
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr) return fmt::format("{} ({})", problem.what(), help);
   std::vector<std::string> extra = app.remaining(true);
   const auto option = std::ranges::find_if(extra, [](const std::string& e) { return e.starts_with('-'); });
   if (option == extra.end())

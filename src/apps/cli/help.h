@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <string>
 
 namespace weft::cli {
@@ -11,6 +12,12 @@ void dress_help(CLI::App& app);
 
 // `text` with lines of at most `width` columns. A line keeps its indentation; prose that was wrapped is wrapped anew.
 std::string wrapped(const std::string& text, std::size_t width);
+
+// Puts options of a command below a heading of its help. Requires: it has them.
+void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options);
+
+// Standard output is a terminal, and NO_COLOR (no-color.org) is not set.
+bool colours_wanted();
 
 // What a command line that was refused should have been, on one line: names the command, and what a misspelt command or
 // option may mean.

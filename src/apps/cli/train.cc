@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/help.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/training/answer.h"
@@ -403,8 +404,9 @@ void group(CLI::App& sub) {
   group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
   group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes"});
   group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
-  group_options(sub, "The whole run", {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every",
-                                       "--restart-time", "--repair-time", "--spares"});
+  group_options(sub, "The whole run",
+                {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
+                 "--repair-time", "--spares"});
   group_options(sub, "Questions", {"--best", "--top", "--sensitivity", "--compare", "--config", "--vocab"});
   group_options(sub, "Output", {"--json", "--timeline", "--svg", "--curves"});
 }

@@ -171,6 +171,9 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   e.limit = limit.resource;
   e.limit_GBps = bus_bandwidth(bytes, limit.time, task);
   e.time_us = outcome.time.us();
+  e.least_us = limit.time.us();
+  e.low_us = e.high_us = e.time_us;
+  if (outcome.method == simulate::Method::kExtrapolated) e.low_us = outcome.low.us(), e.high_us = outcome.high.us();
   e.busbw_GBps = bus_bandwidth(bytes, outcome.time, task);
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
   e.protocol = protocol;

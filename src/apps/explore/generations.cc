@@ -30,8 +30,8 @@ std::string family_of(const Part& part) {
 Generation generation_of(std::string family, const Part& part, const Figure& rate) {
   const auto year = part.facts.find("year");
   const double each = topology::rate_of(rate).gb() / (rate.direction == "both" ? 2 : 1);
-  Generation g{std::move(family), part.title, year == part.facts.end() ? "" : year->second, {}, each, rate.source,
-               rate.date};
+  Generation g{std::move(family), part.title, year == part.facts.end() ? "" : year->second, {}, each,
+               rate.source,       rate.date};
   const Figure* const links = part.figure("links");
   const Figure* const link = part.figure("rate");
   if (part.kind == "network")

@@ -133,7 +133,8 @@ Explorer::Path path_between(const cost::MachineView& machine, const Ids& ids, co
   if (t.device(a->second).kind == t.device(b->second).kind &&
       t.device(a->second).kind != topology::DeviceKind::kNic) {  // two GPUs: the data of ranks goes this way
     found.via.push_back(from);
-    for (const topology::Hop& h : path.hops) found.via.push_back(t.name_of(h.forward ? t.link(h.link).b : t.link(h.link).a));
+    for (const topology::Hop& h : path.hops)
+      found.via.push_back(t.name_of(h.forward ? t.link(h.link).b : t.link(h.link).a));
   }
   return found;
 }

@@ -87,6 +87,8 @@ struct Explorer {
   };
   std::vector<Piece> phrase;
   double time_us = 0, busbw_GBps = 0;
+  double least_us = 0;             // that the machine allows, whatever the algorithm
+  double low_us = 0, high_us = 0;  // between which the time lies, where it is extrapolated; else both are the time
   // Where there are faults: the time without them, and how many times that the time with them is.
   std::optional<double> healthy_us = {}, slowdown = {};
   std::string machine, machine_svg;

@@ -48,8 +48,8 @@ class Faults {
     if (what == "jitter") return add_jitter(fault, how);
     const auto parts = cut(what, ':');
     if (!parts)
-      return bad_input("--fault {}: '{}' is not KIND:PLACE; there are nic:, gpu:, switch:, link:, rank: and jitter=",
-                       fault, what);
+      return bad_input(
+          "--fault {}: '{}' is not KIND:PLACE; there are nic:, gpu:, switch:, link:, rank: and jitter=", fault, what);
     const auto [kind, place] = *parts;
     if (kind == "link") return add_link(fault, place, how);
     if (kind == "rank") return add_rank(fault, place, how);
@@ -158,8 +158,8 @@ class Faults {
   Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
     const auto ends = devices_between(machine_, place);
     if (!ends)
-      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them, such as {}", fault,
-                       some_link());
+      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them, such as {}",
+                       fault, some_link());
     bool any = false;
     for (std::size_t l = 0; l < links_.size(); ++l) {
       topology::Link& link = links_[l];

@@ -205,9 +205,10 @@ Limit limit(const MachineView& machine, const schedule::Task& task) {
 std::string share_of_least(const Limit& limit, const schedule::Task& task, Duration time) {
   const double busbw = limit.bus_rate.gb() * (limit.time / time);
   const bool sums = limit.switches_sum && schedule::reduces(task.collective);
-  return fmt::format("the least possible time, {} ({}), is {:.0f} % of that; bus bandwidth {:.3g} of at most {:.3g} GB/s{}",
-                     format_duration(limit.time), limit.resource, 100 * (limit.time / time), busbw,
-                     limit.bus_rate.gb(), sums ? ", which counts the sums that switches make" : "");
+  return fmt::format(
+      "the least possible time, {} ({}), is {:.0f} % of that; bus bandwidth {:.3g} of at most {:.3g} GB/s{}",
+      format_duration(limit.time), limit.resource, 100 * (limit.time / time), busbw, limit.bus_rate.gb(),
+      sums ? ", which counts the sums that switches make" : "");
 }
 
 }  // namespace weft::cost

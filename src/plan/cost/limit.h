@@ -13,8 +13,8 @@ struct Limit {
   Duration time;
   std::string resource;     // "GPU port 450 GB/s", "node's NICs 400 GB/s", "memory 61 GB/s", "latency"
   BytesPerSecond bus_rate;  // the bus bandwidth that time corresponds to
-  // Switches can sum, and the bound reckons with it: a rank may send less than bus bandwidth counts, which may then pass
-  // its port's rate.
+  // Switches can sum, and the bound reckons with it: a rank may send less than bus bandwidth counts, which may then
+  // pass its port's rate.
   bool switches_sum = false;
 };
 Limit limit(const MachineView& machine, const schedule::Task& task);

@@ -64,12 +64,9 @@ std::string plain(std::string_view text) {
 }
 
 // torch.distributed's functions of other names.
-constexpr std::pair<std::string_view, Collective> kOfTorch[] = {{"allgatherintotensor", kAllGather},
-                                                                {"allgatherbase", kAllGather},
-                                                                {"reducescattertensor", kReduceScatter},
-                                                                {"reducescatterbase", kReduceScatter},
-                                                                {"alltoallsingle", kAllToAll},
-                                                                {"sendreceive", kSendReceive}};
+constexpr std::pair<std::string_view, Collective> kOfTorch[] = {
+    {"allgatherintotensor", kAllGather},   {"allgatherbase", kAllGather}, {"reducescattertensor", kReduceScatter},
+    {"reducescatterbase", kReduceScatter}, {"alltoallsingle", kAllToAll}, {"sendreceive", kSendReceive}};
 
 Held held(Collective c, Buffer buffer) { return buffer == Buffer::kIn ? facts(c).in : facts(c).out; }
 
