@@ -121,7 +121,7 @@ torch: configure ## build backend="weft" of torch.distributed, install it into b
 	$(TORCH_FOLDER)/venv/bin/python -m pip install -q --force-reinstall --no-deps $(TORCH_FOLDER)/weft_comm_torch-*.whl
 	WEFT=$(CURDIR)/build/weft $(TORCH_FOLDER)/venv/bin/python -m pytest -q python/torch/tests
 
-web: configure ## build the explorer's core as WebAssembly and put it into the page of build/weft (needs clang-19; see scripts/build-web)
+web: configure ## make the explorer's core in web/prebuilt anew (needs clang-19; see scripts/build-web)
 	scripts/build-web
 
 clean: ## remove everything that was built

@@ -1,5 +1,6 @@
 # The installed form: libweft.so with the public interface only, the headers, the command, a CMake package and a
-# pkg-config file. Components: weft_library, weft_headers, weft_command, weft_shmem, weft_nccl.
+# pkg-config file. Components: weft_library, weft_headers, weft_command, weft_manual, weft_shmem,
+# weft_nccl.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -54,6 +55,25 @@ install(TARGETS weft_shared EXPORT weft-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_library NAMELINK_COMPONENT weft_headers)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_headers PATTERN shmem EXCLUDE)
 install(TARGETS weft RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT weft_command)
+# Manual pages and completions, which the command writes itself. Left out where python3 is missing, or the command cannot
+# run here.
+install(CODE "
+  file(REMOVE_RECURSE \"${PROJECT_BINARY_DIR}/manual\")
+  file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/manual/man1\")
+  execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/scripts/make-man\" \"$<TARGET_FILE:weft>\" \"${PROJECT_BINARY_DIR}/manual/man1\" RESULT_VARIABLE failed)
+  foreach(shell bash zsh fish)
+    execute_process(COMMAND \"$<TARGET_FILE:weft>\" completion \${shell} OUTPUT_FILE \"${PROJECT_BINARY_DIR}/manual/weft.\${shell}\")
+  endforeach()
+  if(failed)
+    message(STATUS \"manual pages: left out, scripts/make-man: \${failed}\")
+  endif()" COMPONENT weft_manual)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/man1/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT weft_manual)
+install(FILES ${PROJECT_BINARY_DIR}/manual/weft.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME weft COMPONENT weft_manual)
+install(FILES ${PROJECT_BINARY_DIR}/manual/weft.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+        RENAME _weft COMPONENT weft_manual)
+install(FILES ${PROJECT_BINARY_DIR}/manual/weft.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+        COMPONENT weft_manual)
 install(EXPORT weft-targets NAMESPACE weft:: DESTINATION ${weft_package_folder} COMPONENT weft_headers)
 configure_package_config_file(cmake/weft-config.cmake.in ${PROJECT_BINARY_DIR}/weft-config.cmake
                               INSTALL_DESTINATION ${weft_package_folder})

@@ -16,32 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "command.h"
+
 // The command as a user meets it: grammar, JSON, exit codes, one clear line for bad input.
 namespace weft {
 namespace {
 
 using nlohmann::json;
-
-struct Answer {
-  int code = -1;
-  std::string out, err;
-};
-
-Answer weft(const std::string& arguments) {
-  const std::string errors = testing::TempDir() + "/weft-err-" + std::to_string(getpid());
-  const std::string line =
-      std::string("WEFT_HEAP=64M ") + WEFT_COMMAND + " " + arguments + " 2>" + errors + " </dev/null";
-  Answer a;
-  FILE* pipe = popen(line.c_str(), "r");
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) a.out.append(buffer, n);
-  const int status = pclose(pipe);
-  a.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  std::ifstream in(errors);
-  a.err.assign(std::istreambuf_iterator<char>(in), {});
-  std::filesystem::remove(errors);
-  return a;
-}
 
 struct Ended {
   int code = -1;

@@ -8,31 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "command.h"
+
 // `weft serve` and `weft fit` as a user meets them: the answer, JSON, exit codes, one clear line for bad input.
 namespace weft {
 namespace {
 
 using nlohmann::json;
-
-struct Answer {
-  int code = -1;
-  std::string out, err;
-};
-
-Answer weft(const std::string& arguments) {
-  const std::string errors = testing::TempDir() + "/weft-serve-err-" + std::to_string(getpid());
-  const std::string line = std::string(WEFT_COMMAND) + " " + arguments + " 2>" + errors + " </dev/null";
-  Answer a;
-  FILE* pipe = popen(line.c_str(), "r");
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) a.out.append(buffer, n);
-  const int status = pclose(pipe);
-  a.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  std::ifstream in(errors);
-  a.err.assign(std::istreambuf_iterator<char>(in), {});
-  std::filesystem::remove(errors);
-  return a;
-}
 
 const std::string kPages = std::string(WEFT_SOURCE) + "/tests/pages/";
 

@@ -40,8 +40,8 @@ def run(*command, folder):
     return done.stdout
 
 
-def test_the_wheel_is_less_than_8_megabytes_and_names_the_glibc_that_it_needs():
-    assert os.path.getsize(WHEEL) < 8e6
+def test_the_wheel_is_less_than_10_megabytes_and_names_the_glibc_that_it_needs():
+    assert os.path.getsize(WHEEL) < 10e6  # 0.65 MB of it are the core of the explorer's page
     assert re.search(r"-manylinux_2_\d+_\w+\.whl$", WHEEL), WHEEL
 
 

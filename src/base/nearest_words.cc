@@ -39,4 +39,10 @@ std::vector<std::string> nearest_words(std::string_view word, const std::vector<
   return nearest;
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : nearest_words(word, names, 3)) all += (all.empty() ? "" : ", ") + name;
+  return all.empty() ? all : "did you mean " + all + "? ";
+}
+
 }  // namespace weft

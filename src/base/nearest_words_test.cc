@@ -13,5 +13,10 @@ TEST(NearestWords, FindWhatAMisspeltWordMayMean) {
   EXPECT_EQ(nearest_words("", names, 2), std::vector<std::string>{});
 }
 
+TEST(NearestWords, MakeAQuestionForAnErrorsLine) {
+  EXPECT_EQ(did_you_mean("bnech", {"bench", "topo"}), "did you mean bench? ");
+  EXPECT_EQ(did_you_mean("x", {"bench", "topo"}), "");
+}
+
 }  // namespace
 }  // namespace weft

@@ -188,9 +188,7 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
-  const auto nearest = nearest_words(name, names, 3);
-  return bad_input("unknown machine '{}'; {}presets are {}; or give a file", name,
-                   nearest.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(nearest, ", ")),
+  return bad_input("unknown machine '{}'; {}presets are {}; or give a file", name, did_you_mean(name, names),
                    fmt::join(names, ", "));
 }
 

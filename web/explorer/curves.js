@@ -60,6 +60,34 @@
       shape(svg, "text", { x: width - right + 8, y: l.at + 4, fill: l.colour }, l.text);
     });
   };
+  // The size that the keys have chosen, with the value of every candidate there.
+  let cursor = -1;
+  const drawCursor = (svg, curves) => {
+    $("c-cursor").textContent = "";
+    const bytes = scale.sizes[cursor];
+    if (bytes === undefined || guess.hidden) return;
+    shape(svg, "line", { x1: scale.x(bytes), x2: scale.x(bytes), y1: top, y2: height - bottom, stroke: "var(--you)", "stroke-width": 1.5 });
+    const here = curves.candidates.map((c) => [c, c.busbw_GBps.find((p) => p[0] === bytes)?.[1] ?? 0]).filter((h) => h[1] > 0).sort((a, b) => b[1] - a[1]);
+    for (const [, rate] of here) shape(svg, "circle", { cx: scale.x(bytes), cy: scale.y(rate), r: 2.5, fill: "var(--you)" });
+    $("c-cursor").textContent = `At ${sizeText(bytes)}: ${here.map(([c, rate]) => `${c.algorithm} ${c.protocol} ${three(rate)}`).join(", ")} GB/s of bus bandwidth, as the cost model predicts.`;
+  };
+  const moveTo = (i) => {
+    if (!scale || !answer?.curves) return;
+    cursor = Math.min(Math.max(i, 0), scale.sizes.length - 1);
+    draw();
+  };
+  const nearest = () => scale?.sizes.findIndex((b) => b >= answer.schedule.bytes) ?? 0;
+  let sweep = null;
+  const stopSweep = () => { clearInterval(sweep); sweep = null; };
+  page.moves.curves = {
+    step: (by) => { stopSweep(); moveTo((cursor < 0 ? nearest() : cursor) + (cursor < 0 ? 0 : by)); }, first: () => moveTo(0), last: () => moveTo(1e9),
+    play: () => {
+      if (sweep) { stopSweep(); return; }
+      if (!scale || cursor >= scale.sizes.length - 1) cursor = -1;
+      sweep = setInterval(() => { if (!scale || cursor >= scale.sizes.length - 1) stopSweep(); else moveTo(cursor + 1); }, 600);
+    },
+    enter: () => { const bytes = scale?.sizes[cursor]; if (bytes && page.choices()) page.question({ ...page.words(), bytes: String(bytes) }, true); },
+  };
   const drawOwn = (svg) => {
     for (const r of own.rows)
       if (r.busbw_GBps > 0)
@@ -86,6 +114,7 @@
     drawAxes(svg, schedule.bytes);
     if (!guess.hidden) drawKnown(svg, curves);
     if (own && !guess.hidden) drawOwn(svg);
+    drawCursor(svg, curves);
     if (guess.points.size) drawGuess(svg);
     $("plot").replaceChildren(svg);
     if (had) svg.focus();
@@ -200,6 +229,8 @@
     guess.points.clear();
     guess.hidden = false;
     own = null;
+    cursor = -1;
+    stopSweep();
     $("c-said").textContent = $("c-table-answer").textContent = "";
     $("c-rows").replaceChildren();
     tools();

@@ -3,8 +3,9 @@
 "use strict";
 const page = (() => {
   // What the other scripts of this page add: called with every new answer, when the core can be asked, with every new
-  // view, for their part of the link, with the name of a dropped model, and after Back.
-  const hooks = { draw: [], core: [], show: [], link: [], model: [], follow: [] };
+  // view, for their part of the link, with the name of a dropped model, after Back, and with every new time.
+  const hooks = { draw: [], core: [], show: [], link: [], model: [], follow: [], time: [] };
+  const moves = {};  // by view: step(by), play(), … for the keys
   const pictures = {};  // by view: gives the picture that is shown as an SVG element, for export
   let data = JSON.parse(document.getElementById("data").textContent);
   let choices = null;  // the words that the core knows; null: there is no core
@@ -79,9 +80,11 @@ const page = (() => {
   const keys = ["collective", "on", "bytes", "dtype", "algo", "proto", "ranks", "chunk"];
   const numeric = ["ranks", "chunk"];
   const first = data.words;  // what a link means that names none
+  const plain = { collective: "all_reduce", on: "dgx-h100", bytes: "1M", dtype: "float", algo: "", proto: "", ranks: -1, chunk: -1, faults: [] };
   const dropped = new Set();
   const given = () => {
-    const all = new URLSearchParams(location.hash.slice(1)), words = { ...first };
+    const all = new URLSearchParams(location.hash.slice(1));
+    const words = keys.some((key) => all.has(key)) ? { ...plain, root: first.root } : { ...first };  // a link is whole, or has no question
     for (const key of keys)
       if (all.has(key)) words[key] = numeric.includes(key) ? Number(all.get(key)) : all.get(key);
     if (all.has("fault")) words.faults = all.getAll("fault").filter(Boolean);
@@ -157,10 +160,13 @@ const page = (() => {
     if (other(words)) await question({ ...words }, false);
   };
   const start = () => {
+    const fresh = location.hash.length < 2;
     read();
     draw(data);
     show(state.view, false);
     openCore();
+    // Who comes without a link sees the schedule run once; with reduced motion nothing moves by itself.
+    if (fresh && data.schedule.played && !matchMedia("(prefers-reduced-motion: reduce)").matches) stepper.play();
   };
   addEventListener("popstate", () => {  // of Back, and of an address that was edited
     read();
@@ -169,5 +175,5 @@ const page = (() => {
     if (choices && other(given())) question({ ...given() }, false);
   });
   return { $, make, shape, space, three, sizeText, hue, table, fillSelect, say, askCore, cancelCore, question, other, show, remember, hooks,
-    pictures, start, state, dropped, words: () => data.words, data: () => data, choices: () => choices };
+    pictures, moves, start, state, dropped, words: () => data.words, data: () => data, choices: () => choices };
 })();

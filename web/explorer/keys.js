@@ -1,26 +1,34 @@
 // Keys, and buttons that are no view's own.
 (() => {
   const { $, show, state } = page;
-  for (const b of document.querySelectorAll("nav [data-view]")) b.addEventListener("click", () => show(b.dataset.view, true));
+  const views = ["machine", "stepper", "curves", "training"];
+  for (const b of document.querySelectorAll("nav [data-view]")) b.addEventListener("click", () => { if (tour.isOpen()) $("tour-close").click(); show(b.dataset.view, true); });
   $("keys").addEventListener("click", () => $("help").showModal());
   $("close").addEventListener("click", () => $("help").close());
-  $("copy").addEventListener("click", async () => {
-    try { await navigator.clipboard.writeText($("command").textContent); $("copy").textContent = "Copied"; }
-    catch { $("copy").textContent = "Select and copy"; }
-  });
+  const copy = (button, text, was) => async () => {
+    page.remember(false);
+    try { await navigator.clipboard.writeText(text()); button.textContent = "Copied"; }
+    catch { button.textContent = "Select and copy"; prompt?.("Copy this:", text()); }
+    setTimeout(() => { button.textContent = was; }, 1500);
+  };
+  $("copy").addEventListener("click", copy($("copy"), () => $("command").textContent, "Copy command"));
+  $("copy-link").addEventListener("click", copy($("copy-link"), () => location.href, "Copy link"));
+  // What Space and the arrows do: in the tour, and in every view.
+  const mover = () => (tour.isOpen() && state.view !== "stepper" ? tour : tour.isOpen() ? { ...stepper, play: tour.play } : page.moves[state.view] ?? stepper);
   addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || $("help").open || e.defaultPrevented) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== "range";
     if (typing) { if (e.key === "Escape") e.target.blur(); return; }
+    const move = mover(), range = e.target.type === "range";
     const act = {
-      1: () => show("machine", true), 2: () => show("stepper", true), 3: () => show("curves", true), 4: () => show("training", true), 5: () => $("tour-open").click(),
-      "?": () => $("help").showModal(), "/": () => { show("machine", true); $("find").focus(); },
-      e: () => document.querySelector("section.shown [data-export]")?.click(),
-    }[e.key] || (state.view === "stepper" && {
-      ArrowRight: () => stepper.step(1), ArrowLeft: () => stepper.step(-1), Home: stepper.first, End: stepper.last,
-      ArrowUp: stepper.above, ArrowDown: stepper.below,
-      " ": e.target.tagName === "BUTTON" ? undefined : stepper.play, Enter: undefined,
-    }[e.key]);
-    if (act) { e.preventDefault(); act(); }
+      1: () => $("tour-close").click(), "?": () => $("help").showModal(), "/": () => { show("machine", true); $("find").focus(); },
+      5: () => $("tour-open").click(), c: () => $("copy-link").click(), e: () => document.querySelector("section.shown [data-export]")?.click(),
+      ArrowRight: range ? undefined : () => move.step(1), ArrowLeft: range ? undefined : () => move.step(-1), Home: range ? undefined : move.first, End: range ? undefined : move.last,
+      ArrowUp: range ? undefined : move.above, ArrowDown: range ? undefined : move.below, Enter: e.target.tagName === "BUTTON" ? undefined : move.enter,
+      " ": e.target.tagName === "BUTTON" || e.target.tagName === "SUMMARY" ? undefined : move.play,
+    };
+    views.forEach((view, i) => { act[i + 1] = () => { if (tour.isOpen()) $("tour-close").click(); show(view, true); }; });
+    if (act[e.key]) { e.preventDefault(); act[e.key](); }
   });
+  page.start();
 })();

@@ -80,6 +80,25 @@
     const p = machine.paths.find((x) => (x.from === a && x.to === b) || (x.from === b && x.to === a));
     $("path").textContent = a === b ? "Choose two devices." : p ? p.said : `${a} to ${b}: no path.`;
   };
+  // Of a line, or of a curve of three or four points.
+  const middleOf = (line) => {
+    const n = (line.getAttribute("d") ?? "").match(/-?[\d.]+/g)?.map(Number) ?? ["x1", "y1", "x2", "y2"].map((k) => Number(line.getAttribute(k)));
+    const weights = { 2: [1, 1], 3: [1, 2, 1], 4: [1, 3, 3, 1] }[n.length / 2] ?? [1];
+    return [0, 1].map((k) => weights.reduce((sum, w, i) => sum + w * n[2 * i + k], 0) / weights.reduce((sum, w) => sum + w, 0));
+  };
+  // A broken link is dashed, a slower one as narrow as it is now within its old width; a word says which.
+  const showFault = (line, l) => {
+    line.classList.add(l.ab_GBps === 0 ? "gone" : "slowed");
+    const part = l.ab_GBps / l.healthy.ab_GBps, wide = Number(line.getAttribute("stroke-width") ?? 2);
+    if (part > 0 && part < 1) {
+      const was = line.cloneNode();
+      was.setAttribute("class", "was");
+      line.before(was);
+      line.setAttribute("stroke-width", Math.max(wide * part, 1));
+    }
+    const at = middleOf(line), text = l.ab_GBps === 0 ? "broken" : part < 1 ? `${three(100 * part)} %` : "later";
+    page.shape(line.parentNode, "text", { x: at[0] + wide / 2 + 4, y: at[1] - 8, class: "faulty" }, text);
+  };
   const build = (data) => {
     ({ machine } = data);
     ({ faults } = data.words);
@@ -91,7 +110,7 @@
     // Thin lines are hit within 24 pixels.
     for (const line of svg.querySelectorAll("[data-b]")) {
       const l = machine.links.find((x) => x.a === line.dataset.a && x.b === line.dataset.b);
-      if (l?.healthy) line.classList.add(l.ab_GBps === 0 ? "gone" : "slowed");
+      if (l?.healthy) showFault(line, l);
       const hit = line.cloneNode();
       hit.setAttribute("class", "hit");
       hit.setAttribute("stroke-width", "24");
@@ -112,8 +131,24 @@
     drawLinks();
     drawPath();
   };
+  // Links that carry something now.
+  page.hooks.time.push((at) => {
+    if (page.state.view !== "machine" || !machine) return;
+    const now = wiring.carrying(at);
+    for (const e of $("picture").querySelectorAll("[data-b]:not(.hit)")) e.classList.toggle("busy", now.has(wiring.key(e.dataset.a, e.dataset.b)));
+  });
   page.hooks.draw.push(build);
   page.hooks.core.push(() => build(page.data()));
+  // The four shapes that matter, by click.
+  const kShapes = [["Two cards on PCIe", "pcie-2x4090"], ["Eight H100 behind NVSwitch", "dgx-h100"], ["NVL72, a rack as one domain", "gb200-nvl72"], ["A cluster: 16 nodes on InfiniBand", "dgx-h100:nodes=16,net=ib-ndr"]];
+  page.hooks.core.push(() => {
+    $("four").hidden = false;
+    for (const [name, on] of kShapes) {
+      const b = make("button", name);
+      b.addEventListener("click", () => page.question({ ...page.words(), on, ranks: -1, algo: "", proto: "", chunk: -1, faults: [] }, true));
+      $("four").append(b);
+    }
+  });
   page.pictures.machine = () => $("picture").querySelector("svg");
   $("find").addEventListener("input", drawLinks);
   $("picture").addEventListener("click", (e) => { const hit = e.target.closest("[data-a]"); if (hit) select(hit); });

@@ -17,7 +17,12 @@ const stepper = (() => {
     $("ranks").replaceChildren();
     $("verdict").textContent = schedule.verdict;
     $("verdict").classList.toggle("wrong", schedule.played && !schedule.proved);
-    $("strip").hidden = $("stepper-export").hidden = !schedule.played;
+    $("stepper-export").hidden = !schedule.played;
+    const wired = wiring.build(data, choose);
+    weave.build(data, (at) => { pause(); seek(at); });
+    $("rows").hidden = !schedule.played || follows();
+    $("rows").open = !wired || Boolean(schedule.wrong);
+    showStrip(state.view);
     $("follow").hidden = !schedule.played || !follows();
     if (follow.build(schedule)) return drawTime();
     most = schedule.moves.reduce((n, m) => Math.max(n, m.holds.length), 1);
@@ -34,6 +39,7 @@ const stepper = (() => {
     }
     drawTime();
   };
+  const showStrip = (view) => { $("strip").hidden = !schedule?.played || !(view === "stepper" || (view === "machine" && schedule.places?.length)); };
   const cellOf = (rank, chunk) => {
     const s = swatches[rank];
     let cell = s.cells.get(chunk);
@@ -106,6 +112,9 @@ const stepper = (() => {
         fill(cellOf(rank, chunk), chunk, holds, moving.some((m) => m.rank === rank && m.chunk === chunk));
       s.row.classList.toggle("selected", rank === state.rank);
     });
+    wiring.draw(state.at, held, moving, whole);
+    weave.draw(state.at);
+    for (const hook of page.hooks.time) hook(state.at);
     clock(moving[0] || last);
     drawWrong();
     drawProgram();
@@ -184,6 +193,7 @@ const stepper = (() => {
   // The frame as a picture: a row of swatches per rank.
   const picture = () => {
     if (follows()) return follow.picture();
+    if (wiring.picture()) return wiring.picture();
     const { held } = heldAt(state.at);
     const wide = 12, high = 30, left = 70;
     const columns = Math.max(1, ...held.map((h) => h.size));
@@ -203,7 +213,9 @@ const stepper = (() => {
   };
   page.pictures.stepper = () => (schedule.played ? picture() : null);
   page.hooks.draw.push(build);
-  page.hooks.show.push((view) => { if (view !== "stepper") pause(); });
+  page.hooks.show.push((view) => { if (view !== "stepper" && view !== "machine") pause(); showStrip(view); });
+  let wide = innerWidth < 620;
+  addEventListener("resize", () => { if (wide !== innerWidth < 620) { wide = innerWidth < 620; build(page.data()); } });
   page.hooks.follow.push(() => drawTime());
   $("play").addEventListener("click", play);
   $("back").addEventListener("click", () => step(-1));
@@ -213,7 +225,7 @@ const stepper = (() => {
   $("time").addEventListener("change", () => remember(false));
   const focusRow = () => (follows() ? $("matrix") : swatches[state.rank]?.row)?.focus();
   return {
-    step, play, choose,
+    step, play, choose, pause, playing: () => timer !== null,
     first: () => { pause(); seek(0); }, last: () => { pause(); seek(schedule.total_us); },
     above: () => { choose(state.rank - 1); focusRow(); }, below: () => { choose(state.rank + 1); focusRow(); },
   };

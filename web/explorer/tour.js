@@ -1,75 +1,130 @@
-// Eight steps, each a question, a guess, and an answer that the core computes on a machine; below stands the live view.
-(() => {
-  const { $, three } = page;
-  const path = (from, to) => (d) => d.machine.paths.find((p) => p.from === from && p.to === to)?.GBps;
-  const words = (more) => ({ collective: "all_reduce", bytes: "64M", dtype: "float", ranks: -1, algo: "", proto: "", root: 0, faults: [], ...more });
-  const steps = [
-    { title: "GPUs talk because a model's gradients are one sum",
-      text: "Each GPU has seen other data, so each has other gradients. Before the next step all need the sum of them all: an all_reduce. Below, two cards without any link of their own exchange 64 MiB.",
-      view: "stepper", words: words({ on: "pcie-2x4090" }), guess: "How long do two cards in one PC need for it?", unit: "ms", low: 0.1, high: 1000, pick: (d) => d.time_us / 1e3,
-      torch: "dist.all_reduce(bucket)            # what DDP calls 25 MiB at a time" },
-    { title: "PCIe is the road that every machine has",
-      text: "A card hangs at 16 lanes. What goes from one to the other passes the CPU's root complex, and the CPU's own traffic shares it.",
-      view: "machine", words: words({ on: "pcie-2x4090" }), guess: "How many GB/s are there between the two cards, each way?", unit: "GB/s", low: 1, high: 1000, pick: path("gpu0", "gpu1"),
-      torch: "x.to('cuda:1')                     # a copy from card to card" },
-    { title: "NVLink is a road of their own",
-      text: "NVLinks join GPUs directly. The V100s of a DGX-1 have six each, so some pairs have two, some one, and some none: rings are laid along the links that exist.",
-      view: "machine", words: words({ on: "dgx1-v100" }), guess: "How many GB/s has the pair with two links, each way?", unit: "GB/s", low: 1, high: 1000, pick: (d) => Math.max(...d.machine.paths.map((p) => p.GBps)),
-      torch: "torch.cuda.can_device_access_peer(0, 1)" },
-    { title: "NVSwitch joins every GPU with every other at full rate",
-      text: "Eight H100s hang at four switches. No pair is far, and the switches can add: one store reaches all, one load brings the sum.",
-      view: "stepper", words: words({ on: "dgx-h100" }), guess: "How long do eight H100s need for 64 MiB?", unit: "us", low: 10, high: 10000, pick: (d) => d.time_us,
-      torch: "dist.init_process_group('nccl'); dist.all_reduce(x)" },
-    { title: "InfiniBand leaves the box, at a ninth of the rate",
-      text: "Each GPU has a network card of 400 Gbit/s. A second node doubles the GPUs, but what crosses between the nodes goes through the cards.",
-      view: "machine", words: words({ on: "dgx-h100:nodes=2,net=ib-ndr", bytes: "1G" }), guess: "And how long do two nodes need for 1 GiB?", unit: "ms", low: 0.5, high: 100, pick: (d) => d.time_us / 1e3,
-      torch: "torchrun --nnodes 2 --nproc-per-node 8 train.py" },
-    { title: "RoCE carries the same over Ethernet",
-      text: "Same cards, other cables: lossless Ethernet needs pauses and congestion control, and one message needs longer to get going. Large messages hardly notice, small ones do.",
-      view: "curves", words: words({ on: "dgx-h100:nodes=2,net=roce-400", bytes: "64K" }), guess: "How long for 64 KiB on two nodes?", unit: "us", low: 5, high: 1000, pick: (d) => d.time_us,
-      torch: "NCCL_IB_GID_INDEX=3 torchrun ...   # what RoCE needs" },
-    { title: "A hierarchy sums inside first",
-      text: "Only one part in eight has to leave a GPU's node if the node sums first: reduce_scatter inside, all_reduce across, all_gather inside. The lines below are the candidates; the thick one was chosen.",
-      view: "curves", words: words({ on: "dgx-h100:nodes=4,net=ib-ndr", bytes: "256M" }), guess: "What bus bandwidth do four nodes reach at 256 MiB?", unit: "GB/s", low: 10, high: 1000, pick: (d) => d.busbw_GBps,
-      torch: "init_device_mesh('cuda', (4, 8))   # hybrid sharding names the same hierarchy" },
-    { title: "What a broken part costs",
-      text: "One of sixteen cards is dead. Its GPU's share must take the other cards, and everybody waits for the slowest. Click any other link to break it, too.",
-      view: "machine", words: words({ on: "dgx-h100:nodes=2,net=ib-ndr", bytes: "1G", faults: ["nic:0/3=down"] }), guess: "How many times as long does the all_reduce take?", unit: "x", low: 1, high: 10, pick: (d) => d.slowdown,
-      torch: "weft doctor nccl.log               # finds the card, and says what it costs" },
-  ];
-  let at = -1, ready = false, computed = null, waiting = false;
+// Eight steps, each a question, a guess, and an answer that the core computes on a machine. The answer is hidden until it
+// is asked for; the figure beside the text is the live view.
+const tour = (() => {
+  const { $, make, three, table } = page;
+  const { steps, words, impact } = tourSteps;
+  const known = JSON.parse(document.getElementById("tour-answers").textContent || "{}");  // made with the core: scripts/build-web
+  let at = -1, ready = false, computed = null, waiting = false, seen = false, generations = null;
   const value = () => { const s = steps[at]; return s.low * (s.high / s.low) ** (Number($("tour-guess").value) / 1000); };
   const drawGuess = () => { $("tour-said").textContent = `${three(value())} ${steps[at].unit}`; };
   page.hooks.link.push((all) => { if (at >= 0) all.set("tour", at + 1); });
-  page.hooks.draw.push((data) => { computed = data; });
+  page.hooks.draw.push((data) => { computed = data; drawFigure(); });
+
+  // The step's own figure, where no view is it.
+  const drawFigure = () => {
+    const own = at >= 0 && steps[at].view === "cliff";
+    document.body.classList.toggle("falls", own);
+    $("tour-figure").hidden = !own;
+    if (!own || waiting) return;
+    const list = [...(computed?.machine.steps ?? [])], ethernet = generations?.find((g) => g.family === "Ethernet" && g.GBps > 12 && g.GBps < 13);
+    if (ethernet) list.push({ name: "Ethernet", detail: ethernet.title, GBps: ethernet.GBps, of_GiB: `${ethernet.source}, ${ethernet.date}` });
+    if (list.length > 1) $("tour-figure").replaceChildren(cliff.draw(list, !seen));
+  };
+  const drawList = () => {
+    $("tour-list").replaceChildren(...steps.map((s, i) => {
+      const item = make("li"), button = make("button", s.name);
+      if (i === at) button.setAttribute("aria-current", "step");
+      button.addEventListener("click", () => open(i));
+      item.append(button);
+      return item;
+    }));
+  };
+  const drawTable = async () => {
+    const mine = at, { families } = steps[at];
+    $("tour-table").replaceChildren();
+    if (!families) return;
+    generations ??= known.generations ?? (await page.askCore({ ask: "generations" })).generations ?? null;
+    if (mine !== at || !generations || !seen) return;
+    const rows = generations.filter((g) => families.includes(g.family));
+    table($("tour-table"), [["Generation"], ["Year", 1], ["GB/s each way", 1], ["of"]], rows.map((g) => {
+      const title = make("span", g.title);
+      title.title = `${g.source}, ${g.date}`;
+      return [title, g.year, three(g.GBps), g.of];
+    }));
+  };
+  const drawImpact = async () => {
+    const mine = at, found = [];
+    $("tour-impact").replaceChildren();
+    if (!steps[at].impact) return;
+    for (const [i, [name, on]] of impact.entries()) {
+      const us = known.impact?.[i] ?? (await page.askCore({ ask: "answer", ...words({ on, bytes: "1G" }), curves: false })).time_us;
+      if (mine !== at || !seen) return;
+      if (us) found.push([name, us / 1e3]);
+    }
+    const most = Math.max(...found.map((f) => f[1]));
+    $("tour-impact").replaceChildren(make("h3", "The same line on five machines: 1 GiB, summed over all"), ...found.map(([name, ms]) => {
+      const row = make("p", undefined, "bar"), bar = make("i");
+      bar.style.width = `${(55 * ms) / most}%`;
+      row.append(make("span", name), bar, make("b", `${three(ms)} ms`));
+      return row;
+    }));
+  };
+  const reveal = (on) => {
+    seen = on;
+    document.body.classList.toggle("asks", at >= 0 && !on);
+    $("tour-see").hidden = on;
+    $("tour-after").hidden = !on;
+    drawFigure();
+  };
   const open = async (step) => {
     at = step;
     const s = steps[at], mine = at;
+    document.body.classList.add("tours");
+    $("tour-open").setAttribute("aria-current", "page");
     $("tour").hidden = false;
     $("tour-step").textContent = `${at + 1} of ${steps.length}`;
     $("tour-title").textContent = s.title;
     $("tour-text").textContent = s.text;
     $("tour-question").textContent = s.guess;
     $("tour-torch").textContent = s.torch;
+    $("tour-keep").textContent = s.keep;
     $("tour-result").textContent = "";
+    $("tour-table").replaceChildren();
+    $("tour-impact").replaceChildren();
     $("tour-guess").value = 500;
     $("tour-back").disabled = at === 0;
-    $("tour-next").textContent = at + 1 === steps.length ? "End" : "Next";
+    $("tour-next").textContent = at + 1 === steps.length ? "End" : `Next: ${steps[at + 1].name}`;
     drawGuess();
-    page.show(s.view, false);
+    drawList();
     waiting = true;
+    wanted = false;
+    $("tour-see").textContent = "See the answer";
+    reveal(false);
+    page.show(s.view === "cliff" ? "machine" : s.view, false);
     await page.question(s.words, true);
-    if (mine === at) waiting = false;
+    if (mine !== at) return;
+    waiting = false;
+    if (s.view === "cliff") generations ??= known.generations ?? (await page.askCore({ ask: "generations" })).generations ?? null;
+    if (mine !== at) return;
+    drawFigure();
+    if (wanted) see();
+    if (s.plays && !matchMedia("(prefers-reduced-motion: reduce)").matches) stepper.play();
   };
-  const close = () => { at = -1; $("tour").hidden = true; page.remember(true); };
+  const close = () => {
+    at = -1;
+    $("tour").hidden = true;
+    document.body.classList.remove("tours", "asks", "falls");
+    $("tour-open").removeAttribute("aria-current");
+    drawFigure();
+    page.remember(true);
+  };
+  let wanted = false;  // the answer was asked for before it was there
   const see = () => {
-    if (waiting || at < 0) return;
-    const found = steps[at].pick(computed);
-    $("tour-result").textContent = Number.isFinite(found)
-      ? `You said ${three(value())} ${steps[at].unit}, weft says ${three(found)}. ${computed.answer}` : computed.answer;
+    if (at < 0) return;
+    const before = waiting ? known.steps?.[at] : undefined;  // the figure follows
+    wanted = waiting && !before;
+    $("tour-see").textContent = wanted ? "Computing …" : "See the answer";
+    if (wanted) return;
+    const found = before ? before.found : steps[at].pick(computed);
+    const said = before ? before.said : steps[at].say?.(computed) ?? computed.answer;
+    $("tour-result").textContent = Number.isFinite(found) ? `You said ${three(value())} ${steps[at].unit}, weft says ${three(found)}. ${said}` : said;
+    reveal(true);
+    drawTable();
+    drawImpact();
   };
-  $("tour-open").addEventListener("click", () => { if (ready) open(Math.max(at, 0)); else { $("tour").hidden = false; $("tour-title").textContent = "The tour needs weft's core in the page: make web"; } });
-  $("tour-next").addEventListener("click", () => (at + 1 < steps.length ? open(at + 1) : close()));
+  const next = () => (at + 1 < steps.length ? open(at + 1) : close());
+  $("tour-open").addEventListener("click", () => { if (ready) open(Math.max(at, 0)); else { $("tour").hidden = false; $("tour-title").textContent = "The tour needs weft's core, which this browser cannot run."; } });
+  $("tour-next").addEventListener("click", next);
   $("tour-back").addEventListener("click", () => open(at - 1));
   $("tour-close").addEventListener("click", close);
   $("tour-see").addEventListener("click", see);
@@ -79,5 +134,6 @@
     const given = Number(new URLSearchParams(location.hash.slice(1)).get("tour"));
     if (Number.isInteger(given) && given >= 1 && given <= steps.length) open(given - 1);
   });
-  page.start();
+  // Space gives the answer, then the next step; arrows turn the pages.
+  return { isOpen: () => at >= 0, play: () => (seen ? next() : see()), step: (by) => { if (by > 0) next(); else if (at > 0) open(at - 1); } };
 })();

@@ -84,6 +84,36 @@
     $("t-export").hidden = false;
     $("t-left-out").textContent = answer.left_out;
   };
+  // The time that the keys have chosen, and what every stage does then.
+  let now = -1, line = null, playing = null;
+  const showNow = (s) => {
+    const svg = $("t-lanes").querySelector("svg");
+    if (!svg || !answer) return;
+    now = Math.min(Math.max(s, 0), answer.until_s);
+    const at = 70 + (now / answer.until_s) * 760;
+    if (!line?.isConnected) line = shape(svg, "line", { y1: 16, y2: 22 + answer.lanes.length * 36, stroke: "var(--ink)", "stroke-width": 1.6 });
+    line.setAttribute("x1", at);
+    line.setAttribute("x2", at);
+    const does = answer.lanes.map((lane, stage) => {
+      const p = lane.passes.find((q) => q.s[0] <= now && now < q.s[1]), wire = lane.gradients[0] <= now && now < lane.gradients[1] ? ", gradients on the wire" : "";
+      const what = p ? `${says[p.pass]} of micro-batch ${p.micro_batch}` : lane.optimizer[0] <= now && now < lane.optimizer[1] ? "optimizer" : "waits";
+      return `${answer.lanes.length > 1 ? `stage ${stage}` : "all ranks"}: ${what}${wire}`;
+    });
+    $("t-now").textContent = `${time(now)} of ${time(answer.until_s)}. ${does.slice(0, 8).join("; ")}.`;
+  };
+  const events = () => [...new Set(answer?.lanes.flatMap((l) => [...l.passes.flatMap((p) => p.s), ...l.gradients, ...l.optimizer]) ?? [])].sort((a, b) => a - b);
+  const halt = () => { clearInterval(playing); playing = null; };
+  page.moves.training = {
+    step: (by) => { halt(); const all = events(); showNow(by > 0 ? all.find((t) => t > now + 1e-12) ?? now : all.findLast((t) => t < now - 1e-12) ?? 0); },
+    first: () => { halt(); showNow(0); }, last: () => { halt(); showNow(answer?.until_s ?? 0); },
+    play: () => {
+      if (playing) { halt(); return; }
+      if (!answer) return;
+      if (now < 0 || now >= answer.until_s) now = 0;
+      playing = setInterval(() => { showNow(now + answer.until_s / 200); if (now >= answer.until_s) halt(); }, 40);
+    },
+  };
+  page.hooks.show.push((view) => { if (view !== "training") halt(); });
   const drawTables = () => {
     const row = answer.report.rows[0];
     table($("t-parts"), [["Part of the step"], ["Time", 1], ["Share", 1]],

@@ -11,7 +11,7 @@ export const openBrowser = async (weft) => {
   const work = mkdtempSync(join(tmpdir(), "weft-page-")), file = join(work, "page.html");
   execFileSync(weft, ["explore", "--out", file], { stdio: "ignore" });
   if (statSync(file).size < 500_000) {
-    console.error("page: there is no core in the page; run make web");
+    console.error("page: there is no core in the page: web/prebuilt is missing");
     process.exit(2);
   }
   const browser = spawn("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0",

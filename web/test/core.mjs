@@ -1,8 +1,9 @@
 // Compares the core in WebAssembly with the command, byte by byte.
-//   node web/test/core.mjs build/web/weft.wasm build/weft
+//   node web/test/core.mjs build/web/weft.wasm build/weft        (or web/prebuilt/weft.wasm.gz.base64)
 // Exit: 0 all answers are equal, 1 some differ.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 
 const [wasm, weft] = process.argv.slice(2);
 if (!wasm || !weft) {
@@ -12,7 +13,8 @@ if (!wasm || !weft) {
 // The page's own worker, without its messages.
 const worker = readFileSync(new URL("../explorer/worker.js", import.meta.url), "utf8");
 const { start, ask, put, exports } = new Function(`${worker}; return { start, ask, put, exports: () => core.exports };`)();
-await start(await WebAssembly.compile(readFileSync(wasm)));
+const file = readFileSync(wasm);  // the module, or web/prebuilt's form of it
+await start(await WebAssembly.compile(wasm.endsWith(".base64") ? gunzipSync(Buffer.from(file.toString(), "base64")) : file));
 
 const command = (words) => {
   const options = ["explore", words.collective || "all_reduce", "--json", "-"];

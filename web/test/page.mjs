@@ -56,6 +56,28 @@ await run(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bub
 check("its sentence is the core's", await run(`document.getElementById("now").textContent`), command().schedule.ended_said);
 check("the last frame is the postcondition", await run(`[...document.querySelectorAll(".swatch")].every((s) => s.classList.contains("whole"))`), (x) => x === true);
 
+// The first picture is a ring on its wiring: messages on links, colours that grow, the weave.
+await open("view=stepper&at=40");
+check("a link without a question keeps the page's", await answer(), command().answer);
+const drawn = (selector) => run(`document.querySelectorAll(${JSON.stringify(selector)}).length`);
+check("four GPUs stand on their wiring", await drawn("#wiring .gpu"), (n) => n === 4);
+check("links that carry a message are lit", await drawn("#wiring .lane.busy"), (n) => n >= 2);
+check("every message is in the weave", await drawn("#weave line"), (n) => n > 24);
+const key = (k) => run(`document.dispatchEvent(new KeyboardEvent("keydown", { key: ${JSON.stringify(k)}, bubbles: true }))`);
+const clock = () => run(`document.getElementById("clock").textContent`);
+const before = await clock();
+await key("ArrowRight");
+check("Right goes one move on", await clock(), (t) => t !== before);
+await open("view=machine&fault=link:gpu0-gpu1%3Ddown&fault=link:gpu2-cpu0%3D50%25");
+check("a broken link and a halved one are named in the picture", await run(`[...document.querySelectorAll("#picture .faulty")].map((t) => t.textContent).sort().join()`), "50 %,broken");
+check("the cliff is to scale", await run(`(() => { const [a, b] = [...document.querySelectorAll("#cliff rect")].map((r) => Number(r.getAttribute("width"))); const { steps } = page.data().machine; return Math.abs(a / b - steps[0].GBps / steps[1].GBps) < 0.01; })()`), (x) => x === true);
+const clockBefore = await clock();
+await key("ArrowRight");
+check("arrows move time in the machine's view, too", await clock(), (t) => t !== clockBefore);
+await open("view=curves&on=dgx-h100&bytes=1M");
+await key("ArrowRight");
+check("arrows choose a size among the curves", await run(`document.getElementById("c-cursor").textContent`), "GB/s of bus bandwidth");
+
 // Dropped files: a schedule and a machine of the command's own, a broken one.
 const drop = (name, text) => run(`{ const d = new DataTransfer(); d.items.add(new File([${JSON.stringify(text)}], ${JSON.stringify(name)}));
   document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: d, bubbles: true })); }`);
@@ -146,6 +168,15 @@ for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !
 check("its words can be changed", await run(`document.getElementById("t-words").offsetHeight > 0 && document.getElementById("t-no-core").hidden`), (x) => x === true);
 const trained = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100", "--pp", "2", "--zero", "1", "--global-batch", "64"], { encoding: "utf8" });
 check("the training step", trained, await run(`document.getElementById("t-answer").textContent`));
+await open("tour=7");
+await settled();
+check("the tour hides its answer", await run(`document.getElementById("tour-after").hidden && document.querySelectorAll("#tour-figure .cliff > rect").length`), (n) => n === 1);
+await key(" ");
+await sleep(300);
+check("Space gives it", await run(`document.getElementById("tour-after").hidden ? 0 : document.querySelectorAll("#tour-figure .cliff > rect").length`), (n) => n > 3);
+await key(" ");
+await sleep(300);
+check("and then the next step", await run(`document.getElementById("tour-step").textContent`), "8 of 8");
 await open("tour=8");
 await sleep(300);
 await settled();
@@ -154,7 +185,7 @@ check("the tour's last answer", await run(`document.getElementById("tour-result"
 // Pictures of every view as SVG and PNG.
 const exported = (picture, form) => run(`page.exported("${picture}", "${form}").then(async (b) => b && { size: b.size, text: b.type.includes("svg") ? (await b.text()).slice(0, 1e6) : [...new Uint8Array(await b.slice(1, 4).arrayBuffer())].map((c) => String.fromCharCode(c)).join("") })`);
 for (const [picture, fragment] of [["machine", "view=machine"], ["map", "view=machine&on=dgx-h100:nodes=32,net=ib-ndr&bytes=1M"], ["stepper", "view=stepper&at=6"],
-  ["curves", "view=curves"], ["training", "view=training"]]) {
+  ["curves", "view=curves"], ["cliff", "view=machine"], ["training", "view=training"]]) {
   await open(fragment);
   if (picture === "training") for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
   const svg = await exported(picture, "svg"), png = await exported(picture, "png");
@@ -162,7 +193,7 @@ for (const [picture, fragment] of [["machine", "view=machine"], ["map", "view=ma
   check(`${picture} as PNG`, png, (p) => p?.text === "PNG" && p.size > 4000);
 }
 await open("view=machine");
-check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 10);
+check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 12);
 if (process.env.WEFT_AXE) {
   const axe = readFileSync(process.env.WEFT_AXE, "utf8");
   for (const theme of ["light", "dark"])

@@ -3,6 +3,7 @@
 #include "apps/cli/bench_kv.h"
 #include "apps/cli/bench_one_sided.h"
 #include "apps/cli/bench_transfer.h"
+#include "apps/cli/help.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "plan/tune/nccl/choice.h"
@@ -13,7 +14,8 @@ namespace {
 constexpr const char* kExamples = R"(
 The table has nccl-tests' columns: time of one operation, algbw = size / time, busbw = algbw times the collective's factor
 (2(n-1)/n for all_reduce), #wrong elements. Then what weft chose, what its cost model estimated, and how near the time is
-to the least that this machine allows, and what sets that limit. On modelled machines `measured` stands for #wrong where
+to the least that this machine allows (%least: that least time as a share of the time), and what sets it. busbw counts
+2(n-1)/n of an all_reduce whatever was sent, so that it may pass a port's rate where switches sum. On modelled machines `measured` stands for #wrong where
 nothing is checked: 8 of 10 published measurements of such machines and sizes would lie there (weft accuracy).
 
 Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
@@ -112,7 +114,17 @@ Status settle_ranks(BenchSpec& spec, const Machine& machine, const std::vector<R
   return {};
 }
 
+// --bytes is one size. Errors (bad input): it stands beside --min or --max.
+Status settle_size(BenchSpec& spec) {
+  if (spec.only.empty()) return {};
+  if (!spec.largest.empty() || spec.smallest != "8")
+    return bad_input("--bytes {} is one size; --min and --max are a range of sizes", spec.only);
+  spec.smallest = spec.largest = spec.only;
+  return {};
+}
+
 Result<int> run(BenchSpec& spec) {
+  WEFT_CHECK(settle_size(spec));
   if (is_one_sided(spec.collective_name)) {
     if (spec.largest.empty()) spec.largest = "4M";
     return bench_one_sided(spec);
@@ -135,6 +147,7 @@ Result<int> run(BenchSpec& spec) {
 }
 
 Result<nlohmann::json> answer(BenchSpec& spec) {
+  WEFT_CHECK(settle_size(spec));
   spec.verbose = true;  // as --json: with the critical path
   if (spec.on.empty() || is_one_sided(spec.collective_name) || spec.collective_name == "all" ||
       spec.collective_name == "transfer" || spec.collective_name == "kv")
@@ -146,6 +159,20 @@ Result<nlohmann::json> answer(BenchSpec& spec) {
   WEFT_CHECK(settle_ranks(spec, machine, counts));
   WEFT_TRY(const report::BenchReport report, simulate_bench(spec, machine));
   return to_json(report);
+}
+
+void group(CLI::App& sub) {
+  group_options(
+      sub, "What is timed",
+      {"--ranks", "--bytes", "--min", "--max", "--factor", "--dtype", "--op", "--root", "--in-place", "--iters"});
+  group_options(sub, "Instead of what weft chooses", {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
+  group_options(sub, "Here", {"--transport", "--unregistered", "--check"});
+  group_options(sub, "On another machine, simulated",
+                {"--on", "--calibration", "--level", "--no-fold", "--max-events"});
+  group_options(sub, "What else happens there", {"--fault", "--beside", "--load", "--compute"});
+  group_options(sub, "Transfers and caches",
+                {"--block", "--blocks", "--from", "--file", "--stack", "--verify", "--model", "--redis"});
+  group_options(sub, "Output", {"--json", "--timeline", "--verbose"});
 }
 
 }  // namespace
@@ -172,6 +199,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--ranks,-n", spec->ranks_text,
                   "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
   sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();
+  sub->add_option("--bytes", spec->only, "one message size, instead of --min and --max");
   sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
@@ -249,6 +277,7 @@ Command add_bench(CLI::App& app) {
                   "transfer with --from node or gpu: weft, or another system's software: mooncake (default: weft)");
   sub->add_option("--json", spec->json, "write the results to this file; - is stdout instead of the table")
       ->check(writable);
+  group(*sub);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

@@ -16,6 +16,7 @@ struct BenchSpec {
   std::int64_t ranks = -1;  // -1: 2 here, all GPUs of a simulated machine
   std::int64_t root = 0;
   std::string smallest = "8", largest;  // largest: 64M, for `all` 64K
+  std::string only;                     // one size, instead of those two
   std::int64_t factor = 2;
   std::string type_name = "float", op_name = "sum";
   DataType type = DataType::kFloat32;

@@ -1,19 +1,37 @@
 #include "apps/cli/command_line.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/fit.h"
+#include "apps/cli/help.h"
 #include "apps/cli/rehearse.h"
 #include "apps/cli/version.h"
 #include "base/text.h"
 
 namespace weft::cli {
+namespace {
+
+// `weft`, `weft help`, `weft help COMMAND`, `weft version`: as --help and --version say it.
+std::vector<std::string> meant(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return {"--help"};
+  if (words.front() == "version" && words.size() == 1) return {"--version"};
+  if (words.front() == "-V" && words.size() == 1) return {"--version"};
+  if (words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+}  // namespace
 
 int run_command_line(int argc, char** argv) {
   CLI::App app{"weft: communication between GPUs, run, simulated, proved and explained from one schedule"};
@@ -21,23 +39,25 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
-      "has examples.");
+      "has examples.\n\nBegin with:\n  weft explore                              a ring on four GPUs, in a browser\n"
+      "  weft bench all_reduce --on dgx-h100       what a collective takes on a machine that is not here\n"
+      "  weft train llama3-8b --on dgx-h100        how long a training step takes, and what limits it\n");
   const Command commands[] = {
       add_bench(app),   add_explain(app), add_verify(app),   add_schedule(app),   add_algorithms(app),
       add_topo(app),    add_catalog(app), add_place(app),    add_run(app),        add_replay(app),
       add_kv(app),      add_ps(app),      add_trace(app),    add_calibrate(app),  add_accuracy(app),
       add_train(app),   add_serve(app),   add_fit(app),      add_doctor(app),     add_check(app),
       add_explore(app), add_reshard(app), add_rehearse(app), add_completion(app), add_run_agent(app)};
+  dress_help(app);
+  app.name("weft");
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = meant(argc, argv);
+    std::ranges::reverse(words);  // CLI11 takes them from the end
+    app.parse(std::move(words));
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ParseError& problem) {
-    if (argc > 1 && argv[1][0] != '-' &&
-        app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == argv[1]; }).empty())
-      fmt::print(stderr, "weft: unknown command '{}' (weft --help)\n", shown(argv[1]));
-    else
-      fmt::print(stderr, "weft: {} (weft --help)\n", shown(problem.what()));
+    fmt::print(stderr, "weft: {}\n", shown(usage_error(app, problem, argc, argv)));
     return kBadInput;
   }
   int code = kBadInput;

@@ -112,7 +112,9 @@ Status write_json(const std::string& file, const nlohmann::json& json) {
 }
 
 int terminal_width() {
-  constexpr int kNoTerminal = 200;
+  constexpr int kNoTerminal = 200, kLeast = 40, kMost = 1000;
+  if (const auto given = env::value_of("COLUMNS"))
+    if (const auto columns = parse_integer("COLUMNS", *given, kLeast, kMost)) return static_cast<int>(*columns);
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kNoTerminal;
 }

@@ -1,4 +1,7 @@
+#include <set>
+
 #include "apps/cli/commands.h"
+#include "apps/training/model.h"
 #include "machine/machine.h"
 #include "plan/collectives/registry.h"
 
@@ -16,13 +19,46 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
 }
 
-// Commands, options, machines, algorithms and collectives are written as they are.
+// The values that options and arguments take, each list with spaces between.
+struct Values {
+  std::string presets, algorithms, collectives, models;
+};
+Values values() {
+  Values v;
+  for (const auto& p : topology::presets()) v.presets += p.name + " ";
+  std::set<std::string_view> algorithms;
+  for (const auto& a : collectives::algorithms()) algorithms.insert(a.name);
+  v.algorithms = fmt::format("{}", fmt::join(algorithms, " "));
+  for (const Collective c : schedule::kCollectives) v.collectives += std::string(schedule::name(c)) + " ";
+  v.models = fmt::format("{}", fmt::join(training::model_names(), " "));
+  return v;
+}
+
+// What an option's value is, as a list; empty: a file, or anything.
+std::string values_of(const Values& v, std::string_view option) {
+  if (option == "on") return v.presets;
+  if (option == "algo") return v.algorithms;
+  if (option == "model") return v.models;
+  if (option == "proto") return "Simple LL LL64 LL128 Direct";
+  if (option == "dtype") return schedule::type_names(" ");
+  if (option == "op") return schedule::op_names(" ");
+  if (option == "transport") return "shm threads tcp ucx shm+tcp shm+ucx";
+  return {};
+}
+
+// What a command's first argument is.
+std::string arguments_of(const Values& v, const std::string& command) {
+  for (const char* of_models : {"train", "serve", "fit"})
+    if (command == of_models) return v.models;
+  for (const char* of_collectives : {"bench", "explain", "explore", "verify", "schedule"})
+    if (command == of_collectives) return v.collectives;
+  return {};
+}
+
+// Commands, options, machines, models, algorithms and collectives are written as they are.
 std::string bash_script(const CLI::App& app) {
-  std::string presets, algorithms, collectives, commands, cases;
-  for (const auto& p : topology::presets()) presets += p.name + " ";
-  for (const auto& a : collectives::algorithms())
-    if (algorithms.find(std::string(a.name) + " ") == std::string::npos) algorithms += std::string(a.name) + " ";
-  for (const Collective c : schedule::kCollectives) collectives += std::string(schedule::name(c)) + " ";
+  const auto [presets, algorithms, collectives, models] = values();
+  std::string commands, cases;
   for (const CLI::App* sub : commands_of(app)) {
     commands += sub->get_name() + " ";
     cases += fmt::format("    {}) words=\"{}\" ;;\n", sub->get_name(), words(*sub));
@@ -43,7 +79,9 @@ _weft() {{
     --op) COMPREPLY=($(compgen -W "{6}" -- "$current")); return ;;
     --transport) COMPREPLY=($(compgen -W "shm threads tcp ucx shm+tcp shm+ucx" -- "$current")); return ;;
     --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    bench|explain) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
+    --model) COMPREPLY=($(compgen -W "{7}" -- "$current") $(compgen -f -- "$current")); return ;;
+    bench|explain|explore) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
+    train|serve|fit) COMPREPLY=($(compgen -W "{7}" -- "$current") $(compgen -f -- "$current")); return ;;
     verify|schedule) COMPREPLY=($(compgen -W "{3}" -- "$current") $(compgen -f -- "$current")); return ;;
   esac
   case ${{COMP_WORDS[1]}} in
@@ -53,7 +91,7 @@ _weft() {{
 complete -F _weft weft
 )",
                      commands, presets, algorithms, collectives, cases, schedule::type_names(" "),
-                     schedule::op_names(" "));
+                     schedule::op_names(" "), models);
 }
 
 // The first line of a description, where shells take a line in quotes.
@@ -63,8 +101,14 @@ std::string brief(std::string text) {
   return text;
 }
 
+// ":value:(a b)", or files.
+std::string zsh_value(const std::string& list) {
+  return list.empty() ? ":value:_files" : fmt::format(":value:({})", list);
+}
+
 // zsh asks for a function of the command's name; options and commands come with their descriptions.
 std::string zsh_script(const CLI::App& app) {
+  const Values v = values();
   std::string commands, cases;
   for (const CLI::App* sub : commands_of(app)) {
     commands += fmt::format("    '{}:{}'\n", sub->get_name(), brief(sub->get_description()));
@@ -72,8 +116,10 @@ std::string zsh_script(const CLI::App& app) {
     for (const CLI::Option* option : sub->get_options())
       for (const std::string& name : option->get_lnames())
         options += fmt::format(" '--{}[{}]{}'", name, brief(option->get_description()),
-                               option->get_items_expected_max() > 0 ? ":value:_files" : "");
-    cases += fmt::format("    {}) _arguments{} '*:argument:_files' ;;\n", sub->get_name(), options);
+                               option->get_items_expected_max() > 0 ? zsh_value(values_of(v, name)) : "");
+    const std::string first = arguments_of(v, sub->get_name());
+    cases += fmt::format("    {}) _arguments{}{} '*:argument:_files' ;;\n", sub->get_name(), options,
+                         first.empty() ? "" : fmt::format(" '1{}'", zsh_value(first)));
   }
   return fmt::format(R"(#compdef weft
 # zsh completion for weft:  source <(weft completion zsh), or a file _weft in a folder of fpath
@@ -97,14 +143,20 @@ if [ "$funcstack[1]" = _weft ]; then _weft "$@"; else compdef _weft weft; fi
 }
 
 std::string fish_script(const CLI::App& app) {
+  const Values v = values();
   std::string text = "# fish completion for weft:  weft completion fish | source\n";
   for (const CLI::App* sub : commands_of(app)) {
     text += fmt::format("complete -c weft -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(),
                         brief(sub->get_description()));
+    if (const std::string first = arguments_of(v, sub->get_name()); !first.empty())
+      text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -a '{}'\n", sub->get_name(), first);
     for (const CLI::Option* option : sub->get_options())
-      for (const std::string& name : option->get_lnames())
-        text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", sub->get_name(),
-                            name, option->get_items_expected_max() > 0 ? " -r" : "", brief(option->get_description()));
+      for (const std::string& name : option->get_lnames()) {
+        const std::string list = values_of(v, name);
+        text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -l {}{}{} -d '{}'\n", sub->get_name(),
+                            name, option->get_items_expected_max() > 0 ? " -r" : "",
+                            list.empty() ? "" : fmt::format(" -a '{}'", list), brief(option->get_description()));
+      }
   }
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/doctor_costs.h"
+#include "apps/cli/help.h"
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
 #include "base/text.h"
@@ -48,7 +49,7 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 void print(const DoctorFinding& f, std::size_t number, bool verbose) {
-  const bool colours = isatty(STDOUT_FILENO) != 0;
+  const bool colours = colours_wanted();
   const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
   fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
              f.confidence,

@@ -102,8 +102,9 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   for (const tune::Candidate& c : all)
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
   if (answer)
-    fmt::print("# simulated: {} ({}), busiest {}, {:.0f} % used\n", format_duration(answer->outcome.time),
-               simulate::name(answer->outcome.method), answer->outcome.busiest_link,
+    fmt::print("# simulated: {} ({}); {}\n# busiest link {}, {:.0f} % of the time at its full rate\n",
+               format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
+               cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
                100 * answer->outcome.busiest_share);
   if (measured)
     fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
@@ -144,8 +145,9 @@ struct Asked {
   tune::Question question;
 };
 // Errors (bad input): names the option.
-Result<Asked> ask(const Spec& spec) {
+Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
+  spec.collective = schedule::name(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
@@ -209,7 +211,7 @@ Status emit(const Spec& spec, const Asked& asked, const Explained& e) {
   return write_json(spec.json, to_json(spec, asked.machine, task, e));
 }
 
-Result<int> run(const Spec& spec) {
+Result<int> run(Spec& spec) {
   if (spec.collective == "devices") return explain_devices(spec);
   if (spec.collective == "access") {
     WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
@@ -238,7 +240,7 @@ Result<int> run(const Spec& spec) {
   return e.all.front().possible ? 0 : kBadAnswer;
 }
 
-Result<nlohmann::json> answer(const Spec& spec) {
+Result<nlohmann::json> answer(Spec& spec) {
   if (spec.collective == "devices" || spec.collective == "access" || !spec.table.empty())
     return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
   WEFT_TRY(const Asked asked, ask(spec));

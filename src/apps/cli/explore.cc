@@ -13,6 +13,7 @@ namespace {
 
 struct Spec {
   explore::Words words;
+  bool alone = true;  // no word of the question was given: the page begins where a newcomer does
   std::string out, json;
 };
 
@@ -22,19 +23,29 @@ simulated time, and every candidate's bus bandwidth against size. Without --out 
 127.0.0.1 until Ctrl-C; --out writes it as one file that needs neither server nor network.
 
 Examples:
-  weft explore                                                          all_reduce of 1 MiB on a DGX H100
+  weft explore                                                          a ring on four GPUs, chunk by chunk
   weft explore all_gather --on dgx-h100 --algo pat --out pat.html
-  weft explore all_reduce --on two-pcie-cards --bytes 64M --out box.html
+  weft explore all_reduce --on pcie-2x4090 --bytes 64M --out box.html
   weft explore all_reduce --on dgx-h100 --algo mine.json                a schedule of your own
   weft explore all_reduce --on dgx-h100:nodes=2 --fault nic:0/3=down    what a dead NIC changes
   weft explore --on dgx-h100:nodes=128,net=ib-ndr --algo ring --chunk 5 one chunk on its way through 1,024 ranks
   weft explore --json -                                                 what the page shows, as weft.explorer/1
 )";
 
+// Four GPUs, a ring, a size whose slices are seen: what a newcomer sees first.
+explore::Words first_words() {
+  explore::Words words;
+  words.on = "pcie-4x3090";
+  words.algorithm = "ring";
+  words.protocol = "Simple";
+  return words;
+}
+
 Result<int> run(const Spec& spec) {
   if (!spec.out.empty() && spec.out != "-") WEFT_CHECK(check_writable(spec.out));
   WEFT_TRY(const env::Settings settings, env::read());
-  WEFT_TRY(const report::Explorer report, explore::answer(spec.words, settings.calibration, topology::read_recorded));
+  WEFT_TRY(const report::Explorer report,
+           explore::answer(spec.alone ? first_words() : spec.words, settings.calibration, topology::read_recorded));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, explore::page(report)));
   if (spec.json == "-" || spec.out == "-") return report.proved || (!report.played && !report.wrong) ? 0 : kBadAnswer;
@@ -73,7 +84,12 @@ Command add_explore(CLI::App& app) {
       ->check(writable);
   sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec, sub] {
+            for (const CLI::Option* option : sub->get_options())
+              if (option->count() > 0 && option->get_name() != "--out" && option->get_name() != "--json")
+                spec->alone = false;
+            return run(*spec);
+          }};
 }
 
 }  // namespace weft::cli

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/help.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/training/answer.h"
@@ -395,6 +396,23 @@ Result<nlohmann::json> answer(const Spec& spec) {
 
 }  // namespace
 
+namespace {
+
+void group(CLI::App& sub) {
+  group_options(sub, "The machine", {"--on", "--fault", "--cards", "--software"});
+  group_options(sub, "The plan", {"--tp", "--pp", "--vp", "--dp", "--ep", "--cp", "--zero", "--schedule"});
+  group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
+  group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes"});
+  group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
+  group_options(sub, "The whole run",
+                {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
+                 "--repair-time", "--spares"});
+  group_options(sub, "Questions", {"--best", "--top", "--sensitivity", "--compare", "--config", "--vocab"});
+  group_options(sub, "Output", {"--json", "--timeline", "--svg", "--curves"});
+}
+
+}  // namespace
+
 Command add_train(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   training::Plan& plan = spec->words.plan;
@@ -474,6 +492,7 @@ Command add_train(CLI::App& app) {
       ->check(writable);
   sub->add_option("--curves", spec->curves, "draw MFU and the bubble against the number of GPUs into this file")
       ->check(writable);
+  group(*sub);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

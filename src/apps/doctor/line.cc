@@ -51,7 +51,7 @@ std::optional<TimeOfDay> time_of_day(std::string_view t, std::size_t at) {
 int month_of(std::string_view name) {
   constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  const auto* at = std::ranges::find(kMonths, name);
+  const auto at = std::ranges::find(kMonths, name);
   return at == kMonths.end() ? -1 : static_cast<int>(at - kMonths.begin()) + 1;
 }
 

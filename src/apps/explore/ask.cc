@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/explore/explore.h"
+#include "apps/explore/generations.h"
 #include "apps/explore/own_table.h"
 #include "apps/explore/train.h"
 #include "base/text.h"
@@ -81,6 +82,19 @@ json words_there_are() {
           {"types", types},
           {"protocols", protocols},
           {"models", training::model_names()}};
+}
+
+json generations_there_are() {
+  json all = json::array();
+  for (const Generation& g : generations())
+    all.push_back({{"family", g.family},
+                   {"title", g.title},
+                   {"year", g.year},
+                   {"of", g.of},
+                   {"GBps", g.GBps},
+                   {"source", g.source},
+                   {"date", g.date}});
+  return {{"schema", "weft.explorer.generations/1"}, {"generations", all}};
 }
 
 Result<training::Words> train_words_of(const json& question) {
@@ -204,6 +218,7 @@ Result<json> answer_to(std::string_view text) {
   if (!question.is_object()) return bad_input("the question is not a JSON object");
   WEFT_TRY(const std::string asked, word(question, "ask", ""));
   if (asked == "words") return words_there_are();
+  if (asked == "generations") return generations_there_are();
   if (asked == "train" || asked == "plans") {
     WEFT_TRY(const training::Words words, train_words_of(question));
     return asked == "train" ? train(words) : plans(words);
@@ -213,7 +228,8 @@ Result<json> answer_to(std::string_view text) {
   if (asked == "curves") return curves_beside(question);
   if (asked == "curve") return curve_beside(question);
   if (asked != "answer")
-    return bad_input("ask: '{}' is none of answer, curve, curves, guess, table, train, plans, words", asked);
+    return bad_input("ask: '{}' is none of answer, curve, curves, generations, guess, table, train, plans, words",
+                     asked);
   WEFT_TRY(Words words, words_of(question));
   if (const auto curves = question.find("curves"); curves != question.end()) {
     if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());
@@ -240,6 +256,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
   WEFT_TRY(report::Explorer report,
            wrong ? wrong_answer(asked.machine, asked.question) : answer(asked.machine, asked.question));
   report.words = words;
+  report.words.collective = schedule::name(asked.question.task.collective);  // as the page's list has it
   report.phrase = phrase();
   return report;
 }

@@ -34,7 +34,8 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
 // drawn curve is from the predicted one, in a sentence. {"ask": "table", "text": …, …} gives weft.explorer.table/1: a
 // pasted table's rows beside their predictions (apps/explore/own_table.h).
 // {"ask": "words"} gives weft.explorer.words/1: the machines, collectives, types, protocols and algorithms that there
-// are. What fails gives {"schema": "weft.error/1", "message": …}.
+// are; {"ask": "generations"} gives weft.explorer.generations/1: PCIe, NVLink, InfiniBand, RoCE and Ethernet from their
+// first generation on, with rates and sources. What fails gives {"schema": "weft.error/1", "message": …}.
 std::string ask(std::string_view question);
 
 }  // namespace weft::explore

@@ -171,14 +171,16 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   e.limit = limit.resource;
   e.limit_GBps = bus_bandwidth(bytes, limit.time, task);
   e.time_us = outcome.time.us();
+  e.least_us = limit.time.us();
+  e.low_us = e.high_us = e.time_us;
+  if (outcome.method == simulate::Method::kExtrapolated) e.low_us = outcome.low.us(), e.high_us = outcome.high.us();
   e.busbw_GBps = bus_bandwidth(bytes, outcome.time, task);
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
   e.protocol = protocol;
   e.question = fmt::format("{} of {} on {} ranks of {}", e.collective, format_bytes(bytes), task.ranks, q.machine);
-  e.answer = fmt::format("{} by {}, {}, {} channel{}: {:.3g} GB/s of bus bandwidth, {:.0f} % of the limit ({}).",
-                         format_duration(outcome.time), e.algorithm, protocol, choice.plan.channels,
-                         choice.plan.channels == 1 ? "" : "s", e.busbw_GBps, 100 * (limit.time / outcome.time),
-                         limit.resource);
+  e.answer = fmt::format("{} by {}, {}, {} channel{}; {}.", format_duration(outcome.time), e.algorithm, protocol,
+                         choice.plan.channels, choice.plan.channels == 1 ? "" : "s",
+                         cost::share_of_least(limit, task, outcome.time));
   e.command =
       fmt::format("weft bench {} --on {} --ranks {} --min {} --max {} --algo {} --proto {} --channels {}", e.collective,
                   q.machine, task.ranks, bytes, bytes, e.algorithm, protocol, choice.plan.channels);
@@ -194,6 +196,7 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
     for (const std::string& fault : q.faults) e.command += fmt::format(" --fault {}", fault);
   }
   describe(whole, machine, e);
+  e.places = places_of(machine, task.ranks);
   WEFT_CHECK(play(machine, disturbances, task, choice.plan, q.chunk, e));
   e.has_curves = q.curves;
   if (q.curves) WEFT_CHECK(add_curves(machine, question, whole.endpoints(), protocol, true, e));

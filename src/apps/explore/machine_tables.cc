@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "machine/catalog/origin.h"
 #include "machine/render/levels.h"
+#include "machine/render/staircase.h"
 #include "machine/render/svg.h"
 #include "machine/routes.h"
 #include "plan/cost/node_classes.h"
@@ -129,6 +130,12 @@ Explorer::Path path_between(const cost::MachineView& machine, const Ids& ids, co
   found.GBps = gigabytes(path.rate);
   found.latency_ns = path.latency.us() * 1e3;
   found.hops = static_cast<int>(path.hops.size());
+  if (t.device(a->second).kind == t.device(b->second).kind &&
+      t.device(a->second).kind != topology::DeviceKind::kNic) {  // two GPUs: the data of ranks goes this way
+    found.via.push_back(from);
+    for (const topology::Hop& h : path.hops)
+      found.via.push_back(t.name_of(h.forward ? t.link(h.link).b : t.link(h.link).a));
+  }
   return found;
 }
 
@@ -170,6 +177,18 @@ Explorer::Map map_of(const topology::Topology& whole, const topology::Topology& 
 
 }  // namespace
 
+std::vector<std::string> places_of(const cost::MachineView& machine, Rank ranks) {
+  constexpr Rank kMost = 16;  // with more, a picture of the wiring is crowded
+  std::vector<std::string> places;
+  if (ranks > kMost || ranks > machine.endpoints()) return places;
+  for (Rank r = 0; r < ranks; ++r) {
+    const topology::Device& device = machine.topology().device(machine.device(r));
+    if (device.node != 0) return {};
+    places.push_back(machine.topology().name_of(machine.device(r)));
+  }
+  return places;
+}
+
 void describe(const cost::MachineView& whole, const cost::MachineView& left, Explorer& e) {
   const topology::Topology& t = whole.topology();
   std::vector<std::string> ends;
@@ -200,6 +219,11 @@ void describe(const cost::MachineView& whole, const cost::MachineView& left, Exp
       path.said = path_sentence(path);
       e.paths.push_back(std::move(path));
     }
+  constexpr double kGiB = 1073741824.0;
+  if (const auto& catalog = topology::Catalog::shipped())
+    for (const topology::Step& s : topology::bandwidth_steps(*catalog, t))
+      e.steps.push_back({s.name, s.detail, gigabytes(s.rate),
+                         "1 GiB in " + format_duration(Duration::seconds(kGiB / s.rate.value()))});
   if (t.nodes() > 1)
     e.left_out = fmt::format("Node 0 of {} is listed; {} more devices are in the other nodes and the network.",
                              t.nodes(), left_out);

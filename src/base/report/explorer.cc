@@ -29,6 +29,13 @@ nlohmann::json map_of(const Explorer& e) {
   return {{"levels", levels}, {"odd", e.map->odd}, {"node_svg", e.map->node_svg}, {"said", e.map->said}};
 }
 
+nlohmann::json steps_of(const Explorer& e) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& s : e.steps)
+    all.push_back({{"name", s.name}, {"detail", s.detail}, {"GBps", s.GBps}, {"of_GiB", s.of_GiB}});
+  return all;
+}
+
 nlohmann::json points_of(const std::vector<std::pair<Bytes, double>>& rates) {
   nlohmann::json points = nlohmann::json::array();
   for (const auto& [bytes, rate] : rates) points.push_back({bytes, rate});
@@ -82,6 +89,7 @@ nlohmann::json to_json(const Explorer& e) {
                      {"bottleneck", p.bottleneck},
                      {"said", p.said}});
     if (p.healthy_GBps) paths.back()["healthy_GBps"] = *p.healthy_GBps;
+    if (!p.via.empty()) paths.back()["via"] = p.via;
   }
   for (const auto& m : e.moves) {
     moves.push_back({{"rank", m.rank},
@@ -122,6 +130,9 @@ nlohmann::json to_json(const Explorer& e) {
           {"command", e.command},
           {"time_us", e.time_us},
           {"busbw_GBps", e.busbw_GBps},
+          {"least_us", e.least_us},
+          {"low_us", e.low_us},
+          {"high_us", e.high_us},
           {"healthy_us", or_null(e.healthy_us)},
           {"slowdown", or_null(e.slowdown)},
           {"machine",
@@ -129,6 +140,7 @@ nlohmann::json to_json(const Explorer& e) {
             {"svg", e.machine_svg},
             {"said", e.machine_said},
             {"map", map_of(e)},
+            {"steps", steps_of(e)},
             {"devices", devices},
             {"links", links},
             {"paths", paths},
@@ -154,6 +166,7 @@ nlohmann::json to_json(const Explorer& e) {
             {"bytes", e.bytes},
             {"timed", e.timed},
             {"total_us", e.total_us},
+            {"places", e.places},
             {"moves", moves}}},
           {"curves", curves_to_json(e)}};
 }

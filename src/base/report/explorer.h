@@ -52,6 +52,7 @@ struct Explorer {
     int hops = 0;
     std::optional<double> healthy_GBps = {};  // where that differs
     std::string said = {};
+    std::vector<std::string> via = {};  // between two GPUs: the devices that it passes, both ends included
   };
   // Consecutive ranks.
   struct Ranks {
@@ -86,6 +87,8 @@ struct Explorer {
   };
   std::vector<Piece> phrase;
   double time_us = 0, busbw_GBps = 0;
+  double least_us = 0;             // that the machine allows, whatever the algorithm
+  double low_us = 0, high_us = 0;  // between which the time lies, where it is extrapolated; else both are the time
   // Where there are faults: the time without them, and how many times that the time with them is.
   std::optional<double> healthy_us = {}, slowdown = {};
   std::string machine, machine_svg;
@@ -102,6 +105,13 @@ struct Explorer {
     std::string node_svg, said;
   };
   std::optional<Map> map = {};
+  // What one GPU has at every step on its way out, from its memory to the network.
+  struct Step {
+    std::string name, detail;
+    double GBps = 0;
+    std::string of_GiB;  // "1 GiB in 2.39 ms"
+  };
+  std::vector<Step> steps;
   std::vector<Device> devices;
   std::vector<Link> links;  // of the first node and its way to the network
   std::string left_out;     // a sentence, where the machine has more than is listed
@@ -125,6 +135,8 @@ struct Explorer {
   };
   std::optional<Wrong> wrong;
   double total_us = 0;
+  // The device of every rank, where all sit in the node that is listed; else empty.
+  std::vector<std::string> places = {};
   // Where there are too many ranks or moves to show all chunks, one is followed: `moves` are those of this chunk.
   std::optional<std::int64_t> follows = {};
   // Chunks that each rank's own input holds, as runs, where all chunks are shown.

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "base/nearest_words.h"
 #include "base/text.h"
 #include "model/simulate/words.h"
 
@@ -44,12 +47,14 @@ class Faults {
     const auto [what, how] = *sides;
     if (what == "jitter") return add_jitter(fault, how);
     const auto parts = cut(what, ':');
-    if (!parts) return bad_input("--fault {}: '{}' is not KIND:PLACE", fault, what);
+    if (!parts)
+      return bad_input(
+          "--fault {}: '{}' is not KIND:PLACE; there are nic:, gpu:, switch:, link:, rank: and jitter=", fault, what);
     const auto [kind, place] = *parts;
     if (kind == "link") return add_link(fault, place, how);
     if (kind == "rank") return add_rank(fault, place, how);
     const auto device = device_at(machine_, kind, place);
-    if (!device) return bad_input("--fault {}: there is no {} {}", fault, kind, place);
+    if (!device) return bad_input("--fault {}: there is no {} {}; {}", fault, kind, place, near_places(kind, place));
     if (how != "down") return add_slow_device(fault, *device, how);
     gone_[index(*device)] = true;
     return {};
@@ -109,6 +114,24 @@ class Faults {
     return {};
   }
 
+  // What a misspelt kind or place of a device may mean.
+  std::string near_places(std::string_view kind, std::string_view place) const {
+    constexpr DeviceId kMost = 4096;
+    const std::vector<std::string> kinds = {"nic", "gpu", "switch", "link", "rank"};
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      return did_you_mean(kind, kinds) + fmt::format("there are {} and jitter", fmt::join(kinds, ", "));
+    std::vector<std::string> names;
+    for (DeviceId id = 0; id < std::min(static_cast<DeviceId>(machine_.devices().size()), kMost); ++id)
+      names.push_back(machine_.name_of(id));
+    return did_you_mean(fmt::format("{}{}", kind, place), names) + "weft topo names the devices";
+  }
+  // "gpu0-nvswitch0"
+  std::string some_link() const {
+    for (const topology::Link& l : links_)
+      if (l.kind != topology::LinkKind::kMemory) return machine_.name_of(l.a) + "-" + machine_.name_of(l.b);
+    return "gpu0-gpu1";
+  }
+
   Status add_rank(const std::string& fault, std::string_view place, std::string_view how) {
     WEFT_TRY(const auto rank, parse_integer("--fault " + fault + ": rank", place, 0, 1 << 30));
     constexpr Unit kTimes[] = {{"x", 1}};
@@ -134,7 +157,9 @@ class Faults {
 
   Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
     const auto ends = devices_between(machine_, place);
-    if (!ends) return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them", fault);
+    if (!ends)
+      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them, such as {}",
+                       fault, some_link());
     bool any = false;
     for (std::size_t l = 0; l < links_.size(); ++l) {
       topology::Link& link = links_[l];

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <vector>
 
+#include "base/nearest_words.h"
 #include "plan/collectives/barrier.h"
 #include "plan/collectives/binomial.h"
 #include "plan/collectives/bruck.h"
@@ -76,12 +78,13 @@ Result<const schedule::Algorithm*> find_algorithm(schedule::Collective collectiv
                        schedule::name(collective));
     return written;
   }
-  std::string known;
+  std::vector<std::string> known;
   for (const auto* a : algorithms_for(collective)) {
     if (same_name(a->name, name)) return a;
-    known += std::string(known.empty() ? "" : ", ") + std::string(a->name);
+    known.emplace_back(a->name);
   }
-  return bad_input("algorithm '{}' cannot do {}; there are {}", name, schedule::name(collective), known);
+  return bad_input("algorithm '{}' cannot do {}; {}there are {}", name, schedule::name(collective),
+                   did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 }  // namespace weft::collectives

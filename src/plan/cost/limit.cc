@@ -7,14 +7,15 @@
 #include "machine/switched_paths.h"
 #include "plan/cost/crossing.h"
 #include "plan/cost/node_classes.h"
+#include "plan/schedule/collective.h"
 
 namespace weft::cost {
 namespace {
 
 using topology::DeviceKind;
 
-void tighten(Limit& limit, Duration time, std::string resource) {
-  if (time > limit.time) limit = {time, std::move(resource), {}};
+void tighten(Limit& limit, Duration time, std::string resource, bool switches_sum = false) {
+  if (time > limit.time) limit = {time, std::move(resource), {}, switches_sum};
 }
 
 // A set of ranks, and the rates of all links that lead out of where they sit, and into it.
@@ -127,8 +128,8 @@ void limit_by(Limit& limit, std::span<const Cut> cuts, const schedule::Task& tas
   };
   for (const Cut& cut : cuts) {
     const Crossing crossed = crossing(task.collective, task.ranks, cut, bytes);
-    tighten(limit, Duration::seconds(crossed.out / cut.out.value()), name(cut.out));
-    tighten(limit, Duration::seconds(crossed.in / cut.in.value()), name(cut.in));
+    tighten(limit, Duration::seconds(crossed.out / cut.out.value()), name(cut.out), switches_sum);
+    tighten(limit, Duration::seconds(crossed.in / cut.in.value()), name(cut.in), switches_sum);
   }
   if (task.collective == Collective::kAllReduce && !switches_sum && cuts.size() > 1) {
     const auto parts = static_cast<double>(cuts.size());
@@ -194,11 +195,20 @@ void limit_cpus(Limit& limit, const MachineView& machine, const schedule::Task& 
 }  // namespace
 
 Limit limit(const MachineView& machine, const schedule::Task& task) {
-  Limit limit{Duration::picoseconds(1), "latency", {}};
+  Limit limit{Duration::picoseconds(1), "latency", {}, false};
   const double bytes = static_cast<double>(task.elements * task.element_bytes);
   machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
   limit.bus_rate = BytesPerSecond(bytes * schedule::bus_factor(task.collective, task.ranks) / limit.time.s());
   return limit;
+}
+
+std::string share_of_least(const Limit& limit, const schedule::Task& task, Duration time) {
+  const double busbw = limit.bus_rate.gb() * (limit.time / time);
+  const bool sums = limit.switches_sum && schedule::reduces(task.collective);
+  return fmt::format(
+      "the least possible time, {} ({}), is {:.0f} % of that; bus bandwidth {:.3g} of at most {:.3g} GB/s{}",
+      format_duration(limit.time), limit.resource, 100 * (limit.time / time), busbw, limit.bus_rate.gb(),
+      sums ? ", which counts the sums that switches make" : "");
 }
 
 }  // namespace weft::cost

@@ -13,7 +13,14 @@ struct Limit {
   Duration time;
   std::string resource;     // "GPU port 450 GB/s", "node's NICs 400 GB/s", "memory 61 GB/s", "latency"
   BytesPerSecond bus_rate;  // the bus bandwidth that time corresponds to
+  // Switches can sum, and the bound reckons with it: a rank may send less than bus bandwidth counts, which may then
+  // pass its port's rate.
+  bool switches_sum = false;
 };
 Limit limit(const MachineView& machine, const schedule::Task& task);
+
+// Names what a percentage is of: "the least possible time, 2.39 ms (GPU port 450 GB/s), is 58 % of that; bus bandwidth
+// 455 of at most 787 GB/s, which counts the sums that switches make".
+std::string share_of_least(const Limit& limit, const schedule::Task& task, Duration time);
 
 }  // namespace weft::cost

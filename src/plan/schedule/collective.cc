@@ -1,8 +1,13 @@
 #include "plan/schedule/collective.h"
 
 #include <algorithm>
+#include <cctype>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "base/nearest_words.h"
 
 namespace weft::schedule {
 namespace {
@@ -48,6 +53,21 @@ const Facts& facts(Collective c) {
   return kFacts[static_cast<std::size_t>(c)];
 }
 
+// The letters of a name, as NCCL, MPI and torch spell it: AllReduce, ncclAllReduce, ALL_REDUCE, MPI_Allreduce.
+std::string plain(std::string_view text) {
+  std::string letters;
+  for (const char c : text)
+    if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view prefix : {"nccl", "mpi"})
+    if (letters.starts_with(prefix)) letters.erase(0, prefix.size());
+  return letters;
+}
+
+// torch.distributed's functions of other names.
+constexpr std::pair<std::string_view, Collective> kOfTorch[] = {
+    {"allgatherintotensor", kAllGather},   {"allgatherbase", kAllGather}, {"reducescattertensor", kReduceScatter},
+    {"reducescatterbase", kReduceScatter}, {"alltoallsingle", kAllToAll}, {"sendreceive", kSendReceive}};
+
 Held held(Collective c, Buffer buffer) { return buffer == Buffer::kIn ? facts(c).in : facts(c).out; }
 
 }  // namespace
@@ -55,12 +75,15 @@ Held held(Collective c, Buffer buffer) { return buffer == Buffer::kIn ? facts(c)
 std::string_view name(Collective collective) { return facts(collective).name; }
 
 Result<Collective> parse_collective(std::string_view text) {
-  std::string known;
+  const std::string given = plain(text);
+  std::vector<std::string> known;
   for (Collective c : kCollectives) {
-    if (facts(c).name == text || facts(c).alias == text) return c;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name(c));
+    if (given == plain(facts(c).name) || given == facts(c).alias) return c;
+    known.emplace_back(name(c));
   }
-  return bad_input("unknown collective '{}'; there are {}", text, known);
+  for (const auto& [word, c] : kOfTorch)
+    if (given == word) return c;
+  return bad_input("unknown collective '{}'; {}there are {}", text, did_you_mean(text, known), fmt::join(known, ", "));
 }
 
 bool reduces(Collective collective) { return facts(collective).reduces; }

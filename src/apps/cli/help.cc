@@ -1,0 +1,175 @@
+#include "apps/cli/help.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "apps/cli/common.h"
+#include "base/env.h"
+#include "base/nearest_words.h"
+#include "base/text.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr std::size_t kWide = 200;  // columns from which on a terminal, or a reader of a pipe, wraps for itself
+
+class Help final : public CLI::Formatter {
+ public:
+  explicit Help(std::size_t width) : width_(width) { column_width(width < 100 ? 24 : 30); }
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return wrapped(CLI::Formatter::make_help(app, std::move(name), mode), width_);
+  }
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return row(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    return row(sub->get_name(), sub->get_description());
+  }
+
+ private:
+  // The name in its column, and the text beside it.
+  std::string row(const std::string& name, const std::string& text) const {
+    const std::size_t column = get_column_width();
+    std::string line = "  " + name;
+    if (text.empty()) return line + "\n";
+    if (line.size() + 1 > column) {
+      line += "\n" + std::string(column, ' ');
+    } else {
+      line.resize(column, ' ');
+    }
+    if (width_ >= kWide) return line + text + "\n";
+    const std::string block = wrapped(text, std::max<std::size_t>(width_ - column, 20));
+    for (const char c : block) c == '\n' ? line += "\n" + std::string(column, ' ') : line += c;
+    return line + "\n";
+  }
+
+  std::size_t width_;
+};
+
+std::size_t indentation(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
+
+// One line, cut at spaces. What goes on stands a little farther in, but for prose.
+void add_cut(std::string& out, std::string_view line, std::size_t width) {
+  const std::size_t indent = indentation(line), later = indent == 0 ? 0 : std::min(indent + 4, width / 2);
+  while (line.size() > width) {
+    std::size_t at = line.rfind(' ', width);
+    if (at == std::string_view::npos || at <= indentation(line)) at = line.find(' ', width);
+    if (at == std::string_view::npos) break;
+    std::string_view first = line.substr(0, at);
+    first = first.substr(0, first.find_last_not_of(' ') + 1);
+    out += std::string(first) + "\n" + std::string(later, ' ');
+    line.remove_prefix(std::min(line.find_first_not_of(' ', at), line.size()));
+    width = std::max<std::size_t>(width, later + 20);
+    if (later > 0 && width > later) {  // the rest stands behind the indentation
+      const std::size_t rest = width - later;
+      while (line.size() > rest) {
+        std::size_t cut = line.rfind(' ', rest);
+        if (cut == std::string_view::npos || cut == 0) cut = line.find(' ', rest);
+        if (cut == std::string_view::npos) break;
+        out += std::string(line.substr(0, cut)) + "\n" + std::string(later, ' ');
+        line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+      }
+      break;
+    }
+  }
+  out += line;
+}
+
+// The kind of an option's value, by its name.
+const std::map<std::string, std::string>& kinds() {
+  static const std::map<std::string, std::string> kKinds = {
+      {"on", "MACHINE"},      {"bytes", "SIZE"},       {"min", "SIZE"},    {"max", "SIZE"},       {"block", "SIZE"},
+      {"json", "FILE"},       {"svg", "FILE"},         {"xml", "FILE"},    {"out", "FILE"},       {"curves", "FILE"},
+      {"timeline", "FILE"},   {"calibration", "FILE"}, {"config", "FILE"}, {"compare", "FILE"},   {"cards", "FILE"},
+      {"heat", "FILE"},       {"stairs", "FILE"},      {"table", "FILE"},  {"record", "FILE"},    {"slurm", "FILE"},
+      {"kubernetes", "FILE"}, {"hostfile", "FILE"},    {"file", "FILE"},   {"algo", "ALGORITHM"}, {"proto", "PROTOCOL"},
+      {"fault", "FAULT"},     {"dtype", "TYPE"},       {"load", "LOAD"},   {"beside", "JOB"}};
+  return kKinds;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+}  // namespace
+
+std::string wrapped(const std::string& text, std::size_t width) {
+  if (width >= kWide) return text;
+  constexpr std::size_t kFull = 90;  // prose of the source is wrapped at 120 columns: a longer line goes on
+  std::string out, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) add_cut(out, paragraph, width), out += '\n';
+    paragraph.clear();
+  };
+  std::size_t at = 0;
+  bool goes_on = false;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    const bool prose = !line.empty() && indentation(line) == 0;
+    if (goes_on && prose) {
+      paragraph += ' ';
+    } else {
+      end_paragraph();
+    }
+    if (prose) {
+      paragraph += line;
+    } else {
+      add_cut(out, line, width);
+      out += '\n';
+    }
+    goes_on = prose && line.size() > kFull;
+  }
+  end_paragraph();
+  if (!text.ends_with('\n') && out.ends_with('\n')) out.pop_back();
+  return out;
+}
+
+void dress_help(CLI::App& app) {
+  const auto help = std::make_shared<Help>(static_cast<std::size_t>(terminal_width()));
+  app.formatter(help);
+  for (CLI::App* sub : app.get_subcommands({})) {
+    sub->formatter(help);
+    for (CLI::Option* option : sub->get_options())
+      for (const std::string& name : option->get_lnames())
+        if (const auto kind = kinds().find(name); kind != kinds().end() && option->get_type_name().starts_with("TEXT"))
+          option->type_name(kind->second);
+  }
+}
+
+bool colours_wanted() { return isatty(STDOUT_FILENO) != 0 && env::value_of("NO_COLOR").value_or("").empty(); }
+
+void group_options(CLI::App& sub, const std::string& heading, std::initializer_list<const char*> options) {
+  for (const char* option : options) sub.get_option(option)->group(heading);
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv) {
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    commands.push_back(sub->get_name());
+  const std::string given = argc > 1 ? argv[1] : "";
+  if (!given.starts_with('-') && std::ranges::find(commands, given) == commands.end() &&
+      app.get_subcommands([&](const CLI::App* s) { return s->get_name() == given; }).empty())
+    return fmt::format("unknown command '{}'; {}weft --help lists them", given, did_you_mean(given, commands));
+  const auto parsed = app.get_subcommands();
+  const CLI::App& command = parsed.empty() ? app : *parsed.front();
+  const std::string help = parsed.empty() ? "weft --help" : fmt::format("weft {} --help", command.get_name());
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr) return fmt::format("{} ({})", problem.what(), help);
+  std::vector<std::string> extra = app.remaining(true);
+  const auto option = std::ranges::find_if(extra, [](const std::string& e) { return e.starts_with('-'); });
+  if (option == extra.end())
+    return fmt::format("{}: '{}' is one argument too many ({})", command.get_name(), extra.front(), help);
+  const std::string name = option->substr(0, option->find('='));
+  return fmt::format("{} has no option {}; {}{} lists them", parsed.empty() ? "weft" : command.get_name(), name,
+                     did_you_mean(name, names_of_options(command)), help);
+}
+
+}  // namespace weft::cli
