@@ -172,6 +172,10 @@ TEST(Tables, EveryTableOfARealMachineImports) {
     if (entry.path().extension() != ".txt") continue;
     const std::string name = entry.path().filename().string();
     const auto t = read_machine_file(catalog(), entry.path());
+    if (name.starts_with("p2p")) {  // peer access without links
+      EXPECT_FALSE(t) << name;
+      continue;
+    }
     ASSERT_TRUE(t) << t.error().message;
     ASSERT_TRUE(t->machine) << name;
     if (const auto at = gpus.find(name); at != gpus.end()) {
