@@ -9,9 +9,12 @@ namespace weft::env {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "NCCL_ALGO",     "NCCL_PROTO",       "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_SOCKET_IFNAME",
-    "NCCL_DEBUG",    "NCCL_DEBUG_FILE",  "NCCL_DEBUG_SUBSYS",  "NCCL_TOPO_FILE",     "NCCL_TOPO_DUMP_FILE",
-    "NCCL_BUFFSIZE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"};
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",
+    "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_BUFFSIZE",
+    "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
+    // Without a meaning here: see without_meaning.
+    "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_GDR_LEVEL",
+    "NCCL_P2P_LEVEL", "NCCL_CROSS_NIC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_NTHREADS"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -123,6 +126,20 @@ class Translation {
     if (given("NCCL_TOPO_DUMP_FILE") != nullptr)
       ignored("NCCL_TOPO_DUMP_FILE", "`weft topo --json FILE` writes what weft sees");
     if (given("NCCL_BUFFSIZE") != nullptr) ignored("NCCL_BUFFSIZE", "weft's slots have the size that its plans need");
+    constexpr std::pair<const char*, const char*> kOthers[] = {
+        {"NCCL_NVLS_ENABLE", "weft uses a switch's sums where the machine has them"},
+        {"NCCL_COLLNET_ENABLE", "weft uses a network's sums where the machine has them"},
+        {"NCCL_IB_DISABLE", "WEFT_TRANSPORT names the transport; tcp leaves RDMA alone"},
+        {"NCCL_IB_HCA", "UCX_NET_DEVICES names the NICs of transport ucx"},
+        {"NCCL_NET", "WEFT_TRANSPORT names the transport"},
+        {"NCCL_NET_GDR_LEVEL", "transport ucx decides about GPU Direct RDMA"},
+        {"NCCL_P2P_LEVEL", "WEFT_DEVICE_PATH says whether GPUs reach each other"},
+        {"NCCL_CROSS_NIC", "rings follow the rails of the machine"},
+        {"NCCL_SOCKET_NTHREADS", "weft has no threads for its sockets"},
+        {"NCCL_NSOCKS_PERTHREAD", "a connection of weft is one socket"},
+        {"NCCL_NTHREADS", "kernels have the threads that their copies need"}};
+    for (const auto& [name, why] : kOthers)
+      if (given(name) != nullptr) ignored(name, why);
   }
 
  private:

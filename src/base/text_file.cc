@@ -3,6 +3,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/packed_text.h"
 #include "base/text.h"
 
 namespace weft {
@@ -24,7 +25,7 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::uintm
   std::string text(static_cast<std::size_t>(error ? 0 : size), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (error || !stream) return bad_input("{}: cannot be read", shown(file.string()));
-  return text;
+  return unpacked(file.string(), std::move(text), largest);
 }
 
 }  // namespace weft

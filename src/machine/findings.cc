@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/embedded.h"
 #include "machine/catalog/catalog.h"
@@ -103,6 +104,10 @@ std::vector<std::string> findings(const Topology& machine) {
         fmt::format("{} of {} GPUs have no model: constants of no vendor are used, and NCCL's tuner "
                     "needs FILE:gpu=MODEL (weft catalog lists models)",
                     unnamed, gpus.size()));
+  std::set<std::string> assumed;  // what a reader of the machine's file had to guess
+  for (const Device& device : machine.devices())
+    if (const auto fact = device.facts.get("assumed"); !fact.empty()) assumed.emplace(fact);
+  found.insert(found.end(), assumed.begin(), assumed.end());
   of_nvlinks(machine, *catalog, found);
   of_oversubscription(machine, found);
   std::vector<std::string> without_rate;

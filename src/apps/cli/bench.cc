@@ -74,6 +74,32 @@ Status set_level(BenchSpec& spec) {
   return {};
 }
 
+// NCCL_ALGO and NCCL_PROTO with one name hold where NCCL's tuner chooses for a simulated machine, as --algo and --proto
+// do; all other variables of NCCL are named, because they change nothing there.
+Status take_nccl_variables(BenchSpec& spec) {
+  if (spec.on.empty() || spec.on == "this") return {};
+  WEFT_TRY(const env::Settings settings, env::read());
+  for (const auto* list : {&settings.nccl_understood, &settings.nccl_ignored})
+    for (const std::string& sentence : *list) {
+      const std::string variable = sentence.substr(0, sentence.find(' '));
+      const bool algorithm = variable.starts_with("NCCL_ALGO="), protocol = variable.starts_with("NCCL_PROTO=");
+      const std::string value = variable.substr(std::min(variable.size(), variable.find('=') + 1));
+      std::string& option = algorithm ? spec.algorithm : spec.protocol;
+      const bool one = !value.empty() && value.find_first_of("^,:; ") == std::string::npos;
+      if ((algorithm || protocol) && one && spec.tuner != "weft" && option.empty()) {
+        option = value;
+        fmt::print(stderr, "weft: {} holds\n", shown(variable));
+      } else {
+        fmt::print(
+            stderr,
+            "weft: {} has no effect on a simulated machine: --tuner nccl, --algo, --proto and --channels say what "
+            "NCCL does there\n",
+            shown(variable));
+      }
+    }
+  return {};
+}
+
 // Checks the options of a collective other than `all`'s ranks, fills in what follows from them, and loads the machine.
 // Errors (bad input): names the option.
 Result<Machine> settle(BenchSpec& spec) {
@@ -102,6 +128,7 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.check && (!spec.beside.empty() || !spec.loads.empty() || !spec.compute.empty()))
     return bad_input("--check does not go together with --beside, --load and --compute");
   WEFT_CHECK(set_level(spec));
+  WEFT_CHECK(take_nccl_variables(spec));
   return load_machine(spec.on, spec.calibration);
 }
 

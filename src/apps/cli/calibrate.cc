@@ -4,8 +4,8 @@
 #include "apps/cli/commands.h"
 #include "apps/training/fit_cards.h"
 #include "base/env.h"
+#include "base/job_text.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "model/accuracy/fit.h"
 #include "plan/cost/shipped.h"
 
@@ -73,7 +73,7 @@ Result<std::vector<accuracy::Table>> read_tables(const Spec& spec) {
     accuracy::Description description{
         .machine = spec.on, .ranks = static_cast<Rank>(spec.ranks), .gpus_per_thread = static_cast<int>(spec.together)};
     WEFT_TRY(description.collective, schedule::parse_collective(spec.collective));
-    WEFT_TRY(const std::string text, read_text_file(file));
+    WEFT_TRY(const std::string text, read_job_text(file));
     WEFT_TRY(auto table, accuracy::parse_table(file, text, description));
     tables.push_back(std::move(table));
   }
@@ -109,7 +109,7 @@ Result<int> fit_to_steps(const Spec& spec) {
   training::StepMachines machines;
   std::vector<training::OwnStep> steps;
   for (const std::string& file : spec.train) {
-    WEFT_TRY(const std::string text, read_text_file(file));
+    WEFT_TRY(const std::string text, read_job_text(file));
     if (training::is_training_log(text)) {
       if (spec.gpu.empty()) return bad_input("{} is a log, which does not say on what it ran: --gpu, e.g. H100", file);
       WEFT_TRY(auto step, training::step_of_log(file, text, spec.gpu, machines));

@@ -4,6 +4,7 @@
 #include "apps/cli/commands.h"
 #include "apps/doctor/causes.h"
 #include "apps/doctor/tables.h"
+#include "base/job_text.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "model/accuracy/predict.h"
@@ -27,7 +28,8 @@ Is this table of nccl-tests what the machine should deliver? Reads the text of a
 collectives or of weft bench as it was printed, with prompts and other lines around. Without --on the machine is guessed
 from the table's list of devices. Each row is held against the model: what NCCL would choose, timed by weft's simulator.
 If large messages are slow, causes are replayed in the simulated machine one after the other; they are listed by their
-likelihood, and that the model is at fault is one of them. Exit 1 if the table is slow.
+likelihood, and that the model is at fault is one of them. Both columns are judged, out of place and in place. Exit 1 if
+the table is slow or counts wrong elements, 2 if it contradicts itself or is of no collective.
 
 Examples:
   weft check perf.txt --on dgx-h100:nodes=2
@@ -69,6 +71,14 @@ Result<std::string> machine_of(const Spec& spec, const PerfTable& table) {
   return bad_input("weft check needs --on MACHINE: the table names no GPU");
 }
 
+// How many ranks: as an option says, as the list says where it is whole, else as the ratio of bandwidths says.
+std::int64_t ranks_of(const Spec& spec, const PerfTable& table) {
+  if (spec.ranks > 0) return spec.ranks;
+  const auto listed = static_cast<std::int64_t>(table.listed.size());
+  if (table.ranks > 0 && (listed == 0 || listed == table.ranks)) return table.ranks;
+  return std::max(table.ranks, doctor::infer_collective(table, 0).ranks);
+}
+
 // The table and the machine must be of one kind of GPU and of one size.
 Status fits(const Spec& spec, const PerfTable& table, const Machine& machine) {
   constexpr std::string_view kGenerations[] = {"V100", "A100",   "H100", "H200", "B200",
@@ -85,7 +95,7 @@ Status fits(const Spec& spec, const PerfTable& table, const Machine& machine) {
                        device.model);
     break;
   }
-  const Rank ranks = spec.ranks > 0 ? spec.ranks : table.ranks;
+  const auto ranks = static_cast<Rank>(std::min<std::int64_t>(ranks_of(spec, table), 1 << 30));
   if (ranks > machine.view->endpoints())
     return bad_input("{}: the table is of {} ranks, but {} has {}", spec.table, ranks, machine.name,
                      machine.view->endpoints());
@@ -227,10 +237,13 @@ std::string verdict_of(bool is_slow, const std::vector<Explanation>& causes) {
   return fmt::format("is slow; the likeliest cause ({:.0f} %) is {}", 100 * first.likelihood, first.words);
 }
 
-void print(const Judged& judged, const std::vector<Explanation>& causes) {
+void print(const Judged& judged) {
   fmt::print("{:>12} {:>12} {:>12} {:>10} {:>10} {:>16} {:>9}  verdict\n", "size", "measured us", "model us",
              "busbw GB/s", "model GB/s", "expected GB/s", "lost GB/s");
   fmt::print("{}", judged.lines);
+}
+
+void print_causes(const std::vector<Explanation>& causes) {
   if (causes.empty()) return;
   fmt::print("\n{:>10} {:>9}  cause; what verifies it\n", "likelihood", "left |ln|");
   for (const Explanation& cause : causes)
@@ -243,6 +256,10 @@ void print_notes(const PerfTable& table) {
   if (table.cut > 0)
     fmt::print("{} line{} that begin as rows are cut off or damaged and were left out.\n", table.cut,
                table.cut == 1 ? "" : "s");
+  if (table.left_out > 0)
+    fmt::print(
+        "{} other section{} of this file left out: one collective on its largest number of processes is judged.\n",
+        table.left_out, table.left_out == 1 ? " was" : "s were");
   const auto odd = doctor::non_monotonic(table);
   if (odd.empty()) return;
   std::string sizes;
@@ -251,19 +268,77 @@ void print_notes(const PerfTable& table) {
              sizes);
 }
 
+// What the table says of its ranks and its collective, what its bandwidths say, and what the options say must agree.
+Status agrees(const Spec& spec, const PerfTable& table, const std::string& collective, std::int64_t ranks) {
+  if (!table.refused.empty()) return bad_input("{}: {}", spec.table, shown(table.refused));
+  if (!spec.collective.empty() && !table.collective.empty() && spec.collective != table.collective)
+    return bad_input("{}: --collective {}, but the table is of {} ('{}')", spec.table, spec.collective,
+                     table.collective, shown(table.named));
+  const auto listed = static_cast<std::int64_t>(table.listed.size());
+  const bool whole = listed > 0 && listed == table.ranks;
+  if (spec.ranks > 0 && table.ranks > 0 && (spec.ranks < table.ranks || (whole && listed > 1 && spec.ranks != listed)))
+    return bad_input("{}: --ranks {}, but the table {} {}", spec.table, spec.ranks,
+                     whole ? "lists" : "names a rank of at least", table.ranks);
+  if (ranks == 1)
+    return bad_input("{}: the table is of one rank, which sends nothing to any other: there is nothing to judge",
+                     spec.table);
+  const auto kind = schedule::parse_collective(collective);
+  const doctor::Inferred inferred = doctor::infer_collective(table, 0);
+  if (!kind || ranks <= 0 || inferred.ratio <= 0) return {};
+  constexpr double kNear = 0.02;
+  const double factor = schedule::bus_factor(*kind, static_cast<Rank>(ranks));
+  if (std::abs(inferred.ratio - factor) < kNear * factor) return {};
+  const std::string means = inferred.ranks > 1 ? fmt::format(", which means {} ranks", inferred.ranks) : std::string();
+  return bad_input("{}: its busbw is {:.3f} times its algbw{}, but {} of {} ranks has {:.3f}{}", spec.table,
+                   inferred.ratio, means, collective, ranks, factor,
+                   spec.ranks > 0 ? " (--ranks)"
+                   : listed > 0   ? " (as many are listed)"
+                                  : "");
+}
+
+// Rows whose size the model can time. `in_place`: those times.
+std::vector<Point> points_of(const PerfTable& table, Rank ranks, bool in_place) {
+  std::vector<Point> points;
+  for (const PerfTable::Row& row : table.rows) {
+    const double time = in_place ? row.in_place : row.microseconds;
+    if (row.bytes <= kMostMessage && time > 0)
+      points.push_back({.bytes = row.bytes, .ranks = ranks, .time = Duration::microseconds(time)});
+  }
+  return points;
+}
+
+bool is_slow_table(const Judged& judged, std::size_t rows) {
+  return judged.slow > 0 && (judged.large == 0 ? 2 * judged.slow > rows : 2 * judged.slow_large > judged.large);
+}
+
+// "3 wrong elements at 1 GiB and 2 more sizes"; empty: none.
+std::string wrong_in_words(const PerfTable& table) {
+  std::size_t sizes = 0;
+  const PerfTable::Row* first = nullptr;
+  for (const PerfTable::Row& row : table.rows)
+    if (row.wrong > 0 && sizes++ == 0) first = &row;
+  if (first == nullptr) return "";
+  return fmt::format("{} wrong element{} at {}{}", first->wrong, first->wrong == 1 ? "" : "s",
+                     format_bytes(first->bytes),
+                     sizes > 1 ? fmt::format(" and at {} more size{}", sizes - 1, sizes == 2 ? "" : "s") : "");
+}
+
 Result<int> run(const Spec& spec) {
-  WEFT_TRY(const std::string text, read_text_file(spec.table));
-  const PerfTable read = doctor::read_table(text);
+  WEFT_TRY(std::string text, read_text_file(spec.table));
+  const PerfTable read = doctor::read_table(plain_text(std::move(text)));
+  if (!read.refused.empty()) return bad_input("{}: {}", spec.table, shown(read.refused));
   if (read.rows.empty())
     return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …)", spec.table);
-  WEFT_TRY(const std::string on, machine_of(spec, read));
-  WEFT_TRY(const Machine machine, load_machine(on));
-  WEFT_CHECK(fits(spec, read, machine));
-  const auto inferred = doctor::infer_collective(read, spec.ranks > 0 ? spec.ranks : read.ranks);
+  const std::int64_t number = ranks_of(spec, read);
+  const auto inferred = doctor::infer_collective(read, number);
   const std::string collective = !spec.collective.empty()       ? spec.collective
                                  : !read.collective.empty()     ? read.collective
                                  : !inferred.collective.empty() ? inferred.collective
                                                                 : "all_reduce";
+  WEFT_CHECK(agrees(spec, read, collective, number));
+  WEFT_TRY(const std::string on, machine_of(spec, read));
+  WEFT_TRY(const Machine machine, load_machine(on));
+  WEFT_CHECK(fits(spec, read, machine));
   const std::string because = spec.collective.empty() && read.collective.empty()
                                   ? fmt::format(" (taken from the rows: {}; --collective says otherwise)",
                                                 inferred.reason.empty() ? "they do not say" : inferred.reason)
@@ -274,29 +349,42 @@ Result<int> run(const Spec& spec) {
                                                             : read.gpus_per_thread > 0 ? read.gpus_per_thread
                                                                                        : 1)};
   WEFT_TRY(table.collective, schedule::parse_collective(collective));
-  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks > 0 ? spec.ranks : read.ranks > 0 ? read.ranks : -1));
-  for (const PerfTable::Row& row : read.rows)
-    if (row.bytes <= kMostMessage)
-      table.points.push_back({.bytes = row.bytes, .ranks = ranks, .time = Duration::microseconds(row.microseconds)});
+  WEFT_TRY(const Rank ranks, ranks_on(machine, number > 0 ? number : -1));
+  table.points = points_of(read, ranks, false);
+  accuracy::Table in_place = table;
+  in_place.points = points_of(read, ranks, true);
+  if (table.points.empty()) std::swap(table, in_place);
   accuracy::Predictor predictor(
       cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
   WEFT_TRY(const Judged judged, judge(predictor, table, ranks));
-  const bool is_slow = judged.slow > 0 && (judged.large == 0 ? 2 * judged.slow > table.points.size()
-                                                             : 2 * judged.slow_large > judged.large);
+  WEFT_TRY(const Judged beside, judge(predictor, in_place, ranks));
+  const bool out_slow = is_slow_table(judged, table.points.size()),
+             in_slow = is_slow_table(beside, in_place.points.size());
+  const bool is_slow = out_slow || in_slow;
+  const std::string wrong = wrong_in_words(read);
   std::vector<Explanation> causes;
-  if (is_slow && judged.large > 0) {
-    const accuracy::Table part = sample(table);
+  if (is_slow && (out_slow ? judged : beside).large > 0) {
+    const accuracy::Table part = sample(out_slow ? table : in_place);
     WEFT_TRY(const auto healthy, residuals(predictor, part));
     WEFT_TRY(causes, explanations(predictor, machine, part, healthy));
   }
-  const std::string verdict = verdict_of(is_slow, causes);
+  const std::string verdict = (wrong.empty() ? "" : fmt::format("has wrong results ({}) and ", wrong)) +
+                              (in_slow && !out_slow ? "in place " : "") + verdict_of(is_slow, causes);
   if (spec.json != "-") {
-    fmt::print("This {} table{} {}: {} of {} rows are slow on {} ranks of {}{}.\n", collective, because, verdict,
-               judged.slow, table.points.size(), ranks, machine.name,
-               spec.on.empty() ? " (guessed from the table)" : "");
+    fmt::print("This {} table{} {}: {} of {} rows are slow{} on {} ranks of {}{}.\n", collective, because, verdict,
+               judged.slow, table.points.size(),
+               in_place.points.empty()
+                   ? ""
+                   : fmt::format(" out of place, {} of {} in place", beside.slow, in_place.points.size()),
+               ranks, machine.name, spec.on.empty() ? " (guessed from the table)" : "");
     print_notes(read);
     fmt::print("\n");
-    print(judged, causes);
+    print(judged);
+    if (beside.slow > 0) {
+      fmt::print("\nin place:\n");
+      print(beside);
+    }
+    print_causes(causes);
   }
   if (!spec.json.empty()) {
     nlohmann::json list = nlohmann::json::array();
@@ -315,10 +403,13 @@ Result<int> run(const Spec& spec) {
                                       {"verdict", verdict},
                                       {"slow", is_slow},
                                       {"lost_busbw_gbs", judged.lost},
+                                      {"wrong", wrong},
+                                      {"in_place_slow", in_slow},
                                       {"rows", judged.rows},
+                                      {"in_place_rows", beside.rows},
                                       {"causes", list}}));
   }
-  return is_slow ? kBadAnswer : 0;
+  return is_slow || !wrong.empty() ? kBadAnswer : 0;
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using report::DoctorReport;
 
 struct Spec {
   std::vector<std::string> paths;
-  std::string on, json, bytes = "1G", workload;
+  std::string on, json, bytes, workload;
   double price = 0;
   bool verbose = false;
 };
@@ -26,7 +27,9 @@ constexpr const char* kExamples = R"(
 Says what is wrong with a job from its logs, or with this machine, in at most three root findings, each with its evidence,
 a remedy and a command that verifies it. Reads NCCL_DEBUG logs, PyTorch's watchdog lines and flight recorder dumps (JSON),
 nccl-tests tables, dmesg, ibstat, nvidia-smi text: files, or folders of them. With --on, a fault that can be replayed is
-replayed on that machine, and its cost for an all_reduce is printed. Exit 1 if a root was found.
+replayed on that machine, and its cost for an all_reduce is printed. Files may be packed (gz, xz, zst, bz2) and in UTF-16.
+Exit 0 if nothing reports trouble (slow paths and settings are advice), 1 if a root was found, or an effect of one, or a
+line that reports trouble and that no rule knows, 2 if the input cannot be read.
 
 Examples:
   weft doctor logs/                              all files in a folder
@@ -55,6 +58,7 @@ void print(const DoctorFinding& f, std::size_t number, bool verbose) {
              f.confidence,
              f.ranks.empty() ? "" : fmt::format(", rank{} {}", f.ranks.size() == 1 ? "" : "s", ranges(f.ranks)),
              f.peer.empty() ? "" : fmt::format(", names {}", shown(f.peer)));
+  if (!f.parts.empty()) fmt::print("   part:    {}\n", shown(fmt::format("{}", fmt::join(f.parts, ", "))));
   const std::size_t lines = verbose ? f.evidence.size() : std::min<std::size_t>(2, f.evidence.size());
   for (std::size_t i = 0; i < lines; ++i)
     fmt::print("   {}{}: {}\n", f.evidence[i].file,
@@ -96,7 +100,10 @@ void print(const DoctorReport& report, bool verbose) {
 Result<DoctorReport> examine(const Spec& spec) {
   DoctorReport report;
   if (spec.paths.empty()) {
-    if (!spec.on.empty()) return bad_input("--on needs logs: a machine that is not here cannot be examined");
+    for (const auto& [option, given] :
+         {std::pair{"--on", !spec.on.empty()}, std::pair{"--bytes", !spec.bytes.empty()},
+          std::pair{"--workload", !spec.workload.empty()}, std::pair{"--price", spec.price != 0}})
+      if (given) return bad_input("{} needs logs: a machine that is not here cannot be examined", option);
     report = doctor::examine(doctor::real_probes());
   } else {
     WEFT_TRY(auto rules, doctor::shipped_rules());
@@ -106,10 +113,11 @@ Result<DoctorReport> examine(const Spec& spec) {
     report = diagnose(evidence);
     if (spec.on.empty() && !spec.workload.empty()) return bad_input("--workload needs --on: the machine of the job");
     if (spec.on.empty() && spec.price != 0) return bad_input("--price needs --on: the machine of the job");
+    if (spec.on.empty() && !spec.bytes.empty()) return bad_input("--bytes needs --on: the machine of the job");
     if (spec.price < 0) return bad_input("--price {}: at least 0", spec.price);
     if (!spec.on.empty()) {
       WEFT_TRY(Machine machine, load_machine(spec.on));
-      WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+      WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes.empty() ? "1G" : spec.bytes));
       DoctorCosts costs(std::move(machine), bytes, spec.price);
       if (!spec.workload.empty()) WEFT_CHECK(costs.train(spec.workload));
       for (auto* list : {&report.roots, &report.slow})
@@ -126,8 +134,7 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const DoctorReport report, examine(spec));
   if (spec.json != "-") print(report, spec.verbose);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
-  const bool reported = std::ranges::any_of(report.unknown, [](const auto& one) { return one.severity != "warning"; });
-  return report.roots.empty() && !reported ? 0 : kBadAnswer;
+  return report.troubled ? kBadAnswer : 0;
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
@@ -146,7 +153,7 @@ Command add_doctor(CLI::App& app) {
                   "what the job trains, e.g. llama3-70b:tp=8,pp=2,global-batch=512: costs are those of a step");
   sub->add_option("--price", spec->price,
                   "of a GPU-hour: what a fault costs a day of training, and what a job costs while it stands");
-  sub->add_option("--bytes", spec->bytes, "message of that all_reduce")->capture_default_str();
+  sub->add_option("--bytes", spec->bytes, "message of that all_reduce (default: 1G)");
   sub->add_flag("--verbose", spec->verbose, "all evidence, and what was folded");
   sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text")
       ->check(writable);

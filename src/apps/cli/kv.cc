@@ -25,6 +25,7 @@ report::KvSizeReport size_report(const Spec& spec, std::string_view text, const 
   const models::CacheShape cache = model.model.cache();
   report::KvSizeReport r{.config = spec.config,
                          .type = model.type,
+                         .left_out = model.model.left_out,
                          .latent = model.mla(),
                          .layers = model.layers(),
                          .tokens = tokens,
@@ -71,6 +72,7 @@ void print_size(const report::KvSizeReport& r) {
   row("copies over the ranks", r.copies);
   row("bytes per token and rank", r.rank_token_bytes);
   row("bytes per block and rank", r.rank_token_bytes * r.block_tokens);
+  for (const std::string& part : r.left_out) fmt::print("  {:<26} {:>14}  {}\n", "not modelled", "", shown(part));
 }
 
 Result<int> size(const Spec& spec) {

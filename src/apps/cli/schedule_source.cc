@@ -1,5 +1,6 @@
 #include "apps/cli/schedule_source.h"
 
+#include "base/text_file.h"
 #include "plan/collectives/registry.h"
 #include "plan/schedule/exchange/written.h"
 
@@ -21,6 +22,8 @@ Result<schedule::Document> ScheduleSource::load() const {
     if (!algorithm.empty()) return bad_input("{} is a file; --algo goes with a collective", what);
     return schedule::read_document(what);
   }
+  if (file_exists(what) && !schedule::parse_collective(what))
+    return bad_input("{}: a file of a schedule has a name that ends in .xml (MSCCL) or .json", what);
   WEFT_TRY(const Collective collective, schedule::parse_collective(what));
   if (algorithm.empty()) return bad_input("{}: --algo is missing (weft verify --all lists the algorithms)", what);
   WEFT_TRY(const auto* found, collectives::find_algorithm(collective, algorithm));

@@ -10,6 +10,7 @@
 #include "apps/training/compare.h"
 #include "apps/training/config/config.h"
 #include "apps/training/pictures.h"
+#include "base/job_text.h"
 #include "base/report/train.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -244,7 +245,7 @@ void print_config(const std::string& file, const training::Config& config) {
 // Takes from a framework's file what the command line does not say. `accumulate`: micro-batches of one rank where the
 // file gives them instead of a global batch; 0 where it says neither.
 Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model,
-                   std::optional<std::int64_t>& accumulate, bool quiet) {
+                   std::optional<std::int64_t>& accumulate, std::string& tuning, bool quiet) {
   // FILE, or FILE:FUNCTION of a Python file with several configurations.
   std::string file = spec.config;
   training::ConfigHints hints;
@@ -253,7 +254,8 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
     file.resize(colon);
   }
   if (spec.vocab != 0) hints.vocab = spec.vocab;
-  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(std::string packed, read_text_file(file));
+  const std::string text = plain_text(std::move(packed));
   WEFT_TRY(training::Config config, training::parse_config(file, text, hints));
   for (const auto& [name, value] : config.numbers)
     if (!spec.given(name.c_str())) set_number(words, name, value);
@@ -261,6 +263,7 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
   if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
   if (!config.numbers.contains("global-batch") && !spec.given("global-batch"))
     accumulate = config.accumulate.value_or(0);
+  tuning = config.tuning;
   if (words.model.empty()) words.model = config.model_name;
   if (words.model.empty() && config.model) {
     model = std::move(config.model);
@@ -278,13 +281,15 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   WEFT_TRY(words.cards, own_cards(spec));
   std::optional<training::Model> own;
   std::optional<std::int64_t> accumulate;
-  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, accumulate, quiet));
+  std::string tuning;
+  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, accumulate, tuning, quiet));
   if (words.model.empty())
     return bad_input(
         "weft train needs a MODEL: a config.json, or a name such as llama3-70b (weft train --help lists them)");
   if (words.on.empty() || words.on == "this")
     return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
   WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
+  if (!tuning.empty()) model.name += fmt::format(" (all weights; {} is not priced here)", tuning);
   WEFT_TRY(Machine machine, load_machine(words.on));
   words.on = machine.name;
   if (!spec.config.empty() && words.plan.seq == 0) words.plan.seq = std::min(model.seq, kUsualSequence);

@@ -92,6 +92,8 @@ DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool seco
       if (f.evidence.size() < kMostEvidence && (fact->rank >= 0 && shown.insert(fact->rank).second) != again &&
           (again ? !listed(f, *fact) : true))
         f.evidence.push_back({fact->file, fact->text, fact->host, fact->time, fact->line, fact->rank});
+  for (const Fact* fact : facts)
+    if (!fact->part.empty() && std::ranges::find(f.parts, fact->part) == f.parts.end()) f.parts.push_back(fact->part);
   // The peer that others name is nearer to the cause than the ranks that complain.
   f.peer = peer_of(evidence, group);
   return f;
@@ -127,6 +129,15 @@ std::string next_of(const Evidence& evidence, const std::vector<Group>& groups) 
         break;
       }
   return text;
+}
+
+// ", mlx5_3 port 1 and mlx5_4 port 1": the parts of a machine.
+std::string parts_in_words(const DoctorFinding& f) {
+  constexpr std::size_t kMostParts = 4;
+  if (f.parts.empty()) return "";
+  const std::size_t named = std::min(kMostParts, f.parts.size());
+  return fmt::format(", {}{}", fmt::join(std::span(f.parts).first(named), " and "),
+                     named < f.parts.size() ? fmt::format(" and {} more", f.parts.size() - named) : "");
 }
 
 std::string ranks_in_words(const DoctorFinding& f) {
@@ -187,12 +198,13 @@ std::string verdict_of(const DoctorReport& report) {
         report.victims.empty()
             ? ""
             : fmt::format("; victims: {} other rank{}", report.victims.size(), report.victims.size() == 1 ? "" : "s");
-    return fmt::format("{} ({}{}){}", first.finding, first.confidence, ranks_in_words(first), victims);
+    return fmt::format("{} ({}{}{}){}", first.finding, first.confidence, ranks_in_words(first), parts_in_words(first),
+                       victims);
   }
   if (!report.unknown.empty()) return unknown_in_words(report);
   if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
   if (report.slow.empty()) return "No fault found";
-  return fmt::format("No fault; slow: {}{}", report.slow.front().finding,
+  return fmt::format("No fault; slow: {}{}{}", report.slow.front().finding, parts_in_words(report.slow.front()),
                      report.slow.size() == 1 ? "" : fmt::format(", and {} more", report.slow.size() - 1));
 }
 
@@ -226,6 +238,7 @@ DoctorReport diagnose(const Evidence& evidence) {
   add_unknown(evidence, report);
   const bool worse = std::ranges::any_of(report.unknown, [](const auto& u) { return u.severity != "warning"; });
   if ((effects || worse) && report.roots.empty()) report.next = next_of(evidence, groups);
+  report.troubled = !report.roots.empty() || !report.unknown.empty() || effects;
   report.verdict = verdict_of(report);
   return report;
 }

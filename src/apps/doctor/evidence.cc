@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "apps/doctor/line.h"
+#include "apps/doctor/memory.h"
 #include "apps/doctor/pickle.h"
 #include "apps/doctor/tables.h"
 #include "base/text_file.h"
@@ -20,7 +21,7 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
 // Owners of words behind those of the rules.
-enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kOwners };
+enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kOwners };
 
 // Lines with one of these are of a known kind even where no rule finds anything in them.
 constexpr std::string_view kKinds[] = {" NCCL ",    "NVRM",      "SXid",   "mlx5",   "[rank", "[Rank", "ProcessGroup",
@@ -55,6 +56,8 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   for (const std::string_view word : kRasWords) words_.add(word, owner(kRas));
   for (const std::string_view word : table_words()) words_.add(word, owner(kTable));
   for (const std::string_view word : trouble_words()) words_.add(word, owner(kTrouble));
+  for (const std::string_view word : kPartWords) words_.add(word, owner(kPart));
+  words_.add("by PyTorch", owner(kMemory));
   words_.build();
   hit_.assign(rules_.size() + kOwners, 0);
 }
@@ -94,18 +97,22 @@ Status Evidence::add_path(const std::string& path) {
   } else {
     files.emplace_back(path);
   }
+  const std::size_t unread = left_out_.size();
   for (const fs::path& file : files) {
-    const auto text = read_text_file(file, kLargestFile);
-    const std::string problem = !text ? text.error().message : add_file(file.string(), *text);
+    auto text = read_text_file(file, kLargestFile);
+    const std::string problem = !text ? text.error().message : add_file(file.string(), std::move(*text));
     if (problem.empty()) continue;
     if (!folder) return bad_input("{}", problem);
     left_out_.push_back(problem);
   }
+  if (folder && left_out_.size() - unread == files.size())
+    return bad_input("{}: no file of the folder can be read: {}", path, left_out_[unread]);
   return {};
 }
 
 void Evidence::add_text(const std::string& file, std::string_view text) {
   ++files_;
+  parts_.clear();
   if (const auto first = text.find_first_not_of(" \t\r\n");
       first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
     return;
@@ -142,6 +149,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
   std::ranges::sort(hits_);
   const Line line = strip_launcher(original);
   bool understood = hit(kKnown);
+  if (hit(kPart)) parts_.line(line.text, number);
   std::optional<Fact> fact;  // what all rules' facts of this line have in common
   std::optional<Process> process;
   for (const int owner : hits_) {
@@ -162,6 +170,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
       fact->peer = peer_of(line.text);
+      fact->part = parts_.of(line.text, number);
       if (const auto moment = moment_of(original)) {
         fact->time = moment->shown;
         fact->at = moment->seconds;
@@ -185,8 +194,19 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
     if (has_wrong_elements(line.text))
       found("F155", {.file = file, .text = std::string(original), .source = "table", .line = number});
   }
+  if (hit(kMemory)) fragmented(file, number, original);
   if (!fact && hit(kTrouble) && !hit(kTable)) keep_unknown(file, number, original);
   if (!understood && !hit(kJob)) ++not_understood_;
+}
+
+void Evidence::fragmented(const std::string& file, int number, std::string_view original) {
+  const Line line = strip_launcher(original);
+  const std::string text = fragmentation(line.text);
+  if (text.empty()) return;
+  Fact fact{.file = file, .text = text, .source = "pytorch", .line = number, .rank = line.rank};
+  for (const std::string_view word : {"[Rank ", "[rank"})
+    if (fact.rank < 0) fact.rank = number_behind(line.text, word);
+  found("G19", std::move(fact));
 }
 
 void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
@@ -230,7 +250,7 @@ void Evidence::settle_unknown() {
   });
 }
 
-std::string Evidence::add_file(const std::string& file, std::string_view text) {
+std::string Evidence::add_file(const std::string& file, std::string text) {
   if (is_pickle(text)) return add_pickle(file, text);
   if (Traces::is_trace(text)) {
     const Status added = traces_.add(file);
@@ -240,7 +260,7 @@ std::string Evidence::add_file(const std::string& file, std::string_view text) {
   }
   if (binary(text)) return fmt::format("{}: a binary file", file);
   if (text.empty()) return fmt::format("{}: an empty file", file);
-  add_text(file, text);
+  add_text(file, plain_text(std::move(text)));
   return {};
 }
 

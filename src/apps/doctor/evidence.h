@@ -9,6 +9,7 @@
 #include "apps/doctor/clocks.h"
 #include "apps/doctor/fact.h"
 #include "apps/doctor/job.h"
+#include "apps/doctor/parts.h"
 #include "apps/doctor/ras.h"
 #include "apps/doctor/recorder.h"
 #include "apps/doctor/records.h"
@@ -62,12 +63,13 @@ class Evidence {
   void add_line(const std::string& file, int number, std::string_view line);
   bool add_dump(const std::string& file, const nlohmann::json& dump);  // false: it is none
   // Both say what is wrong with the file; empty: nothing.
-  std::string add_file(const std::string& file, std::string_view text);
+  std::string add_file(const std::string& file, std::string text);
   std::string add_pickle(const std::string& file, std::string_view text);
   void found(std::string_view id, Fact fact);
   void keep(Fact fact);
   void settle_times();
   void settle_unknown();
+  void fragmented(const std::string& file, int number, std::string_view original);
   void keep_unknown(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
@@ -79,6 +81,7 @@ class Evidence {
   std::vector<std::size_t> counts_;   // by rule
   std::vector<std::set<int>> ranks_;  // by rule
   Job job_;
+  Parts parts_;
   Ras ras_;
   Recorder recorder_;
   Clocks clocks_;

@@ -155,9 +155,9 @@ TEST(Tables, RowsOfImbAreReadByTheirMean) {
 
 TEST(Unknown, TroubleThatNoRuleKnowsIsQuotedTheFirstOfEachRankInTimeOrder) {
   const auto report =
-      of("2026-01-06 10:00:02 [rank1]: ValueError: shapes of frobnicator do not match\n"
-         "2026-01-06 10:00:01 [rank3]: KeyboardFrobError: lever 7 is stuck\n"
-         "2026-01-06 10:00:04 [rank3]: ValueError: again\n"
+      of("2026-01-06 10:00:02 [rank1]: FATAL shapes of frobnicator do not match\n"
+         "2026-01-06 10:00:01 [rank3]: FATAL lever 7 is stuck\n"
+         "2026-01-06 10:00:04 [rank3]: FATAL again\n"
          "2026-01-06 10:00:00 [rank0]: step 7 of 9, 0 errors\n");
   EXPECT_TRUE(report.roots.empty());
   ASSERT_EQ(report.unknown.size(), 2u);

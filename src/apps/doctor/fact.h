@@ -13,6 +13,7 @@ struct Fact {
   std::string file, text, host, peer, source;  // source: dmesg, nccl, pytorch, flight-recorder, table, ras, tool
   int line = 0;
   int rank = -1;             // -1: not known
+  std::string part;          // of the machine, as parts.h names it; empty: none
   std::string process;       // of NCCL: host, pid and device; empty: not known
   std::string time;          // sortable; empty: none
   std::optional<double> at;  // seconds since 1970, without what the host's clock is ahead

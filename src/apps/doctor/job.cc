@@ -87,10 +87,12 @@ void Job::watchdog(const Line& line, const std::string& file, int number) {
             .said = {std::string(text), file, number}};
   for (const std::string_view word : {"[Rank ", "[rank", "Rank "})
     if (t.rank < 0) t.rank = number_behind(text, word);
-  std::int64_t enqueued = -1;  // "last enqueued NCCL work: 8", "last enqueued work: 8"
-  for (const std::string_view word : {"last enqueued NCCL work: ", "last enqueued work: "})
-    if (enqueued < 0) enqueued = number_behind(text, word);
-  if (t.sequence < 0 && enqueued < 0) return;
+  // "last enqueued NCCL work: 8, last completed NCCL work: 7"; newer: "last enqueued work: 8".
+  for (const std::string_view kind : {" NCCL work: ", " work: "}) {
+    if (t.enqueued < 0) t.enqueued = number_behind(text, fmt::format("last enqueued{}", kind));
+    if (t.completed < 0) t.completed = number_behind(text, fmt::format("last completed{}", kind));
+  }
+  if (t.sequence < 0 && t.enqueued < 0) return;
   if (t.sequence >= 0 && (watchdog_sequence < 0 || t.sequence < watchdog_sequence))
     watchdog_sequence = t.sequence, watchdog_rank = t.rank;
   // Groups have sequence numbers of their own: those of the group of all ranks are compared, and those whose GUID says
@@ -101,9 +103,7 @@ void Job::watchdog(const Line& line, const std::string& file, int number) {
   if (group.empty()) group = "0";
   if (t.rank < 0) return;
   if (t.sequence >= 0) timeouts_[group].try_emplace(t.rank, t);
-  if (enqueued < 0) return;
-  t.sequence = enqueued;
-  enqueued_[group].try_emplace(t.rank, t);
+  if (t.enqueued >= 0 || t.completed >= 0) progress_[group].try_emplace(t.rank, t);
 }
 
 int Job::rank_of(const std::string& process) const {
@@ -200,11 +200,19 @@ void Job::compare_timeouts(const Finder& found) const {
       if (votes.size() < 2) return false;
       const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
       const bool tie = std::ranges::count(votes, best->second, [](const auto& v) { return v.second; }) > 1;
+      const auto others = [&](int self) {
+        if (!tie) return "others with " + best->first;
+        std::vector<std::string> list;
+        for (const auto& [rank, t] : ranks)
+          if (rank != self && list.size() < kMostRanksNamed)
+            list.push_back(fmt::format("rank {} with {}", rank, value(t)));
+        return fmt::format("{}", fmt::join(list, ", "));
+      };
       for (const auto& [rank, t] : ranks)
         if (tie || value(t) != best->first)
           found(id, {.file = t.said.file,
-                     .text = fmt::format("rank {} waits in call {} with {} {}, others with {}", rank, t.sequence, what,
-                                         value(t), tie ? std::string("others") : best->first),
+                     .text = fmt::format("rank {} waits in call {} with {} {}, {}", rank, t.sequence, what, value(t),
+                                         others(rank)),
                      .source = "pytorch",
                      .line = t.said.line,
                      .rank = rank});
@@ -235,22 +243,39 @@ void Job::compare_timeouts(const Finder& found) const {
   }
 }
 
-// A rank that has called less than the others when the timeout came.
-void Job::compare_enqueued(const Finder& found) const {
-  for (const auto& [group, ranks] : enqueued_) {
-    std::map<std::int64_t, std::size_t> votes;
-    for (const auto& [rank, t] : ranks) ++votes[t.sequence];
-    const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
-    if (votes.size() < 2 || 2 * best->second <= ranks.size()) continue;
+// Ranks that have called less than the others when the timeout came, else those that have completed less: they are
+// late, or hang in a call that the others have left behind.
+void Job::compare_progress(const std::string& group, const Finder& found) const {
+  const auto at = progress_.find(group);
+  if (at == progress_.end() || at->second.size() < 2) return;
+  const auto& ranks = at->second;
+  const auto behind_in = [&](const char* what, const auto& count, bool halves) {
+    std::int64_t most = -1;
+    std::size_t behind = 0;
+    for (const auto& [rank, t] : ranks) most = std::max(most, count(t));
     for (const auto& [rank, t] : ranks)
-      if (t.sequence < best->first)
-        found("W01", {.file = t.said.file,
-                      .text = fmt::format("rank {} has enqueued {} calls, {} others {}", rank, t.sequence, best->second,
-                                          best->first),
-                      .source = "pytorch",
-                      .line = t.said.line,
-                      .rank = rank});
-  }
+      if (count(t) >= 0 && count(t) < most) ++behind;
+    if (behind == 0 || (halves ? 2 * behind > ranks.size() : 2 * behind >= ranks.size())) return false;
+    for (const auto& [rank, t] : ranks) {
+      if (count(t) < 0 || count(t) >= most) continue;
+      std::string where;
+      for (const auto& [name, timeouts] : timeouts_)
+        if (const auto own = timeouts.find(rank); own != timeouts.end() && !own->second.operation.empty())
+          where = fmt::format("; it waits in call {}, {}", own->second.sequence, own->second.operation);
+      found("W01", {.file = t.said.file,
+                    .text = fmt::format("rank {} has {} {} calls, {} others {}{}", rank, what, count(t),
+                                        ranks.size() - behind, most, where),
+                    .source = "pytorch",
+                    .line = t.said.line,
+                    .rank = rank});
+    }
+    return true;
+  };
+  if (behind_in(
+          "enqueued", [](const Timeout& t) { return t.enqueued; }, false))
+    return;
+  behind_in(
+      "completed", [](const Timeout& t) { return t.completed; }, true);
 }
 
 void Job::absent(const Finder& found) const {
@@ -281,7 +306,7 @@ void Job::finish(const Finder& found) const {
   for (const std::string_view name : kEqual) compare(std::string(name), "F020", true, found);
   compare_nics(found);
   compare_timeouts(found);
-  compare_enqueued(found);
+  for (const auto& [group, ranks] : progress_) compare_progress(group, found);
   absent(found);
 }
 

@@ -43,20 +43,20 @@ class Job {
   };
   struct Timeout {
     int rank = -1;
-    std::int64_t sequence = -1, elements = -1;
+    std::int64_t sequence = -1, elements = -1, enqueued = -1, completed = -1;
     std::string operation;
     Said said;
   };
   void watchdog(const Line& line, const std::string& file, int number);
   void compare(const std::string& value, std::string_view id, bool unset_differs, const Finder& found) const;
   void compare_timeouts(const Finder& found) const;
-  void compare_enqueued(const Finder& found) const;
+  void compare_progress(const std::string& group, const Finder& found) const;
   void compare_nics(const Finder& found) const;
   void absent(const Finder& found) const;
 
   std::map<std::string, Member> members_;                              // by process
   std::map<std::string, std::string> hosts_;                           // by address
-  std::map<std::string, std::map<int, Timeout>> timeouts_, enqueued_;  // by group, by rank
+  std::map<std::string, std::map<int, Timeout>> timeouts_, progress_;  // by group, by rank
   std::map<std::string, std::set<std::string>> first_processes_;  // that are rank 0 of the largest group: by commId
   std::map<std::string, std::pair<int, Said>> nics_;              // by host
 };

@@ -102,68 +102,6 @@ std::optional<Moment> glog_at(std::string_view t, std::size_t at) {
 
 }  // namespace
 
-int number_at(std::string_view text, std::size_t at) {
-  int value = 0;
-  std::size_t digits = 0;
-  for (; at + digits < text.size() && digit(text[at + digits]) && digits < 8; ++digits)
-    value = 10 * value + (text[at + digits] - '0');
-  return digits > 0 ? value : -1;
-}
-
-int number_behind(std::string_view text, std::string_view word) {
-  const auto at = text.find(word);
-  return at == std::string_view::npos ? -1 : number_at(text, at + word.size());
-}
-
-Line strip_launcher(std::string_view line) {
-  Line found;
-  const auto blanks = [&] {
-    while (!line.empty() && (line[0] == ' ' || line[0] == '\t')) line.remove_prefix(1);
-  };
-  for (int layers = 0; layers < 4 && !line.empty(); ++layers) {
-    const auto head = line.substr(0, kLongestPrefix);
-    if (line.starts_with("\x1b[")) {
-      const auto end = head.find('m');
-      if (end == std::string_view::npos) break;
-      line.remove_prefix(end + 1);
-      blanks();
-    } else if (line.starts_with("[1,")) {
-      const auto end = head.find(">:");
-      if (end == std::string_view::npos) break;
-      found.rank = number_at(line, 3);
-      line.remove_prefix(end + 2);
-      blanks();
-    } else if (line.starts_with("[default") || line.starts_with("[rank")) {
-      const auto end = head.find("]:");
-      if (end == std::string_view::npos) break;
-      found.rank = line[1] == 'r' ? number_at(line, 5) : found.rank;  // [default3] counts on a node
-      line.remove_prefix(end + 2);
-      blanks();
-    } else if (line[0] == '(' && head.find(" pid=") != std::string_view::npos) {
-      const auto end = line.substr(0, 2 * kLongestPrefix).find(')');
-      if (end == std::string_view::npos) break;
-      if (const auto ip = line.substr(0, end).find("ip="); ip != std::string_view::npos)
-        found.host = line.substr(ip + 3, end - ip - 3);
-      line.remove_prefix(end + 1);
-      blanks();
-    } else if (line.starts_with("> ")) {
-      line.remove_prefix(2);
-    } else if (const auto colon = head.find(':'); colon != std::string_view::npos && colon > 0 && colon <= 6 &&
-                                                  colon + 1 < line.size() && line[colon + 1] == ' ' &&
-                                                  digit(line[colon - 1])) {
-      const auto first = line.find_first_not_of(' ');
-      if (!std::ranges::all_of(line.substr(first, colon - first), digit)) break;
-      found.rank = number_at(line, first);
-      line.remove_prefix(colon + 1);
-      blanks();
-    } else {
-      break;
-    }
-  }
-  found.text = line;
-  return found;
-}
-
 std::optional<Moment> moment_of(std::string_view line) {
   const std::string_view head = line.substr(0, kLongestPrefix);
   for (std::size_t at = 0; at + 14 < head.size(); ++at) {
@@ -217,7 +155,7 @@ std::string_view syslog_host(std::string_view line) {
   const auto kernel = line.substr(0, kLongestPrefix).find(" kernel:");
   if (kernel == std::string_view::npos || kernel == 0) return {};
   const auto begin = line.rfind(' ', kernel - 1);
-  return begin == std::string_view::npos ? std::string_view() : line.substr(begin + 1, kernel - begin - 1);
+  return begin == std::string_view::npos ? line.substr(0, kernel) : line.substr(begin + 1, kernel - begin - 1);
 }
 
 std::string_view source_of(std::string_view line) {

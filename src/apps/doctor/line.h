@@ -4,21 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/job_text.h"
+
 namespace weft::doctor {
 
-// Digits of `text` from `at` on; -1: none.
-int number_at(std::string_view text, std::size_t at);
-// The same behind the first `word`.
-int number_behind(std::string_view text, std::string_view word);
-
-// A line without what launchers put before it: "12: " (srun -l), "[1,3]<stdout>:" (mpirun --tag-output), "[default3]:"
-// (torchrun), "[rank3]: " (PyTorch), "(Worker pid=7, ip=10.0.0.1) " (Ray), colours of terminals.
-struct Line {
-  std::string_view text;
-  int rank = -1;          // that the launcher names; -1: none
-  std::string_view host;  // that the launcher names; empty: none
-};
-Line strip_launcher(std::string_view line);
+using Line = JobLine;
 
 // When a line was printed. Understands ISO 8601, dmesg -T, syslog and glog (PyTorch); seconds since 1970, UTC where the
 // line names no zone. Syslog and glog print no year.

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "apps/doctor/diagnosis.h"
 
-// Flight recorder dumps of jobs with tensor and data parallel groups, with one fault each, drawn from a printed seed.
-// The rank and the call that the doctor blames are compared with the fault's.
+// Flight recorder dumps of jobs of 2 to 128 ranks with tensor, data, expert and pipeline parallel groups, with one
+// fault each, drawn from a printed seed. The rank and the call that the doctor blames are compared with the fault's.
 namespace weft::doctor {
 namespace {
 
@@ -19,24 +20,39 @@ struct Call {
 // Calls of one rank, by group.
 using Calls = std::map<std::string, std::vector<Call>>;
 
+// Ranks lie tensor by tensor, data parallel ranks next, pipeline stages last.
 struct Job {
-  int ranks, tensor;
-  std::vector<Calls> calls;  // by rank
-  // Groups of a rank and their members: tensor parallel neighbours, data parallel ranks, all.
+  int tensor = 1, data = 1, pipeline = 1;
+  int ranks = 1;
+  std::vector<Calls> calls = {};  // by rank
+  // Groups of a rank and their members: tensor, data, expert and pipeline parallel, all; none of one rank.
   std::map<std::string, std::vector<int>> groups(int rank) const {
+    const auto place = [&](int r) { return std::array{r % tensor, r / tensor % data, r / tensor / data}; };
+    const int experts =
+        data % 2 == 0 && data > 2 ? data / 2 : 1;  // expert parallel groups are halves of data parallel ones
+    const auto [t, d, p] = place(rank);
     std::map<std::string, std::vector<int>> all;
     for (int r = 0; r < ranks; ++r) {
+      const auto [rt, rd, rp] = place(r);
       all["0"].push_back(r);
-      if (r / tensor == rank / tensor) all["tp" + std::to_string(rank / tensor)].push_back(r);
-      if (r % tensor == rank % tensor) all["dp" + std::to_string(rank % tensor)].push_back(r);
+      if (rd == d && rp == p) all["tp" + std::to_string(d + data * p)].push_back(r);
+      if (rt == t && rp == p) all["dp" + std::to_string(t + tensor * p)].push_back(r);
+      if (rt == t && rd == d) all["pp" + std::to_string(t + tensor * d)].push_back(r);
+      if (rt == t && rp == p && rd / experts == d / experts)
+        all["ep" + std::to_string(t + tensor * (p * data + d / experts))].push_back(r);
     }
+    std::erase_if(all, [](const auto& group) { return group.second.size() < 2; });
     return all;
   }
 };
 
 Job healthy(std::mt19937& random) {
-  Job job{.ranks = 0, .tensor = 4, .calls = {}};
-  job.ranks = job.tensor * std::uniform_int_distribution<>(3, 6)(random);
+  const auto power = [&](int most) { return 1 << std::uniform_int_distribution<>(0, most)(random); };
+  Job job;
+  do {
+    job = {.tensor = power(3), .data = std::uniform_int_distribution<>(1, 8)(random), .pipeline = power(2)};
+    job.ranks = job.tensor * job.data * job.pipeline;
+  } while (job.ranks < 2 || job.ranks > 128);
   job.calls.resize(static_cast<std::size_t>(job.ranks));
   const int steps = std::uniform_int_distribution<>(3, 12)(random);
   for (int rank = 0; rank < job.ranks; ++rank)
@@ -164,8 +180,12 @@ TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) {
                           dump_of(job, rank, fault.call > lost ? lost : 0));
     evidence.finish();
     const auto report = diagnose(evidence);
+    // Of two ranks that differ nobody can say which is wrong: both are named.
+    const auto members = job.groups(fault.rank).at(fault.group);
+    const bool differs = fault.rule == "F065" || fault.rule == "F066" || fault.rule == "F067";
+    const std::vector<int> expected = differs && members.size() == 2 ? members : std::vector<int>{fault.rank};
     const bool found = !report.roots.empty() && report.roots[0].id == fault.rule && !report.roots[0].evidence.empty() &&
-                       report.roots[0].ranks == std::vector<int>{fault.rank} &&
+                       report.roots[0].ranks == expected &&
                        (fault.no_dump || report.roots[0].evidence[0].text.find("call " + std::to_string(fault.call) +
                                                                                " ") != std::string::npos);
     right += found ? 1 : 0;
@@ -176,7 +196,7 @@ TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) {
           report.roots.empty() || report.roots[0].evidence.empty() ? "" : report.roots[0].evidence[0].text.c_str());
   }
   std::printf("seed %u: the right rank and call in %d of %d (%.1f %%)\n", seed, right, kCases, 100.0 * right / kCases);
-  EXPECT_GE(right, kCases * 95 / 100);
+  EXPECT_GE(right, kCases * 99 / 100);
 }
 
 TEST(Recorder, HealthyDumpsHaveNoRoot) {

@@ -7,6 +7,7 @@
 
 #include "apps/doctor/cells.h"
 #include "apps/doctor/line.h"
+#include "apps/doctor/tables_json.h"
 
 namespace weft::doctor {
 namespace {
@@ -24,6 +25,22 @@ std::vector<std::string_view> words_of(std::string_view line, std::size_t most) 
 
 constexpr double kMostBytes = 1e15;
 
+// The columns of one half of a row: time, algbw, busbw, #wrong. nccl-tests before 2.12 printed an error instead of a
+// number of wrong elements, which is below 1.
+struct Half {
+  double time = 0, algbw = 0, busbw = 0;
+  std::int64_t wrong = 0;
+};
+std::optional<Half> half_of(const std::vector<std::string_view>& words, std::size_t first) {
+  if (first >= words.size()) return std::nullopt;
+  const auto value = [&](std::size_t i) { return i < words.size() ? number(words[i]).value_or(0) : 0; };
+  Half half{value(first), value(first + 1), value(first + 2)};
+  if (!std::isfinite(half.time) || half.time <= 0) return std::nullopt;
+  const double wrong = value(first + 3);
+  if (wrong >= 1 && wrong < kMostBytes) half.wrong = static_cast<std::int64_t>(wrong);
+  return half;
+}
+
 // A row of nccl-tests or weft: number number word … number: the first number behind the words, or the second where the
 // first is a root.
 std::optional<PerfTable::Row> row_of(const std::vector<std::string_view>& words) {
@@ -40,59 +57,69 @@ std::optional<PerfTable::Row> row_of(const std::vector<std::string_view>& words)
   for (std::size_t i = 3; i < first; ++i) row.reduces = row.reduces || words[i] != "none";
   if (numbers % 4 == 1 && words[first].find('.') == std::string_view::npos) {
     row.root = static_cast<int>(number(words[first]).value_or(-1));
-    ++first;
+    ++first, --numbers;
   }
-  if (first >= words.size()) return std::nullopt;
-  const auto time = number(words[first]);
-  if (!time || !std::isfinite(*time) || *time <= 0) return std::nullopt;
-  row.microseconds = *time;
-  if (first + 2 < words.size()) {
-    row.algbw = number(words[first + 1]).value_or(0);
-    row.busbw = number(words[first + 2]).value_or(0);
-  }
+  const auto half = half_of(words, first);
+  if (!half) return std::nullopt;
+  row.microseconds = half->time, row.algbw = half->algbw, row.busbw = half->busbw;
+  if (numbers >= 4) row.wrong = half->wrong;
+  if (numbers >= 8)
+    if (const auto second = half_of(words, first + 4)) row.in_place = second->time, row.wrong += second->wrong;
   return row;
 }
 
-// "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"
-void read_device(std::string_view line, const std::vector<std::string_view>& words, PerfTable& table) {
-  const auto rank = std::ranges::find(words, "Rank"), on = std::ranges::find(words, "on"),
-             device = std::ranges::find(words, "device");
-  if (rank == words.end() || on == words.end() || device == words.end() || on + 1 != device - 1) return;
-  ++table.ranks;
-  table.hosts.emplace(on[1]);
-  if (const auto bracket = line.find(']'); bracket != std::string_view::npos && bracket + 2 < line.size())
-    table.gpu = line.substr(bracket + 2);
-  while (!table.gpu.empty() && (table.gpu.back() == '\r' || table.gpu.back() == ' ')) table.gpu.pop_back();
+// "# OSU MPI-CUDA Allreduce Latency Test v7.2": what is between the kind of MPI and "Test".
+std::string_view osu_title(std::string_view line) {
+  const auto begin = line.find("OSU "), end = line.find(" Test");
+  return begin == std::string_view::npos || end == std::string_view::npos || end < begin
+             ? std::string_view()
+             : line.substr(begin, end - begin);
 }
 
-// Names in the lines around a table, and weft's.
-constexpr std::pair<std::string_view, std::string_view> kProgrammes[] = {
-    {"all_reduce_perf", "all_reduce"},
-    {"all_gather_perf", "all_gather"},
-    {"reduce_scatter_perf", "reduce_scatter"},
-    {"alltoall_perf", "all_to_all"},
-    {"broadcast_perf", "broadcast"},
-    {"reduce_perf", "reduce"},
-    {"sendrecv_perf", "send_receive"},
-    {"gather_perf", "gather"},
-    {"scatter_perf", "scatter"},
-    {"Allreduce Latency", "all_reduce"},
-    {"All-Reduce", "all_reduce"},
-    {"Allgather Latency", "all_gather"},
-    {"All-Gather", "all_gather"},
-    {"Reduce_scatter Latency", "reduce_scatter"},
-    {"Alltoall", "all_to_all"},
-    {"All-to-All", "all_to_all"},
-    {"Broadcast Latency", "broadcast"},
-    {"Benchmarking Allreduce", "all_reduce"},
-    {"Benchmarking Allgather", "all_gather"},
-    {"Benchmarking Reduce_scatter", "reduce_scatter"},
-    {"Benchmarking Bcast", "broadcast"},
-    {"Benchmarking Reduce", "reduce"},
-    {"osu_allreduce", "all_reduce"},
-    {"osu_allgather", "all_gather"},
-    {"osu_reduce_scatter", "reduce_scatter"},
-    {"osu_bcast", "broadcast"}};
+// Names in the lines around a table, and weft's. Longer names stand before those that they contain.
+struct Name {
+  std::string_view theirs, ours;
+};
+constexpr Name kProgrammes[] = {{"all_reduce_perf", "all_reduce"},
+                                {"all_gather_perf", "all_gather"},
+                                {"reduce_scatter_perf", "reduce_scatter"},
+                                {"alltoallv_perf", "all_to_all"},
+                                {"alltoall_perf", "all_to_all"},
+                                {"broadcast_perf", "broadcast"},
+                                {"all_reduce_bias_perf", "all_reduce"},
+                                {"reduce_perf", "reduce"},
+                                {"sendrecv_perf", "send_receive"},
+                                {"gather_perf", "gather"},
+                                {"scatter_perf", "scatter"},
+                                {"Benchmarking Allreduce", "all_reduce"},
+                                {"Benchmarking Allgather", "all_gather"},
+                                {"Benchmarking Reduce_scatter", "reduce_scatter"},
+                                {"Benchmarking Alltoall", "all_to_all"},
+                                {"Benchmarking Bcast", "broadcast"},
+                                {"Benchmarking Reduce", "reduce"},
+                                {"Benchmarking Gather", "gather"},
+                                {"Benchmarking Scatter", "scatter"},
+                                {"osu_allreduce", "all_reduce"},
+                                {"osu_allgather", "all_gather"},
+                                {"osu_reduce_scatter", "reduce_scatter"},
+                                {"osu_alltoall", "all_to_all"},
+                                {"osu_bcast", "broadcast"},
+                                {"osu_gather", "gather"},
+                                {"osu_scatter", "scatter"},
+                                {"osu_reduce", "reduce"}};
+constexpr Name kTitles[] = {{"Allreduce", "all_reduce"},
+                            {"All-Reduce", "all_reduce"},
+                            {"Allgather", "all_gather"},
+                            {"All-Gather", "all_gather"},
+                            {"Reduce_scatter", "reduce_scatter"},
+                            {"Reduce-Scatter", "reduce_scatter"},
+                            {"Alltoall", "all_to_all"},
+                            {"All-to-All", "all_to_all"},
+                            {"Broadcast", "broadcast"},
+                            {"Bcast", "broadcast"},
+                            {"Reduce", "reduce"},
+                            {"Gather", "gather"},
+                            {"Scatter", "scatter"}};
 
 // Reads the lines around a table, its rows, and those of OSU ("size time") and IMB ("size repetitions t_min t_max
 // t_avg").
@@ -100,33 +127,120 @@ class TableReader {
  public:
   void line(std::string_view text) {
     const auto words = words_of(text, 20);
-    if (text.find("OSU ") != std::string_view::npos) osu_ = true;
+    if (const std::string_view title = osu_title(text); !title.empty()) read_osu(title);
     if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
+    if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
     for (const auto& [theirs, ours] : kProgrammes)
-      if (table.collective.empty() && text.find(theirs) != std::string_view::npos) table.collective = ours;
+      if (table_.collective.empty() && text.find(theirs) != std::string_view::npos)
+        table_.collective = ours, table_.named = theirs;
+    read_command(text, words);
     if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
-      table.gpus_per_thread = static_cast<int>(number(at[1]).value_or(0));
+      table_.gpus_per_thread = static_cast<int>(number(at[1]).value_or(0));
     if (const auto at = text.find("#processes = "); at != std::string_view::npos)
-      table.ranks = std::max<std::int64_t>(table.ranks, number_at(text, at + 13));
-    read_device(text, words, table);
+      table_.ranks = std::max<std::int64_t>(table_.ranks, number_at(text, at + 13));
+    read_device(text, words);
     if (const auto row = row_of(words)) {
-      table.rows.push_back(*row);
+      table_.rows.push_back(*row);
       return;
     }
     const auto bytes = words.size() >= 2 ? number(words[0]) : std::nullopt;
     const bool size = bytes && *bytes >= 1 && *bytes < kMostBytes;
     const std::size_t column = imb_ ? 4 : 1;
     if ((osu_ || imb_) && size && words.size() > column && number(words[column]).value_or(0) > 0)
-      table.rows.push_back({.bytes = static_cast<std::int64_t>(*bytes), .microseconds = *number(words[column])});
+      table_.rows.push_back({.bytes = static_cast<std::int64_t>(*bytes), .microseconds = *number(words[column])});
     else if (size && words.size() >= 3 && number(words[1]) && is_type(words[2]))
-      ++table.cut;
+      ++table_.cut;
   }
-  PerfTable table;
+
+  PerfTable finish() {
+    settle_lists();
+    if (sections_.empty()) return std::move(table_);
+    // IMB measures each collective on 2, 4, 8 … processes: the largest number says most, and the first of those.
+    sections_.push_back(std::move(table_));
+    std::size_t with_rows = 0;
+    const PerfTable* best = nullptr;
+    for (const PerfTable& section : sections_) {
+      if (section.rows.empty()) continue;
+      ++with_rows;
+      const bool judged = section.refused.empty();
+      if (best == nullptr || judged > best->refused.empty() ||
+          (judged == best->refused.empty() && section.ranks > best->ranks))
+        best = &section;
+    }
+    if (best == nullptr) return std::move(sections_.back());
+    PerfTable table = *best;
+    table.left_out = with_rows - 1;
+    return table;
+  }
 
  private:
   static bool is_type(std::string_view word) {
     return std::ranges::any_of(table_words(), [&](std::string_view type) { return word.starts_with(type.substr(1)); });
   }
+
+  void read_osu(std::string_view title) {
+    osu_ = true;
+    if (title.find("Bandwidth") != std::string_view::npos || title.find("Message Rate") != std::string_view::npos) {
+      table_.refused = fmt::format("'{}' is a table of bandwidths in MB/s between pairs of ranks", title);
+      return;
+    }
+    for (const auto& [theirs, ours] : kTitles)
+      if (title.find(theirs) != std::string_view::npos) {
+        table_.collective = ours, table_.named = title;
+        return;
+      }
+    table_.refused = fmt::format("'{}' is no table of a collective: it is measured between pairs of ranks", title);
+  }
+
+  void section(std::string_view text) {
+    const std::string gpu = table_.gpu;
+    if (!table_.rows.empty() || !table_.collective.empty()) sections_.push_back(std::exchange(table_, {}));
+    table_.gpu = gpu;
+    imb_ = false;
+    const std::string_view name = text.substr(text.find("# Benchmarking "));
+    const bool known = std::ranges::any_of(kProgrammes, [&](const Name& n) { return name.find(n.theirs) == 2; });
+    if (!known) table_.refused = fmt::format("'{}' is no table of a collective", name);
+  }
+
+  // "mpirun -np 16 … osu_allreduce": OSU's tables do not say the number of ranks.
+  void read_command(std::string_view text, const std::vector<std::string_view>& words) {
+    if (text.find("osu_") == std::string_view::npos || table_.ranks > 0) return;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)
+      if (words[i] == "-np" || words[i] == "-n" || words[i] == "--ntasks")
+        if (const auto ranks = number(words[i + 1]); ranks && *ranks >= 1 && *ranks < 1e6)
+          table_.ranks = static_cast<std::int64_t>(*ranks);
+  }
+
+  // "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"
+  void read_device(std::string_view line, const std::vector<std::string_view>& words) {
+    const auto rank = std::ranges::find(words, "Rank"), on = std::ranges::find(words, "on"),
+               device = std::ranges::find(words, "device");
+    if (rank == words.end() || on == words.end() || device == words.end() || on + 1 != device - 1) return;
+    const auto own = rank + 1 != words.end() ? number(rank[1]) : std::nullopt;
+    if (!own || *own < 0 || *own > 1e6) return;
+    const auto number_of = static_cast<std::int64_t>(*own);
+    // A rank that comes again behind rows belongs to a second run of the same command.
+    if (table_.listed.contains(number_of) && !table_.rows.empty()) return;
+    if (!table_.listed.insert(number_of).second) twice_.push_back(number_of);
+    table_.ranks = std::max(table_.ranks, number_of + 1);
+    table_.hosts.emplace(on[1]);
+    if (const auto bracket = line.find(']', line.find("device")); bracket != std::string_view::npos)
+      table_.gpu = line.substr(std::min(line.size(), bracket + 2));
+    while (!table_.gpu.empty() && (table_.gpu.back() == '\r' || table_.gpu.back() == ' ')) table_.gpu.pop_back();
+  }
+
+  void settle_lists() {
+    if (twice_.empty()) return;
+    const auto runs = 1 + std::ranges::count(twice_, twice_.front());
+    table_.refused = fmt::format(
+        "{} runs of {} rank{} each that never talked to each other: rank {} is listed {} times; build nccl-tests with "
+        "MPI=1, or judge each run alone",
+        runs, table_.listed.size(), table_.listed.size() == 1 ? "" : "s", twice_.front(), runs);
+  }
+
+  PerfTable table_;
+  std::vector<PerfTable> sections_;
+  std::vector<std::int64_t> twice_;
   bool osu_ = false, imb_ = false;
 };
 
@@ -134,6 +248,7 @@ class TableReader {
 
 PerfTable read_table(std::string_view text) {
   constexpr std::size_t kLongestLine = 1024;
+  if (auto table = read_json_table(text)) return std::move(*table);
   TableReader reader;
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -141,7 +256,7 @@ PerfTable read_table(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     reader.line(strip_launcher(line).text);
   }
-  return std::move(reader.table);
+  return reader.finish();
 }
 
 Inferred infer_collective(const PerfTable& table, std::int64_t ranks) {
@@ -153,7 +268,8 @@ Inferred infer_collective(const PerfTable& table, std::int64_t ranks) {
   const double ratio = row->busbw / row->algbw;
   Inferred found{.reason = fmt::format("{}{}, busbw = {:.3f} algbw", row->reduces ? "an operation" : "no operation",
                                        row->root >= 0 ? " and a root" : "", ratio),
-                 .ranks = ranks};
+                 .ranks = ranks,
+                 .ratio = row->algbw >= 1 ? ratio : 0};  // below, two digits are left of it
   constexpr double kNear = 0.02;
   const auto near = [&](double expected) { return std::abs(ratio - expected) < kNear * expected; };
   const auto n = static_cast<double>(ranks);

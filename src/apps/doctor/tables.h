@@ -15,24 +15,30 @@ bool has_wrong_elements(std::string_view line);
 // Words of which one is in each row: names of types.
 const std::vector<std::string_view>& table_words();
 
-// A table of nccl-tests or rccl-tests, of OSU's or IMB's collectives or of `weft bench`, as it was printed or pasted,
-// with other lines around and with launchers' prefixes.
+// A table of nccl-tests or rccl-tests (text or JSON), of OSU's or IMB's collectives or of `weft bench`, as it was
+// printed or pasted, with other lines around and with launchers' prefixes.
 struct PerfTable {
   struct Row {
     std::int64_t bytes = 0;
-    double microseconds = 0;      // out of place
+    double microseconds = 0;      // out of place; 0: only in place was measured
+    double in_place = 0;          // microseconds; 0: not measured
     double algbw = 0, busbw = 0;  // GB/s; 0: not printed
+    std::int64_t wrong = 0;       // elements, of both
     int root = -1;
     bool reduces = false;  // it names an operation
   };
   std::vector<Row> rows;
   // These come from the lines around; 0 or empty: nothing is said.
-  std::int64_t ranks = 0;
+  std::int64_t ranks = 0;  // one more than the largest that is listed
+  std::set<std::int64_t> listed;
   std::set<std::string> hosts;
   std::string gpu;         // "NVIDIA H100 80GB HBM3"
   std::string collective;  // "all_reduce"
+  std::string named;       // what named it: "all_reduce_perf"
   int gpus_per_thread = 0;
-  std::size_t cut = 0;  // lines that begin as a row and are none: cut off or damaged
+  std::size_t cut = 0;       // lines that begin as a row and are none: cut off or damaged
+  std::size_t left_out = 0;  // sections of other collectives or numbers of processes, of IMB
+  std::string refused;       // why this table cannot be judged, in words; empty: it can
 };
 PerfTable read_table(std::string_view text);
 
@@ -42,6 +48,7 @@ struct Inferred {
   std::string collective;  // empty: the rows do not say
   std::string reason;      // "no operation, busbw = 0.875 algbw"
   std::int64_t ranks = 0;  // that the ratio means, where `ranks` is 0
+  double ratio = 0;        // of busbw to algbw in the row with the most digits; 0: not known
 };
 Inferred infer_collective(const PerfTable& table, std::int64_t ranks);
 

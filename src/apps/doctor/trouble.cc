@@ -29,7 +29,17 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "assertion failed",
                                        "[E",
                                        "Killed",
-                                       "OOM"};
+                                       "OOM",
+                                       "NVRM",
+                                       "infiniband ",
+                                       "mlx5_core",
+                                       "efa ",
+                                       "kernel:",
+                                       "kern:",
+                                       "nvidia-nvswitch",
+                                       "pcieport",
+                                       "amdgpu",
+                                       "<warn>"};
 
 bool has(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
 
@@ -65,12 +75,42 @@ bool raises(std::string_view line) {
 
 // Lines with such words that report nothing.
 bool everyday(std::string_view line) {
-  constexpr std::array kEveryday = {
-      " 0 errors",          "no error",    "No error",      "error_handling", "ErrorHandling",    "error handling",
-      "errors=0",           "errors: 0",   "without error", "ERROR_IF",       "NCCL_ASYNC_ERROR", "FutureWarning",
-      "DeprecationWarning", "UserWarning", "log_level",     "LOGLEVEL",       "DEBUG=WARN",       "Error rate",
-      "error rate",         "on_error",    "WARNING level"};
+  constexpr std::array kEveryday = {" 0 errors",
+                                    "no error",
+                                    "No error",
+                                    "error_handling",
+                                    "ErrorHandling",
+                                    "error handling",
+                                    "errors=0",
+                                    "errors: 0",
+                                    "without error",
+                                    "ERROR_IF",
+                                    "NCCL_ASYNC_ERROR",
+                                    "FutureWarning",
+                                    "DeprecationWarning",
+                                    "UserWarning",
+                                    "log_level",
+                                    "LOGLEVEL",
+                                    "DEBUG=WARN",
+                                    "Error rate",
+                                    "error rate",
+                                    "on_error",
+                                    "WARNING level",
+                                    "timeout set to",
+                                    "error recovery enabled",
+                                    "AER: enabled"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
+}
+
+// A line of the kernel: its words for trouble carry no severity.
+bool kernel_reports(std::string_view line) {
+  constexpr std::array kSources = {
+      "NVRM", "infiniband ", "mlx5_core", "efa ", "kernel:", "kern:", "nvidia-nvswitch", "pcieport", "amdgpu"};
+  constexpr std::array kTroubles = {"failed",   "Failed",  "ailure",    "error",       "Error",  "timed out",
+                                    "timedout", "imedOut", "imeout",    "IMEOUT",      "fallen", "not responding",
+                                    "lost",     "hung",    "Assertion", "not respond", "AER:"};
+  return std::ranges::any_of(kSources, [&](const char* word) { return has(line, word); }) &&
+         std::ranges::any_of(kTroubles, [&](const char* word) { return has(line, word); });
 }
 
 }  // namespace
@@ -90,6 +130,8 @@ Trouble trouble_of(std::string_view line) {
   // glog's and PyTorch's severity: "[E1126 13:55:49.…" and "E0429 …".
   for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
     if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
+  if (kernel_reports(line)) return Trouble::kError;
+  if (has(line, "<warn>")) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;
   return Trouble::kNone;

@@ -81,6 +81,7 @@ Attention read_attention(Keys& keys) {
     keys.fail(fmt::format("{}: {} attention heads are no multiple of num_key_value_heads {}", keys.file(), a.heads,
                           a.kv_heads));
   }
+  if (a.kv_rank == 0) a.value_dim = keys.count_or({"v_head_dim"}, a.value_dim);
   a.out_rank = keys.count_or({"o_lora_rank"}, 0);
   a.out_groups = keys.count_or({"o_groups"}, 1);
   if (keys.has("index_topk")) {
@@ -120,7 +121,14 @@ bool gated_by_activation(const Keys& keys) {
 void name_left_out(const json& whole, Keys& keys, Model& model) {
   for (const char* key : {"vision_config", "audio_config", "speech_config", "encoder_layers"})
     if (whole.contains(key) && !whole[key].is_null()) model.left_out.emplace_back(key);
-  if (keys.count_or({"hidden_size_per_layer_input"}, 0) > 0) model.left_out.emplace_back("hidden_size_per_layer_input");
+  if (const std::int64_t width = keys.count_or({"hidden_size_per_layer_input"}, 0); width > 0) {
+    const auto rows = static_cast<double>(keys.count_or({"vocab_size_per_layer_input"}, model.vocab));
+    model.left_out.push_back(
+        fmt::format("hidden_size_per_layer_input ({:.3g} billion parameters of embeddings per layer are not counted)",
+                    1e-9 * rows * static_cast<double>(width) * static_cast<double>(model.layers.size())));
+  }
+  if (keys.count_or({"zero_expert_num"}, 0) > 0)
+    model.left_out.emplace_back("zero_expert_num (all of a token's experts count as computing ones)");
   if (model.predict_layers > 0) model.left_out.emplace_back("num_nextn_predict_layers");
 }
 
@@ -210,7 +218,7 @@ Result<Model> parse_config(std::string_view file, std::string_view text, Need ne
   const json description = known != all["families"].end() ? *known : json::object();
   const json defaults = description.value("defaults", json::object());
   const Family family{description.value("window", ""), description.value("hybrid", ""),
-                      description.value("half_ffn", false)};
+                      description.value("half_ffn", false), description.value("blocks", 1)};
   Keys keys(file, section, whole, defaults, need);
   Model model = read_model(keys, family, type, description);
   if (!keys.error().empty()) return bad_input("{}", keys.error());

@@ -97,6 +97,8 @@ class LayerReader {
       return word == "sliding_attention"   ? size
              : word == "chunked_attention" ? keys_.count_or({"attention_chunk_size"}, 0)
                                            : 0;
+    if (const auto pattern = keys_.count_of_layer({"hybrid_layer_pattern"}, l); pattern && size > 0)
+      return *pattern == 1 ? size : 0;  // MiMo: 1 is a window
     if (family_.window == "all") return size;
     if (family_.window == "alternate") return l % 2 == 0 ? size : 0;
     if (family_.window == "chunked") return (l + 1) % 4 != 0 ? keys_.count_or({"attention_chunk_size"}, 0) : 0;
@@ -114,7 +116,15 @@ class LayerReader {
   Attention attention(std::int64_t l) {
     Attention a = shared_.attention;
     a.window = window(l);
-    if (a.window >= model_.seq) a.window = 0;             // it never binds
+    const bool bounded =
+        keys_.count({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"}).has_value();
+    if (bounded && a.window >= model_.seq) a.window = 0;         // it never binds
+    if (a.window > 0 && keys_.has("swa_num_key_value_heads")) {  // MiMo: layers with a window have heads of their own
+      a.heads = keys_.count_or({"swa_num_attention_heads"}, a.heads);
+      a.kv_heads = keys_.count_or({"swa_num_key_value_heads"}, a.kv_heads);
+      a.head_dim = keys_.count_or({"swa_head_dim"}, a.head_dim);
+      a.value_dim = keys_.count_or({"swa_v_head_dim"}, a.value_dim);
+    }
     if (keys_.has("global_head_dim") && a.window == 0) {  // Gemma 4: layers without a window have heads of their own
       a.head_dim = a.value_dim = keys_.need({"global_head_dim"});
       a.kv_heads = keys_.count_or({"num_global_key_value_heads"}, a.kv_heads);
@@ -124,6 +134,9 @@ class LayerReader {
       a.index_heads = a.index_dim = 0;
     if (const std::int64_t sharing = keys_.count_or({"num_kv_shared_layers"}, 0); l >= shared_.layers - sharing)
       a.cached = sharing == 0;
+    // Hunyuan's cross-layer attention: each factor-th layer has keys and values, those behind it read them.
+    if (const std::int64_t factor = keys_.count_or({"cla_share_factor"}, 1); factor > 1 && keys_.flag("use_cla", false))
+      a.cached = a.cached && l % factor == 0;
     return a;
   }
 
@@ -193,7 +206,15 @@ class LayerReader {
 
 void read_layers(Keys& keys, const Family& family, const Shared& shared, Model& model) {
   LayerReader reader(keys, family, shared, model);
-  for (std::int64_t l = 0; l < shared.layers && keys.error().empty(); ++l) model.layers.push_back(reader.layer(l));
+  for (std::int64_t l = 0; l < shared.layers && keys.error().empty(); ++l) {
+    model.layers.push_back(reader.layer(l));
+    for (int block = 1; block < family.blocks; ++block) {
+      if (block == 1 && model.layers.back().has_experts()) model.layers.back().feed.shared_width += shared.ffn;
+      Layer dense = reader.layer(l);
+      dense.feed = {.width = shared.ffn};
+      model.layers.push_back(std::move(dense));
+    }
+  }
 }
 
 }  // namespace weft::models

@@ -11,6 +11,7 @@ namespace weft::models {
 struct Family {
   std::string window, hybrid;
   bool half_ffn = false;
+  int blocks = 1;  // of attention and dense MLP in a layer; experts stand in the first of them (LongCat: 2)
 };
 
 // Sizes that all layers of one file share.

@@ -164,5 +164,64 @@ TEST(Models, TheCatalogueIsFoundByTheNamesOfOthers) {
 
 TEST(Models, EveryFamilyHasAName) { EXPECT_GE(family_types().size(), 100U); }
 
+// What follows was wrong by factors. Sizes are those of the published models' kinds, with other numbers.
+TEST(Config, LayersWithAWindowMayHaveHeadsOfTheirOwn) {
+  const auto model = parse_config("c", R"({"model_type":"mimo_v2_flash","vocab_size":1000,"hidden_size":256,
+      "num_hidden_layers":4,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":48,"v_head_dim":32,
+      "swa_num_attention_heads":8,"swa_num_key_value_heads":4,"swa_head_dim":48,"swa_v_head_dim":32,"sliding_window":64,
+      "hybrid_layer_pattern":[0,1,1,0],"intermediate_size":512,"max_position_embeddings":4096})");
+  ASSERT_TRUE(model) << model.error().message;
+  const CacheShape cache = model->cache();
+  EXPECT_EQ(cache.growing_layers, 2);
+  EXPECT_EQ(cache.token_elements, 2 * 2 * (48 + 32));
+  ASSERT_EQ(cache.windows.size(), 1u);
+  EXPECT_EQ(cache.windows[0].tokens, 64);
+  EXPECT_EQ(cache.windows[0].elements, 2 * 4 * (48 + 32));
+}
+
+TEST(Config, AWindowBindsWhereTheFileNamesNoLongestSequence) {
+  const auto model = parse_config("c", R"({"model_type":"cohere2","hidden_size":256,"intermediate_size":512,
+      "num_hidden_layers":8,"num_attention_heads":8,"num_key_value_heads":2,"sliding_window":8192,
+      "sliding_window_pattern":4,"vocab_size":1000})");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->cache().growing_layers, 2);
+  EXPECT_EQ(model->cache().window_layers(), 6);
+}
+
+TEST(Config, ALayerWithTwoAttentionsKeepsTwoLatentVectors) {
+  const auto model = parse_config("c", R"({"model_type":"longcat_flash","vocab_size":1000,"hidden_size":256,
+      "ffn_hidden_size":512,"expert_ffn_hidden_size":64,"num_layers":3,"num_attention_heads":4,"kv_lora_rank":32,
+      "q_lora_rank":48,"qk_rope_head_dim":16,"v_head_dim":24,"qk_nope_head_dim":24,"n_routed_experts":8,
+      "zero_expert_num":4,"moe_topk":2})");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->cache().token_elements, 3 * 2 * (32 + 16));
+  // Per layer: experts and router, two dense MLPs, two attentions.
+  const std::int64_t attention = 256 * 48 + 48 * 4 * 40 + 256 * 48 + 32 * 4 * 48 + 4 * 24 * 256;
+  EXPECT_EQ(model->parameters(), 2 * 1000 * 256 + 3 * (8 * 3 * 256 * 64 + 256 * 8 + 2 * 3 * 256 * 512 + 2 * attention));
+}
+
+TEST(Config, LayersThatReadTheKeysOfAnEarlierOneKeepNone) {
+  const auto model = parse_config("c", R"({"model_type":"hunyuan","hidden_size":256,"intermediate_size":512,
+      "num_hidden_layers":6,"num_attention_heads":8,"num_key_value_heads":2,"attention_head_dim":32,"use_cla":true,
+      "cla_share_factor":3,"vocab_size":1000})");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->cache().token_elements, 2 * 2 * 2 * 32);
+}
+
+TEST(Config, EmbeddingsPerLayerAndUnknownTypesAreNamed) {
+  const auto model = parse_config("c", R"({"model_type":"gemma3n_text","hidden_size":256,"intermediate_size":512,
+      "num_hidden_layers":6,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":32,"vocab_size":1000,
+      "vocab_size_per_layer_input":900000,"hidden_size_per_layer_input":1600})");
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_FALSE(model->left_out.empty());
+  EXPECT_NE(model->left_out[0].find("8.64 billion parameters"), std::string::npos)
+      << model->left_out[0];  // 9e5 x 1600 x 6
+  const auto unknown = parse_config("c", R"({"model_type":"frob","hidden_size":256,"intermediate_size":512,
+      "num_hidden_layers":6,"num_attention_heads":8,"vocab_size":1000})");
+  ASSERT_TRUE(unknown);
+  ASSERT_FALSE(unknown->left_out.empty());
+  EXPECT_NE(unknown->left_out.back().find("model_type frob"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weft::models

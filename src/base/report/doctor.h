@@ -14,7 +14,8 @@ struct DoctorFact {
 struct DoctorFinding {
   std::string id, finding, role, confidence;  // confidence: confirmed or suspected
   std::vector<int> ranks;
-  std::string peer;  // that most ranks name
+  std::string peer;                // that most ranks name
+  std::vector<std::string> parts;  // of the machine that the evidence names: "mlx5_10 port 1", "GPU 0000:b3:00.0"
   std::vector<DoctorFact> evidence;
   std::size_t facts = 0;  // of them in all
   std::string cost, remedy, verify, refuted, versions;
@@ -34,6 +35,7 @@ struct DoctorReport {
   std::vector<Unknown> unknown;
   std::vector<int> culprits, victims;  // ranks that the first finding blames, and those that only suffer from it
   std::size_t unknown_lines = 0;       // of them in all
+  bool troubled = false;               // something failed, was slow or warns: the command's status is then 1
   std::string next;                    // what to set and run again
   std::int64_t files = 0, lines = 0, not_understood = 0;
   std::vector<std::string> left_out;

@@ -22,6 +22,7 @@ nlohmann::json to_json(const KvSizeReport& r) {
           {"recurrent_layers", r.recurrent_layers},
           {"windows", std::move(windows)},
           {"parameters", r.parameters},
+          {"left_out", r.left_out},
           {"active_parameters", r.active_parameters},
           {"index_token_bytes", r.index_token_bytes},
           {"state_bytes", r.state_bytes},

@@ -11,7 +11,8 @@ namespace weft::report {
 // What a model's cache of keys and values takes.
 struct KvSizeReport {
   std::string config, type;
-  bool latent = false;  // MLA
+  std::vector<std::string> left_out;  // of the file: what is not modelled
+  bool latent = false;                // MLA
   std::int64_t layers = 0, tokens = 0, block_tokens = 0, tp = 1, copies = 1;
   Bytes token_bytes = 0;       // of layers whose cache grows, of all ranks, without copies
   Bytes rank_token_bytes = 0;  // of one rank

@@ -9,7 +9,9 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/job_text.h"
 #include "base/output_file.h"
+#include "base/text.h"
 #include "base/text_file.h"
 #include "base/xml_file.h"
 
@@ -47,9 +49,20 @@ Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
   WEFT_TRY(const XmlFile xml, XmlFile::parse(name, text));
   if (std::string_view(xml.root().name()) != "topology")
     return bad_input("{}: <{}> where hwloc's <topology> is expected", xml.where(xml.root()), xml.root().name());
+  // hwloc 2 reads the files of 1.x and 2.x, not of 3.x; its own error names no version.
+  const std::string_view version = xml.root().attribute("version").value();
+  const int major = version.empty() ? 1 : number_at(version, 0);
+  const char* kind = xml.root().child("object").attribute("type").value();
+  if (major > 2)
+    return bad_input(
+        "{}:1: a file of hwloc {}; libhwloc 2 reads 1.x and 2.x: lstopo --of xml --export-xml-flags v2 writes "
+        "it for that",
+        name, shown(version));
   if (!survives_reading(text, facts)) return bad_input("{}: libhwloc does not survive reading this file", name);
   auto topology = detect(RecordedHost(text), std::nullopt, Endpoints::kGpusOrCores, facts);
-  if (!topology) return bad_input("{}:1: {}", name, topology.error().message);
+  if (!topology)
+    return bad_input("{}:1: {} (a file of hwloc {}{})", name, topology.error().message,
+                     version.empty() ? "1.x" : shown(version), kind[0] == 0 ? ", without <object>" : "");
   return topology;
 }
 

@@ -1,6 +1,6 @@
 #include "machine/import/machine_file.h"
 
-#include "base/text_file.h"
+#include "base/job_text.h"
 #include "machine/import/ibnetdiscover.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nccl_xml.h"
@@ -47,7 +47,7 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
 
 Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file,
                                       std::string_view topology) {
-  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(const std::string text, read_job_text(file));
   return parse_machine_file(catalog, file.filename().string(), text, topology);
 }
 

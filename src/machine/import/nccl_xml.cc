@@ -185,9 +185,25 @@ class Importer {
     return part ? part->name : "";
   }
 
+  // RCCL's numbers of AMD's chips ("910", "908") where the PCI device is not listed, if one part alone has that chip.
+  std::string model_of_chip(pugi::xml_node gpu) const {
+    const std::string chip = fmt::format(" {} ", gpu.attribute("gcn").value());
+    const Part* only = nullptr;
+    for (const Part& part : catalog_.parts()) {
+      const auto fact = part.facts.find("gcn");
+      if (part.kind != "accelerator" || fact == part.facts.end()) continue;
+      if (fmt::format(" {} ", fact->second).find(chip) == std::string::npos) continue;
+      if (only != nullptr) return "";
+      only = &part;
+    }
+    return only != nullptr && chip != "  " ? only->name : "";
+  }
+
   Status add_gpu(pugi::xml_node pci, DeviceId parent, const std::string& bus) {
     WEFT_CHECK(claim(pci, bus));
-    const DeviceId gpu = add(DeviceKind::kGpu, gpu_index_[bus], model_of(pci, "accelerator"), bus);
+    std::string model = model_of(pci, "accelerator");
+    if (model.empty()) model = model_of_chip(pci.child("gpu"));
+    const DeviceId gpu = add(DeviceKind::kGpu, gpu_index_[bus], std::move(model), bus);
     keep(pci, "", gpu);
     keep(pci.child("gpu"), "", gpu);
     if (const Part* part = catalog_.find(topology_.device(gpu).model); part && part->facts.contains("direct"))

@@ -26,8 +26,15 @@ std::optional<std::int32_t> number(std::string_view text) {
   return value;
 }
 
-// One entry of the table; `p2p` becomes true for the words of a status table.
-std::optional<ClassMatrix::Cell> read_cell(std::string_view text, bool& p2p) {
+// A word of `nvidia-smi topo -p2p`: whether two GPUs may read or write each other's memory, not how they are joined.
+bool is_peer_status(std::string_view text) {
+  for (const std::string_view status : {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
+    if (text == status) return true;
+  return false;
+}
+
+// One entry of the table.
+std::optional<ClassMatrix::Cell> read_cell(std::string_view text) {
   constexpr std::int32_t kMostLinks = 64;
   if (text == "X") return ClassMatrix::Cell{};
   if (text.starts_with("NV")) {
@@ -40,11 +47,6 @@ std::optional<ClassMatrix::Cell> read_cell(std::string_view text, bool& p2p) {
                                                                   {"NODE", Way::kNode}, {"SOC", Way::kSys}};
   for (const auto& [word, way] : kClasses)
     if (text == word) return ClassMatrix::Cell{way, 1};
-  for (const std::string_view status : {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
-    if (text == status) {
-      p2p = true;
-      return ClassMatrix::Cell{text == "OK" ? Way::kPhb : Way::kNode, 1};
-    }
   return std::nullopt;
 }
 
@@ -72,6 +74,10 @@ class Parser {
     if (columns_.empty())
       return bad_input("{}:1: no table of nvidia-smi topo: no line of columns starts with GPU0", name_);
     WEFT_CHECK(check());
+    if (text.find("topo -mp") != std::string_view::npos)
+      for (ClassMatrix::Entry& entry : matrix_.entries)
+        if (entry.kind == DeviceKind::kGpu)
+          entry.facts.set("assumed", "nvidia-smi topo -mp leaves NVLink out: this machine has none; topo -m shows it");
     return std::move(matrix_);
   }
 
@@ -112,12 +118,15 @@ class Parser {
       return bad_input("{}:{}: {} entries for {} columns", name_, line.number, words.size() - 1, columns_.size());
     for (std::size_t column = 0; column < columns_.size(); ++column) {
       const std::string_view text = words[column + 1];
-      bool status = false;
-      const auto cell = read_cell(text, status);
+      if (is_peer_status(text))
+        return bad_input(
+            "{}:{}: '{}' is an entry of nvidia-smi topo -p2p, which says who may reach whose memory and not over which "
+            "links; nvidia-smi topo -m says that",
+            name_, line.number, text);
+      const auto cell = read_cell(text);
       if (!cell) return bad_input("{}:{}: '{}' is no path class", name_, line.number, text);
       if ((text == "X") != (row == column))
         return bad_input("{}:{}: '{}' between {} and {}", name_, line.number, text, columns_[row], columns_[column]);
-      if (status && text != "OK") matrix_.entries[row].facts.set("direct", "no");
       if (seen_[column][row] &&
           (matrix_.cells[column][row].way != cell->way || matrix_.cells[column][row].links != cell->links))
         return bad_input("{}:{}: {} to {} is '{}', the other way round it is not: the matrix is not symmetric", name_,

@@ -22,6 +22,13 @@ struct Table {
   std::vector<std::int64_t> row_lines;
 };
 
+// "0000:c1:00.0", as amd-smi names GPUs.
+bool is_bus_id(std::string_view word) {
+  return word.size() == 12 && word[4] == ':' && word[7] == ':' && word[10] == '.' &&
+         word.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+}
+bool is_gpu(std::string_view word) { return word.starts_with("GPU") || is_bus_id(word); }
+
 class Parser {
  public:
   explicit Parser(std::string_view name) : name_(name) {}
@@ -41,6 +48,13 @@ class Parser {
       if (const auto numa = numa_.find(std::string(types_.columns[i])); numa != numa_.end()) entry.numa = numa->second;
       matrix.entries.push_back(std::move(entry));
     }
+    if (numa_.empty() && std::ranges::any_of(types_.rows, [](const auto& row) {
+          return std::ranges::find(row, std::string_view("PCIE")) != row.end();
+        }))
+      for (ClassMatrix::Entry& entry : matrix.entries)
+        entry.facts.set("assumed",
+                        "the table names no NUMA nodes: GPUs that are more than two hops of PCIe apart each count as "
+                        "being at a CPU of their own, and the links between these CPUs are a guess");
     matrix.resize();
     for (std::size_t i = 0; i < size; ++i)
       for (std::size_t j = 0; j < size; ++j) {
@@ -68,9 +82,14 @@ class Parser {
         if (table == &ignored_ && !holds_types(ignored_)) ignored_ = {};
         continue;
       }
+      if (words.size() >= 2 && words.back() == "TABLE:") {  // amd-smi topology
+        table = words[0] == "LINK" ? &types_ : words[0] == "HOPS" ? &hops_ : &ignored_;
+        if (table == &ignored_) ignored_ = {};
+        continue;
+      }
       if (words[0].starts_with("GPU[")) {
         read_numa(words);
-      } else if (words[0].starts_with("GPU")) {
+      } else if (is_gpu(words[0])) {
         if (!table) table = &types_;
         WEFT_CHECK(read_table_line(*table, line, words));
       }
@@ -87,7 +106,7 @@ class Parser {
   }
 
   Status read_table_line(Table& table, const TextLine& line, const Words& words) {
-    const bool columns = words.size() == 1 || words[1].starts_with("GPU");
+    const bool columns = words.size() == 1 || is_gpu(words[1]);
     if (columns) {
       if (!table.columns.empty()) return bad_input("{}:{}: a second line of columns", name_, line.number);
       if (words.size() > kMostGpus) return bad_input("{}:{}: more than {} GPUs", name_, line.number, kMostGpus);
@@ -120,7 +139,7 @@ class Parser {
   Result<ClassMatrix::Cell> cell(std::size_t i, std::size_t j, const ClassMatrix& matrix) const {
     const std::string_view text = types_.rows[i][j];
     if (i == j) {
-      if (text == "0" || text == "X") return ClassMatrix::Cell{};
+      if (text == "0" || text == "X" || text == "SELF") return ClassMatrix::Cell{};
       return bad_input("{}:{}: '{}' from {} to itself", name_, types_.row_lines[i], text, types_.columns[i]);
     }
     if (text == "XGMI") return ClassMatrix::Cell{Way::kScaleUp, 1};
@@ -141,7 +160,8 @@ class Parser {
 
 bool is_rocm_smi(std::string_view text) {
   return text.find("ROCm System Management Interface") != std::string_view::npos ||
-         text.find("Link Type between two GPUs") != std::string_view::npos;
+         text.find("Link Type between two GPUs") != std::string_view::npos ||
+         text.find("LINK TYPE TABLE:") != std::string_view::npos;
 }
 
 Result<Topology> parse_rocm_smi(const Catalog& catalog, std::string_view name, std::string_view text) {

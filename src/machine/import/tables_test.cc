@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/embedded.h"
+#include "machine/findings.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nvidia_smi.h"
@@ -94,10 +95,35 @@ TEST(NvidiaSmi, ErrorsNameLineAndValue) {
             "m.txt:2: SYS between two devices that other entries put at one CPU");
 }
 
-TEST(NvidiaSmi, APeerStatusTableSaysWhoCannotReachWhom) {
-  const auto t = parse_nvidia_smi(catalog(), "m.txt", " GPU0 GPU1\n GPU0 X CNS\n GPU1 CNS X\n");
+TEST(NvidiaSmi, ATableOfPeerAccessIsRefusedByName) {
+  for (const char* status : {"OK", "CNS", "TNS"}) {
+    const auto t = parse_nvidia_smi(catalog(), "m.txt", fmt::format(" GPU0 GPU1\n GPU0 X {0}\n GPU1 {0} X\n", status));
+    ASSERT_FALSE(t);
+    EXPECT_NE(t.error().message.find("is an entry of nvidia-smi topo -p2p"), std::string::npos) << t.error().message;
+  }
+}
+
+TEST(NvidiaSmi, ATableWithoutNvlinkSaysSo) {
+  const auto t =
+      parse_nvidia_smi(catalog(), "m.txt", "$ nvidia-smi topo -mp\n GPU0 GPU1\n GPU0 X NODE\n GPU1 NODE X\n");
   ASSERT_TRUE(t) << t.error().message;
-  EXPECT_EQ(t->device(named(*t, "gpu0")).facts.get("direct"), "no");
+  EXPECT_TRUE(std::ranges::any_of(findings(*t), [](const auto& f) { return f.find("topo -mp") != std::string::npos; }));
+}
+
+TEST(RocmSmi, AmdSmisTablesByBusIdAreRead) {
+  const std::string columns = "             0000:21:00.0 0000:26:00.0 0000:a9:00.0\n";
+  const std::string text =
+      "ACCESS TABLE:\n" + columns + "0000:21:00.0 ENABLED ENABLED ENABLED\n\nHOPS TABLE:\n" + columns +
+      "0000:21:00.0 0 1 2\n0000:26:00.0 1 0 2\n0000:a9:00.0 2 2 0\n\nLINK TYPE TABLE:\n" + columns +
+      "0000:21:00.0 SELF XGMI PCIE\n0000:26:00.0 XGMI SELF PCIE\n0000:a9:00.0 PCIE PCIE SELF\n\nNUMA BW TABLE:\n" +
+      columns + "0000:21:00.0 N/A 50000-50000 N/A\n";
+  ASSERT_TRUE(is_rocm_smi(text));
+  const auto t = parse_rocm_smi(catalog(), "a.txt", text);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->devices_of(DeviceKind::kGpu).size(), 3u);
+  EXPECT_EQ(type(*t, "gpu0", "gpu1"), PathType::kNvl);
+  EXPECT_EQ(type(*t, "gpu0", "gpu2"), PathType::kPhb);
+  EXPECT_TRUE(std::ranges::any_of(findings(*t), [](const auto& f) { return f.find("NUMA") != std::string::npos; }));
 }
 
 TEST(RocmSmi, TwoHivesAndWhatIsWrong) {
@@ -146,6 +172,10 @@ TEST(Tables, EveryTableOfARealMachineImports) {
     if (entry.path().extension() != ".txt") continue;
     const std::string name = entry.path().filename().string();
     const auto t = read_machine_file(catalog(), entry.path());
+    if (name.starts_with("p2p")) {  // peer access without links
+      EXPECT_FALSE(t) << name;
+      continue;
+    }
     ASSERT_TRUE(t) << t.error().message;
     ASSERT_TRUE(t->machine) << name;
     if (const auto at = gpus.find(name); at != gpus.end()) {

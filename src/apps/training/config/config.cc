@@ -123,6 +123,33 @@ void read_state_types(const Settings& settings, Config& config) {
   config.numbers.try_emplace("gradient-bytes", bytes("main_grads_dtype"));
 }
 
+// Methods that train a part of the weights, and defaults of frameworks that change the step.
+void read_tuning(const Settings& settings, Config& config) {
+  std::string method = key_of(settings.find("finetuning_type").value_or(settings.find("adapter").value_or("")));
+  if (method.empty() && settings.on("use_peft")) method = "lora";
+  if (method.empty() && key_of(settings.find("train_type").value_or("")) == "lora") method = "lora";
+  if (method.empty())
+    for (const char* key : {"lora_rank", "lora_r", "peft.dim", "lora_dim"})
+      if (settings.on(key)) method = "lora";
+  if (method == "lora" && (settings.on("load_in_4bit") || settings.on("quantization_bit"))) method = "qlora";
+  if (config.format == "LLaMA-Factory" && method.empty()) method = "lora";  // its default
+  if (!method.empty() && method != "full" && method != "none" && method != "false")
+    config.tuning = method == "lora" ? "LoRA" : method == "qlora" ? "QLoRA" : method;
+  if (config.format == "LLaMA-Factory" && config.recompute.empty() && !settings.on("disable_gradient_checkpointing")) {
+    config.recompute = "full";
+    config.assumed.emplace_back("recomputing, LLaMA-Factory's default (disable_gradient_checkpointing turns it off)");
+  }
+  const std::string mixed = settings.find("mixed_precision").value_or("");
+  const bool half = settings.on("fp16") || settings.on("fp16.enabled") || mixed == "fp16";
+  if (half && config.precision == "bf16" && !settings.on("bf16"))
+    config.assumed.emplace_back(
+        "fp16 as bf16: matrices have the same rate and size, the scaling of the loss costs nothing");
+  for (const char* key : {"num_processes", "num_machines"})
+    if (const auto value = settings.find(key))
+      config.assumed.push_back(
+          fmt::format("{} {} is not taken: the machine of --on says how many GPUs there are", key, shown(*value)));
+}
+
 // What only one format means.
 Status read_format(std::string_view file, const Settings& settings, Config& config) {
   if (config.format == "torchtitan") {
@@ -264,8 +291,9 @@ void name_model(const Settings& settings, Config& config) {
   const std::string name = settings.find("model.name").value_or("");
   std::vector<std::string> candidates;
   if (!name.empty() && !flavor.empty()) candidates.push_back(name + "-" + flavor);
-  for (const char* key : {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path",
-                          "hf_path", "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "function"})
+  for (const char* key :
+       {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path", "hf_path",
+        "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "function", "model", "model_id_or_path"})
     if (const auto value = settings.find(key); value && value->find("tokenizer") == std::string::npos)
       candidates.push_back(*value);
   for (const std::string& candidate : candidates)
@@ -380,6 +408,7 @@ Result<Config> parse_config(std::string_view file, std::string_view text, const 
   WEFT_CHECK(read_plan(file, found.settings, config));
   WEFT_CHECK(read_format(file, found.settings, config));
   read_state_types(found.settings, config);
+  read_tuning(found.settings, config);
   WEFT_CHECK(read_model(file, found.settings, hints, config));
   name_model(found.settings, config);
   name_rest(found.settings, config);

@@ -18,6 +18,7 @@ struct Config {
   std::map<std::string, std::int64_t> numbers;  // tp, pp, vp, cp, ep, zero, micro-batch, global-batch, seq, dp
   std::optional<std::int64_t> accumulate;       // micro-batches of one rank; the global batch follows from the ranks
   std::string recompute, precision;
+  std::string tuning;  // how weights are tuned, where not all of them are: "LoRA", "QLoRA", "freeze"; empty: all
   std::vector<std::string> not_modelled;  // keys that change memory or time and are left out
   std::vector<std::string> unread;        // keys that nothing is known of
   std::vector<std::string> assumed;       // what the file leaves to the running job, and what is taken instead

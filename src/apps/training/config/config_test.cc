@@ -1,5 +1,6 @@
 #include "apps/training/config/config.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 namespace weft::training {
@@ -298,6 +299,40 @@ TEST(Config, BrokenFilesNameTheirLine) {
   const Config open = parsed("a.sh", "if [ 1 ]; then A=(--num-layers 4");
   EXPECT_EQ(open.format, "Megatron-LM arguments");
   EXPECT_FALSE(message("a.sh", "f() { f; }\nf\nf\n\"$(").empty());
+}
+
+TEST(Config, AMethodThatTrainsAPartOfTheWeightsIsNamed) {
+  const std::string head =
+      "model_name_or_path: meta-llama/Llama-3.1-8B\ncutoff_len: 2048\nper_device_train_batch_size: 2\n";
+  EXPECT_EQ(parsed("a.yaml", head + "finetuning_type: full\n").tuning, "");
+  EXPECT_EQ(parsed("a.yaml", head + "finetuning_type: lora\n").tuning, "LoRA");
+  EXPECT_EQ(parsed("a.yaml", head + "finetuning_type: freeze\n").tuning, "freeze");
+  EXPECT_EQ(parsed("a.yaml", head).tuning, "LoRA") << "LLaMA-Factory's default";
+  const std::string axolotl = "base_model: NousResearch/Meta-Llama-3-8B\nmicro_batch_size: 2\nsequence_len: 4096\n";
+  EXPECT_EQ(parsed("b.yml", axolotl).tuning, "");
+  EXPECT_EQ(parsed("b.yml", axolotl + "adapter: lora\nload_in_4bit: true\n").tuning, "QLoRA");
+}
+
+TEST(Config, LlamaFactoryRecomputesUnlessItIsToldNotTo) {
+  const std::string head = "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: full\ncutoff_len: 2048\n";
+  EXPECT_EQ(parsed("a.yaml", head).recompute, "full");
+  EXPECT_EQ(parsed("a.yaml", head + "disable_gradient_checkpointing: true\n").recompute, "");
+}
+
+TEST(Config, WhatAcceleratesFileSaysOfProcessesAndFp16IsNotDroppedInSilence) {
+  const Config config =
+      parsed("c.yaml", "distributed_type: FSDP\nmixed_precision: fp16\nnum_processes: 12\nnum_machines: 3\n");
+  const std::string all = fmt::format("{}", fmt::join(config.assumed, "; "));
+  EXPECT_NE(all.find("num_processes 12"), std::string::npos) << all;
+  EXPECT_NE(all.find("num_machines 3"), std::string::npos) << all;
+  EXPECT_NE(all.find("fp16 as bf16"), std::string::npos) << all;
+}
+
+TEST(Config, AModelMayBeNamedByTheShortestKey) {
+  EXPECT_EQ(parsed("s.sh", "#!/bin/bash\nswift sft --model Qwen/Qwen3-8B --per_device_train_batch_size 1\n").model_name,
+            models::catalog_name("Qwen/Qwen3-8B"));
+  EXPECT_EQ(parsed("v1.yaml", "model: Qwen/Qwen3-8B\ncutoff_len: 512\nmicro_batch_size: 1\n").model_name,
+            models::catalog_name("Qwen/Qwen3-8B"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "plan/schedule/exchange/msccl_xml.h"
+#include "plan/schedule/exchange/mscclpp_read.h"
 #include "plan/schedule/exchange/schedule_json.h"
 
 namespace weft::schedule {
@@ -205,7 +206,9 @@ Status name_schedule(const std::string& name, std::string text) {
 
 Result<Document> read_document(const std::string& file) {
   WEFT_TRY(const std::string text, text_of_schedule(file));
-  auto document = file.ends_with(".xml") ? parse_msccl_xml(file, text) : parse_schedule_json(file, text);
+  auto document = file.ends_with(".xml") ? parse_msccl_xml(file, text)
+                  : is_mscclpp(text)       ? parse_mscclpp(file, text)
+                                           : parse_schedule_json(file, text);
   if (document) document->name = shown(document->name);  // commands print it
   return document;
 }

@@ -1,0 +1,162 @@
+// Inputs that users of other tools have sent to their trackers, in our own variations: other ranks, devices, numbers.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "apps/doctor/diagnosis.h"
+#include "apps/doctor/memory.h"
+#include "apps/doctor/parts.h"
+#include "apps/doctor/trouble.h"
+
+namespace weft::doctor {
+namespace {
+
+report::DoctorReport of(std::string_view text) {
+  Evidence evidence(*shipped_rules());
+  evidence.add_text("log", text);
+  evidence.finish();
+  return diagnose(evidence);
+}
+
+std::string first(const report::DoctorReport& report) { return report.roots.empty() ? "" : report.roots[0].id; }
+
+std::string watchdog(int rank, int work, int enqueued, int completed, const std::string& operation) {
+  const std::string head = fmt::format("[rank{}]:[E1122 06:40:0{}.5 ProcessGroupNCCL.cpp:616] ", rank, rank);
+  return fmt::format(
+      "{}[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType={}, NumelIn=8, NumelOut=8, "
+      "Timeout(ms)=600000) ran for 600080 milliseconds before timing out.\n"
+      "{}[PG ID 0 PG GUID 0(default_pg) Rank {}] Exception (either an error or timeout) detected by watchdog at work: "
+      "{}, last enqueued NCCL work: {}, last completed NCCL work: {}.\n",
+      head, rank, work, operation, head, rank, work, enqueued, completed);
+}
+
+TEST(Outside, AGpuThatFellOffTheBusIsNamedWithItsAddressFromTheLineAbove) {
+  const auto report =
+      of("[ 1843.3] NVRM: The NVIDIA GPU 0000:c7:00.0\n"
+         "               NVRM: (PCI ID: 10de:2330) installed in this system has\n"
+         "               NVRM: fallen off the bus and is not responding to commands.\n");
+  EXPECT_EQ(first(report), "F106");
+  EXPECT_NE(report.verdict.find("GPU 0000:c7:00.0"), std::string::npos) << report.verdict;
+  EXPECT_TRUE(report.troubled);
+}
+
+TEST(Outside, KernelLinesOfADriverThatFailsAreNoSilence) {
+  EXPECT_EQ(first(of("[ 24.3] NVRM: GPU2 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 7\n")), "F111");
+  EXPECT_EQ(first(of("[ 9.0] NVRM: The NVIDIA probe routine failed for 1 device(s).\n")), "G26");
+  EXPECT_EQ(
+      first(of("[ 1632.4] infiniband efa_2: Failed to process command CREATE_AH (opcode 9) comp_status 1 err -12\n")),
+      "G25");
+  EXPECT_EQ(first(of("libfabric:4:17::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 113, message: No route\n")),
+            "G24");
+  for (const char* line :
+       {"[ 3.1] mlx5_core 0000:17:00.0: frob_cmd(7): FROB failed, status 0x3", "kernel: NVRM: frobFifo: engine hung",
+        "192.168.3.4: kern: warning: [2026-04-22T21:30:51Z]: NVRM: frobRead: timeout error at 4"})
+    EXPECT_EQ(trouble_of(line), Trouble::kError) << line;
+  for (const char* line : {"[ 3.1] NVRM: loading NVIDIA UNIX Open Kernel Module", "kernel: AER: enabled with IRQ 33",
+                           "[ 4.0] mlx5_core 0000:17:00.0: firmware version: 28.39.1002"})
+    EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
+}
+
+TEST(Outside, APortThatIsDownIsNamedByItsDevice) {
+  const auto ibstatus =
+      of("Infiniband device 'mlx5_7' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 3: Disabled\n");
+  EXPECT_EQ(first(ibstatus), "F062");
+  EXPECT_NE(ibstatus.verdict.find("mlx5_7 port 1"), std::string::npos) << ibstatus.verdict;
+  const auto ibstat = of(
+      "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\nCA 'mlx5_3'\n\tPort 2:\n\t\tState: Down\n"
+      "\t\tPhysical state: Polling\n");
+  EXPECT_NE(ibstat.verdict.find("mlx5_3 port 2"), std::string::npos) << ibstat.verdict;
+  EXPECT_EQ(ibstat.verdict.find("mlx5_0"), std::string::npos);
+  const auto devinfo = of("hca_id:\tmlx5_5\n\tphys_port_cnt:\t1\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n");
+  EXPECT_NE(devinfo.verdict.find("mlx5_5 port 1"), std::string::npos) << devinfo.verdict;
+  EXPECT_FALSE(of("hca_id:\tmlx5_5\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n").troubled);
+}
+
+TEST(Outside, TheWatchdogsSecondLineIsAnEffectAndTheRankThatHasCompletedLessIsBehind) {
+  const auto report = of(watchdog(0, 52, 57, 51, "_REDUCE_SCATTER_BASE") + watchdog(1, 56, 57, 55, "_ALLGATHER_BASE"));
+  EXPECT_TRUE(report.unknown.empty());
+  ASSERT_EQ(first(report), "W01") << report.verdict;
+  EXPECT_EQ(report.culprits, std::vector<int>{0});
+  EXPECT_NE(report.roots[0].evidence[0].text.find("rank 0 has completed 51 calls, 1 others 55; it waits in call 52, "
+                                                  "_REDUCE_SCATTER_BASE"),
+            std::string::npos)
+      << report.roots[0].evidence[0].text;
+}
+
+TEST(Outside, RanksThatHaveAllCompletedAsMuchHaveNoCulpritAndTheJobWasStillEnded) {
+  const auto report = of(watchdog(0, 52, 55, 51, "ALLREDUCE") + watchdog(3, 52, 55, 51, "ALLREDUCE"));
+  EXPECT_TRUE(report.roots.empty());
+  EXPECT_TRUE(report.unknown.empty());
+  EXPECT_TRUE(report.troubled);
+  EXPECT_NE(report.verdict.find("Something ended this job"), std::string::npos) << report.verdict;
+}
+
+TEST(Outside, ADeadGpuStandsBeforeTheWatchdogsOfItsJob) {
+  const auto report = of(watchdog(1, 52, 55, 51, "ALLREDUCE") + "[ 1843.3] NVRM: The NVIDIA GPU 0000:c7:00.0\n" +
+                         "               NVRM: fallen off the bus and is not responding to commands.\n");
+  EXPECT_EQ(first(report), "F106");
+}
+
+TEST(Outside, TwoRanksThatCallDifferentThingsAreBothNamed) {
+  const auto report = of(watchdog(2, 80, 81, 79, "BROADCAST") + watchdog(5, 80, 81, 79, "ALLREDUCE"));
+  ASSERT_EQ(first(report), "F065");
+  EXPECT_EQ(report.roots[0].evidence[0].text,
+            "rank 2 waits in call 80 with operation BROADCAST, rank 5 with ALLREDUCE");
+}
+
+TEST(Outside, FragmentationIsSaidOnlyWhereTheUnusedPartWouldHaveHeldTheRequest) {
+  const std::string advice =
+      " If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.";
+  EXPECT_EQ(
+      fragmentation("RuntimeError: NPU out of memory. Tried to allocate 70.00 MiB (NPU 1; 60.9 GiB total capacity; "
+                    "59.10 GiB already allocated; 4.24 MiB free; 59.60 GiB reserved in total by PyTorch)" +
+                    advice),
+      "");
+  EXPECT_EQ(
+      fragmentation("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total "
+                    "capacity of 79.11 GiB of which 1 GiB is free. Of the allocated memory 60.00 GiB is allocated by "
+                    "PyTorch, and 12.00 GiB is reserved by PyTorch but unallocated."),
+      "weft: reserved and unused are 12.00 GiB of 72.00 GiB, and 9.00 GiB were asked for");
+  EXPECT_EQ(
+      fragmentation("Tried to allocate 20.00 GiB. 60.00 GiB is allocated by PyTorch, and 12.00 GiB is reserved by "
+                    "PyTorch but unallocated."),
+      "")
+      << "unfragmented it would not fit either";
+  const auto report =
+      of("[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. 60.00 GiB is "
+         "allocated by PyTorch, and 12.00 GiB is reserved by PyTorch but unallocated." +
+         advice + "\n");
+  EXPECT_EQ(first(report), "F074");
+  EXPECT_EQ(report.verdict.find("wait"), std::string::npos) << report.verdict;
+}
+
+TEST(Outside, WarningsThatNoRuleKnowsAreTrouble) {
+  EXPECT_TRUE(of("n1:1:2 [0] NCCL WARN transport/frob.cc:12 The frobnicator is upside down\n").troubled);
+  EXPECT_FALSE(of("n1:1:2 [0] NCCL INFO Using network IB\n").troubled);
+}
+
+TEST(Outside, AFolderOfWhichNothingCanBeReadIsAnError) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("weft_outside_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "core.1") << std::string(
+                                          "\x7f"
+                                          "ELF\0\0\0\0\x01\x02",
+                                          10)
+                                   << std::string(64, '\0') << "x";
+  Evidence evidence(*shipped_rules());
+  const auto status = evidence.add_path(folder.string());
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("no file of the folder can be read"), std::string::npos);
+  std::ofstream(folder / "u.log") << std::string(
+      "\xff\xfe"
+      "o\0k\0\n\0",
+      8);
+  EXPECT_TRUE(Evidence(*shipped_rules()).add_path(folder.string()));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace weft::doctor

@@ -1,0 +1,128 @@
+#include "apps/doctor/tables.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/job_text.h"
+
+namespace weft::doctor {
+namespace {
+
+std::string list(int first, int count, const std::string& host) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("#  Rank {:>2} Group  0 Pid {} on {} device {:>2} [0000:{:02x}:00] NVIDIA H200\n", first + i,
+                        70 + i, host, i, 15 + i);
+  return text;
+}
+const std::string kRow = "  4194304  1048576  float  sum  -1  120.0  34.95  61.16  0  240.0  17.48  30.58  2\n";
+
+TEST(PastedTables, BothColumnsAndTheirWrongElementsAreRead) {
+  const auto table = read_table(list(0, 8, "a") + kRow);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 120);
+  EXPECT_DOUBLE_EQ(table.rows[0].in_place, 240);
+  EXPECT_EQ(table.rows[0].wrong, 2);
+  const auto old =
+      read_table("  4194304  1048576  float  sum  120.0  34.95  61.16  1e-07  240.0  17.48  30.58  2e-07\n");
+  ASSERT_EQ(old.rows.size(), 1u);
+  EXPECT_EQ(old.rows[0].wrong, 0) << "an error of rounding, as nccl-tests 2.11 printed it";
+  EXPECT_DOUBLE_EQ(old.rows[0].in_place, 240);
+  EXPECT_DOUBLE_EQ(read_table("4096 1024 float sum -1 12.0 0.34 0.6 N/A 14.0 0.3 0.5 N/A\n").rows[0].in_place, 14);
+}
+
+TEST(PastedTables, RunsThatNeverTalkedToEachOtherAreRefusedByName) {
+  const auto table = read_table(list(0, 4, "a") + list(0, 4, "b") + list(0, 4, "c") + kRow + kRow);
+  EXPECT_NE(table.refused.find("3 runs of 4 ranks each"), std::string::npos) << table.refused;
+  EXPECT_NE(table.refused.find("rank 0 is listed 3 times"), std::string::npos);
+  const auto again = read_table(list(0, 4, "a") + kRow + list(0, 4, "a") + kRow);
+  EXPECT_EQ(again.refused, "");
+  EXPECT_EQ(again.ranks, 4);
+}
+
+TEST(PastedTables, AListOfSomeRanksSaysHowManyThereAreAtLeast) {
+  const auto table = read_table("#  Rank 31 Group  0 Pid 1 on h device  7 [0x01] NVIDIA H200\n" + kRow);
+  EXPECT_EQ(table.ranks, 32);
+  EXPECT_EQ(table.listed.size(), 1u);
+}
+
+TEST(PastedTables, OsuTablesOfPairsAreNoCollectives) {
+  for (const std::string title :
+       {"OSU MPI-CUDA Bi-Directional Bandwidth Test v7.1", "OSU MPI Multiple Bandwidth / Message Rate Test v5.9",
+        "OSU MPI-ROCM Latency Test v6.2", "OSU MPI_Put Latency Test v5.6"})
+    EXPECT_NE(read_table("# " + title + "\n# Size  x\n8 1.5\n").refused, "") << title;
+  EXPECT_NE(read_table("# Benchmarking PingPong\n# #processes = 2\n#bytes #repetitions t[usec] Mbytes/sec\n").refused,
+            "");
+}
+
+TEST(PastedTables, OsuTablesNameTheirCollectiveAndTheCommandTheirRanks) {
+  const auto reduce =
+      read_table("$ mpirun -np 24 ./osu_reduce -f\n# OSU MPI Reduce Latency Test v7.3\n# Size Avg\n64 9.5 8 11 100\n");
+  EXPECT_EQ(reduce.collective, "reduce");
+  EXPECT_EQ(reduce.ranks, 24);
+  EXPECT_DOUBLE_EQ(reduce.rows.at(0).microseconds, 9.5);
+  EXPECT_EQ(read_table("# OSU MPI-CUDA Allreduce Latency Test v7\n# Size\n64 9.5\n").collective, "all_reduce");
+  EXPECT_EQ(read_table("# OSU MPI All-to-All Personalized Exchange Latency Test v5\n64 9.5\n").collective,
+            "all_to_all");
+}
+
+TEST(PastedTables, OfSectionsOfImbTheLargestCollectiveIsTaken) {
+  const auto section = [](const char* name, int processes, double time) {
+    return fmt::format(
+        "# Benchmarking {}\n# #processes = {}\n  #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+        "     1024   100   1.0   2.0   {}\n",
+        name, processes, time);
+  };
+  const auto table = read_table(section("Allreduce", 2, 3) + section("Allreduce", 16, 7) + section("Sendrecv", 32, 9));
+  EXPECT_EQ(table.ranks, 16);
+  EXPECT_EQ(table.collective, "all_reduce");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 7);
+  EXPECT_EQ(table.left_out, 2u);
+}
+
+TEST(PastedTables, EachFormOfJsonIsReadAsItsTextIs) {
+  const auto written = read_table(
+      R"({"args":["/opt/reduce_scatter_perf","-g","4"],"config":{"nranks":4},"devices":[{"rank":0,"hostname":"h","device_name":"NVIDIA A100-SXM4-80GB"}],
+          "results":[{"size":8388608,"count":2097152,"type":"float","redop":"sum","root":-1,
+          "out_of_place":{"time":90.5,"alg_bw":92.6,"bus_bw":69.5,"nwrong":0},"in_place":{"time":91.5,"alg_bw":91.6,"bus_bw":68.7,"nwrong":5}}]})");
+  ASSERT_EQ(written.rows.size(), 1u);
+  EXPECT_EQ(written.collective, "reduce_scatter");
+  EXPECT_EQ(written.ranks, 4);
+  EXPECT_EQ(written.rows[0].wrong, 5);
+  EXPECT_DOUBLE_EQ(written.rows[0].in_place, 91.5);
+  const auto keyed = read_table(
+      R"({"benchmark":[{"4096":{"type":"half","redop":"none","root":"2","oop_time":20.5,"oop_algbw":0.2,"oop_busbw":0.2,"oop_error":0.0,"ip_time":21.0,"ip_error":"N/A"}}]})");
+  ASSERT_EQ(keyed.rows.size(), 1u);
+  EXPECT_EQ(keyed.rows[0].root, 2);
+  EXPECT_DOUBLE_EQ(keyed.rows[0].microseconds, 20.5);
+  const auto lines = read_table(
+      "{\"#wrong\":\"0\",\"algBw\":1.5,\"busBw\":2.6,\"gpus\":8,\"inPlace\":0,\"name\":\"AllGather\",\"redop\":"
+      "\"none\",\"size\":2048,\"time\":9.0}\n"
+      "{\"#wrong\":\"1\",\"algBw\":1.4,\"busBw\":2.5,\"gpus\":8,\"inPlace\":1,\"name\":\"AllGather\",\"redop\":"
+      "\"none\",\"size\":2048,\"time\":9.5}\n"
+      "{\"size\": tr\n");
+  ASSERT_EQ(lines.rows.size(), 1u);
+  EXPECT_EQ(lines.collective, "all_gather");
+  EXPECT_EQ(lines.ranks, 8);
+  EXPECT_EQ(lines.rows[0].wrong, 1);
+  EXPECT_DOUBLE_EQ(lines.rows[0].in_place, 9.5);
+  EXPECT_EQ(lines.cut, 1u);
+  EXPECT_TRUE(read_table("{\"no\": \"table\"}").rows.empty());
+}
+
+TEST(PastedTables, PrefixesOfCollectorsOfLogsAreNoColumns) {
+  for (const std::string prefix : {"[pod/nccl-0/main] ", "2026-03-04T05:06:07.1Z stdout F ", "05:06:07  ",
+                                   "(launcher) ", "2026-03-04 05:06:07,125 INFO ", "nccl-1  | ", "[1,0]<stdout>:"}) {
+    std::string text;
+    for (const std::string& line : {list(0, 1, "a"), list(1, 1, "a"), kRow}) text += prefix + line;
+    const auto table = read_table(text);
+    EXPECT_EQ(table.rows.size(), 1u) << prefix;
+    EXPECT_EQ(table.ranks, 2) << prefix;
+    EXPECT_EQ(table.gpu, "NVIDIA H200") << prefix;
+  }
+  EXPECT_EQ(read_table(plain_text("\x1b[36m" + kRow.substr(0, kRow.size() - 1) + "\x1b[0m\r\n")).rows.size(), 1u);
+}
+
+}  // namespace
+}  // namespace weft::doctor
