@@ -114,15 +114,17 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   WEFT_TRY(const json cards, table());
   Card card{.name = part->name, .precision = std::string(precision)};
   card.peak16 = peak_of(*part, {"bf16", "fp16"});
-  card.peak = precision == "bf16"  ? card.peak16
-              : precision == "fp8" ? peak_of(*part, {"fp8"})
-              : precision == "fp4" ? peak_of(*part, {"fp4"})
-                                   : 0;
+  const bool eight = precision == "fp8" || precision == "mxfp8";
+  const std::string kind(eight ? "fp8" : precision);
+  card.peak = kind == "bf16"  ? card.peak16
+              : kind == "fp8" ? peak_of(*part, {"fp8"})
+              : kind == "fp4" ? peak_of(*part, {"fp4"})
+                              : 0;
   // B300's data sheet gives FP8 as FP4 / 3 of the dense figure; the catalogue has FP4 alone.
   if (card.peak16 <= 0) return bad_input("{}: the catalogue has no 16-bit peak for it", part_name);
-  if (precision == "fp8" && card.peak <= 0 && part->figure("fp4") != nullptr) card.peak = 2 * card.peak16;
+  if (eight && card.peak <= 0 && part->figure("fp4") != nullptr) card.peak = 2 * card.peak16;
   if (card.peak <= 0)
-    return bad_input("--precision {}: {} has none in the catalogue (bf16, fp8, fp4)", precision, part_name);
+    return bad_input("--precision {}: {} has none in the catalogue (bf16, fp8, mxfp8, fp4)", precision, part_name);
   card.memory = part->figure("memory") != nullptr ? part->figure("memory")->value * kGiB : 0;
   card.bandwidth = part->figure("memory_rate")->value * 1e9;
   const auto* sms = part->figure("multiprocessors");
@@ -136,19 +138,25 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
     const std::string chip = c.value("chip", "");
     if (chip.empty() ? found == nullptr : chip == fact("sm") || chip == fact("gcn")) found = &c;
   }
-  if (found == nullptr || !(*found)["gemm"].contains(precision))
+  if (found == nullptr || !(*found)["gemm"].contains(kind))
     return bad_input("data/training/cards.json has no {} for {}", precision, part_name);
   card.estimated = (*found)["gemm"].value("source", "") == "estimate";
   card.chip = found->value("chip", "");
-  take(*found, card.precision, card);
+  take(*found, kind, card);
   const json& common = cards["common"];
   const double sustained = common["sustained"].value("value", 0.0);
   card.gemm *= sustained, card.attention_forward *= sustained, card.attention_backward *= sustained;
+  // A board that may draw less power than its generation's GEMMs need runs them at a lower clock.
+  if (const json power = cards.value("power", json::object()); power["boards"].contains(card.name)) {
+    const double watts = power["boards"][card.name].get<double>(),
+                 per_watt = power["per_watt"][card.chip].value(kind, 0.0);
+    if (per_watt > 0) card.gemm = std::min(card.gemm, watts * per_watt * 1e12 / card.peak);
+  }
   if (!own.file.empty()) {
     const json cards_of_user = json::parse(own.text, nullptr, false);
     for (const json& c : cards_of_user["cards"])
-      if (c.value("chip", "") == card.chip && c["gemm"].contains(card.precision)) {
-        take(c, card.precision, card);
+      if (c.value("chip", "") == card.chip && c["gemm"].contains(kind)) {
+        take(c, kind, card);
         card.estimated = false;
         card.fitted = cards_of_user["sources"][c["gemm"].value("source", "")].value("title", own.file);
         if (c.contains("software")) card.fitted += fmt::format(", software of {}", c["software"].dump());
