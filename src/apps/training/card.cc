@@ -18,7 +18,8 @@ struct Tile {
   double rows, columns, share;  // share of the best tile's rate
 };
 constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 128, 0.93}, Tile{128, 64, 0.78}, Tile{64, 64, 0.6}};
-constexpr double kPrologue = 256;  // of k: starting a tile's pipeline and writing its result
+// Of k at 16 bit: starting a tile's pipeline and writing its result, which takes as long at 8 and 4 bit.
+constexpr double kPrologue = 256;
 
 Result<json> table() {
   for (const auto& file : embedded::training_files()) {
@@ -85,13 +86,14 @@ Status check_cards(const OwnCards& own) {
 double Card::grouped_gemm_time(double groups, double m, double n, double k) const {
   if (groups <= 0 || m <= 0 || n <= 0 || k <= 0) return 0;
   double best = std::numeric_limits<double>::infinity();
+  const double prologue = kPrologue * (peak16 > 0 ? std::max(1.0, peak / peak16) : 1);
   for (const Tile& tile : kTiles) {
     const double tiles = groups * std::ceil(m / tile.rows) * std::ceil(n / tile.columns);
     // Large numbers of tiles are balanced by splitting k (stream-K); a part of the last wave is lost in any case.
     const double waves = tiles / multiprocessors;
     const double counted = waves < 1 ? 1 : 0.5 * (std::ceil(waves) + waves);
     const double rate = peak * gemm * tile.share / multiprocessors;
-    best = std::min(best, counted * 2 * tile.rows * tile.columns * (k + kPrologue) / rate);
+    best = std::min(best, counted * 2 * tile.rows * tile.columns * (k + prologue) / rate);
   }
   const double element = precision == "bf16" ? 2 : 1;
   const double bytes = groups * (element * (m * k + k * n) + 2 * m * n);

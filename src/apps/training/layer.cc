@@ -66,8 +66,11 @@ class Layer {
       // 2 FLOP per product of two GEMMs, half of it below the causal mask
       const double flops = tokens_ * s * widths * share + recurrent_flops() / tp;
       const double peak = card_.peak16 * (plan_.flash2() ? card_.attention_before_2024 : 1);
-      core_.forward.attention = flops / (peak * card_.attention_forward) + card_.launch;
-      core_.backward.attention = 2.5 * flops / (peak * card_.attention_backward) + card_.launch;
+      // Rates by length: of the peak on H100 0.34, 0.45, 0.53, 0.58, 0.62 at 1, 2, 4, 8, 16 k tokens (measured kernels).
+      constexpr double kHalf = 830, kLongest = 1.083;
+      const double reached = peak * kLongest * s / (s + kHalf);
+      core_.forward.attention = flops / (reached * card_.attention_forward) + card_.launch;
+      core_.backward.attention = 2.5 * flops / (reached * card_.attention_backward) + card_.launch;
     } else {
       Card at16 = card_;
       at16.peak = card_.peak16;

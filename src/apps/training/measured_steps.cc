@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <regex>
 #include <tuple>
 #include <utility>
@@ -98,7 +99,10 @@ Result<Release> release_of(const StepTable& table, const StepLine& line) {
   if (dated(date_in(extra, "release=")) || dated(date_in(table.text(line, "group"), "dgxc")) ||
       dated(date_in(source, "llama3_h100_")) || dated(date_in(source, "arXiv ")))
     return r;
-  r.year = has(source, "bigscience") ? 2022 : has(source, "llm-foundry") ? 2023 : 2024;
+  r.year = has(source, "bigscience")           ? 2022
+           : has(source, "llm-foundry")        ? 2023
+           : r.framework == "megatron-bridge" ? 2026  // its first releases are of the end of 2025
+                                              : 2024;
   // Megatron-LM of 2023 without its option to fuse attention: MegaScale counts fused attention among its own additions.
   if (has(table.text(line, "overlap"), "none of MegaScale")) r.year = 2022;
   return r;
@@ -172,16 +176,41 @@ Result<std::int64_t> StepTable::count(const StepLine& line, std::string_view col
   return static_cast<std::int64_t>(value);
 }
 
+namespace {
+
+std::string letters(std::string_view name) {
+  std::string plain;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) plain += static_cast<char>(std::tolower(c));
+  return plain;
+}
+
+// The model of the catalogue that the row names, in full or by its beginning ("nemotron3-nano"), where its layers and
+// width are those of the row: a model of the same name that is cut to other sizes is taken as the row says.
+std::optional<Model> known_model(const StepTable& table, const StepLine& line) {
+  const std::string name = table.text(line, "model"), layers = table.text(line, "layers"),
+                    hidden = table.text(line, "hidden");
+  const auto as_row = [&](const Model& m) {
+    return (layers.empty() || layers == std::to_string(m.layers)) &&
+           (hidden.empty() || hidden == std::to_string(m.hidden));
+  };
+  if (const std::string known = models::catalog_name(name); !known.empty())
+    if (auto model = load_model(known); model && as_row(*model)) return *model;
+  if (layers.empty() || hidden.empty()) return std::nullopt;
+  for (const std::string& known : models::catalog_names())
+    if (letters(known).starts_with(letters(name)))
+      if (auto model = load_model(known); model && as_row(*model)) return *model;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<Model> model_of(const StepTable& table, const StepLine& line) {
   const std::string name = table.text(line, "model");
-  if (const std::string known = models::catalog_name(name); !known.empty()) {
-    WEFT_TRY(Model model, load_model(known));
-    // A model of the same name that is cut to other sizes is taken as the row says.
-    const std::string layers = table.text(line, "layers"), hidden = table.text(line, "hidden");
-    if ((layers.empty() || layers == std::to_string(model.layers)) &&
-        (hidden.empty() || hidden == std::to_string(model.hidden)))
-      return model;
-  }
+  if (auto known = known_model(table, line)) return *known;
+  if (has(table.text(line, "arch"), "hybrid"))
+    return bad_input("{}:{}: {} is in no catalogue, and a row has no column for layers that differ", table.file(),
+                     line.number, name);
   Model m;
   m.name = name;
   WEFT_TRY(m.layers, table.count(line, "layers", 0));

@@ -138,6 +138,7 @@ Result<Card> with_software(Card card, const Plan& plan) {
   for (const json& h : software().value("host", json::array())) {
     if (h.value("framework", "") != plan.framework || (h.contains("precision") && h["precision"] != card.precision))
       continue;
+    if (h.contains("from") && !plan.since(h["from"][0].get<int>(), h["from"][1].get<int>())) continue;
     if (h.contains("before") && plan.since(h["before"][0].get<int>(), h["before"][1].get<int>())) continue;
     card.host = h.value("layer_us", 0.0) * 1e-6;
     card.host_experts = h.value("experts_us", 0.0) * 1e-6;
