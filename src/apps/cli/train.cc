@@ -167,8 +167,8 @@ Result<Best> best(const Asked& asked, const PlansProgress& progress) {
   if (asked.words.run.tokens > 0 || asked.words.run.failures > 0) {
     const std::int64_t nodes = std::max<std::int64_t>(1, traffic.gpus() / std::max<Rank>(1, traffic.gpus_per_node()));
     found.report.run = asked.words.run;
-    WEFT_TRY(found.report.budget, training::budget_of(asked.words.run, found.report.rows.front().tokens_per_gpu,
-                                                      traffic.gpus(), nodes));
+    WEFT_TRY(found.report.budget,
+             training::budget_of(asked.words.run, found.report.rows.front().tokens_per_gpu, traffic.gpus(), nodes));
   }
   return found;
 }
@@ -198,7 +198,7 @@ void print_best(const Best& found, std::int64_t shown, bool simulated) {
                plans.refused[i].reason);
   const auto alike = std::ranges::count_if(plans.ranked, &training::Ranked::alike);
   if (alike > 0)
-    fmt::print("\n{} plans cannot be told apart from the best: their steps lie within {:.0f} %.\n", alike,
+    fmt::print("\n{} plans cannot be distinguished from the best: their steps lie within {:.0f} %.\n", alike,
                100 * training::kAlike);
   if (found.report.budget) print_budget(found.report.run, *found.report.budget);
 }
@@ -311,8 +311,8 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
     words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
   }
   Asked asked{std::move(words), std::move(model), std::move(machine)};
-  for (const char* option : {"tp", "pp", "vp", "cp", "ep", "etp", "dp", "zero", "shard", "micro-batch", "recompute",
-                             "dispatcher"})
+  for (const char* option :
+       {"tp", "pp", "vp", "cp", "ep", "etp", "dp", "zero", "shard", "micro-batch", "recompute", "dispatcher"})
     if (spec.given(option)) asked.fixed.insert(option);
   if (asked.words.dp > 0) asked.words.plan.dp = asked.words.dp;
   return asked;
@@ -502,7 +502,8 @@ Command add_train(CLI::App& app) {
   sub->add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
   sub->add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
   sub->add_flag("--fit", spec->words.largest, "the largest micro-batch and the longest sequence that fit");
-  sub->add_flag("--best", spec->best, "all plans that use the whole machine, ranked; options of a plan that are given stay");
+  sub->add_flag("--best", spec->best,
+                "all plans that use the whole machine, ranked; options of a plan that are given stay");
   sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
       ->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured steps: error, order of pairs, memory");

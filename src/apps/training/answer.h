@@ -20,7 +20,7 @@ struct Words {
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};
   report::TrainRun run = {};
-  OwnCards cards = {};  // of the user
+  OwnCards cards = {};   // of the user
   bool largest = false;  // what else fits is asked for
 };
 

@@ -51,8 +51,8 @@ std::vector<Plan> spreads(const Model& model, const Plan& base, const Choices& c
     for (const std::int64_t pp : choices.of("pp", &Plan::pp, stages))
       for (const std::int64_t cp : choices.of("cp", &Plan::cp, powers(longest)))
         for (const std::int64_t ep : choices.of("ep", &Plan::ep, powers(experts)))
-          for (const std::int64_t etp :
-               choices.of("etp", &Plan::etp, model.moe() ? std::vector{std::int64_t{1}, tp} : std::vector{std::int64_t{1}})) {
+          for (const std::int64_t etp : choices.of(
+                   "etp", &Plan::etp, model.moe() ? std::vector{std::int64_t{1}, tp} : std::vector{std::int64_t{1}})) {
             if (tp * pp * cp > gpus || gpus % (tp * pp * cp) != 0) continue;
             Plan plan = base;
             plan.tp = tp, plan.pp = pp, plan.cp = cp, plan.ep = ep, plan.etp = etp;
@@ -69,9 +69,10 @@ std::vector<Plan> all_plans(const Model& model, const Plan& base, const Choices&
   for (Plan plan : spreads(model, base, choices, gpus, per_node))
     for (const std::int64_t vp : choices.of("vp", &Plan::vp, {1, 2, 4, 5, 8}))
       for (const std::int64_t zero : choices.of("zero", &Plan::zero, {1, 3}))
-        for (const std::int64_t shard : choices.of(
-                 "shard", &Plan::shard, zero == 3 && plan.replicas() > per_node ? std::vector{std::int64_t{0}, per_node}
-                                                                               : std::vector{std::int64_t{0}}))
+        for (const std::int64_t shard :
+             choices.of("shard", &Plan::shard,
+                        zero == 3 && plan.replicas() > per_node ? std::vector{std::int64_t{0}, per_node}
+                                                                : std::vector{std::int64_t{0}}))
           for (const Recompute recompute : choices.recompute())
             for (const Dispatcher dispatcher : choices.dispatchers(plan.ep))
               for (const std::int64_t mbs : choices.of("micro-batch", &Plan::micro_batch, {1, 2, 4})) {
@@ -105,8 +106,7 @@ std::string reason_of(const Step& best, const Step& loser) {
 Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card, Traffic& traffic, int simulated,
                          const std::function<void(const Plans&, std::int64_t)>& progress,
                          const std::set<std::string>& fixed) {
-  const std::vector<Plan> plans =
-      all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node());
+  const std::vector<Plan> plans = all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node());
   if (plans.empty())
     return bad_input("no plan of {} GPUs divides {} with --global-batch {} and --seq {}{}", traffic.gpus(), model.name,
                      base.global_batch, base.seq,
@@ -145,8 +145,8 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
   std::ranges::stable_sort(first, last, {}, by_time);
   for (auto at = first + 1; at != result.ranked.end(); ++at) {
     at->alike = at->step.seconds <= first->step.seconds * (1 + kAlike);
-    at->reason = at->alike ? fmt::format("equal to the best within {:.0f} %", 100 * kAlike)
-                           : reason_of(first->step, at->step);
+    at->reason =
+        at->alike ? fmt::format("equal to the best within {:.0f} %", 100 * kAlike) : reason_of(first->step, at->step);
   }
   return result;
 }

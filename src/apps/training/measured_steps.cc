@@ -99,8 +99,8 @@ Result<Release> release_of(const StepTable& table, const StepLine& line) {
   if (dated(date_in(extra, "release=")) || dated(date_in(table.text(line, "group"), "dgxc")) ||
       dated(date_in(source, "llama3_h100_")) || dated(date_in(source, "arXiv ")))
     return r;
-  r.year = has(source, "bigscience")           ? 2022
-           : has(source, "llm-foundry")        ? 2023
+  r.year = has(source, "bigscience")          ? 2022
+           : has(source, "llm-foundry")       ? 2023
            : r.framework == "megatron-bridge" ? 2026  // its first releases are of the end of 2025
                                               : 2024;
   // Megatron-LM of 2023 without its option to fuse attention: MegaScale counts fused attention among its own additions.

@@ -27,7 +27,7 @@ struct Model {
   // tokens has `attention_matrix`.
   std::int64_t mixer_total = 0, attention_matrix = 0;
   std::vector<std::int64_t> windows;  // of the layers that attend: tokens that a query sees; 0: all
-  double blocks = 1;                      // of a layer's two, mixer and feed: hybrids have layers with one of them
+  double blocks = 1;                  // of a layer's two, mixer and feed: hybrids have layers with one of them
   std::int64_t recurrent_layers = 0;  // layers with linear attention, Mamba, a convolution
   std::int64_t recurrent_state = 0;   // numbers of the state of one of them
   std::int64_t predict_layers = 0;    // of multi-token prediction that the file names; the plan says whether they train
