@@ -11,7 +11,8 @@ namespace weft::training {
 
 inline constexpr int kSimulatedPlans = 3;  // the best ones, by default; the others are estimated
 
-// Steps that lie nearer to each other are not distinguished: pairs of published plans that differ by less have no order.
+// Steps that lie nearer to each other are not distinguished: pairs of published plans that differ by less have no
+// order.
 inline constexpr double kAlike = 0.03;
 
 struct Ranked {

@@ -163,7 +163,8 @@ nlohmann::json to_json(const Comparison& c) {
                     {"memory_gib", known(r.memory)},
                     {"memory_predicted_gib", known(r.memory_predicted)},
                     {"out_of_memory", r.out_of_memory},
-                    {"fits", name(r.fit)},
+                    {"fits", r.fits},
+                    {"fit", name(r.fit)},
                     {"skipped", r.skipped}});
   return {{"schema", "weft.train-compare/1"}, {"pairs", c.pairs}, {"pairs_in_order", c.pairs_right}, {"rows", rows}};
 }
