@@ -1,5 +1,6 @@
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/help.h"
@@ -24,7 +25,7 @@ constexpr double kGiB = 1073741824.0;
 
 struct Spec {
   training::Words words{.model = "", .on = ""};
-  std::string json, timeline, compare, config, svg, curves, cards;
+  std::string json, timeline, compare, config, svg, curves, cards, fit_levels;
   std::function<bool(const char* option)> given;  // on the command line
   std::int64_t shown = 10, vocab = 0;
   bool best = false, sensitivity = false;
@@ -49,9 +50,6 @@ Examples:
   weft train --compare steps.csv                           published or own steps against the model
   weft train llama3-70b --on dgx-h100:nodes=8 --tp 8 --cards mine.json    by weft calibrate --train runs.csv --out mine.json
 )";
-
-// Of a file that names no length: fine-tuning rarely uses all that a model can.
-constexpr std::int64_t kUsualSequence = 4096;
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
 
@@ -88,6 +86,10 @@ void print_step(const report::TrainReport& report) {
   if (row.stage_memory.size() > 1)
     fmt::print("{:<18} {:>10.2f}\n{:<18} {:>10.2f}\n", "first stage", row.stage_memory.front() / kGiB, "last stage",
                row.stage_memory.back() / kGiB);
+  if (!report.largest.empty())
+    fmt::print("\n{:<18} {:>10} {:>10}\n{:<18} {:>10} {:>10}\n{:<18} {:>10} {:>10}\n", "largest", "certain", "tight",
+               "micro-batch", report.largest[0].second, report.largest[1].second, "sequence", report.largest[2].second,
+               report.largest[3].second);
   if (report.budget) print_budget(report.run, *report.budget);
   if (!report.what_if.empty()) fmt::print("\n{:<42} {:>10} {:>8}\n", "what if", "step s", "change");
   for (const auto& w : report.what_if)
@@ -132,6 +134,7 @@ struct Asked {
   training::Words words;
   training::Model model;
   Machine machine;
+  std::set<std::string> fixed = {};  // options that --best does not change
 };
 
 struct Best {
@@ -161,8 +164,15 @@ Result<Best> best(const Asked& asked, const PlansProgress& progress) {
   training::Traffic traffic(machine);
   WEFT_TRY(const auto question, training::understand(asked.model, machine, asked.words));
   WEFT_TRY(training::Plans plans, training::best_plans(asked.model, question.plan, question.card, traffic,
-                                                       training::kSimulatedPlans, progress));
-  return report_of(asked, question, traffic.gpus(), std::move(plans));
+                                                       training::kSimulatedPlans, progress, asked.fixed));
+  Best found = report_of(asked, question, traffic.gpus(), std::move(plans));
+  if (asked.words.run.tokens > 0 || asked.words.run.failures > 0) {
+    const std::int64_t nodes = std::max<std::int64_t>(1, traffic.gpus() / std::max<Rank>(1, traffic.gpus_per_node()));
+    found.report.run = asked.words.run;
+    WEFT_TRY(found.report.budget,
+             training::budget_of(asked.words.run, found.report.rows.front().tokens_per_gpu, traffic.gpus(), nodes));
+  }
+  return found;
 }
 
 // `simulated`: are the first ones? Requires: a plan that fits.
@@ -188,6 +198,11 @@ void print_best(const Best& found, std::int64_t shown, bool simulated) {
        ++i)
     fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "-", "", "", "", describe(plans.refused[i].plan),
                plans.refused[i].reason);
+  const auto alike = std::ranges::count_if(plans.ranked, &training::Ranked::alike);
+  if (alike > 0)
+    fmt::print("\n{} plans cannot be distinguished from the best: their steps lie within {:.0f} %.\n", alike,
+               100 * training::kAlike);
+  if (found.report.budget) print_budget(found.report.run, *found.report.budget);
 }
 
 Result<training::OwnCards> own_cards(const Spec& spec) {
@@ -203,6 +218,7 @@ Result<int> compare(const Spec& spec) {
   WEFT_TRY(const training::OwnCards cards, own_cards(spec));
   const auto emit = [&](const training::Comparison& found) -> Status {
     if (spec.json != "-") fmt::print("{}", training::in_words(found, spec.shown < 0));
+    if (!spec.fit_levels.empty()) WEFT_CHECK(write_json(spec.fit_levels, training::levels_json(found)));
     return spec.json.empty() ? Status() : write_json(spec.json, training::to_json(found));
   };
   training::Comparison done;
@@ -292,7 +308,6 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   if (!tuning.empty()) model.name += fmt::format(" (all weights; {} is not priced here)", tuning);
   WEFT_TRY(Machine machine, load_machine(words.on));
   words.on = machine.name;
-  if (!spec.config.empty() && words.plan.seq == 0) words.plan.seq = std::min(model.seq, kUsualSequence);
   if (accumulate) {
     const auto& p = words.plan;
     const std::int64_t dp =
@@ -301,7 +316,12 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
             : std::max<std::int64_t>(1, machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp));
     words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
   }
-  return Asked{std::move(words), std::move(model), std::move(machine)};
+  Asked asked{std::move(words), std::move(model), std::move(machine)};
+  for (const char* option :
+       {"tp", "pp", "vp", "cp", "ep", "etp", "dp", "zero", "shard", "micro-batch", "recompute", "dispatcher"})
+    if (spec.given(option)) asked.fixed.insert(option);
+  if (asked.words.dp > 0) asked.words.plan.dp = asked.words.dp;
+  return asked;
 }
 
 // `publish`: called with the answer before it is asked what would change it; may be empty.
@@ -439,8 +459,26 @@ Command add_train(CLI::App& app) {
   sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
+  sub->add_option("--etp", plan.etp, "ranks that share the matrices of an expert")->capture_default_str();
+  sub->add_option("--dispatcher", spec->words.dispatcher,
+                  "of tokens to experts: alltoall, or once to each node as deepep and hybridep")
+      ->capture_default_str();
   sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
+  sub->add_option("--cp-by", spec->words.cp_by,
+                  "how keys and values reach all ranks of --cp: ring, all_gather, all_to_all (heads for tokens)")
+      ->capture_default_str();
   sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
+  sub->add_option("--shard", plan.shard, "replicas that ZeRO spreads over (HSDP); 0: all")->capture_default_str();
+  sub->add_option("--first-layers", plan.first_layers, "layers of the first stage (default: as the others)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--last-layers", plan.last_layers, "layers of the last stage")->check(CLI::NonNegativeNumber);
+  sub->add_option("--layout", spec->words.layout, "of all chunks, as Megatron-LM writes it: Et*3|(tt|)*29m|L");
+  sub->add_option("--mtp", plan.mtp, "layers of multi-token prediction, on the last stage")->capture_default_str();
+  sub->add_option("--lora", plan.lora, "rank of adapters beside frozen weights; 0: none")->capture_default_str();
+  sub->add_option("--freeze", spec->words.freeze,
+                  "parts that are not trained: embedding, attention, mlp, experts, output, all; several with commas")
+      ->capture_default_str();
+  sub->add_option("--optimizer", spec->words.optimizer, "adam or muon")->capture_default_str();
   sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
   sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
   sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's, at most 8192)");
@@ -457,7 +495,7 @@ Command add_train(CLI::App& app) {
          "--compress", spec->words.compress,
          "gradients, as DDP's hooks do with --zero 0: none, fp16, powersgd:RANK or topk:SHARE%; encoding is charged")
       ->capture_default_str();
-  sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, fp4")->capture_default_str();
+  sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, mxfp8, fp4")->capture_default_str();
   sub->add_option(
          "--optimizer-bytes", plan.optimizer_bytes,
          "of the optimizer's state per parameter: 12 for Adam with FP32 weights, 8 for Muon, 6 for BF16 states")
@@ -466,8 +504,9 @@ Command add_train(CLI::App& app) {
   sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
       ->check(CLI::IsMember({2, 4}))
       ->capture_default_str();
-  sub->add_option("--software", plan.software,
-                  "year of the framework: fused attention from 2023, overlapped TP from 2024")
+  sub->add_option("--software", spec->words.software,
+                  "year of the framework, or a framework and its release, e.g. megatron-bridge-26.04: fused attention "
+                  "from 2023, overlapped TP from 2024, the level that its published steps reached")
       ->capture_default_str();
   sub->add_option("--cards", spec->cards, "rates of computing that weft calibrate --train fitted to your own runs");
   report::TrainRun& run_asked = spec->words.run;
@@ -485,10 +524,15 @@ Command add_train(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
   sub->add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
-  sub->add_flag("--best", spec->best, "all plans that use the whole machine, ranked");
+  sub->add_flag("--fit", spec->words.largest, "the largest micro-batch and the longest sequence that fit");
+  sub->add_flag("--best", spec->best,
+                "all plans that use the whole machine, ranked; options of a plan that are given stay");
   sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
       ->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured steps: error, order of pairs, memory");
+  sub->add_option("--fit-levels", spec->fit_levels,
+                  "with --compare: write levels of software that fit its rows (data/training/levels.json) to this file")
+      ->check(writable);
   sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "apps/training/largest.h"
+#include "apps/training/layout.h"
+#include "apps/training/software.h"
 #include "apps/training/trouble.h"
 #include "base/text.h"
 
 namespace weft::training {
-namespace {
-
-// Models can read far longer sequences than they are trained with; longer ones have to be asked for.
-constexpr std::int64_t kLongestUnasked = 8192;
-
-}  // namespace
 
 report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
   report::TrainRow row{.plan = describe(plan),
@@ -23,9 +20,11 @@ report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
   row.parts = {{"gemm", p.gemm},
                {"attention", p.attention},
                {"memory_bound", p.memory_bound},
+               {"host", p.host},
                {"tensor_exposed", p.tensor},
                {"context_exposed", p.context},
                {"expert_exposed", p.expert},
+               {"imbalance", p.imbalance},
                {"bubble", p.bubble},
                {"data_exposed", p.data},
                {"optimizer", p.optimizer}};
@@ -35,6 +34,7 @@ report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
   for (const auto& stage : step.stages) row.stage_memory.push_back(stage.total());
   row.capacity = card.memory;
   row.fits = step.fits;
+  row.fit = name(fit(step.peak, card));
   row.limit = step.limit();
   return row;
 }
@@ -61,6 +61,12 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"vp", &plan.vp},
                                       {"dp", &words.dp},
                                       {"ep", &plan.ep},
+                                      {"etp", &plan.etp},
+                                      {"shard", &plan.shard},
+                                      {"mtp", &plan.mtp},
+                                      {"lora", &plan.lora},
+                                      {"first-layers", &plan.first_layers},
+                                      {"last-layers", &plan.last_layers},
                                       {"cp", &plan.cp},
                                       {"zero", &plan.zero},
                                       {"micro-batch", &plan.micro_batch},
@@ -70,7 +76,7 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"overlap", &plan.overlap},
                                       {"eager", &plan.eager}})
     if (plain == known) return *number = value, true;
-  if (plain == "software") return plan.software = static_cast<int>(value), true;
+  if (plain == "software") return words.software = std::to_string(value), true;
   if (plain == "gradient-bytes") return plan.gradient_bytes = static_cast<int>(value), true;
   if (plain == "optimizer-bytes") return plan.optimizer_bytes = static_cast<int>(value), true;
   return false;
@@ -89,17 +95,21 @@ Result<Words> parse_words(std::string_view text) {
     if (equals == std::string_view::npos)
       return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
     const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
-    if (key == "recompute" || key == "schedule" || key == "precision" || key == "compress") {
-      (key == "recompute"  ? words.recompute
-       : key == "schedule" ? words.schedule
-       : key == "compress" ? words.compress
-                           : words.precision) = value;
+    static constexpr std::pair<std::string_view, std::string Words::*> kTexts[] = {
+        {"recompute", &Words::recompute}, {"schedule", &Words::schedule}, {"precision", &Words::precision},
+        {"compress", &Words::compress},   {"layout", &Words::layout},     {"freeze", &Words::freeze},
+        {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},       {"dispatcher", &Words::dispatcher},
+        {"software", &Words::software}};
+    const auto text_key = std::ranges::find(kTexts, key, [](const auto& t) { return t.first; });
+    if (text_key != std::end(kTexts)) {
+      words.*(text_key->second) = value;
       continue;
     }
     if (!set_number(words, key, 0))
       return bad_input(
-          "{}: '{}' is none of tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq, bucket, overlap, "
-          "eager, software, recompute, schedule, compress, precision",
+          "{}: '{}' is none of tp, pp, vp, dp, ep, etp, cp, zero, shard, micro-batch, global-batch, seq, bucket, "
+          "overlap, eager, first-layers, last-layers, layout, mtp, lora, freeze, optimizer, optimizer-bytes, "
+          "gradient-bytes, cp-by, dispatcher, software, recompute, schedule, compress, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);
@@ -116,6 +126,19 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));
   WEFT_TRY(plan.schedule, parse_schedule(words.schedule));
   WEFT_TRY(plan.compression, parse_compression(words.compress));
+  WEFT_TRY(plan.frozen, parse_frozen(words.freeze));
+  WEFT_TRY(plan.optimizer, parse_optimizer(words.optimizer));
+  WEFT_TRY(plan.context_by, parse_context_by(words.cp_by));
+  WEFT_TRY(plan.dispatcher, parse_dispatcher(words.dispatcher));
+  WEFT_TRY(const Release release, parse_release(words.software));
+  plan.framework = release.framework, plan.month = release.month;
+  if (release.year > 0) plan.software = release.year;
+  if (!words.layout.empty()) {
+    WEFT_TRY(Layout layout, parse_layout(words.layout));
+    plan.layout = std::move(layout.layers), plan.mtp = std::max(plan.mtp, layout.mtp);
+  }
+  if (plan.optimizer == Optimizer::kMuon && plan.optimizer_bytes == Plan{}.optimizer_bytes) plan.optimizer_bytes = 8;
+  WEFT_TRY(question.card, with_software(std::move(question.card), plan));
   if (plan.seq == 0) plan.seq = std::min(model.seq, kLongestUnasked);
   return question;
 }
@@ -159,6 +182,13 @@ Result<Answer> answer(const Model& model, const cost::MachineView& machine, cons
   report::TrainRow row = row_of(plan, answer.step, question.card);
   if (!answer.step.fits) row.remedy = what_would_fit(model, plan, question.card);
   answer.report.rows.push_back(std::move(row));
+  if (words.largest) {
+    const Largest most = largest(model, plan, question.card);
+    answer.report.largest = {{"micro_batch", most.micro_batch},
+                             {"micro_batch_tight", most.micro_batch_tight},
+                             {"seq", most.seq},
+                             {"seq_tight", most.seq_tight}};
+  }
   if (words.run.tokens > 0 || words.run.failures > 0) {
     const std::int64_t nodes = std::max<std::int64_t>(1, plan.ranks() / std::max<Rank>(1, traffic.gpus_per_node()));
     answer.report.run = words.run;

@@ -14,13 +14,18 @@ namespace weft::training {
 // A question about training as it is typed.
 struct Words {
   std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16",
-              compress = "none";
+              compress = "none", layout = "", freeze = "none", optimizer = "adam", cp_by = "ring",
+              dispatcher = "alltoall", software = "2025";
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};
   report::TrainRun run = {};
-  OwnCards cards = {};  // of the user
+  OwnCards cards = {};   // of the user
+  bool largest = false;  // what else fits is asked for
 };
+
+// Models can read far longer sequences than they are trained with; longer ones have to be asked for.
+inline constexpr std::int64_t kLongestUnasked = 8192;
 
 // Sets one number of the words by its name: tp, pp, vp, dp, ep, cp, zero, micro-batch, global-batch, seq ('_' for '-'
 // is the same). False: there is no such number.

@@ -6,28 +6,80 @@
 namespace weft::training {
 namespace {
 
-std::vector<Plan> all_plans(const Model& model, const Plan& base, std::int64_t gpus, std::int64_t per_node) {
+// The values of one option: those that are tried, or the only one that the asker leaves.
+class Choices {
+ public:
+  Choices(const Plan& base, const std::set<std::string>& fixed) : base_(base), fixed_(fixed) {}
+
+  std::vector<std::int64_t> of(const char* option, std::int64_t Plan::*field, std::vector<std::int64_t> usual) const {
+    if (fixed_.contains(option)) return {base_.*field};
+    std::ranges::sort(usual);
+    usual.erase(std::ranges::unique(usual).begin(), usual.end());
+    return usual;
+  }
+  std::vector<Recompute> recompute() const {
+    if (fixed_.contains("recompute")) return {base_.recompute};
+    return {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  }
+  std::vector<Dispatcher> dispatchers(std::int64_t ep) const {
+    if (fixed_.contains("dispatcher") || ep == 1) return {base_.dispatcher};
+    return {Dispatcher::kAllToAll, Dispatcher::kDeepEp};
+  }
+  bool has(const char* option) const { return fixed_.contains(option); }
+
+ private:
+  const Plan& base_;
+  const std::set<std::string>& fixed_;
+};
+
+std::vector<std::int64_t> powers(std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (std::int64_t v = 1; v <= most; v *= 2) values.push_back(v);
+  return values;
+}
+
+// How the ranks of the machine are spread; what is done on them is chosen for each.
+std::vector<Plan> spreads(const Model& model, const Plan& base, const Choices& choices, std::int64_t gpus,
+                          std::int64_t per_node) {
+  std::vector<std::int64_t> stages;
+  for (std::int64_t pp = 1; pp <= std::min<std::int64_t>(32, gpus); ++pp)
+    if (model.layers % pp == 0 || (pp & (pp - 1)) == 0) stages.push_back(pp);
+  const std::int64_t longest = std::max<std::int64_t>(1, std::min<std::int64_t>(8, base.seq / 4096));
+  const std::int64_t experts = model.moe() ? std::min<std::int64_t>(64, model.experts) : 1;
   std::vector<Plan> plans;
-  const auto offer = [&](const Plan& plan) {
-    if (check_plan(model, plan)) plans.push_back(plan);
-  };
-  for (std::int64_t tp = 1; tp <= std::min<std::int64_t>({16, per_node, gpus}); tp *= 2)
-    for (std::int64_t pp = 1; pp <= std::min<std::int64_t>(32, gpus / tp); ++pp) {
-      if (model.layers % pp != 0 && (pp & (pp - 1)) != 0) continue;
-      for (std::int64_t cp = 1; cp <= 8 && base.seq / cp >= 4096; cp *= 2) {
-        if (gpus % (tp * pp * cp) != 0) continue;
-        for (std::int64_t ep = 1; ep <= (model.moe() ? std::min<std::int64_t>(64, model.experts) : 1); ep *= 2)
-          for (const std::int64_t vp : {1, 2, 4})
-            for (const int zero : {1, 3})
-              for (const auto recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
-                for (const std::int64_t mbs : {1, 2, 4}) {
-                  Plan plan = base;
-                  plan.tp = tp, plan.pp = pp, plan.cp = cp, plan.ep = ep, plan.vp = vp, plan.zero = zero;
-                  plan.dp = gpus / (tp * pp * cp), plan.recompute = recompute, plan.micro_batch = mbs;
-                  offer(plan);
-                }
-      }
-    }
+  for (const std::int64_t tp : choices.of("tp", &Plan::tp, powers(std::min<std::int64_t>({16, per_node, gpus}))))
+    for (const std::int64_t pp : choices.of("pp", &Plan::pp, stages))
+      for (const std::int64_t cp : choices.of("cp", &Plan::cp, powers(longest)))
+        for (const std::int64_t ep : choices.of("ep", &Plan::ep, powers(experts)))
+          for (const std::int64_t etp : choices.of(
+                   "etp", &Plan::etp, model.moe() ? std::vector{std::int64_t{1}, tp} : std::vector{std::int64_t{1}})) {
+            if (tp * pp * cp > gpus || gpus % (tp * pp * cp) != 0) continue;
+            Plan plan = base;
+            plan.tp = tp, plan.pp = pp, plan.cp = cp, plan.ep = ep, plan.etp = etp;
+            if (choices.has("dp") && base.dp != gpus / (tp * pp * cp)) continue;
+            plan.dp = gpus / (tp * pp * cp);
+            plans.push_back(plan);
+          }
+  return plans;
+}
+
+std::vector<Plan> all_plans(const Model& model, const Plan& base, const Choices& choices, std::int64_t gpus,
+                            std::int64_t per_node) {
+  std::vector<Plan> plans;
+  for (Plan plan : spreads(model, base, choices, gpus, per_node))
+    for (const std::int64_t vp : choices.of("vp", &Plan::vp, {1, 2, 4, 5, 8}))
+      for (const std::int64_t zero : choices.of("zero", &Plan::zero, {1, 3}))
+        for (const std::int64_t shard :
+             choices.of("shard", &Plan::shard,
+                        zero == 3 && plan.replicas() > per_node ? std::vector{std::int64_t{0}, per_node}
+                                                                : std::vector{std::int64_t{0}}))
+          for (const Recompute recompute : choices.recompute())
+            for (const Dispatcher dispatcher : choices.dispatchers(plan.ep))
+              for (const std::int64_t mbs : choices.of("micro-batch", &Plan::micro_batch, {1, 2, 4})) {
+                plan.vp = vp, plan.zero = zero, plan.shard = shard, plan.recompute = recompute;
+                plan.dispatcher = dispatcher, plan.micro_batch = mbs;
+                if (check_plan(model, plan)) plans.push_back(plan);
+              }
   return plans;
 }
 
@@ -37,6 +89,8 @@ std::string reason_of(const Step& best, const Step& loser) {
   const std::pair<const char*, double> more[] = {
       {"computes longer (recomputation or small GEMMs)", b.compute() - a.compute()},
       {"pipeline bubble", b.bubble - a.bubble},
+      {"stages that differ", b.imbalance - a.imbalance},
+      {"launches of the host", b.host - a.host},
       {"exposed data-parallel communication", b.data - a.data},
       {"exposed tensor-parallel communication", b.tensor - a.tensor},
       {"exposed all_to_all of experts", b.expert - a.expert},
@@ -50,11 +104,13 @@ std::string reason_of(const Step& best, const Step& loser) {
 }  // namespace
 
 Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card, Traffic& traffic, int simulated,
-                         const std::function<void(const Plans&, std::int64_t)>& progress) {
-  const std::vector<Plan> plans = all_plans(model, base, traffic.gpus(), traffic.gpus_per_node());
+                         const std::function<void(const Plans&, std::int64_t)>& progress,
+                         const std::set<std::string>& fixed) {
+  const std::vector<Plan> plans = all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node());
   if (plans.empty())
-    return bad_input("no plan of {} GPUs divides {} with --global-batch {} and --seq {}", traffic.gpus(), model.name,
-                     base.global_batch, base.seq);
+    return bad_input("no plan of {} GPUs divides {} with --global-batch {} and --seq {}{}", traffic.gpus(), model.name,
+                     base.global_batch, base.seq,
+                     fixed.empty() ? "" : fmt::format(" and the given {}", fmt::join(fixed, ", ")));
   Plans result;
   traffic.estimate_only(true);
   for (const Plan& plan : plans) {
@@ -87,7 +143,11 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
     WEFT_TRY(at->step, simulate_step(model, at->plan, card, traffic));
   }
   std::ranges::stable_sort(first, last, {}, by_time);
-  for (auto at = first + 1; at != result.ranked.end(); ++at) at->reason = reason_of(first->step, at->step);
+  for (auto at = first + 1; at != result.ranked.end(); ++at) {
+    at->alike = at->step.seconds <= first->step.seconds * (1 + kAlike);
+    at->reason =
+        at->alike ? fmt::format("equal to the best within {:.0f} %", 100 * kAlike) : reason_of(first->step, at->step);
+  }
   return result;
 }
 

@@ -18,7 +18,8 @@ struct Tile {
   double rows, columns, share;  // share of the best tile's rate
 };
 constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 128, 0.93}, Tile{128, 64, 0.78}, Tile{64, 64, 0.6}};
-constexpr double kPrologue = 256;  // of k: starting a tile's pipeline and writing its result
+// Of k at 16 bit: starting a tile's pipeline and writing its result, which takes as long at 8 and 4 bit.
+constexpr double kPrologue = 256;
 
 Result<json> table() {
   for (const auto& file : embedded::training_files()) {
@@ -85,13 +86,14 @@ Status check_cards(const OwnCards& own) {
 double Card::grouped_gemm_time(double groups, double m, double n, double k) const {
   if (groups <= 0 || m <= 0 || n <= 0 || k <= 0) return 0;
   double best = std::numeric_limits<double>::infinity();
+  const double prologue = kPrologue * (peak16 > 0 ? std::max(1.0, peak / peak16) : 1);
   for (const Tile& tile : kTiles) {
     const double tiles = groups * std::ceil(m / tile.rows) * std::ceil(n / tile.columns);
     // Large numbers of tiles are balanced by splitting k (stream-K); a part of the last wave is lost in any case.
     const double waves = tiles / multiprocessors;
     const double counted = waves < 1 ? 1 : 0.5 * (std::ceil(waves) + waves);
     const double rate = peak * gemm * tile.share / multiprocessors;
-    best = std::min(best, counted * 2 * tile.rows * tile.columns * (k + kPrologue) / rate);
+    best = std::min(best, counted * 2 * tile.rows * tile.columns * (k + prologue) / rate);
   }
   const double element = precision == "bf16" ? 2 : 1;
   const double bytes = groups * (element * (m * k + k * n) + 2 * m * n);
@@ -114,15 +116,17 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   WEFT_TRY(const json cards, table());
   Card card{.name = part->name, .precision = std::string(precision)};
   card.peak16 = peak_of(*part, {"bf16", "fp16"});
-  card.peak = precision == "bf16"  ? card.peak16
-              : precision == "fp8" ? peak_of(*part, {"fp8"})
-              : precision == "fp4" ? peak_of(*part, {"fp4"})
-                                   : 0;
+  const bool eight = precision == "fp8" || precision == "mxfp8";
+  const std::string kind(eight ? "fp8" : precision);
+  card.peak = kind == "bf16"  ? card.peak16
+              : kind == "fp8" ? peak_of(*part, {"fp8"})
+              : kind == "fp4" ? peak_of(*part, {"fp4"})
+                              : 0;
   // B300's data sheet gives FP8 as FP4 / 3 of the dense figure; the catalogue has FP4 alone.
   if (card.peak16 <= 0) return bad_input("{}: the catalogue has no 16-bit peak for it", part_name);
-  if (precision == "fp8" && card.peak <= 0 && part->figure("fp4") != nullptr) card.peak = 2 * card.peak16;
+  if (eight && card.peak <= 0 && part->figure("fp4") != nullptr) card.peak = 2 * card.peak16;
   if (card.peak <= 0)
-    return bad_input("--precision {}: {} has none in the catalogue (bf16, fp8, fp4)", precision, part_name);
+    return bad_input("--precision {}: {} has none in the catalogue (bf16, fp8, mxfp8, fp4)", precision, part_name);
   card.memory = part->figure("memory") != nullptr ? part->figure("memory")->value * kGiB : 0;
   card.bandwidth = part->figure("memory_rate")->value * 1e9;
   const auto* sms = part->figure("multiprocessors");
@@ -136,19 +140,25 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
     const std::string chip = c.value("chip", "");
     if (chip.empty() ? found == nullptr : chip == fact("sm") || chip == fact("gcn")) found = &c;
   }
-  if (found == nullptr || !(*found)["gemm"].contains(precision))
+  if (found == nullptr || !(*found)["gemm"].contains(kind))
     return bad_input("data/training/cards.json has no {} for {}", precision, part_name);
   card.estimated = (*found)["gemm"].value("source", "") == "estimate";
   card.chip = found->value("chip", "");
-  take(*found, card.precision, card);
+  take(*found, kind, card);
   const json& common = cards["common"];
   const double sustained = common["sustained"].value("value", 0.0);
   card.gemm *= sustained, card.attention_forward *= sustained, card.attention_backward *= sustained;
+  // A board that may draw less power than its generation's GEMMs need runs them at a lower clock.
+  if (const json power = cards.value("power", json::object()); power["boards"].contains(card.name)) {
+    const double watts = power["boards"][card.name].get<double>(),
+                 per_watt = power["per_watt"][card.chip].value(kind, 0.0);
+    if (per_watt > 0) card.gemm = std::min(card.gemm, watts * per_watt * 1e12 / card.peak);
+  }
   if (!own.file.empty()) {
     const json cards_of_user = json::parse(own.text, nullptr, false);
     for (const json& c : cards_of_user["cards"])
-      if (c.value("chip", "") == card.chip && c["gemm"].contains(card.precision)) {
-        take(c, card.precision, card);
+      if (c.value("chip", "") == card.chip && c["gemm"].contains(kind)) {
+        take(c, kind, card);
         card.estimated = false;
         card.fitted = cards_of_user["sources"][c["gemm"].value("source", "")].value("title", own.file);
         if (c.contains("software")) card.fitted += fmt::format(", software of {}", c["software"].dump());

@@ -27,9 +27,13 @@ struct Card {
   double launch = 0;                 // s between two kernels
   double reserved = 0;               // bytes: context, communication buffers
   double fragmentation = 0;          // share of activations that the allocator adds
-  bool estimated = false;            // shares are those of a similar card
-  std::string chip;                  // its key in tables of cards: "90", "gfx942"
-  std::string fitted;                // what a user's own table was fitted to; empty: as shipped
+  // What a framework makes of these kernels (software.h): the share of their rate that layers with and without experts
+  // reach, and the seconds that the host takes to launch such a layer's forward pass; backward passes take twice.
+  double level = 1, level_experts = 1;
+  double host = 0, host_experts = 0;
+  bool estimated = false;  // shares are those of a similar card
+  std::string chip;        // its key in tables of cards: "90", "gfx942"
+  std::string fitted;      // what a user's own table was fitted to; empty: as shipped
 
   // C = A B with A of m × k, B of k × n: tiles in waves over the multiprocessors, but no faster than memory; in
   // seconds.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "apps/training/files.h"
@@ -16,11 +17,23 @@ using nlohmann::json;
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-constexpr double kDiffer = 0.03;  // pairs whose steps are nearer to each other have no order
+// What the row says of recomputation; where it says nothing, the least that fits.
+void choose_recompute(const StepTable& table, const StepLine& line, const Model& model, const Card& card,
+                      Compared& row) {
+  row.recompute = table.text(line, "recompute");
+  if (!row.recompute.empty()) return;
+  const auto fits = [&](Recompute recompute, double share) {
+    row.plan.recompute = recompute, row.plan.recompute_share = share;
+    return fit(peak_memory(model, row.plan, card), card) != Fit::kNo;
+  };
+  bool found = fits(Recompute::kNone, 1) || fits(Recompute::kSelective, 1);
+  for (int tenths = 1; tenths <= 10 && !found; ++tenths) found = fits(Recompute::kFull, tenths / 10.0);
+  row.recompute = "unknown";
+}
 
-Status predict(const StepTable& table, const StepLine& line, StepMachines& machines, const OwnCards& cards,
-               Compared& row) {
+Status read_row(const StepTable& table, const StepLine& line, Compared& row, Model& model) {
   WEFT_TRY(const std::int64_t gpus, table.count(line, "gpus", 0));
+  if (gpus == 0) return bad_input("{}:{}: gpus is missing", table.file(), line.number);
   row.gpus = static_cast<double>(gpus);
   WEFT_TRY(row.measured, table.number(line, "step_s", 0));
   const std::string memory = table.text(line, "mem_gib");
@@ -28,55 +41,40 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
   if (!row.out_of_memory) {
     WEFT_TRY(row.memory, table.number(line, "mem_gib", 0));
   }
-  WEFT_TRY(const Model model, model_of(table, line));
+  WEFT_TRY(model, model_of(table, line));
   WEFT_TRY(row.plan, plan_of(table, line, gpus));
   row.moe = model.moe();
-  row.fitted = fitted_on(row.set, row.plan.precision);
-  row.plan_text = describe(row.plan);
-  row.flops_per_gpu = model.flops_per_token(row.plan.seq) * static_cast<double>(row.plan.global_batch * row.plan.seq) /
-                      row.gpus * (row.plan.recompute == Recompute::kFull ? 4.0 / 3 : 1);
-  if (contains(table.text(line, "arch"), "hybrid")) row.skipped = "layers without attention (Mamba) are not modelled";
-  if (contains(table.text(line, "flag"), "changes the model")) row.skipped = "the row changes the model";
-  if (contains(table.text(line, "schedule"), "all-reduce"))
-    row.skipped = "an optimizer that all stages wait for is not modelled";
-  if (row.measured == 0 && !row.out_of_memory) row.skipped = "no step time";
-  if (!row.skipped.empty()) return {};
-  const auto found = machines.find(row.gpu, gpus);
-  if (!found) return row.skipped = found.error().message, Status{};
-  const auto card = load_card(found->card, row.plan.precision, cards);
-  if (!card) return row.skipped = card.error().message, Status{};
-  if (const auto divides = check_plan(model, row.plan); !divides)
-    return row.skipped = divides.error().message, Status{};
-  const auto step = simulate_step(model, row.plan, *card, *found->machine->traffic);
-  if (!step) return row.skipped = step.error().message, Status{};
-  row.predicted = step->seconds;
-  row.fits = step->fits;
-  // Rows that say neither what they recompute nor what they need say nothing about memory.
-  row.memory_judged = row.out_of_memory || row.memory > 0 || !table.text(line, "recompute").empty();
-  row.memory_predicted = step->peak.total() / kGiB;
+  row.software = name(Release{row.plan.framework, row.plan.software, row.plan.month});
+  row.fitted = fitted_to(row_key(row)) || fitted_on(row.set, row.plan.precision);
   return {};
 }
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
-}
-
-template <class Chosen, class Error>
-Spread spread(const std::vector<Compared>& rows, Chosen&& chosen, Error&& error) {
-  std::vector<double> sizes, signs;
-  for (const Compared& row : rows) {
-    if (!row.skipped.empty() || row.measured <= 0 || !chosen(row)) continue;
-    const std::optional<double> e = error(row);
-    if (e) sizes.push_back(std::abs(*e)), signs.push_back(*e);
-  }
-  return {sizes.size(), quantile(sizes, 0.5), quantile(sizes, 0.9), quantile(signs, 0.5)};
-}
-
-std::optional<double> model_error(const Compared& r) { return r.error(); }
-std::optional<double> simple_error(const Compared& r) {
-  return r.simple > 0 ? std::optional(r.simple / r.measured - 1) : std::nullopt;
+Status predict(const StepTable& table, const StepLine& line, StepMachines& machines, const OwnCards& cards,
+               const Model& model, Compared& row) {
+  row.flops_per_gpu = model.flops_per_token(row.plan.seq) * static_cast<double>(row.plan.global_batch * row.plan.seq) /
+                      row.gpus * (row.plan.recompute == Recompute::kFull ? 4.0 / 3 : 1);
+  if (contains(table.text(line, "flag"), "changes the model")) return bad_input("the row changes the model");
+  if (contains(table.text(line, "schedule"), "all-reduce"))
+    return bad_input("an optimizer that all stages wait for is not modelled");
+  if (row.measured == 0 && !row.out_of_memory && row.memory == 0) return bad_input("no step time");
+  if (row.plan.ranks() != static_cast<std::int64_t>(row.gpus))
+    return bad_input("tp x pp x cp x dp is {} GPUs, the row has {:.0f}", row.plan.ranks(), row.gpus);
+  WEFT_TRY(const auto found, machines.find(row.gpu, static_cast<std::int64_t>(row.gpus), table.text(line, "network")));
+  WEFT_TRY(Card card, load_card(found.card, row.plan.precision, cards));
+  WEFT_CHECK(check_plan(model, row.plan));
+  choose_recompute(table, line, model, card, row);
+  WEFT_TRY(card, with_software(card, row.plan));
+  row.plan_text = describe(row.plan);
+  WEFT_TRY(const Step step, simulate_step(model, row.plan, card, *found.machine->traffic));
+  row.predicted = step.seconds;
+  row.fits = step.fits;
+  row.fit = fit(step.peak, card);
+  row.level_key = {{row.plan.framework, row.plan.software, row.plan.month}, card.chip, card.precision, row.moe};
+  row.level = row.moe ? card.level_experts : card.level;
+  row.levelled = step.parts.compute() * step.seconds / (step.seconds - step.parts.bubble);
+  row.memory_judged = row.out_of_memory || row.memory > 0 || row.measured > 0;
+  row.memory_predicted = step.peak.total() / kGiB;
+  return {};
 }
 
 // One number per card and precision: the median rate that other models reached there.
@@ -90,6 +88,31 @@ void predict_simply(std::vector<Compared>& rows) {
         rates.push_back(other.flops_per_gpu / other.measured);
     if (!rates.empty()) row.simple = row.flops_per_gpu / quantile(rates, 0.5);
   }
+}
+
+// The level at which the prediction would be what was measured.
+std::optional<LevelSample> sample_of(const Compared& row) {
+  if (!row.skipped.empty() || row.measured <= 0 || row.levelled <= 0) return std::nullopt;
+  const double rest = row.predicted - row.levelled, left = std::max(0.2 * row.measured, row.measured - rest);
+  return LevelSample{row.level_key, row.source, std::clamp(row.levelled * row.level / left, 0.4, 1.6)};
+}
+
+std::vector<LevelSample> samples_of(const Comparison& c, const std::string& but = "") {
+  std::vector<LevelSample> samples;
+  for (const Compared& row : c.rows)
+    if (const auto sample = sample_of(row); sample && (but.empty() || row.source != but)) samples.push_back(*sample);
+  return samples;
+}
+
+// Every row by levels of all sources but its own.
+void predict_without_source(Comparison& c) {
+  std::map<std::string, std::vector<Level>> levels;
+  for (const Compared& row : c.rows)
+    if (!row.source.empty() && !levels.contains(row.source))
+      levels.emplace(row.source, fit_levels(samples_of(c, row.source)));
+  for (Compared& row : c.rows)
+    if (!row.source.empty() && row.predicted > 0)
+      row.without_source = row.predicted + row.levelled * (row.level / level_of(levels[row.source], row.level_key) - 1);
 }
 
 void count_pairs(Comparison& c) {
@@ -110,12 +133,19 @@ void count_pairs(Comparison& c) {
 
 }  // namespace
 
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
+}
+
 Result<Comparison> compare_text(std::string_view file, std::string_view text, const CompareProgress& progress,
                                 const OwnCards& cards) {
   WEFT_CHECK(check_cards(cards));
   WEFT_TRY(const StepTable table, StepTable::parse(file, text));
   Comparison c;
   StepMachines machines;
+  std::size_t unread = 0;
   for (const StepLine& line : table.lines()) {
     if (progress) progress(c, std::ssize(table.lines()));
     Compared row{.id = table.text(line, "id"),
@@ -126,116 +156,49 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text, co
                  .precision = table.text(line, "precision"),
                  .source = table.text(line, "source")};
     if (row.id.empty()) row.id = fmt::format("line {}", line.number);
-    WEFT_CHECK(predict(table, line, machines, cards, row));
+    Model model;
+    if (const auto read = read_row(table, line, row, model); !read) {
+      row.skipped = read.error().message;
+      ++unread;
+    } else if (const auto done = predict(table, line, machines, cards, model, row); !done) {
+      row.skipped = done.error().message;
+    }
     c.rows.push_back(std::move(row));
   }
+  if (unread == c.rows.size()) return bad_input("{}", c.rows.front().skipped);
   conclude(c);
   return c;
 }
 
+std::string row_key(const Compared& row) {
+  return fmt::format("{} {} {:.0f} {} {:.4g}", row.id, row.model, row.gpus, row.gpu, row.measured);
+}
+
+json levels_json(const Comparison& c) {
+  json levels = json::array(), rows = json::array();
+  for (const Level& l : fit_levels(samples_of(c)))
+    levels.push_back({{"framework", l.key.release.framework},
+                      {"year", l.key.release.year},
+                      {"month", l.key.release.month},
+                      {"chip", l.key.chip},
+                      {"precision", l.key.precision},
+                      {"experts", l.key.experts},
+                      {"level", std::round(l.level * 1e4) / 1e4},
+                      {"rows", l.rows}});
+  for (const Compared& row : c.rows)
+    if (sample_of(row)) rows.push_back(row_key(row));
+  return {{"schema", "weft.levels/1"}, {"levels", levels}, {"fitted_to", rows}};
+}
+
 void conclude(Comparison& c) {
   predict_simply(c.rows);
+  predict_without_source(c);
   count_pairs(c);
 }
 
 Result<Comparison> compare_file(const std::string& file, const CompareProgress& progress, const OwnCards& cards) {
   WEFT_TRY(const std::string text, read_text_file(file));
   return compare_text(file, text, progress, cards);
-}
-
-std::string in_words(const Comparison& c, bool every_row) {
-  const auto dense = spread(
-      c.rows, [](const Compared& r) { return !r.moe && !r.fitted; }, model_error);
-  const auto fitted = spread(
-      c.rows, [](const Compared& r) { return r.fitted; }, model_error);
-  const auto moe = spread(
-      c.rows, [](const Compared& r) { return r.moe && !r.fitted; }, model_error);
-  std::string text;
-  if (every_row)
-    text =
-        "# Training accuracy\n\nMeasured steps beside the model's, written by `weft train --compare TABLE --top -1`. "
-        "One constant for all chips,\n`sustained` of data/training/cards.json, was fitted to two sets of rows; the "
-        "others "
-        "judge it. What is wrong and why:\n[training steps](training.md#what-is-wrong).\n\n";
-  text += fmt::format(
-      "Of {} measured steps, {} are predicted: dense models to {:.1f} % (median; {:.1f} % at 90 %), MoE to {:.1f} % "
-      "({:.1f} %){}.\n\n",
-      c.rows.size(), fitted.rows + dense.rows + moe.rows, 100 * dense.median, 100 * dense.ninety, 100 * moe.median,
-      100 * moe.ninety,
-      fitted.rows > 0 ? fmt::format("; {} rows that a constant was fitted to do not count there", fitted.rows) : "");
-  text += fmt::format(
-      "| rows of | rows | median error % | 90 % | bias % | one number per card: median % | 90 % "
-      "|\n|---|---|---|---|---|---|---|\n");
-  const auto line = [&](const std::string& name, auto&& chosen) {
-    const Spread s = spread(c.rows, chosen, model_error), simple = spread(c.rows, chosen, simple_error);
-    if (s.rows == 0) return;
-    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} |", name, s.rows, 100 * s.median, 100 * s.ninety,
-                        100 * s.bias);
-    text +=
-        simple.rows == 0 ? " - | - |\n" : fmt::format(" {:.1f} | {:.1f} |\n", 100 * simple.median, 100 * simple.ninety);
-  };
-  line("dense models, not fitted", [](const Compared& r) { return !r.moe && !r.fitted; });
-  line("MoE models, not fitted", [](const Compared& r) { return r.moe && !r.fitted; });
-  line("fitted", [](const Compared& r) { return r.fitted; });
-  std::vector<std::string> sets;
-  for (const Compared& r : c.rows)
-    if (const std::string key = r.set + ", " + r.gpu + ", " + r.plan.precision + (r.moe ? ", MoE" : "");
-        std::ranges::find(sets, key) == sets.end())
-      sets.push_back(key);
-  for (const std::string& set : sets)
-    line(set, [&](const Compared& r) {
-      return r.set + ", " + r.gpu + ", " + r.plan.precision + (r.moe ? ", MoE" : "") == set;
-    });
-  if (c.pairs > 0)
-    text += fmt::format(
-        "\nOf {} pairs that differ only in the plan, by more than {:.0f} %, {:.0f} % are in the right order.\n",
-        c.pairs, 100 * kDiffer, 100.0 * static_cast<double>(c.pairs_right) / static_cast<double>(c.pairs));
-  std::vector<double> memory;
-  std::size_t failed = 0, found = 0, false_alarms = 0;
-  for (const Compared& r : c.rows) {
-    if (r.memory_predicted <= 0 || !r.memory_judged) continue;
-    if (r.out_of_memory)
-      ++failed, found += r.fits ? 0 : 1;
-    else
-      false_alarms += r.fits ? 0 : 1;
-    if (r.memory > 0) memory.push_back(std::abs(r.memory_predicted / r.memory - 1));
-  }
-  text += fmt::format(
-      "Memory of {} rows is predicted to {:.0f} % (median; {:.0f} % at 90 %); {} of {} out-of-memory rows are found, "
-      "{} rows that ran are said not to fit.\n",
-      memory.size(), 100 * quantile(memory, 0.5), 100 * quantile(memory, 0.9), found, failed, false_alarms);
-  std::map<std::string, std::size_t> skipped;
-  for (const Compared& r : c.rows)
-    if (!r.skipped.empty()) ++skipped[r.skipped];
-  for (const auto& [why, rows] : skipped) text += fmt::format("Not predicted: {} rows: {}\n", rows, why);
-  if (!every_row) return text;
-  text += "\n| row | model | GPUs | plan | measured s | model s | error % |\n|---|---|---|---|---|---|---|\n";
-  for (const Compared& r : c.rows)
-    if (r.skipped.empty() && r.measured > 0)
-      text += fmt::format("| {} | {} | {:.0f} {} | {}, {} | {:.3f} | {:.3f} | {:+.1f} |\n", r.id, r.model, r.gpus,
-                          r.gpu, r.precision, r.plan_text, r.measured, r.predicted, 100 * r.error());
-  return text;
-}
-
-nlohmann::json to_json(const Comparison& c) {
-  json rows = json::array();
-  for (const Compared& r : c.rows)
-    rows.push_back({{"id", r.id},
-                    {"set", r.set},
-                    {"model", r.model},
-                    {"gpu", r.gpu},
-                    {"plan", r.plan_text},
-                    {"moe", r.moe},
-                    {"fitted", r.fitted},
-                    {"measured_s", r.measured},
-                    {"predicted_s", r.predicted},
-                    {"one_number_per_card_s", r.simple},
-                    {"memory_gib", r.memory},
-                    {"memory_predicted_gib", r.memory_predicted},
-                    {"out_of_memory", r.out_of_memory},
-                    {"fits", r.fits},
-                    {"skipped", r.skipped}});
-  return {{"schema", "weft.train-compare/1"}, {"pairs", c.pairs}, {"pairs_in_order", c.pairs_right}, {"rows", rows}};
 }
 
 }  // namespace weft::training

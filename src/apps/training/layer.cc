@@ -1,6 +1,8 @@
 #include "apps/training/layer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace weft::training {
 namespace {
@@ -15,10 +17,24 @@ class Layer {
 
   LayerTime time;
 
-  // A GEMM of `rows` tokens: forward, gradient of its input, gradient of its weights.
+  // GEMMs from here on have weights that are trained, or not; with adapters (LoRA) beside them, or not.
+  void train(bool frozen, bool adapters) {
+    trained_ = !frozen && plan_.lora == 0;
+    adapted_ = plan_.lora > 0 && adapters;
+  }
+
+  // A GEMM of `rows` tokens: forward, gradient of its input, gradient of its weights if they are trained.
   void gemm(double rows, double n, double k, double groups = 1) {
+    if (adapted_) {
+      adapted_ = false;
+      const bool trained = std::exchange(trained_, true);
+      const auto rank = d(plan_.lora);
+      gemm(rows, rank, k, groups);
+      gemm(rows, n, rank, groups);
+      trained_ = trained, adapted_ = true;
+    }
     time.forward.gemm += card_.grouped_gemm_time(groups, rows, n, k);
-    const double weight = card_.grouped_gemm_time(groups, n, k, rows);
+    const double weight = trained_ ? card_.grouped_gemm_time(groups, n, k, rows) : 0;
     time.backward.gemm += card_.grouped_gemm_time(groups, rows, k, n) + weight;
     time.weight += weight;
     if (card_.precision == "bf16") return;
@@ -42,13 +58,20 @@ class Layer {
   void attention() {
     const double s = d(plan_.seq), tp = d(plan_.tp), b = d(plan_.micro_batch);
     const double widths = d(m_.query_width() + m_.value_width()) / tp;
-    const double share = m_.attention_share(plan_.seq);
-    if (plan_.flash_attention()) {
+    const bool fused = plan_.flash_attention() && !(m_.sinks && plan_.sinks_unfused());
+    // Kernels that are not fused compute all scores and mask those outside of a window.
+    const double attending = d(static_cast<std::int64_t>(m_.windows.size())) / d(m_.layers);
+    const double share = fused ? m_.attention_share(plan_.seq) : attending;
+    if (fused) {
       // 2 FLOP per product of two GEMMs, half of it below the causal mask
-      const double flops = tokens_ * s * widths * share + recurrent_flops() / tp;
-      const double peak = card_.peak16 * (plan_.software < 2024 ? card_.attention_before_2024 : 1);
-      core_.forward.attention = flops / (peak * card_.attention_forward) + card_.launch;
-      core_.backward.attention = 2.5 * flops / (peak * card_.attention_backward) + card_.launch;
+      const double flops = tokens_ * s * widths * share;
+      const double peak = card_.peak16 * (plan_.flash2() ? card_.attention_before_2024 : 1);
+      // Rates by length: of the peak on H100 0.34, 0.45, 0.53, 0.58, 0.62 at 1, 2, 4, 8, 16 k tokens (measured
+      // kernels).
+      constexpr double kHalf = 830, kLongest = 1.083;
+      const double reached = peak * kLongest * s / (s + kHalf);
+      core_.forward.attention = flops / (reached * card_.attention_forward) + card_.launch;
+      core_.backward.attention = 2.5 * flops / (reached * card_.attention_backward) + card_.launch;
     } else {
       Card at16 = card_;
       at16.peak = card_.peak16;
@@ -65,9 +88,19 @@ class Layer {
     time.backward += core_.backward;
   }
 
-  // Of the mean layer: a recurrent mixer writes and reads its state with every token, 2 FLOP per number each (arXiv
-  // 2405.21060, section 6).
-  double recurrent_flops() const { return 4 * tokens_ * d(m_.recurrent_state) * d(m_.recurrent_layers) / d(m_.layers); }
+  // Of the mean layer: a recurrent mixer in chunks (arXiv 2405.21060, section 6) multiplies states of 128 numbers per
+  // channel twice, and within a chunk of 256 tokens scores by channels. Its kernels reach a smaller share of the peak
+  // than attention's, and pass projections, convolution, states and gate through memory. Share: an estimate.
+  void recurrence() {
+    if (m_.recurrent_layers == 0) return;
+    constexpr double kDepth = 128, kChunk = 256, kShare = 0.15, kBytes = 27;
+    const double share = d(m_.recurrent_layers) / d(m_.layers), state = d(m_.recurrent_state) / d(plan_.tp);
+    const double channels = state / kDepth;
+    const double scan = share * tokens_ * (4 * state + 2 * kChunk * channels) / (card_.peak16 * kShare);
+    time.forward.attention += scan;
+    time.backward.attention += 2.5 * scan;
+    kernel(share * kBytes * channels);
+  }
 
   double per_shard() const { return plan_.sequence_parallel ? d(plan_.tp) : 1; }
 
@@ -90,33 +123,86 @@ class Layer {
     return {};
   }
 
-  // Keys and values pass around the ring while attention computes on those that are there.
+  // Keys and values of a rank's tokens, in bytes.
+  double keys_and_values() const {
+    const double width = m_.mla() ? d(m_.query_width() + m_.value_width()) : 2 * d(m_.kv_width());
+    return tokens_ * 2 * width / d(plan_.tp);
+  }
+
   Status context_communication() {
     if (plan_.cp == 1) return {};
     const Traffic::Group group{static_cast<Rank>(plan_.cp), static_cast<Rank>(plan_.tp)};
-    const double width = m_.mla() ? d(m_.query_width() + m_.value_width()) : 2 * d(m_.kv_width());
-    WEFT_TRY(const auto step,
-             traffic_(Collective::kSendReceive, group, static_cast<Bytes>(tokens_ * 2 * width / d(plan_.tp))));
-    const double ring = d(plan_.cp - 1) * step.seconds;
-    time.forward.context += std::max(0.0, ring - core_.forward.attention);
-    time.backward.context += std::max(0.0, 2 * ring - core_.backward.attention);
+    const double own = keys_and_values(), attending = d(static_cast<std::int64_t>(m_.windows.size())) / d(m_.layers);
+    if (plan_.context_by == ContextBy::kAllGather) {
+      // All keys and values before the attention; their gradients are summed behind it.
+      const auto all = static_cast<Bytes>(own * d(plan_.cp));
+      WEFT_TRY(const auto gather, traffic_(Collective::kAllGather, group, all));
+      WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, all));
+      time.forward.context += attending * gather.seconds;
+      time.backward.context += attending * (gather.seconds + scatter.seconds);
+    } else if (plan_.context_by == ContextBy::kAllToAll) {
+      const double queries = tokens_ * 2 * d(m_.query_width() + m_.value_width()) / d(plan_.tp);
+      WEFT_TRY(const auto exchange, traffic_(Collective::kAllToAll, group, static_cast<Bytes>(own + queries)));
+      time.forward.context += attending * exchange.seconds;
+      time.backward.context += attending * exchange.seconds;
+    } else {
+      // Keys and values pass around the ring while attention computes on those that are there.
+      WEFT_TRY(const auto step, traffic_(Collective::kSendReceive, group, static_cast<Bytes>(own)));
+      const double ring = attending * d(plan_.cp - 1) * step.seconds;
+      time.forward.context += std::max(0.0, ring - core_.forward.attention);
+      time.backward.context += std::max(0.0, 2 * ring - core_.backward.attention);
+    }
     return {};
   }
 
+  // Every rank sends its tokens' copies to the ranks of their experts, evenly, and gets them back. DeepEP and HybridEP
+  // send a token once to each node that has experts of it, and there once to each rank, both at once.
+  Result<double> dispatch() {
+    const double row = d(m_.expert_hidden) * 2, tokens = tokens_ / per_shard();
+    const auto ep = static_cast<Rank>(plan_.ep), stride = static_cast<Rank>(plan_.etp);
+    if (plan_.dispatcher == Dispatcher::kAllToAll) {
+      WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, static_cast<Bytes>(expert_rows() * row)));
+      return all.seconds;
+    }
+    // Of `places`, those that have one of a token's experts.
+    const auto reached = [&](Rank places) { return d(places) * (1 - std::pow(1 - 1 / d(places), d(m_.top_k))); };
+    const auto copies = static_cast<Bytes>(tokens * reached(ep) * row);
+    const auto per_node = static_cast<Rank>(std::max<std::int64_t>(1, traffic_.gpus_per_node() / plan_.etp));
+    if (ep <= per_node || ep % per_node != 0) {
+      WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, copies));
+      return all.seconds;
+    }
+    const Rank nodes = ep / per_node;
+    WEFT_TRY(const auto across, traffic_(Collective::kAllToAll, {nodes, static_cast<Rank>(per_node * stride)},
+                                         static_cast<Bytes>(tokens * reached(nodes) * row)));
+    WEFT_TRY(const auto within, traffic_(Collective::kAllToAll, {per_node, stride}, copies));
+    return std::max(across.seconds, within.seconds);
+  }
+
   Status expert_communication() {
-    if (plan_.ep == 1) return {};
-    // Every rank sends its tokens' copies to the ranks of their experts, evenly, and gets them back.
-    const auto bytes = static_cast<Bytes>(expert_rows() * d(m_.hidden) * 2);
-    WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {static_cast<Rank>(plan_.ep), 1}, bytes));
-    time.forward.expert += 2 * all.seconds;
-    time.backward.expert += 2 * all.seconds;
+    if (plan_.ep > 1) {
+      WEFT_TRY(const double once, dispatch());
+      time.forward.expert += 2 * once;
+      time.backward.expert += 2 * once;
+    }
+    if (plan_.etp > 1) {
+      // The ranks of an expert's matrices gather its tokens and sum its results.
+      const Traffic::Group group{static_cast<Rank>(plan_.etp), 1};
+      const auto bytes = static_cast<Bytes>(expert_rows() * d(plan_.etp) * d(m_.expert_hidden) * 2);
+      WEFT_TRY(const auto gather, traffic_(Collective::kAllGather, group, bytes));
+      WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, bytes));
+      time.forward.expert += gather.seconds + scatter.seconds;
+      time.backward.expert += gather.seconds + scatter.seconds;
+    }
     return {};
   }
   // Copies of tokens that a rank's experts get. Sequence parallelism spreads the tokens over tp.
   double expert_rows() const { return tokens_ * d(m_.top_k) / per_shard(); }
 
   void experts() {
-    const double rows = expert_rows(), h = d(m_.expert_hidden), f = d(m_.moe_ffn), groups = d(m_.experts / plan_.ep);
+    const double rows = expert_rows() * d(plan_.etp), h = d(m_.expert_hidden);
+    const double f = d(m_.moe_ffn) / d(plan_.etp), groups = d(m_.experts / plan_.ep);
+    train(plan_.frozen.experts, false);
     gemm(tokens_ / per_shard(), d(m_.experts), d(m_.hidden));
     if (m_.expert_hidden != m_.hidden) {
       gemm(tokens_ / per_shard(), h, d(m_.hidden));
@@ -133,6 +219,7 @@ class Layer {
   void mlp(double width) {
     if (width == 0) return;
     const double f = width / d(plan_.tp), h = d(m_.hidden);
+    train(plan_.frozen.mlp, true);
     gemm(tokens_, (m_.gated ? 2 : 1) * f, h);
     gemm(tokens_, h, f);
     activation(f);
@@ -147,6 +234,7 @@ class Layer {
   }
   void projections() {
     const double tp = d(plan_.tp), h = d(m_.hidden), q = d(m_.query_width()), v = d(m_.value_width());
+    train(plan_.frozen.attention, true);
     if (m_.mla()) {
       const double rank = d(m_.kv_rank);
       if (m_.q_rank > 0)
@@ -175,7 +263,7 @@ class Layer {
   }
   // Two norms and two residual sums; frameworks before 2023 do not fuse biases, dropout and the sum.
   void norms() {
-    const double each = d(m_.hidden) * 2 / per_shard();
+    const double each = m_.blocks * d(m_.hidden) * 2 / per_shard();
     // PyTorch has a kernel for LayerNorm. RMSNorm is composed of others (torch 2.5,
     // aten/src/ATen/native/layer_norm.cpp, rms_norm): to FP32 (2 + 4 bytes per element), square (4 + 4), mean (4),
     // product with the inverse root (4 + 4), to BF16 (4 + 2), weight (2 + 2); the root of one number per token is the
@@ -188,11 +276,25 @@ class Layer {
   }
   void recompute() {
     PassTime again;
+    const bool fused = plan_.flash_attention() && !(m_.sinks && plan_.sinks_unfused());
     if (plan_.recompute == Recompute::kFull)
       again = time.forward;
     else if (plan_.recompute == Recompute::kSelective)
-      again = plan_.flash_attention() ? PassTime{.memory = time.forward.memory / 2} : core_.forward;
-    time.backward += again;
+      again = fused ? PassTime{.memory = time.forward.memory / 2} : core_.forward;
+    time.backward += again * plan_.recompute_share;
+  }
+
+  // What the framework makes of the kernels: its level, and launches of a layer that the host is late with.
+  void software(bool moe) {
+    const double level = moe ? card_.level_experts : card_.level;
+    const double host = m_.blocks * (moe ? card_.host_experts : card_.host);
+    const auto on = [&](PassTime& pass, double launches) {
+      pass.gemm /= level, pass.attention /= level, pass.memory /= level;
+      pass.host = std::max(0.0, launches - pass.compute());
+    };
+    on(time.forward, host);
+    on(time.backward, 2 * host * (plan_.recompute == Recompute::kFull ? 1 + plan_.recompute_share / 2 : 1));
+    time.weight /= level;
   }
 
  private:
@@ -208,44 +310,64 @@ class Layer {
   const Card& card_;
   Traffic& traffic_;
   double tokens_;
+  bool trained_ = true, adapted_ = false;
   LayerTime core_;
 };
 
 }  // namespace
 
 PassTime& PassTime::operator+=(const PassTime& o) {
-  gemm += o.gemm, attention += o.attention, memory += o.memory;
+  gemm += o.gemm, attention += o.attention, memory += o.memory, host += o.host;
   tensor += o.tensor, context += o.context, expert += o.expert;
   return *this;
 }
 
 PassTime operator*(const PassTime& p, double f) {
-  return {p.gemm * f, p.attention * f, p.memory * f, p.tensor * f, p.context * f, p.expert * f};
+  return {p.gemm * f, p.attention * f, p.memory * f, p.host * f, p.tensor * f, p.context * f, p.expert * f};
 }
 
 Result<LayerTime> layer_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic, bool moe) {
   Layer layer(model, plan, card, traffic);
   layer.projections();
   layer.attention();
+  layer.recurrence();
   layer.norms();
   if (moe)
     layer.experts();
   else
     layer.mlp(static_cast<double>(model.ffn));
-  WEFT_CHECK(layer.tensor_communication(moe && model.shared_ffn == 0 ? 1 : 2));
+  WEFT_CHECK(layer.tensor_communication(model.blocks * (moe && model.shared_ffn == 0 ? 1 : 2)));
   WEFT_CHECK(layer.context_communication());
   if (moe) WEFT_CHECK(layer.expert_communication());
   layer.recompute();
+  layer.software(moe);
   return layer.time;
+}
+
+Result<LayerTime> predict_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
+  WEFT_TRY(LayerTime time, layer_time(model, plan, card, traffic, model.moe_layer(model.layers - 1)));
+  WEFT_TRY(const LayerTime output, output_time(model, plan, card, traffic));
+  Layer joint(model, plan, card, traffic);
+  const double tokens = static_cast<double>(plan.micro_batch * plan.seq) / static_cast<double>(plan.cp);
+  joint.gemm(tokens, static_cast<double>(model.hidden) / static_cast<double>(plan.tp),
+             2 * static_cast<double>(model.hidden));
+  for (const LayerTime& part : {output, joint.time}) {
+    time.forward += part.forward;
+    time.backward += part.backward;
+    time.weight += part.weight;
+  }
+  return time;
 }
 
 Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
   Layer layer(model, plan, card, traffic);
   const double share = static_cast<double>(model.vocab) / static_cast<double>(plan.tp);
+  layer.train(plan.frozen.output, false);
   layer.gemm(static_cast<double>(plan.micro_batch * plan.seq) / static_cast<double>(plan.cp), share,
              static_cast<double>(model.hidden));
   layer.kernel(share * 14);  // BF16 logits become FP32; maximum, sum and loss read them
   WEFT_CHECK(layer.tensor_communication(0.5));
+  layer.software(false);
   return layer.time;
 }
 

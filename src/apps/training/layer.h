@@ -9,9 +9,10 @@ namespace weft::training {
 // One pass of a layer, or of the output layer, on one micro-batch; in seconds. Communication is what remains exposed.
 struct PassTime {
   double gemm = 0, attention = 0, memory = 0;  // computing: GEMMs, attention, memory-bound kernels
+  double host = 0;                             // launches that the host is late with
   double tensor = 0, context = 0, expert = 0;  // exposed communication
   double compute() const { return gemm + attention + memory; }
-  double total() const { return compute() + tensor + context + expert; }
+  double total() const { return compute() + host + tensor + context + expert; }
   PassTime& operator+=(const PassTime& o);
 };
 PassTime operator*(const PassTime& pass, double factor);
@@ -25,6 +26,9 @@ struct LayerTime {
 
 // A layer of the transformer, with experts or without. Errors: see Traffic.
 Result<LayerTime> layer_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic, bool moe);
+// A layer of multi-token prediction: both embeddings joined by a GEMM, a layer as the model's last, an output layer of
+// its own (arXiv 2412.19437, section 2.2).
+Result<LayerTime> predict_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic);
 // Logits, loss and their gradients.
 Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic);
 

@@ -52,8 +52,9 @@ class StepMachines {
     Machine* machine;
     std::string card;
   };
-  // `gpu`: as tables call it, e.g. "H100"; data/training/gpus.json has its preset and card.
-  Result<Answer> find(const std::string& gpu, std::int64_t gpus);
+  // `gpu`: as tables call it, e.g. "H100"; data/training/gpus.json has its preset and card. `network`: in words, e.g.
+  // "8xHDR200 IB/node"; empty or without a rate: the preset's.
+  Result<Answer> find(const std::string& gpu, std::int64_t gpus, const std::string& network = "");
 
  private:
   Result<Machine*> load(const std::string& name);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "apps/training/layout.h"
+
 namespace weft::training {
 namespace {
 
@@ -14,25 +16,24 @@ struct Layers {
 };
 Layers layers_on(const Model& model, const Plan& plan, std::int64_t stage) {
   Layers layers;
-  const std::int64_t chunk = model.layers / (plan.pp * plan.vp);
-  std::int64_t first = 0;
-  for (std::int64_t s = 0; s < stage; ++s) first += layers_of_stage(model, plan, s);
-  for (std::int64_t i = 0; i < layers_of_stage(model, plan, stage); ++i) {
-    const std::int64_t layer = plan.vp == 1 ? first + i : (i / chunk * plan.pp + stage) * chunk + i % chunk;
-    ++(model.moe_layer(layer) ? layers.moe : layers.dense);
-  }
+  for (const Chunk& chunk : chunks_of(model, plan))
+    if (chunk.stage == stage)
+      for (std::int64_t i = 0; i < chunk.layers; ++i) ++(model.moe_layer(chunk.first + i) ? layers.moe : layers.dense);
+  // A layer of multi-token prediction is as the model's last.
+  if (stage == plan.pp - 1) (model.moe_layer(model.layers - 1) ? layers.moe : layers.dense) += plan.mtp;
   return layers;
 }
 
 // Bytes per token that a layer keeps for its backward pass, on one GPU. 34 s b h + 5 a s² b of arXiv 2205.05198 where
 // the layer is GPT's and dropout is used; fused attention keeps no scores and newer models have no dropout.
-double activation_bytes(const Model& m, const Plan& plan, bool moe) {
+double activation_bytes_of_layer(const Model& m, const Plan& plan, bool moe) {
   const double h = d(m.hidden), q = d(m.query_width()), kv = m.mla() ? q + d(m.value_width()) : 2.0 * d(m.kv_width());
   const double tp = d(plan.tp), spread = plan.sequence_parallel ? tp : 1;
   if (plan.recompute == Recompute::kFull) return 2 * h / spread;
   const bool dropout = !plan.flash_attention();
-  const double whole = 2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0);  // norms' and GEMMs' inputs, masks
-  double split = 2 * (q + kv) + 2 * d(m.value_width());
+  // norms' and GEMMs' inputs, masks
+  const double whole = m.blocks * (2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0));
+  double split = (2 * (q + kv) + 2 * d(m.value_width())) * m.projection_share();
   const auto mlp = [&](double width) { return m.gated ? 6 * width : 4 * width; };
   double experts = 0;
   if (moe) {
@@ -41,38 +42,79 @@ double activation_bytes(const Model& m, const Plan& plan, bool moe) {
   } else {
     split += mlp(d(m.ffn));
   }
+  // PyTorch's selective checkpointing keeps the layer's input, attention's result, and the output of every second GEMM
+  // (torchtitan, _apply_ac_to_transformer_block).
+  if (plan.recompute == Recompute::kSelective && plan.framework == "torchtitan" && !moe)
+    return 2 * h / spread + 2 * d(m.value_width()) / tp +
+           (q + 2 * d(m.kv_width()) + h + (m.gated ? 2 : 1) * d(m.ffn) + h) / tp;
   // Scores: softmax's result, its dropout's mask and result: 5 bytes per head and key.
   if (dropout && plan.recompute == Recompute::kNone) split += 5 * d(m.heads) * d(plan.seq);
   if (plan.recompute == Recompute::kSelective && !dropout) split -= mlp(d(moe ? 0 : m.ffn)) / 2;
   return whole / spread + split / tp + experts;
 }
 
+double activation_bytes(const Model& m, const Plan& plan, bool moe) {
+  const double with = activation_bytes_of_layer(m, plan, moe);
+  if (plan.recompute_share >= 1) return with;
+  Plan kept = plan;
+  kept.recompute = Recompute::kNone;
+  return plan.recompute_share * with + (1 - plan.recompute_share) * activation_bytes_of_layer(m, kept, moe);
+}
+
 }  // namespace
 
-StageParameters parameters_of_stage(const Model& m, const Plan& plan, std::int64_t stage) {
+namespace {
+
+// `trained`: only what has gradients.
+StageParameters count(const Model& m, const Plan& plan, std::int64_t stage, bool trained) {
   const Layers layers = layers_on(m, plan, stage);
-  const double tp = d(plan.tp);
+  const double tp = d(plan.tp), all = d(layers.dense + layers.moe);
+  const bool lora = trained && plan.lora > 0;
+  const auto share = [&](bool frozen) { return trained && frozen ? 0.0 : 1.0; };
+  const Frozen& f = plan.frozen;
   StageParameters p;
-  p.dense = d(layers.dense + layers.moe) * d(m.attention_parameters()) / tp +
-            d(layers.dense) * d(m.mlp_parameters(m.ffn)) / tp +
-            d(layers.moe) * (d(m.mlp_parameters(m.shared_ffn)) / tp + d(m.router_parameters()));
-  if (stage == 0) p.dense += d(m.embedding_parameters()) / tp;
-  if (stage == plan.pp - 1) p.dense += d(m.tied && plan.pp > 1 ? m.vocab * m.hidden : m.output_parameters()) / tp;
-  p.expert = d(layers.moe) * d(m.experts) * d(m.expert_parameters()) / d(plan.ep);
+  if (lora) {
+    // Adapters beside the matrices of attention and of dense MLPs: rank × (input + output width).
+    const double h = d(m.hidden), rank = d(plan.lora);
+    const double attention = 2 * h + d(m.query_width()) + 2 * d(m.kv_width()) + d(m.value_width());
+    const double width = d(m.ffn), mlp = width > 0 ? 2 * h + (m.gated ? 3 : 2) * width : 0;
+    p.dense = rank * (all * attention + d(layers.dense) * mlp) / tp;
+    return p;
+  }
+  p.dense = all * d(m.attention_parameters()) / tp * share(f.attention) +
+            d(layers.dense) * d(m.mlp_parameters(m.ffn)) / tp * share(f.mlp) +
+            d(layers.moe) *
+                (d(m.mlp_parameters(m.shared_ffn)) / tp * share(f.mlp) + d(m.router_parameters()) * share(f.experts));
+  if (stage == plan.pp - 1) p.dense += d(plan.mtp) * 2 * d(m.hidden) * d(m.hidden) / tp;
+  if (stage == 0) p.dense += d(m.embedding_parameters()) / tp * share(f.embedding);
+  if (stage == plan.pp - 1)
+    p.dense += d(m.tied && plan.pp > 1 ? m.vocab * m.hidden : m.output_parameters()) / tp * share(f.output);
+  p.expert = d(layers.moe) * d(m.experts) * d(m.expert_parameters()) / d(plan.ep * plan.etp) * share(f.experts);
   return p;
 }
 
+}  // namespace
+
+StageParameters parameters_of_stage(const Model& m, const Plan& plan, std::int64_t stage) {
+  return count(m, plan, stage, false);
+}
+
+StageParameters trained_of_stage(const Model& m, const Plan& plan, std::int64_t stage) {
+  return count(m, plan, stage, true);
+}
+
 StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, std::int64_t stage) {
-  const StageParameters own = parameters_of_stage(m, plan, stage);
-  const double replicas = d(plan.dp * plan.cp);
-  const double expert_replicas = std::max(1.0, d(plan.dp * plan.cp * plan.tp) / d(plan.ep));
-  const auto spread = [&](double bytes, int from) {
-    return bytes * (plan.zero >= from ? own.dense / replicas + own.expert / expert_replicas : own.dense + own.expert);
+  const StageParameters own = parameters_of_stage(m, plan, stage), trained = trained_of_stage(m, plan, stage);
+  const double replicas = d(plan.sharded());
+  const double expert_replicas = std::max(1.0, d(plan.expert_replicas() * plan.sharded()) / d(plan.replicas()));
+  const auto spread = [&](const StageParameters& of, double bytes, int from) {
+    return bytes * (plan.zero >= from ? of.dense / replicas + of.expert / expert_replicas : of.dense + of.expert);
   };
   StageMemory memory;
-  memory.parameters = spread(2, 3);
-  memory.gradients = spread(plan.gradient_bytes, 2);
-  memory.optimizer = spread(plan.optimizer_bytes, 1);
+  memory.parameters = plan.zero == 3 && !plan.gathers_per_pass() ? spread(own, 2, 4) : spread(own, 2, 3);
+  memory.gradients = spread(trained, plan.gradient_bytes + plan.more_gradient_bytes,
+                            plan.zero == 3 && !plan.gathers_per_pass() ? 4 : 2);
+  memory.optimizer = spread(trained, plan.optimizer_bytes, 1);
   const Layers layers = layers_on(m, plan, stage);
   const double tokens = d(plan.micro_batch * plan.seq) / d(plan.cp);
   // Micro-batches whose activations are held at once.
@@ -90,13 +132,22 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
     memory.activations += tokens * activation_bytes(m, kept, layers.moe > 0);
   }
   if (stage == 0) memory.activations += held * tokens * 2 * d(m.hidden) / (plan.sequence_parallel ? d(plan.tp) : 1);
+  // BF16, and FP32 that its gradient replaces; PyTorch's cross entropy keeps the gradient of both beside.
   if (stage == plan.pp - 1)
-    memory.logits = tokens * d(m.vocab) / d(plan.tp) * (2 + 4);  // BF16, and FP32 that its gradient replaces
-  if (plan.zero == 3)
+    memory.logits = tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) * (plan.framework == "torchtitan" ? 12 : 6);
+  if (plan.gathers_per_pass())
     memory.parameters += 2 * 2 * (own.dense + own.expert) / std::max(1.0, d(layers.dense + layers.moe));
   memory.other = card.reserved + card.fragmentation * (memory.activations + memory.logits);
   return memory;
 }
+
+Fit fit(const StageMemory& memory, const Card& card) {
+  const double total = memory.total();
+  if (total <= card.memory * (1 - kMemoryMargin)) return Fit::kCertain;
+  return total <= card.memory * (1 + kMemoryMargin) ? Fit::kTight : Fit::kNo;
+}
+
+std::string_view name(Fit fit) { return fit == Fit::kCertain ? "certain" : fit == Fit::kTight ? "tight" : "no"; }
 
 StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card) {
   StageMemory peak;

@@ -16,11 +16,19 @@ struct StageParameters {
   double dense = 0, expert = 0;
 };
 StageParameters parameters_of_stage(const Model& model, const Plan& plan, std::int64_t stage);
+// The same, of those that are trained: with adapters (LoRA) theirs, without frozen parts.
+StageParameters trained_of_stage(const Model& model, const Plan& plan, std::int64_t stage);
 
 StageMemory memory_of_stage(const Model& model, const Plan& plan, const Card& card, std::int64_t stage);
 // The stage that needs most.
 StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card);
-inline bool fits(const StageMemory& memory, const Card& card) { return memory.total() <= card.memory; }
+// Memory of published steps lies within kMemoryMargin of the model's: what needs less than the rest fits for certain,
+// what needs more than as much above the capacity does not.
+enum class Fit : std::uint8_t { kCertain, kTight, kNo };
+inline constexpr double kMemoryMargin = 0.15;
+Fit fit(const StageMemory& memory, const Card& card);
+std::string_view name(Fit fit);
+inline bool fits(const StageMemory& memory, const Card& card) { return fit(memory, card) != Fit::kNo; }
 
 // The least change after which the plan fits, in words; empty: none of those that were tried.
 std::string what_would_fit(const Model& model, const Plan& plan, const Card& card);

@@ -31,7 +31,7 @@ void set_attention(const models::Model& from, const models::Layer& layer, Model&
 }
 
 void set_layers(const models::Model& from, Model& m) {
-  std::int64_t dense = 0, dense_width = 0;
+  std::int64_t dense = 0, dense_width = 0, blocks = 0;
   for (const models::Layer& layer : from.layers) {
     m.mixer_total += from.mixer_parameters(layer);
     if (layer.attends()) m.windows.push_back(layer.attention.window);
@@ -41,6 +41,7 @@ void set_layers(const models::Model& from, Model& m) {
     }
     m.sparse.push_back(layer.has_experts());
     const models::Feed& f = layer.feed;
+    blocks += (layer.attends() || layer.recurs() ? 1 : 0) + (layer.has_experts() || f.width > 0 ? 1 : 0);
     if (layer.has_experts()) {
       m.experts = f.experts;
       m.top_k = f.top_k;
@@ -52,6 +53,7 @@ void set_layers(const models::Model& from, Model& m) {
       dense_width += f.width;
     }
   }
+  m.blocks = static_cast<double>(blocks) / (2 * static_cast<double>(from.layers.size()));
   // The mean width: layers may have MLPs of several widths, or none.
   m.ffn = dense > 0 ? (dense_width + dense / 2) / dense : m.moe_ffn;
 }
@@ -73,6 +75,8 @@ Result<Model> training_model(std::string_view file, const models::Model& from) {
   set_attention(from, *attention, m);
   set_layers(from, m);
   m.not_modelled = from.left_out;
+  m.predict_layers = from.predict_layers;
+  m.sinks = from.type == "gpt_oss";
   if (attention->attention.index_top_k > 0) m.not_modelled.emplace_back("index_topk");
   return m;
 }

@@ -26,9 +26,12 @@ struct Model {
   // Of the matrices that mix tokens, of all layers: attention and recurrent mixers. An attention layer that sees all
   // tokens has `attention_matrix`.
   std::int64_t mixer_total = 0, attention_matrix = 0;
-  std::vector<std::int64_t> windows;      // of the layers that attend: tokens that a query sees; 0: all
-  std::int64_t recurrent_layers = 0;      // layers with linear attention, Mamba, a convolution
-  std::int64_t recurrent_state = 0;       // numbers of the state of one of them
+  std::vector<std::int64_t> windows;  // of the layers that attend: tokens that a query sees; 0: all
+  double blocks = 1;                  // of a layer's two, mixer and feed: hybrids have layers with one of them
+  std::int64_t recurrent_layers = 0;  // layers with linear attention, Mamba, a convolution
+  std::int64_t recurrent_state = 0;   // numbers of the state of one of them
+  std::int64_t predict_layers = 0;    // of multi-token prediction that the file names; the plan says whether they train
+  bool sinks = false;                 // softmax with a learnable sink, which fused kernels learnt late
   std::vector<std::string> not_modelled;  // keys of the input that matter and are left out
 
   bool mla() const { return kv_rank > 0; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "apps/training/layout.h"
+
 namespace weft::training {
 namespace {
 
@@ -22,16 +24,24 @@ struct Reduction {
   std::string algorithm;
 };
 
-Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Model& model, const Plan& plan,
-                               const Card& card, Traffic& traffic) {
+// Who holds the same weights: all replicas, and those among them that share the state of ZeRO.
+struct Replicas {
+  std::int64_t all = 1, sharing = 1, stride = 1;
+  Traffic::Group group() const { return {static_cast<Rank>(all), static_cast<Rank>(stride)}; }
+  Traffic::Group shard() const { return {static_cast<Rank>(sharing), static_cast<Rank>(stride)}; }
+  Traffic::Group copies() const { return {static_cast<Rank>(all / sharing), static_cast<Rank>(stride * sharing)}; }
+};
+
+Result<Reduction> reduction_of(double parameters, double held, const Replicas& replicas, const Model& model,
+                               const Plan& plan, const Card& card, Traffic& traffic) {
   Reduction r;
-  if (group.ranks <= 1 || parameters <= 0) return r;
+  if (replicas.all <= 1 || parameters <= 0) return r;
   const double bytes = parameters * plan.gradient_bytes;
-  const bool sharded = plan.zero > 0;
+  const bool sharded = plan.zero > 0 && replicas.sharing > 1;
   const Collective collective = sharded ? Collective::kReduceScatter : Collective::kAllReduce;
   double first = std::min(bytes, kFirstBucket), bucket = kBucket;
   if (sharded) {
-    bucket = std::max(kShardedBucket, kShardedBucketPerRank * group.ranks) * plan.gradient_bytes;
+    bucket = std::max(kShardedBucket, kShardedBucketPerRank * d(replicas.all)) * plan.gradient_bytes;
     first = std::min(bytes, bucket);
   }
   if (plan.bucket > 0) {
@@ -42,10 +52,16 @@ Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Mo
   const double rest = bytes - first - d(whole) * bucket;
   const auto add = [&](double size, double times) -> Result<double> {
     if (size < 1 || times <= 0) return 0.0;
-    const Encoded wire = encoded(size, group.ranks, model, plan, card);
-    WEFT_TRY(const auto cost, traffic(plan.compression.any() ? wire.collective : collective, group,
+    const Encoded wire = encoded(size, static_cast<Rank>(replicas.all), model, plan, card);
+    WEFT_TRY(const auto cost, traffic(plan.compression.any() ? wire.collective : collective,
+                                      sharded ? replicas.shard() : replicas.group(),
                                       std::max<Bytes>(1, static_cast<Bytes>(wire.bytes))));
-    const double seconds = wire.collectives * cost.seconds;
+    double seconds = wire.collectives * cost.seconds;
+    if (sharded && replicas.sharing < replicas.all) {
+      WEFT_TRY(const auto sum, traffic(Collective::kAllReduce, replicas.copies(),
+                                       std::max<Bytes>(1, static_cast<Bytes>(size / d(replicas.sharing)))));
+      seconds += sum.seconds;
+    }
     r.seconds += times * seconds;
     r.encode += times * wire.seconds;
     r.channels = std::max(r.channels, cost.channels);
@@ -57,9 +73,10 @@ Result<Reduction> reduction_of(double parameters, Traffic::Group group, const Mo
   WEFT_TRY(r.last, add(rest, 1));
   if (r.last == 0) r.last = whole > 0 ? each : r.first;
   if (sharded) {
-    WEFT_TRY(const auto gather,
-             traffic(Collective::kAllGather, group, static_cast<Bytes>(std::min(2 * parameters, bucket))));
-    r.gather = gather.seconds * 2 * parameters / std::min(2 * parameters, bucket);
+    // Updated weights; all of them where ZeRO 3 spread them between the steps.
+    const double weights = 2 * (plan.zero == 3 ? held : parameters), piece = std::min(weights, bucket);
+    WEFT_TRY(const auto gather, traffic(Collective::kAllGather, replicas.shard(), static_cast<Bytes>(piece)));
+    r.gather = gather.seconds * weights / piece;
   }
   return r;
 }
@@ -108,6 +125,9 @@ class Builder {
     if (m_.moe()) {
       WEFT_TRY(moe_, layer_time(m_, plan_, card_, traffic_, true));
     }
+    if (plan_.mtp > 0) {
+      WEFT_TRY(predict_, predict_time(m_, plan_, card_, traffic_));
+    }
     WEFT_TRY(output_, output_time(m_, plan_, card_, traffic_));
     return {};
   }
@@ -117,24 +137,22 @@ class Builder {
     const std::int64_t p = plan_.pp, v = plan_.vp;
     pipeline_ = {.stages = p, .chunks = v, .micro_batches = plan_.micro_batches(), .schedule = plan_.schedule};
     passes_.assign(static_cast<std::size_t>(p), {});
-    std::int64_t first = 0;
-    for (std::int64_t s = 0; s < p; ++s) {
-      for (std::int64_t c = 0; c < v; ++c) {
-        const std::int64_t count = v == 1 ? layers_of_stage(m_, plan_, s) : m_.layers / (p * v);
-        const std::int64_t from = v == 1 ? first : (c * p + s) * count;
-        LayerTime sum;
-        for (std::int64_t l = from; l < from + count; ++l) add(sum, m_.moe_layer(l) ? moe_ : dense_);
-        if (s == p - 1 && c == v - 1) add(sum, output_);
-        ChunkTime time{sum.forward.total(), sum.backward.total(), 0};
-        if (plan_.zero == 3) WEFT_CHECK(gather_weights(time, count, sum));
-        if (plan_.schedule != Schedule::k1F1B) time.weight = sum.weight, time.backward -= sum.weight;
-        const double slow = slow_stage_[static_cast<std::size_t>(s)];
-        time = {time.forward * slow, time.backward * slow, time.weight * slow};
-        pipeline_.times.push_back(time);
-        passes_[static_cast<std::size_t>(s)] += sum.forward;
-        passes_[static_cast<std::size_t>(s)] += sum.backward;
+    pipeline_.times.resize(static_cast<std::size_t>(p * v));
+    for (const Chunk& chunk : chunks_of(m_, plan_)) {
+      LayerTime sum;
+      for (std::int64_t l = 0; l < chunk.layers; ++l) add(sum, m_.moe_layer(chunk.first + l) ? moe_ : dense_);
+      if (chunk.stage == p - 1 && chunk.chunk == v - 1) {
+        for (std::int64_t i = 0; i < plan_.mtp; ++i) add(sum, predict_);
+        add(sum, output_);
       }
-      first += layers_of_stage(m_, plan_, s);
+      ChunkTime time{sum.forward.total(), sum.backward.total(), 0};
+      if (plan_.gathers_per_pass()) WEFT_CHECK(gather_weights(time, chunk.layers, sum));
+      if (plan_.schedule != Schedule::k1F1B) time.weight = sum.weight, time.backward -= sum.weight;
+      const double slow = slow_stage_[static_cast<std::size_t>(chunk.stage)];
+      pipeline_.times[static_cast<std::size_t>(chunk.stage * v + chunk.chunk)] = {
+          time.forward * slow, time.backward * slow, time.weight * slow};
+      passes_[static_cast<std::size_t>(chunk.stage)] += sum.forward;
+      passes_[static_cast<std::size_t>(chunk.stage)] += sum.backward;
     }
     if (p > 1) {
       const double tokens = d(plan_.micro_batch * plan_.seq) / d(plan_.cp * (plan_.tp > 1 ? plan_.tp : 1));
@@ -148,13 +166,28 @@ class Builder {
 
   // FSDP: every pass of a layer gathers its weights, the backward pass scatters its gradients.
   Status gather_weights(ChunkTime& time, std::int64_t count, const LayerTime& sum) {
-    const Traffic::Group group = replicas();
-    if (group.ranks <= 1) return {};
-    const StageParameters own = parameters_of_stage(m_, plan_, 0);
-    const double layer = (own.dense - d(m_.embedding_parameters() + m_.output_parameters()) / d(plan_.tp)) / d(count);
-    WEFT_TRY(const auto gather, traffic_(Collective::kAllGather, group, static_cast<Bytes>(2 * layer)));
-    WEFT_TRY(const auto scatter,
-             traffic_(Collective::kReduceScatter, group, static_cast<Bytes>(plan_.gradient_bytes * layer)));
+    const StageParameters own = parameters_of_stage(m_, plan_, 0), trained = trained_of_stage(m_, plan_, 0);
+    const double ends = d(m_.embedding_parameters() + m_.output_parameters()) / d(plan_.tp), layers = d(count);
+    Traffic::Cost gather, scatter;
+    const auto charge = [&](const Replicas& among, double weights, double gradients) -> Status {
+      if (among.all <= 1 || weights <= 0) return {};
+      WEFT_TRY(const auto in, traffic_(Collective::kAllGather, among.shard(), static_cast<Bytes>(2 * weights)));
+      WEFT_TRY(auto out, traffic_(Collective::kReduceScatter, among.shard(),
+                                  static_cast<Bytes>(plan_.gradient_bytes * gradients)));
+      if (among.sharing < among.all) {
+        WEFT_TRY(const auto sum, traffic_(Collective::kAllReduce, among.copies(),
+                                          static_cast<Bytes>(plan_.gradient_bytes * gradients / d(among.sharing))));
+        out.seconds += sum.seconds;
+      }
+      gather.seconds += in.seconds, scatter.seconds += out.seconds;
+      gather.channels = std::max(gather.channels, in.channels);
+      if (!in.algorithm.empty()) gather.algorithm = in.algorithm;
+      return {};
+    };
+    WEFT_CHECK(charge(replicas(), std::max(0.0, own.dense - ends) / layers,
+                      std::min(trained.dense, std::max(0.0, own.dense - ends)) / layers));
+    WEFT_CHECK(charge(expert_replicas(), own.expert / layers, trained.expert / layers));
+    if (gather.seconds == 0) return {};
     const double taken = static_cast<double>(gather.channels) / card_.multiprocessors;
     const auto pass = [&](double compute, double scattered) {
       const double alone = compute / d(count), wire = gather.seconds + scattered;
@@ -171,20 +204,23 @@ class Builder {
     return {};
   }
 
-  Traffic::Group replicas() const { return {static_cast<Rank>(plan_.dp * plan_.cp), static_cast<Rank>(plan_.tp)}; }
+  Replicas replicas() const { return {plan_.replicas(), plan_.sharded(), plan_.tp}; }
+  // Replicas of experts are the ranks of a stage that hold the same ones.
+  Replicas expert_replicas() const {
+    const std::int64_t all = plan_.expert_replicas();
+    const std::int64_t copies = plan_.replicas() / plan_.sharded();
+    return {all, all % copies == 0 ? all / copies : all, plan_.etp * plan_.ep};
+  }
 
   Status data() {
     for (std::int64_t s = 0; s < plan_.pp; ++s) {
-      const StageParameters own = parameters_of_stage(m_, plan_, s);
-      parameters_.push_back(own);
-      Reduction all;
-      if (plan_.zero < 3) {
-        WEFT_TRY(all, reduction_of(own.dense, replicas(), m_, plan_, card_, traffic_));
+      const StageParameters own = parameters_of_stage(m_, plan_, s), trained = trained_of_stage(m_, plan_, s);
+      parameters_.push_back(trained);
+      Reduction all, experts;
+      if (!plan_.gathers_per_pass()) {
+        WEFT_TRY(all, reduction_of(trained.dense, own.dense, replicas(), m_, plan_, card_, traffic_));
+        WEFT_TRY(experts, reduction_of(trained.expert, own.expert, expert_replicas(), m_, plan_, card_, traffic_));
       }
-      // Replicas of experts are the ranks of a stage that hold the same ones.
-      const auto replicas = static_cast<Rank>(plan_.dp * plan_.cp * plan_.tp / plan_.ep);
-      WEFT_TRY(const Reduction experts,
-               reduction_of(own.expert, {replicas, static_cast<Rank>(plan_.ep)}, m_, plan_, card_, traffic_));
       all.seconds += experts.seconds;
       all.gather += experts.gather;
       all.encode += experts.encode;
@@ -193,7 +229,7 @@ class Builder {
       if (all.algorithm.empty()) all.algorithm = experts.algorithm;
       reductions_.push_back(all);
     }
-    if (plan_.zero > 0 && plan_.zero < 3 && overlaps_data())
+    if (plan_.zero > 0 && !plan_.gathers_per_pass() && overlaps_data())
       for (std::int64_t s = 0; s < plan_.pp; ++s)
         pipeline_.weights_at.push_back(reductions_[static_cast<std::size_t>(s)].gather + dense_.forward.total());
     return {};
@@ -221,39 +257,64 @@ class Builder {
         const double slower = beside * r.channels / card_.multiprocessors;
         reduced = std::max(done + slower + r.last, begin + slower + r.seconds);
       }
-      if (plan_.zero > 0 && plan_.zero < 3 && !overlaps_data()) reduced += r.gather;
+      if (plan_.zero > 0 && !plan_.gathers_per_pass() && !overlaps_data()) reduced += r.gather;
       reduced += r.encode;  // its kernels take the GPU from the backward pass
-      const double replicas = plan_.zero > 0 ? d(plan_.dp * plan_.cp) : 1;
-      const double experts = plan_.zero > 0 ? std::max(1.0, d(plan_.dp * plan_.cp * plan_.tp) / d(plan_.ep)) : 1;
-      // Adam: FP32 weight and two moments read and written, gradient read, BF16 weight written.
-      const double bytes = (parameters_[s].dense / replicas + parameters_[s].expert / experts) *
-                           (2 * plan_.optimizer_bytes + plan_.gradient_bytes + 2);
-      optimizers[s] = card_.memory_time(bytes);
+      optimizers[s] = optimizer_time(parameters_[s]);
       exposed[s] = reduced - done;
       step.data_begin.push_back(begin);
       step.data_end.push_back(reduced);
       const double span = reduced + optimizers[s] - step.pipeline.stage_begin[s];
       if (span > end) end = span, slowest = s;
     }
-    const double m = d(plan_.micro_batches());
-    const PassTime all = passes_[slowest] * (m * slow_stage_[slowest]);
     step.seconds = end;
-    step.parts = {.gemm = all.gemm,
-                  .attention = all.attention,
-                  .memory_bound = all.memory,
-                  .tensor = all.tensor,
-                  .context = all.context,
-                  .expert = all.expert};
-    step.parts.data = exposed[slowest] + sharded_exposed_ * m;
-    step.parts.optimizer = optimizers[slowest];
-    step.data_total = reductions_[slowest].seconds + reductions_[slowest].gather + sharded_total_ * m;
-    step.data_algorithm = plan_.zero == 3 ? sharded_algorithm_ : reductions_[slowest].algorithm;
-    step.parts.bubble = end - all.total() - step.parts.data - step.parts.optimizer;
-    if (plan_.pp == 1) step.parts.data += std::exchange(step.parts.bubble, 0.0);  // the first gather of weights
+    step.data_total =
+        reductions_[slowest].seconds + reductions_[slowest].gather + sharded_total_ * d(plan_.micro_batches());
+    step.data_algorithm = plan_.gathers_per_pass() ? sharded_algorithm_ : reductions_[slowest].algorithm;
+    step.parts = parts(end, exposed, optimizers);
     const double tokens = d(plan_.global_batch) * d(plan_.seq), gpus = d(plan_.ranks());
     step.tokens_per_gpu = tokens / end / gpus;
-    step.tflops = step.tokens_per_gpu * m_.flops_per_token(plan_.seq) * 1e-12;
+    // Adapters leave out the weights' gradients, a third of a model's FLOP.
+    const double computed = plan_.lora > 0 ? 2.0 / 3 : 1;
+    step.tflops = step.tokens_per_gpu * m_.flops_per_token(plan_.seq) * computed * 1e-12;
     step.mfu = step.tflops * 1e12 / card_.peak;
+  }
+
+  // Adam: FP32 weight and two moments read and written, gradient read, BF16 weight written. Muon: a momentum that five
+  // Newton-Schulz steps make orthogonal, 4 a² b + 2 a³ FLOP each for a matrix of a × b (github.com/KellerJordan/Muon).
+  double optimizer_time(const StageParameters& trained) const {
+    const double dense = trained.dense / (plan_.zero > 0 ? d(plan_.sharded()) : 1);
+    const double expert = trained.expert / (plan_.zero > 0 ? d(expert_replicas().sharing) : 1);
+    const double bytes = (dense + expert) * (2 * plan_.optimizer_bytes + plan_.gradient_bytes + 2);
+    double seconds = card_.memory_time(bytes);
+    if (plan_.optimizer == Optimizer::kMuon) {
+      const auto per_parameter = [](double a, double b) { return 5 * (4 * a + 2 * a * a / b); };
+      const double h = d(m_.hidden), wide = std::max(h, d(m_.ffn)), f = d(m_.moe_ffn), eh = d(m_.expert_hidden);
+      const double flops =
+          dense * per_parameter(h, wide) + (expert > 0 ? expert * per_parameter(std::min(f, eh), std::max(f, eh)) : 0);
+      seconds += flops / (card_.peak16 * card_.gemm);
+    }
+    return seconds;
+  }
+
+  // Where the time goes: the mean over all stages, what the slowest stage takes more, and what nothing of the slowest
+  // stage fills.
+  Breakdown parts(double end, const std::vector<double>& exposed, const std::vector<double>& optimizers) const {
+    const double micro = d(plan_.micro_batches()), stages = d(plan_.pp);
+    Breakdown b;
+    double sum = 0, most = 0;
+    for (std::size_t s = 0; s < exposed.size(); ++s) {
+      const PassTime all = passes_[s] * (micro * slow_stage_[s]);
+      const double data = exposed[s] + sharded_exposed_ * micro;
+      b.gemm += all.gemm / stages, b.attention += all.attention / stages, b.memory_bound += all.memory / stages;
+      b.host += all.host / stages, b.tensor += all.tensor / stages, b.context += all.context / stages;
+      b.expert += all.expert / stages, b.data += data / stages, b.optimizer += optimizers[s] / stages;
+      const double own = all.total() + data + optimizers[s];
+      sum += own, most = std::max(most, own);
+    }
+    b.imbalance = most - sum / stages;
+    b.bubble = end - most;
+    if (plan_.pp == 1) b.data += std::exchange(b.bubble, 0.0);  // the first gather of weights
+    return b;
   }
 
   static void add(LayerTime& sum, const LayerTime& layer) {
@@ -266,11 +327,11 @@ class Builder {
   const Plan& plan_;
   const Card& card_;
   Traffic& traffic_;
-  LayerTime dense_, moe_, output_;
+  LayerTime dense_, moe_, output_, predict_;
   std::vector<double> slow_stage_;  // how many times as long a stage's slowest rank computes
   Pipeline pipeline_;
-  std::vector<PassTime> passes_;  // by stage, of one micro-batch, both passes
-  std::vector<StageParameters> parameters_;
+  std::vector<PassTime> passes_;             // by stage, of one micro-batch, both passes
+  std::vector<StageParameters> parameters_;  // that are trained
   std::vector<Reduction> reductions_;
   double sharded_exposed_ = 0, sharded_total_ = 0;  // ZeRO 3, of one micro-batch
   std::string sharded_algorithm_;
@@ -279,8 +340,10 @@ class Builder {
 }  // namespace
 
 std::string Step::limit() const {
-  const std::array<std::pair<const char*, double>, 7> losses = {
+  const std::array<std::pair<const char*, double>, 9> losses = {
       std::pair{"the pipeline bubble", parts.bubble},
+      {"stages that compute longer than others", parts.imbalance},
+      {"the host, which launches kernels too late", parts.host},
       {"exposed data-parallel communication", parts.data},
       {"exposed tensor-parallel communication", parts.tensor},
       {"exposed all_to_all of experts", parts.expert},

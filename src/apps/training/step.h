@@ -9,11 +9,13 @@
 
 namespace weft::training {
 
-// Where the time of the slowest stage goes, in seconds; the sum is the step.
+// Where the time goes, in seconds, as the mean over all stages; the sum is the step.
 struct Breakdown {
   double gemm = 0, attention = 0, memory_bound = 0;
+  double host = 0;                             // the GPU waits for the host's launches
   double tensor = 0, context = 0, expert = 0;  // exposed communication within layers
-  double bubble = 0;                           // waiting for other stages
+  double imbalance = 0;                        // what the slowest stage takes longer than the mean
+  double bubble = 0;                           // the slowest stage waits for others
   double data = 0;                             // exposed communication of data parallelism and ZeRO
   double optimizer = 0;
   double compute() const { return gemm + attention + memory_bound; }

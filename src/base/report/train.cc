@@ -15,7 +15,10 @@ std::string in_a_sentence(const TrainReport& report) {
       "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % "
       "computes, the largest loss is {}.",
       report.model, report.gpus, report.machine, format_duration(Duration::seconds(row.seconds)), 100 * row.mfu,
-      row.tokens_per_gpu, need / kGiB, row.capacity / kGiB, row.fits ? "" : " (does not fit)",
+      row.tokens_per_gpu, need / kGiB, row.capacity / kGiB,
+      !row.fits            ? " (does not fit)"
+      : row.fit == "tight" ? " (fits tightly)"
+                           : "",
       100 * (row.parts[0].second + row.parts[1].second + row.parts[2].second) / row.seconds, row.limit);
   if (!row.fits)
     sentence += row.remedy.empty() ? " No single change or pair of changes of the plan makes it fit."
@@ -76,13 +79,17 @@ nlohmann::json to_json(const TrainReport& report) {
                     {"stage_memory_bytes", row.stage_memory},
                     {"capacity_bytes", row.capacity},
                     {"fits", row.fits},
+                    {"fit", row.fit},
                     {"limit", row.limit},
                     {"would_fit", row.remedy},
                     {"reason", row.reason}});
   nlohmann::json what_if = nlohmann::json::array();
   for (const auto& w : report.what_if)
     what_if.push_back({{"what", w.what}, {"step_s", w.seconds}, {"change", w.change}, {"refused", w.refused}});
+  nlohmann::json largest;
+  for (const auto& [name, value] : report.largest) largest[name] = value;
   return {{"schema", "weft.train/1"},
+          {"largest", largest},
           {"model", report.model},
           {"machine", report.machine},
           {"card", report.card},

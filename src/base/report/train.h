@@ -17,6 +17,7 @@ struct TrainRow {
   std::vector<double> stage_memory;                    // bytes, by stage
   double capacity = 0;                                 // bytes
   bool fits = true;
+  std::string fit;     // "certain", "tight" or "no": published memory lies 15 % around the model's
   std::string limit;   // the largest loss
   std::string remedy;  // what would make it fit
   std::string reason;  // of a plan that lost
@@ -62,6 +63,8 @@ struct TrainReport {
   TrainRun run;                           // as asked
   std::optional<TrainBudget> budget;      // of the run, if one was asked for
   std::vector<WhatIf> what_if;
+  // The largest micro-batch and sequence that fit for certain, and tightly; empty: not asked.
+  std::vector<std::pair<std::string, std::int64_t>> largest;
   std::vector<TrainRow> rows;  // the best first
 };
 

@@ -39,6 +39,11 @@ const std::vector<Names>& plan_names() {
       {"vp", {"virtual_pipeline_model_parallel_size", "virtual_pipeline_parallelism"}},
       {"cp", {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism"}},
       {"ep", {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism"}},
+      {"etp", {"expert_tensor_parallel_size", "expert_tensor_parallel_degree"}},
+      {"mtp", {"mtp_num_layers"}},
+      {"lora", {"lora_rank", "lora_r", "lora_dim", "peft.dim"}},
+      {"first-layers", {"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"}},
+      {"last-layers", {"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"}},
       {"zero", {"zero_optimization.stage", "zero_stage"}},
       {"micro-batch",
        {"micro_batch_size", "train_micro_batch_size_per_gpu", "training.local_batch_size",
@@ -89,6 +94,9 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
     config.numbers.try_emplace("zero", 1);
   else if (settings.has("num_layers") && settings.has("tensor_model_parallel_size"))
     config.numbers.try_emplace("zero", 0);  // Megatron's default: every replica holds the optimizer's state
+  // Megatron's default: experts are spread over the ranks of tensor parallelism as well.
+  if ((settings.has("num_experts") || settings.has("num_moe_experts")) && config.numbers.contains("tp"))
+    config.numbers.try_emplace("etp", config.numbers["tp"]);
   for (const char* key : {"recompute_granularity", "activations_checkpoint_granularity", "activation_checkpoint.mode",
                           "activation_checkpointing.mode"})
     if (const auto value = settings.find(key)) config.recompute = *value;

@@ -1,0 +1,246 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "apps/training/best.h"
+#include "apps/training/compare.h"
+#include "apps/training/largest.h"
+#include "apps/training/layout.h"
+#include "apps/training/step.h"
+#include "machine/machine.h"
+#include "plan/cost/shipped.h"
+
+namespace weft::training {
+namespace {
+
+std::unique_ptr<cost::MachineView> machine(const std::string& name) {
+  auto view = cost::shipped_view(topology::load_machine(name).value());
+  return std::make_unique<cost::MachineView>(std::move(view.value()));
+}
+
+Step step_of(const Model& m, const Plan& plan, const cost::MachineView& on) {
+  const auto checked = check_plan(m, plan);
+  EXPECT_TRUE(checked) << (checked ? "" : checked.error().message);
+  Traffic traffic(on);
+  traffic.estimate_only(true);
+  auto step = simulate_step(m, plan, load_card("H100-SXM5", "bf16").value(), traffic);
+  EXPECT_TRUE(step) << (step ? "" : step.error().message);
+  return step ? *step : Step{};
+}
+
+std::vector<std::int64_t> layers_of(const Model& m, const Plan& plan) {
+  std::vector<std::int64_t> layers;
+  for (const Chunk& c : chunks_of(m, plan)) layers.push_back(c.layers);
+  return layers;
+}
+
+// 22 layers with embedding and loss are 24: three for each of eight stages, as the zero-bubble paper has them.
+TEST(Layout, EmbeddingAndLossCountAsLayersWhereTheLayersDoNotDivide) {
+  Model m{.name = "gpt", .layers = 22, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 256};
+  m = uniform_model(m);
+  EXPECT_EQ(layers_of(m, {.pp = 8}), (std::vector<std::int64_t>{2, 3, 3, 3, 3, 3, 3, 2}));
+  // 126 layers on 16 stages of 8 chunks: one each, none beside the embedding and the loss.
+  m.layers = 126;
+  m = uniform_model(m);
+  const auto chunks = layers_of(m, {.pp = 16, .vp = 8});
+  EXPECT_EQ(chunks.size(), 128u);
+  EXPECT_EQ(chunks.front() + chunks.back(), 0);
+  EXPECT_EQ(std::ranges::count(chunks, 1), 126);
+  EXPECT_EQ(layers_of(m, {.pp = 4, .first_layers = 20, .last_layers = 30}),
+            (std::vector<std::int64_t>{20, 38, 38, 30}));
+  EXPECT_EQ(check_layout(m, {.pp = 32, .vp = 5}).error().message, "--pp 32 with --vp 5: gpt has only 126 layers");
+}
+
+TEST(Layout, MegatronsTextIsReadWithRepeatsAndItsErrorsAreNamed) {
+  const auto layout = parse_layout("Et*3|(tt|)*29mL");
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(layout->layers.size(), 31u);
+  EXPECT_EQ(layout->layers.front(), 3);
+  EXPECT_EQ(layout->layers[1], 2);
+  EXPECT_EQ(layout->mtp, 1);
+  for (const char* text : {"Ex|L", "E(tt|L", "Ett)|L", "Et*|L", "Et*0|L"}) EXPECT_FALSE(parse_layout(text)) << text;
+}
+
+TEST(Steps, PartsAreNeverNegativeAndSumToTheStepOfRandomPlans) {
+  std::mt19937 random(7);
+  const auto pick = [&](std::initializer_list<std::int64_t> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+  };
+  const auto on = machine("dgx-h100:nodes=4");
+  const std::vector<Model> models = {load_model("llama3-8b").value(), load_model("qwen3-30b-a3b").value(),
+                                     load_model("gpt-oss-20b").value()};
+  int tried = 0;
+  for (int i = 0; i < 400 && tried < 40; ++i) {
+    const Model& m = models[random() % models.size()];
+    Plan p{.tp = pick({1, 2, 4}), .pp = pick({1, 2, 4, 8}), .vp = pick({1, 1, 2, 3}), .cp = pick({1, 1, 2})};
+    if (32 % (p.tp * p.pp * p.cp) != 0) continue;
+    p.dp = 32 / (p.tp * p.pp * p.cp), p.ep = pick({1, 4, 8}), p.etp = pick({1, 1, 2}), p.zero = pick({0, 1, 2, 3});
+    p.micro_batch = pick({1, 2}), p.global_batch = 64, p.seq = 4096, p.lora = pick({0, 0, 16});
+    p.recompute = static_cast<Recompute>(random() % 3), p.mtp = pick({0, 0, 1});
+    p.context_by = static_cast<ContextBy>(random() % 3), p.dispatcher = static_cast<Dispatcher>(random() % 2);
+    p.shard = p.zero > 0 && p.replicas() % 4 == 0 ? pick({0, 4}) : 0;
+    if (!check_plan(m, p)) continue;
+    ++tried;
+    const Step s = step_of(m, p, *on);
+    const Breakdown& b = s.parts;
+    double sum = 0;
+    for (const double part : {b.gemm, b.attention, b.memory_bound, b.host, b.tensor, b.context, b.expert, b.imbalance,
+                              b.bubble, b.data, b.optimizer}) {
+      EXPECT_GE(part, -1e-9) << m.name << ": " << describe(p);
+      sum += part;
+    }
+    EXPECT_NEAR(sum, s.seconds, 1e-9 * s.seconds) << m.name << ": " << describe(p);
+  }
+  EXPECT_GE(tried, 30);
+}
+
+// A stage with three times the layers of the other is an imbalance, not a bubble: 24 layers instead of 16, beside which
+// the output layer counts as two.
+TEST(Steps, AnUnevenStageIsAnImbalance) {
+  const auto on = machine("dgx-h100:nodes=1");
+  const Model m = load_model("llama3-8b").value();
+  Plan even{.pp = 2, .dp = 4, .global_batch = 256, .seq = 4096}, uneven = even;
+  uneven.first_layers = 24;
+  const Step a = step_of(m, even, *on), b = step_of(m, uneven, *on);
+  EXPECT_GT(b.seconds, 1.2 * a.seconds);
+  EXPECT_GT(b.parts.imbalance, 5 * b.parts.bubble);
+}
+
+TEST(Steps, AdaptersSaveTheWeightsGradientsTheirMemoryAndTime) {
+  const auto on = machine("dgx-h100:nodes=1");
+  const Model m = load_model("llama3-8b").value();
+  Plan plan{.dp = 8, .global_batch = 64, .seq = 4096};
+  const Step whole = step_of(m, plan, *on);
+  plan.lora = 16;
+  const Step adapted = step_of(m, plan, *on);
+  // Two of three GEMMs are left, and thin ones beside.
+  EXPECT_LT(adapted.parts.gemm, 0.85 * whole.parts.gemm);
+  EXPECT_GT(adapted.parts.gemm, 0.6 * whole.parts.gemm);
+  EXPECT_LT(adapted.peak.gradients + adapted.peak.optimizer, 0.05 * (whole.peak.gradients + whole.peak.optimizer));
+  plan.lora = 0, plan.frozen = parse_frozen("all").value();
+  EXPECT_EQ(step_of(m, plan, *on).peak.gradients, 0);
+  EXPECT_FALSE(parse_frozen("attention,heads"));
+}
+
+TEST(Steps, ExpertsMatricesAreSharedByTheirTensorParallelRanks) {
+  const auto on = machine("dgx-h100:nodes=2");
+  const Model m = load_model("mixtral-8x7b").value();
+  Plan plan{.tp = 4, .dp = 4, .ep = 2, .global_batch = 64, .seq = 4096};
+  const Step alone = step_of(m, plan, *on);
+  plan.etp = 4;
+  const Step shared = step_of(m, plan, *on);
+  EXPECT_LT(shared.peak.parameters, 0.5 * alone.peak.parameters);
+  EXPECT_GT(shared.parts.expert, alone.parts.expert);
+  plan.etp = 3;
+  EXPECT_EQ(check_plan(m, plan).error().message, "--ep 2 times --etp 3 does not divide the 16 ranks of a stage");
+}
+
+TEST(Steps, StateThatIsSharedWithinANodeIsLargerAndItsGradientsCrossNodes) {
+  const auto on = machine("dgx-h100:nodes=4,net=eth-100");
+  const Model m = load_model("llama3-8b").value();
+  Plan plan{.dp = 32, .zero = 3, .global_batch = 32, .seq = 2048};
+  const Step all = step_of(m, plan, *on);
+  plan.shard = 8;
+  const Step node = step_of(m, plan, *on);
+  EXPECT_NEAR(node.peak.optimizer, 4 * all.peak.optimizer, 1e-3 * node.peak.optimizer);
+  // Gradients of a node's shard, summed with three other nodes, remain on the slow network.
+  EXPECT_GT(node.data_total, 0);
+  EXPECT_NE(node.seconds, all.seconds);
+}
+
+TEST(Steps, DeepEpSendsATokenOnceToEachNode) {
+  const auto on = machine("dgx-h100:nodes=2");
+  const Model m = load_model("qwen3-30b-a3b").value();
+  Plan plan{.dp = 16, .ep = 16, .global_batch = 64, .seq = 4096};
+  const Step copies = step_of(m, plan, *on);
+  plan.dispatcher = Dispatcher::kDeepEp;
+  EXPECT_LT(step_of(m, plan, *on).parts.expert, 0.5 * copies.parts.expert);
+}
+
+TEST(Memory, FitsForCertainTightlyOrNotAndTheLargestIsWhatStillFits) {
+  const Model m = load_model("llama3-8b").value();
+  const Card card = load_card("H100-SXM5", "bf16").value();
+  StageMemory memory;
+  for (const auto& [share, verdict] :
+       {std::pair(0.8, Fit::kCertain), {0.9, Fit::kTight}, {1.1, Fit::kTight}, {1.2, Fit::kNo}}) {
+    memory.activations = share * card.memory;
+    EXPECT_EQ(fit(memory, card), verdict) << share;
+  }
+  const Plan plan{.dp = 8, .zero = 3, .global_batch = 64, .seq = 4096};
+  const Largest most = largest(m, plan, card);
+  Plan larger = plan;
+  larger.micro_batch = most.micro_batch;
+  EXPECT_EQ(fit(peak_memory(m, larger, card), card), Fit::kCertain);
+  ++larger.micro_batch;
+  EXPECT_NE(fit(peak_memory(m, larger, card), card), Fit::kCertain);
+  EXPECT_GT(most.micro_batch_tight, most.micro_batch);
+  EXPECT_GT(most.seq_tight, most.seq);
+}
+
+TEST(Software, AReleaseIsAFrameworkAndItsMonth) {
+  EXPECT_EQ(parse_release("megatron-bridge-26.04").value(), (Release{"megatron-bridge", 2026, 4}));
+  EXPECT_EQ(parse_release("2025").value(), (Release{"", 2025, 0}));
+  EXPECT_EQ(parse_release("torchtitan").value(), (Release{"torchtitan", 0, 0}));
+  for (const char* text : {"", "1890", "nobody-2025", "2025.13", "megatron-bridge 1999"})
+    EXPECT_FALSE(parse_release(text)) << text;
+}
+
+// Two samples of one card at 0.8 weigh as two, the level above (1, without other frameworks: their median again) as
+// one.
+TEST(Software, LevelsAreDrawnToTheLevelAboveAndFallBackToIt) {
+  const LevelKey own{{"nemo", 2025, 4}, "90", "bf16", false};
+  const std::vector<LevelSample> samples = {{own, "a", 0.8}, {own, "b", 0.8}};
+  const auto levels = fit_levels(samples);
+  // At each of five widths two thirds of what is left to 0.8: 0.8 to the power of 1 - 1/3, 1 - 1/9, …, 1 - 1/243.
+  EXPECT_NEAR(level_of(levels, own), std::pow(0.8, 1 - 1.0 / 243), 1e-9);
+  LevelKey other = own;
+  other.release.month = 9;
+  EXPECT_NEAR(level_of(levels, other), std::pow(0.8, 1 - 1.0 / 81), 1e-9);
+  other.release.framework = "maxtext";
+  EXPECT_NEAR(level_of(levels, other), std::pow(0.8, 1 - 1.0 / 3), 1e-9);
+  other.experts = true;
+  EXPECT_EQ(level_of(levels, other), 1);
+}
+
+TEST(Compare, ARowThatCannotBeAnsweredIsNamedAndAllOthersAreAnswered) {
+  const auto found = compare_text("t.csv",
+                                  "id,model,layers,hidden,heads,kv_heads,seq,gbs,gpus,gpu,precision,tp,pp,vp,step_s\n"
+                                  "a,m,24,1024,16,16,2048,32,8,H100,bf16,1,1,1,0.5\n"
+                                  "b,m,24,1024,16,MLA,2048,32,8,H100,bf16,1,1,1,0.5\n"
+                                  "c,m,,,,,2048,32,8,H100,bf16,1,1,1,0.5\n"
+                                  "d,m,24,1024,16,16,2048,32,8,H100 + A100,bf16,1,1,1,0.5\n"
+                                  "e,m,22,1024,16,16,2048,32,8,H100,bf16,1,8,3,0.5\n");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->rows.size(), 5u);
+  EXPECT_TRUE(found->rows[0].skipped.empty()) << found->rows[0].skipped;
+  EXPECT_EQ(found->rows[0].memory, 0);
+  EXPECT_EQ(found->rows[1].skipped, "t.csv:3: kv_heads 'MLA' is no number above 0");
+  EXPECT_EQ(found->rows[2].skipped, "t.csv:4: layers, hidden and heads are needed");
+  EXPECT_EQ(found->rows[3].skipped, "GPU 'H100 + A100' names several cards: a step is that of one kind");
+  EXPECT_TRUE(found->rows[4].skipped.empty()) << found->rows[4].skipped;
+  EXPECT_NE(in_words(*found, false).find("Not predicted: 1 rows: kv_heads 'MLA' is no number above 0 (b)"),
+            std::string::npos);
+}
+
+TEST(Best, KeepsWhatTheAskerFixedAndSaysWhichPlansAreEqual) {
+  const auto on = machine("dgx-h100:nodes=2");
+  Traffic traffic(*on);
+  Plan base{.tp = 4, .micro_batch = 2, .global_batch = 64, .seq = 8192};
+  const auto plans = best_plans(load_model("llama3-8b").value(), base, load_card("H100-SXM5", "bf16").value(), traffic,
+                                1, {}, {"tp", "micro-batch"});
+  ASSERT_TRUE(plans) << plans.error().message;
+  const double best = plans->ranked.front().step.seconds;
+  for (const Ranked& r : plans->ranked) {
+    EXPECT_EQ(r.plan.tp, 4);
+    EXPECT_EQ(r.plan.micro_batch, 2);
+    if (&r == &plans->ranked.front()) continue;
+    EXPECT_EQ(r.alike, r.step.seconds <= best * (1 + kAlike));
+  }
+  const auto none = best_plans(load_model("llama3-8b").value(), {.tp = 3, .global_batch = 64, .seq = 8192},
+                               load_card("H100-SXM5", "bf16").value(), traffic, 1, {}, {"tp"});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("and the given tp"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::training
