@@ -27,7 +27,7 @@ struct MachineClass {
   bool operator==(const MachineClass&) const = default;
 };
 
-// What is measured alike: one collective on so many GPUs of one card.
+// What is measured alike: one collective on a number of GPUs of one card.
 struct Case {
   MachineClass machine;
   std::string card;  // "H100-SXM5"

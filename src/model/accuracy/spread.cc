@@ -139,7 +139,7 @@ std::optional<Spread> Ratios::spread(const Case& asked, Bytes bytes, std::string
   };
   const Level levels[] = {
       {fmt::format("{} on {} {}", schedule::name(asked.collective), asked.ranks, asked.card), 1, kLeastRows,
-       [&](const Case& c) { return c == asked; }},
+       [&](const Case& c) { return !asked.card.empty() && c == asked; }},
       {fmt::format("{} on {}", schedule::name(asked.collective), asked.machine.gpus), kLeastTables, 1,
        [&](const Case& c) { return c.collective == asked.collective && c.machine == asked.machine; }},
   };
@@ -154,8 +154,10 @@ std::optional<Spread> Ratios::spread(const Case& asked, Bytes bytes, std::string
     }
     if (tables < level.tables || std::ssize(points) < level.rows) continue;
     std::ranges::sort(points, {}, &Weighted::ratio);
-    return Spread{.low = quantile(points, (1 - kInside) / 2),
-                  .high = quantile(points, (1 + kInside) / 2),
+    // Of n rows a further one lies below the smallest with probability 1 / (n + 1).
+    const auto n = static_cast<double>(points.size());
+    return Spread{.low = quantile(points, ((1 - kInside) / 2 * (n + 1) - 1) / n),
+                  .high = quantile(points, (1 + kInside) / 2 * (n + 1) / n),
                   .tables = tables,
                   .points = static_cast<int>(points.size()),
                   .of = fmt::format("{} {}, {}", level.name, where, kBandNames[b])};

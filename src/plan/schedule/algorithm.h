@@ -88,7 +88,7 @@ struct Algorithm {
   bool in_order = false;  // every sum is one fold over all ranks' inputs in rank order: the same bits on any fabric
   bool uneven = false;    // every rank needs only the sizes of parts that it sends or receives itself
   int lanes = 1;
-  int lanes_of_block = 0;  // that one thread block of a GPU's kernel carries out; 0: all of a channel
+  int lanes_of_block = 0;  // of one thread block of a GPU's kernel; 0: all of a channel
   int connections = 0;     // between two ranks, of one channel, where not every lane has its own; 0: every lane has
   int slots = 2;           // messages that a connection must hold
   // Chunks of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none,
